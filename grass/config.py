@@ -1,0 +1,162 @@
+"""The settings of one cluster as its daemons see them: a frozen tree, read once from ``cluster.json``.
+
+Written by ``grass.provision``; each daemon gets the path as its only argument. Secrets are not in it (``Secrets``).
+This is also the only module that reads the environment (``GRASS_HOME``, ``GRASS_CLUSTER``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grass.errors import NotFoundError
+
+
+@dataclass(frozen=True)
+class RedisConfig:
+    """Where redis listens: a unix socket (the embedded server), or a host and port (your own)."""
+
+    embedded: bool = True
+    socket: str | None = None
+    host: str | None = None
+    port: int | None = None
+
+
+@dataclass(frozen=True)
+class MasterConfig:
+    api_host: str = "127.0.0.1"
+    api_port: int = 0
+    """Chosen free at `create` when the settings name none, so that clusters live side by side."""
+    parallel_level: int | None = None
+    """Most jobs that run at once; None: as many as there is room for."""
+    check_interval: float = 5.0
+    """Seconds between housekeeping rounds (retention, idle count). Work never waits for it."""
+    keep_agent_alive: bool = True
+    agent_countdown: int = 5
+    """With ``keep_agent_alive`` false, the cluster shuts down after so many idle rounds."""
+    keep_jobs: int = 1000
+    keep_days: float = 30.0
+    """Finished jobs beyond either bound are removed with their logs."""
+    silent_after: float = 8.0
+    """Seconds without a heartbeat (one every 2 s) until a node is SILENT."""
+    lost_after: float = 300.0
+    """Seconds of silence until its tasks are replaced. Long, because a node that is only cut off keeps working."""
+
+
+@dataclass(frozen=True)
+class NodeConfig:
+    name: str = "local"
+    address: str = "127.0.0.1"
+    api_port: int = 0
+    cpu: int = 0
+    """Thousandths of a core that the node offers."""
+    memory: int = 0
+    gpu: int = 0
+
+
+@dataclass(frozen=True)
+class ClusterConfig:
+    name: str
+    mode: str
+    home: str
+    """The cluster's folder, ``$GRASS_HOME/clusters/<name>``."""
+    runtime_dir: str
+    """For sockets: short enough for the 107 bytes that the kernel allows."""
+    redis: RedisConfig = field(default_factory=RedisConfig)
+    master: MasterConfig = field(default_factory=MasterConfig)
+    node: NodeConfig = field(default_factory=NodeConfig)
+
+    @property
+    def path(self) -> Path:
+        return Path(self.home) / "cluster.json"
+
+    @property
+    def data_dir(self) -> Path:
+        return Path(self.home) / "data"
+
+    @property
+    def logs_dir(self) -> Path:
+        return self.data_dir / "logs"
+
+    @property
+    def node_dir(self) -> Path:
+        return Path(self.home) / "node"
+
+    @property
+    def master_dir(self) -> Path:
+        return Path(self.home) / "master"
+
+    def socket(self, name: str) -> Path:
+        return Path(self.runtime_dir) / f"{name}.sock"
+
+    @property
+    def key_prefix(self) -> str:
+        return f"grass:{self.name}:"
+
+    def save(self) -> None:
+        self.path.write_text(json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> ClusterConfig:
+        wire: dict[str, Any] = json.loads(Path(path).read_text())
+        return cls(
+            name=wire["name"],
+            mode=wire["mode"],
+            home=wire["home"],
+            runtime_dir=wire["runtime_dir"],
+            redis=RedisConfig(**wire["redis"]),
+            master=MasterConfig(**wire["master"]),
+            node=NodeConfig(**wire["node"]),
+        )
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """Passwords of the redis users (``admin``, ``agent``, ``api``, ``node``) and the node's token. Never printed."""
+
+    redis: dict[str, str] = field(repr=False)
+    node_token: str = field(repr=False)
+
+    def save(self, home: str | Path) -> None:
+        path = Path(home) / "secrets.json"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump({"redis": self.redis, "node_token": self.node_token}, file)
+
+    @classmethod
+    def load(cls, home: str | Path) -> Secrets:
+        wire = json.loads((Path(home) / "secrets.json").read_text())
+        return cls(redis=wire["redis"], node_token=wire["node_token"])
+
+
+def grass_home() -> Path:
+    """Where all state of this user lies: ``GRASS_HOME``, by default ``~/.grass``."""
+    return Path(os.environ.get("GRASS_HOME") or Path.home() / ".grass").absolute()
+
+
+def cluster_home(name: str, home: Path | None = None) -> Path:
+    return (home or grass_home()) / "clusters" / name
+
+
+def current_cluster(home: Path | None = None) -> str:
+    """The cluster that commands mean when they name none: ``GRASS_CLUSTER``, what `grass use` chose, the only one."""
+    named = os.environ.get("GRASS_CLUSTER")
+    if named:
+        return named
+    base = home or grass_home()
+    try:
+        return (base / "current").read_text().strip()
+    except FileNotFoundError:
+        pass
+    clusters = sorted(path.name for path in (base / "clusters").glob("*") if path.is_dir())
+    match clusters:
+        case [only]:
+            return only
+        case []:
+            raise NotFoundError("no cluster exists; `grass create` makes one on this machine")
+        case _:
+            names = ", ".join(clusters)
+            raise NotFoundError(f"there are several clusters ({names}); choose one with `grass use NAME` or --cluster")

@@ -1,0 +1,90 @@
+"""Every error that Grass raises on purpose, by what the caller can do about it.
+
+GrassError
+├── InputError            fix the input; nothing was changed          (exit 2)
+│   └── ManifestError     … a file, with the path to every problem
+├── ConflictError         the name is taken or the state forbids it   (exit 2)
+├── NotFoundError         no such job, schedule, node or cluster      (exit 2)
+├── NotAllowedError       the role or the key does not permit it      (exit 4)
+├── UnreachableError      retry: the cluster does not answer          (exit 3)
+├── WaitTimeoutError      wait longer: it goes on without you         (exit 124)
+└── StaleLeaseError       give up: another master-agent took over
+
+Foreign exceptions are translated into these at the edge, with ``from``. Nothing branches on message text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class GrassError(Exception):
+    """Root of the tree. ``code`` is the stable word for it in API replies, ``exit_code`` the CLI's."""
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+    http_status: ClassVar[int] = 500
+
+
+class InputError(GrassError):
+    code = "bad-input"
+    exit_code = 2
+    http_status = 400
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One fault in a file: ``path`` is dotted (``components.actor.num``), empty for the whole file."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class ManifestError(InputError):
+    """A file that cannot be accepted, with all its problems at once."""
+
+    code = "bad-manifest"
+
+    def __init__(self, problems: list[Problem], source: str = "") -> None:
+        self.problems = problems
+        self.source = source
+        lines = [f"{source}: {problem}" if source else str(problem) for problem in problems]
+        super().__init__("\n".join(lines))
+
+
+class ConflictError(GrassError):
+    code = "conflict"
+    exit_code = 2
+    http_status = 409
+
+
+class NotFoundError(GrassError):
+    code = "not-found"
+    exit_code = 2
+    http_status = 404
+
+
+class NotAllowedError(GrassError):
+    code = "not-allowed"
+    exit_code = 4
+    http_status = 403
+
+
+class UnreachableError(GrassError):
+    code = "unreachable"
+    exit_code = 3
+    http_status = 503
+
+
+class WaitTimeoutError(GrassError):
+    code = "timeout"
+    exit_code = 124
+    http_status = 504
+
+
+class StaleLeaseError(GrassError):
+    code = "stale-lease"

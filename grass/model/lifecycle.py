@@ -1,0 +1,114 @@
+"""The states of jobs, tasks and nodes, and the only table of which may follow which."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class JobState(str, Enum):
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+
+    @property
+    def ended(self) -> bool:
+        return self in _JOB_ENDED
+
+
+class TaskState(str, Enum):
+    PENDING = "PENDING"
+    ASSIGNED = "ASSIGNED"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+    LOST = "LOST"
+
+    @property
+    def ended(self) -> bool:
+        return self in _TASK_ENDED
+
+    @property
+    def on_node(self) -> bool:
+        """Its attempt may exist on a node, so its resources are reserved."""
+        return self in _TASK_ON_NODE
+
+
+class NodeState(str, Enum):
+    JOINING = "JOINING"
+    READY = "READY"
+    SILENT = "SILENT"
+    LOST = "LOST"
+    DRAINING = "DRAINING"
+    DRAINED = "DRAINED"
+    QUARANTINED = "QUARANTINED"
+    STOPPED = "STOPPED"
+    LEFT = "LEFT"
+
+
+_JOB_ENDED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED})
+_TASK_ENDED = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.STOPPED})
+_TASK_ON_NODE = frozenset({TaskState.ASSIGNED, TaskState.STARTING, TaskState.RUNNING})
+
+JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
+    # QUEUED → STOPPING never happens: a queued job has nothing to wait for and stops at once. A running job goes
+    # back to nothing: losing every task leaves it RUNNING, with pending tasks and a reason.
+    JobState.QUEUED: frozenset({JobState.RUNNING, JobState.STOPPED, JobState.FAILED}),
+    JobState.RUNNING: frozenset({JobState.STOPPING, JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED}),
+    # STOPPING has an aim (`JobRun.outcome`): the state it ends in once no attempt is left on any node.
+    JobState.STOPPING: frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED}),
+    JobState.SUCCEEDED: frozenset(),
+    JobState.FAILED: frozenset(),
+    JobState.STOPPED: frozenset(),
+}
+
+_ATTEMPT_ENDS = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.STOPPED, TaskState.LOST, TaskState.PENDING})
+
+TASK_TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
+    TaskState.PENDING: frozenset({TaskState.ASSIGNED, TaskState.STOPPED}),
+    TaskState.ASSIGNED: frozenset({TaskState.STARTING, TaskState.RUNNING}) | _ATTEMPT_ENDS,
+    TaskState.STARTING: frozenset({TaskState.RUNNING}) | _ATTEMPT_ENDS,
+    TaskState.RUNNING: _ATTEMPT_ENDS,
+    # A lost attempt is replaced (PENDING), given up (FAILED, STOPPED), or its node comes back with it.
+    TaskState.LOST: frozenset({TaskState.PENDING, TaskState.FAILED, TaskState.STOPPED, TaskState.RUNNING, TaskState.SUCCEEDED}),
+    TaskState.SUCCEEDED: frozenset(),
+    TaskState.FAILED: frozenset(),
+    TaskState.STOPPED: frozenset(),
+}
+
+NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
+    NodeState.JOINING: frozenset({NodeState.READY, NodeState.LEFT}),
+    NodeState.READY: frozenset(
+        {NodeState.SILENT, NodeState.DRAINING, NodeState.QUARANTINED, NodeState.STOPPED, NodeState.LEFT}
+    ),
+    NodeState.SILENT: frozenset({NodeState.READY, NodeState.LOST, NodeState.LEFT}),
+    NodeState.LOST: frozenset({NodeState.READY, NodeState.LEFT}),
+    NodeState.DRAINING: frozenset({NodeState.DRAINED, NodeState.READY, NodeState.SILENT, NodeState.LEFT}),
+    NodeState.DRAINED: frozenset({NodeState.READY, NodeState.SILENT, NodeState.STOPPED, NodeState.LEFT}),
+    NodeState.QUARANTINED: frozenset({NodeState.READY, NodeState.SILENT, NodeState.LEFT}),
+    NodeState.STOPPED: frozenset({NodeState.READY, NodeState.LEFT}),
+    NodeState.LEFT: frozenset({NodeState.JOINING}),
+}
+
+
+class IllegalTransitionError(AssertionError):
+    """A defect of Grass, not of its input: the state machine was asked for a step that the table forbids."""
+
+
+def check_job(before: JobState, after: JobState) -> None:
+    if after not in JOB_TRANSITIONS[before]:
+        raise IllegalTransitionError(f"job: {before.value} → {after.value}")
+
+
+def check_task(before: TaskState, after: TaskState) -> None:
+    if after not in TASK_TRANSITIONS[before]:
+        raise IllegalTransitionError(f"task: {before.value} → {after.value}")
+
+
+def check_node(before: NodeState, after: NodeState) -> None:
+    if after not in NODE_TRANSITIONS[before]:
+        raise IllegalTransitionError(f"node: {before.value} → {after.value}")

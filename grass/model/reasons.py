@@ -1,0 +1,51 @@
+"""Why something is not running: typed answers, the same object from planner to `grass job why`.
+
+A reason is stored and sent as ``{"code": …, "message": …, "details": {…}}``; ``code`` is stable, ``message`` is for people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class ReasonCode(str, Enum):
+    # waiting
+    SUBMITTED = "submitted"  # durable, not looked at yet
+    JOB_LIMIT = "job-limit"  # parallel_level jobs already run
+    NO_NODES = "no-nodes"  # no node is READY
+    TOO_LARGE = "too-large"  # no node could ever hold one task
+    NO_ROOM = "no-room"  # would fit, but not beside what runs now
+    DEPENDS_ON = "depends-on"  # waits for another component
+    BACKOFF = "backoff"  # restarts at a known time
+    PARALLELISM = "parallelism"  # the array's own limit
+    # ended
+    EXIT_CODE = "exit-code"
+    SIGNAL = "signal"
+    CANNOT_START = "cannot-start"  # command not found, not executable, directory missing…
+    TIMEOUT = "timeout"
+    STOP_CODE = "stop-code"  # a task ended with 65
+    COMPONENT_FAILED = "component-failed"
+    USER_STOPPED = "user-stopped"
+    JOB_ENDED = "job-ended"  # stopped because the job reached its outcome
+    EXIT_UNKNOWN = "exit-unknown"  # the process is gone and nothing saw it end
+    NODE_LOST = "node-lost"
+    NODE_REBOOTED = "node-rebooted"
+
+
+@dataclass(frozen=True)
+class Reason:
+    code: ReasonCode
+    message: str
+    details: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    def __str__(self) -> str:
+        return self.message
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"code": self.code.value, "message": self.message, "details": self.details}
+
+    @classmethod
+    def from_wire(cls, wire: dict[str, Any]) -> Reason:
+        return cls(ReasonCode(wire["code"]), wire["message"], wire.get("details", {}))

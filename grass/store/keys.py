@@ -1,0 +1,72 @@
+"""Every key in redis, once: name, type, who writes it, how long it lives.
+
+All carry the cluster's prefix (``grass:<cluster>:``), so a redis of your own can serve several clusters.
+"A" is the master-agent, whose writes are fenced (``AgentStore.commit``); "P" the API servers; "N" one node-agent.
+
+key                      type     writer  content, lifetime
+fence                    string   A       number of the lease that may write; grows by one with every takeover
+commit                   string   A       number of the last commit, so that a repeated one does nothing
+lease                    string   A       owner of the lease, expires (PX) unless renewed
+cursor                   hash     A       stream name → last entry taken
+tickets                  stream   P       requests; A removes each entry with the commit that took it
+specs                    hash     P, A    job id → specification; removed with the job
+jobs                     hash     P, A    job id → job record; P writes only the first, with the ticket, in one step
+live                     hash     P, A    job name → id of the run that has not ended: a name is free again when A removes it
+names                    hash     P, A    job name → id of the latest run
+tasks:<job id>           hash     A       <component>.<index> → task record; a task that never left PENDING has none
+schedules                hash     A       name → schedule record
+nodes                    hash     A       name → node record
+node:<n>:desired         hash     A       attempt key → entry
+node:<n>:launch          hash     A       launch key → template
+node:<n>:addresses       hash     A       job id → addresses file
+node:<n>:orders          stream   A       changes of the three above; trimmed to ORDERS_KEPT
+node:<n>:reports         stream   N       what happened there; A removes each entry with the commit that took it
+events                   stream   A, P    who did what, and what happened; trimmed to EVENTS_KEPT
+request:<id>             string   P       a request id that was seen; expires
+"""
+
+from __future__ import annotations
+
+ORDERS_KEPT = 2_000
+EVENTS_KEPT = 100_000
+REQUEST_SECONDS = 600
+
+
+class Keys:
+    """The names above under one prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.fence = prefix + "fence"
+        self.commit = prefix + "commit"
+        self.lease = prefix + "lease"
+        self.cursor = prefix + "cursor"
+        self.tickets = prefix + "tickets"
+        self.specs = prefix + "specs"
+        self.jobs = prefix + "jobs"
+        self.live = prefix + "live"
+        self.names = prefix + "names"
+        self.schedules = prefix + "schedules"
+        self.nodes = prefix + "nodes"
+        self.events = prefix + "events"
+
+    def tasks(self, job_id: str) -> str:
+        return f"{self.prefix}tasks:{job_id}"
+
+    def desired(self, node: str) -> str:
+        return f"{self.prefix}node:{node}:desired"
+
+    def launch(self, node: str) -> str:
+        return f"{self.prefix}node:{node}:launch"
+
+    def addresses(self, node: str) -> str:
+        return f"{self.prefix}node:{node}:addresses"
+
+    def orders(self, node: str) -> str:
+        return f"{self.prefix}node:{node}:orders"
+
+    def reports(self, node: str) -> str:
+        return f"{self.prefix}node:{node}:reports"
+
+    def request(self, request_id: str) -> str:
+        return f"{self.prefix}request:{request_id}"
