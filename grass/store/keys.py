@@ -11,7 +11,7 @@ cursor                   hash     A       stream name → last entry taken
 tickets                  stream   P       requests; A removes each entry with the commit that took it
 specs                    hash     P, A    job id → specification; removed with the job
 jobs                     hash     P, A    job id → job record; P writes only the first, with the ticket, in one step
-live                     hash     P, A    job name → id of the run that has not ended: a name is free again when A removes it
+live                     hash     P, A    job name → id of its run that has not ended; without one the name is free
 names                    hash     P, A    job name → id of the latest run
 tasks:<job id>           hash     A       <component>.<index> → task record; a task that never left PENDING has none
 schedules                hash     A       name → schedule record

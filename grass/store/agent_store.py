@@ -1,0 +1,118 @@
+"""The store as the master-agent sees it: the whole state once at the start, then what arrives, and fenced commits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from grass.errors import StaleLeaseError
+from grass.model.job import Job
+from grass.store.backend import Backend, Op
+from grass.store.keys import Keys
+from grass.store.node_store import order_number
+
+_READ_AT_ONCE = 5_000
+
+
+@dataclass(frozen=True)
+class Message:
+    """One ticket or report. ``node`` is empty for a ticket."""
+
+    stream: str
+    entry_id: str
+    node: str
+    kind: str
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Everything that the master-agent's memory is rebuilt from."""
+
+    specs: dict[str, Job]
+    jobs: dict[str, dict[str, Any]]
+    tasks: dict[str, dict[str, list[Any]]]
+    nodes: dict[str, dict[str, Any]]
+    desired: dict[str, dict[str, dict[str, Any]]]
+    launch: dict[str, dict[str, dict[str, Any]]]
+    schedules: dict[str, dict[str, Any]]
+    orders: dict[str, int]
+
+
+class AgentStore:
+    """One instance per life of a master-agent. ``acquire`` first; whoever acquired last is the only one who can commit."""
+
+    def __init__(self, backend: Backend, keys: Keys) -> None:
+        self._backend = backend
+        self.keys = keys
+        self._fence = ""
+        self._commit = 0
+        self._cursors: dict[str, str] = {}
+        self._node_of: dict[str, str] = {}
+
+    def acquire(self, owner: str) -> None:
+        """Take the lease over. The supervisor runs one master-agent, so the newest is the one that is meant."""
+        self._backend.apply([("INCR", self.keys.fence), ("SET", self.keys.lease, owner)])
+        self._fence = self._backend.get(self.keys.fence) or ""
+        self._commit = int(self._backend.get(self.keys.commit) or 0)
+
+    def load(self) -> Loaded:
+        keys, read = self.keys, self._backend.hgetall
+        jobs = _decoded(read(keys.jobs))
+        nodes = _decoded(read(keys.nodes))
+        self._cursors = {keys.tickets: "0-0", **read(keys.cursor)}
+        for node in nodes:
+            self.watch(node)
+        return Loaded(
+            specs={job_id: Job.from_wire(wire) for job_id, wire in _decoded(read(keys.specs)).items()},
+            jobs=jobs,
+            tasks={job_id: _decoded(read(keys.tasks(job_id))) for job_id in jobs},
+            nodes=nodes,
+            desired={node: _decoded(read(keys.desired(node))) for node in nodes},
+            launch={node: _decoded(read(keys.launch(node))) for node in nodes},
+            schedules=_decoded(read(keys.schedules)),
+            orders={node: order_number(self._backend.newest(keys.orders(node))) for node in nodes},
+        )
+
+    def watch(self, node: str) -> None:
+        """Take reports of this node from now on, from where the last commit left them."""
+        stream = self.keys.reports(node)
+        self._node_of[stream] = node
+        self._cursors.setdefault(stream, "0-0")
+
+    def receive(self, seconds: float) -> list[Message]:
+        """Tickets and reports that no commit has taken yet, waiting up to ``seconds`` for the first."""
+        found = self._backend.wait(self._cursors, seconds, _READ_AT_ONCE)
+        messages = []
+        for stream, entries in found.items():
+            node = self._node_of.get(stream, "")
+            for entry_id, fields in entries:
+                messages.append(Message(stream, entry_id, node, fields["kind"], json.loads(fields["body"])))
+        return messages
+
+    def commit(self, messages: list[Message], ops: list[Op]) -> None:
+        """Consume ``messages`` and write what they led to, in one step.
+
+        Raises UnreachableError (call again with the same arguments: a step that was done is not done twice) or
+        StaleLeaseError (another master-agent writes now; this one must end).
+        """
+        keys = self.keys
+        number = self._commit + 1
+        taken: dict[str, list[str]] = {}
+        for message in messages:
+            taken.setdefault(message.stream, []).append(message.entry_id)
+        step: list[Op] = [("SET", keys.commit, str(number))]
+        for stream, ids in taken.items():
+            step += [("XDEL", stream, *ids), ("HSET", keys.cursor, stream, ids[-1])]
+        refused = self._backend.apply(
+            step + ops, [("equals", keys.fence, self._fence), ("below", keys.commit, str(number))]
+        )
+        if refused == 1:
+            raise StaleLeaseError("another master-agent has taken over; this one ends")
+        self._commit = number
+        self._cursors.update({stream: ids[-1] for stream, ids in taken.items()})
+
+
+def _decoded(texts: dict[str, str]) -> dict[str, Any]:
+    return {key: json.loads(text) for key, text in texts.items()}

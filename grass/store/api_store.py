@@ -1,0 +1,132 @@
+"""The store as the master-api-server sees it: it submits and asks, and reads what the master-agent wrote."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from grass.clock import wall
+from grass.errors import ConflictError
+from grass.model.job import Job
+from grass.model.lifecycle import JobState, TaskState
+from grass.model.reasons import Reason, ReasonCode
+from grass.store.backend import Backend, Entry, Op
+from grass.store.keys import EVENTS_KEPT, REQUEST_SECONDS, Keys
+from grass.store.records import TASK_FIELDS, job_record, pack
+
+
+class ApiStore:
+    def __init__(self, backend: Backend, keys: Keys) -> None:
+        self._backend = backend
+        self._keys = keys
+
+    def submit(
+        self,
+        job: Job,
+        *,
+        job_id: str,
+        user: str,
+        now: float,
+        warnings: list[str],
+        schedule: str | None = None,
+    ) -> None:
+        """Specification, first record, name and ticket in one durable step. The same ``job_id`` again changes nothing.
+
+        Raises ConflictError while another run of that name has not ended.
+        """
+        reason = Reason(ReasonCode.SUBMITTED, "accepted; the master-agent has not looked at it yet")
+        record = job_record(job, job_id=job_id, user=user, now=now, warnings=warnings, schedule=schedule, reason=reason)
+        keys = self._keys
+        ops: list[Op] = [
+            ("HSET", keys.specs, job_id, pack(job.to_wire())),
+            ("HSET", keys.jobs, job_id, pack(record)),
+            ("HSET", keys.live, job.name, job_id),
+            ("HSET", keys.names, job.name, job_id),
+            ("XADD", keys.tickets, 0, "kind", "start", "body", pack({"id": job_id})),
+            self._event("job-submitted", user, f"{job.name} submitted", {"job": job.name}),
+        ]
+        refused = self._backend.apply(ops, [("no-field", keys.specs, job_id), ("no-field", keys.live, job.name)])
+        if refused == 2:
+            live = self._backend.hget(keys.live, job.name)
+            raise ConflictError(
+                f"job {job.name} exists and has not ended ({live}); "
+                f"stop it with `grass job stop {job.name}` or choose another name"
+            )
+
+    def ticket(self, kind: str, body: dict[str, Any]) -> None:
+        self._backend.apply([("XADD", self._keys.tickets, 0, "kind", kind, "body", pack(body))])
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """All job views, in order of submission."""
+        views = [json.loads(text) for text in self._backend.hgetall(self._keys.jobs).values()]
+        return sorted(views, key=lambda view: (view["submitted"], view["id"]))
+
+    def job(self, name_or_id: str) -> dict[str, Any] | None:
+        """The view of the latest run of a name, or of one run by its id."""
+        job_id = self._backend.hget(self._keys.names, name_or_id) or name_or_id
+        text = self._backend.hget(self._keys.jobs, job_id)
+        return json.loads(text) if text else None
+
+    def spec(self, job_id: str) -> Job | None:
+        text = self._backend.hget(self._keys.specs, job_id)
+        return Job.from_wire(json.loads(text)) if text else None
+
+    def tasks(self, job_id: str) -> dict[str, dict[str, Any]]:
+        """Task views by ``component.index``; tasks that were never assigned have none (see ``pending_task``)."""
+        records = self._backend.hgetall(self._keys.tasks(job_id))
+        return {task: _task_view(task, json.loads(text)) for task, text in records.items()}
+
+    def nodes(self) -> list[dict[str, Any]]:
+        views = self._backend.hgetall(self._keys.nodes)
+        return [json.loads(views[name]) for name in sorted(views)]
+
+    def schedules(self) -> list[dict[str, Any]]:
+        views = self._backend.hgetall(self._keys.schedules)
+        return [json.loads(views[name]) for name in sorted(views)]
+
+    def events(self, after: str = "0", limit: int = 1000) -> list[dict[str, Any]]:
+        return [_event_view(entry) for entry in self._backend.stream(self._keys.events, after, limit)]
+
+    def wait_events(self, after: str, seconds: float) -> list[dict[str, Any]]:
+        """Events after the given id, waiting up to ``seconds`` for the first."""
+        found = self._backend.wait({self._keys.events: after}, seconds, limit=1000)
+        return [_event_view(entry) for entry in found.get(self._keys.events, [])]
+
+    def last_event(self) -> str:
+        newest = self._backend.newest(self._keys.events)
+        return newest[0] if newest else "0-0"
+
+    def log_event(self, kind: str, user: str, message: str, **fields: str) -> None:
+        self._backend.apply([self._event(kind, user, message, fields)])
+
+    def first_sight(self, request_id: str) -> bool:
+        """Whether this request id was never seen before (remembered longer than a request stays fresh)."""
+        return self._backend.take(self._keys.request(request_id), REQUEST_SECONDS)
+
+    def ping(self) -> None:
+        self._backend.ping()
+
+    def _event(self, kind: str, user: str, message: str, fields: dict[str, str]) -> Op:
+        body = {"time": wall(), "kind": kind, "user": user, "message": message, **fields}
+        return ("XADD", self._keys.events, EVENTS_KEPT, "event", pack(body))
+
+
+def pending_task(component: str, index: int, reason: dict[str, Any] | None) -> dict[str, Any]:
+    """The view of a task that has not been assigned yet."""
+    values: dict[str, Any] = dict.fromkeys(TASK_FIELDS)
+    values.update(state=TaskState.PENDING.value, attempt=0, restarts=0, ports={}, reason=reason)
+    return {"task": f"{component}.{index}", "component": component, "index": index, **values}
+
+
+def ended(view: dict[str, Any]) -> bool:
+    return JobState(view["state"]).ended
+
+
+def _task_view(task: str, record: list[Any]) -> dict[str, Any]:
+    component, _, index = task.rpartition(".")
+    return {"task": task, "component": component, "index": int(index), **dict(zip(TASK_FIELDS, record, strict=True))}
+
+
+def _event_view(entry: Entry) -> dict[str, Any]:
+    entry_id, fields = entry
+    return {"id": entry_id, **json.loads(fields["event"])}

@@ -1,0 +1,58 @@
+"""The narrow port through which every facade of the store speaks: reads, and one atomic guarded step.
+
+Two forms behind it, held to the same contract suite (``tests/contract/test_backend.py``): ``RedisBackend``, and
+``MemoryBackend`` for tests. Nothing here knows what a job is.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+Op = tuple[str | int, ...]
+"""One write. ``("SET", key, value)``, ``("SETEX", key, seconds, value)``, ``("DEL", key)``,
+``("INCR", key)``, ``("HSET", key, field, value, …)``, ``("HDEL", key, field, …)``,
+``("XADD", key, max_length, field, value, …)`` (max_length 0: unbounded; its reader deletes what it took),
+``("XDEL", key, id, …)``."""
+
+Guard = tuple[str, str, str]
+"""``("equals", key, value)``, ``("below", key, number)``, ``("no-field", hash, field)``; checked in the same step."""
+
+Entry = tuple[str, dict[str, str]]
+"""One entry of a stream: its id and its fields."""
+
+
+class Backend(Protocol):
+    """Every method raises ``UnreachableError`` while the server is away; nothing is retried here."""
+
+    def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
+        """Do all of ``ops`` in one atomic step if every guard holds.
+
+        Returns 0 when done, else the number (from 1) of the first guard that refused; then nothing was changed.
+        """
+        ...
+
+    def get(self, key: str) -> str | None: ...
+
+    def hget(self, key: str, field: str) -> str | None: ...
+
+    def hgetall(self, key: str) -> dict[str, str]: ...
+
+    def take(self, key: str, seconds: int) -> bool:
+        """Set ``key`` for ``seconds`` unless it is set; True for the first who does."""
+        ...
+
+    def stream(self, key: str, after: str, limit: int) -> list[Entry]:
+        """Entries after the id ``after`` (exclusive, ``"0"``: from the beginning), oldest first."""
+        ...
+
+    def newest(self, key: str) -> Entry | None:
+        """The newest entry that is kept."""
+        ...
+
+    def wait(self, after: dict[str, str], seconds: float, limit: int) -> dict[str, list[Entry]]:
+        """Entries after the given ids of several streams; waits up to ``seconds`` for the first."""
+        ...
+
+    def ping(self) -> None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,119 @@
+"""The store's port in this process's memory, for tests. As atomic as the real one: a lock around every step."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from grass.store.backend import Entry, Guard, Op
+
+
+class MemoryBackend:
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._strings: dict[str, str] = {}
+        self._hashes: dict[str, dict[str, str]] = {}
+        self._streams: dict[str, list[Entry]] = {}
+        self._last: dict[str, int] = {}
+
+    def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
+        with self._changed:
+            for number, guard in enumerate(guards or [], start=1):
+                if not self._holds(guard):
+                    return number
+            for op in ops:
+                self._write(op)
+            self._changed.notify_all()
+            return 0
+
+    def _holds(self, guard: Guard) -> bool:
+        match guard:
+            case ("equals", key, value):
+                return self._strings.get(key) == value
+            case ("below", key, number):
+                return float(self._strings.get(key, "0")) < float(number)
+            case ("no-field", key, field):
+                return field not in self._hashes.get(key, {})
+        raise ValueError(guard)
+
+    def _write(self, op: Op) -> None:  # noqa: C901 (one flat case per kind of write)
+        key = str(op[1])
+        match op:
+            case ("SET", _, value):
+                self._strings[key] = str(value)
+            case ("SETEX", _, _, value):
+                self._strings[key] = str(value)
+            case ("INCR", _):
+                self._strings[key] = str(int(self._strings.get(key, "0")) + 1)
+            case ("DEL", _):
+                for kind in (self._strings, self._hashes, self._streams):
+                    kind.pop(key, None)
+            case ("HSET", _, *pairs):
+                self._hashes.setdefault(key, {}).update(_pairs(pairs))
+            case ("HDEL", _, *fields):
+                for field in fields:
+                    self._hashes.get(key, {}).pop(str(field), None)
+            case ("XADD", _, int(limit), *pairs):
+                self._last[key] = self._last.get(key, 0) + 1
+                entries = self._streams.setdefault(key, [])
+                entries.append((f"{self._last[key]}-0", _pairs(pairs)))
+                if limit:
+                    del entries[:-limit]
+            case ("XDEL", _, *ids):
+                self._streams[key] = [entry for entry in self._streams.get(key, []) if entry[0] not in ids]
+            case _:
+                raise ValueError(op)
+
+    def get(self, key: str) -> str | None:
+        with self._changed:
+            return self._strings.get(key)
+
+    def hget(self, key: str, field: str) -> str | None:
+        with self._changed:
+            return self._hashes.get(key, {}).get(field)
+
+    def hgetall(self, key: str) -> dict[str, str]:
+        with self._changed:
+            return dict(self._hashes.get(key, {}))
+
+    def take(self, key: str, seconds: int) -> bool:
+        with self._changed:
+            if key in self._strings:
+                return False
+            self._strings[key] = "1"
+            return True
+
+    def stream(self, key: str, after: str, limit: int) -> list[Entry]:
+        with self._changed:
+            return self._after(key, after)[:limit]
+
+    def newest(self, key: str) -> Entry | None:
+        with self._changed:
+            entries = self._streams.get(key)
+            return entries[-1] if entries else None
+
+    def wait(self, after: dict[str, str], seconds: float, limit: int) -> dict[str, list[Entry]]:
+        with self._changed:
+            self._changed.wait_for(lambda: any(self._after(key, last) for key, last in after.items()), seconds)
+            found = {key: self._after(key, last)[:limit] for key, last in after.items()}
+            return {key: entries for key, entries in found.items() if entries}
+
+    def _after(self, key: str, after: str) -> list[Entry]:
+        return [entry for entry in self._streams.get(key, []) if _order(entry[0]) > _order(after)]
+
+    def ping(self) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+def _pairs(flat: list[Any]) -> dict[str, str]:
+    return {str(flat[i]): str(flat[i + 1]) for i in range(0, len(flat), 2)}
+
+
+def _order(entry_id: str) -> tuple[int, int]:
+    if entry_id == "-":
+        return (0, 0)
+    head, _, tail = entry_id.partition("-")
+    return (int(head), int(tail or 0))

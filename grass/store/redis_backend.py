@@ -1,0 +1,138 @@
+"""The store's port over a real redis (or valkey) server. The only module that imports the redis client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import msgpack
+import redis
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ConnectionError,
+    NoScriptError,
+    TimeoutError,
+)
+from redis.retry import Retry
+
+from grass.errors import NotAllowedError, UnreachableError
+from grass.store.backend import Entry, Guard, Op
+
+_APPLY = """
+local step = cmsgpack.unpack(ARGV[1])
+for i, guard in ipairs(step[1]) do
+  local kind, key, value = guard[1], guard[2], guard[3]
+  if kind == 'equals' then
+    if redis.call('GET', key) ~= value then return i end
+  elseif kind == 'below' then
+    if tonumber(redis.call('GET', key) or '0') >= tonumber(value) then return i end
+  elseif kind == 'no-field' then
+    if redis.call('HEXISTS', key, value) == 1 then return i end
+  end
+end
+for _, op in ipairs(step[2]) do
+  if op[1] == 'XADD' then
+    if op[3] == 0 then
+      redis.call('XADD', op[2], '*', unpack(op, 4))
+    else
+      redis.call('XADD', op[2], 'MAXLEN', '~', op[3], '*', unpack(op, 4))
+    end
+  else
+    redis.call(unpack(op))
+  end
+end
+return 0
+"""
+
+_MOST_ARGUMENTS = 2_000
+"""Lua refuses to unpack much longer lists; longer writes are cut into several of the same step."""
+
+
+class RedisBackend:
+    """``server``: redis-py's arguments that name the server (``unix_socket_path``, or ``host``, ``port``) and the user."""
+
+    def __init__(self, **server: Any) -> None:
+        retry = Retry(NoBackoff(), 0)
+        self._redis = redis.Redis(
+            decode_responses=True, retry=retry, socket_connect_timeout=5, health_check_interval=0, **server
+        )
+        self._digest = ""
+
+    def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
+        step = msgpack.packb([guards or [], list(_bounded(ops))])
+        with _translated():
+            if not self._digest:
+                self._digest = str(self._redis.script_load(_APPLY))
+            try:
+                return cast(int, self._redis.evalsha(self._digest, 0, step))
+            except NoScriptError:  # the server was restarted; scripts are not part of its state
+                return cast(int, self._redis.eval(_APPLY, 0, step))
+
+    def get(self, key: str) -> str | None:
+        with _translated():
+            return cast("str | None", self._redis.get(key))
+
+    def hget(self, key: str, field: str) -> str | None:
+        with _translated():
+            return cast("str | None", self._redis.hget(key, field))
+
+    def hgetall(self, key: str) -> dict[str, str]:
+        with _translated():
+            return cast("dict[str, str]", self._redis.hgetall(key))
+
+    def take(self, key: str, seconds: int) -> bool:
+        with _translated():
+            return bool(self._redis.set(key, "1", nx=True, ex=seconds))
+
+    def stream(self, key: str, after: str, limit: int) -> list[Entry]:
+        with _translated():
+            start = "-" if after in ("0", "0-0", "-") else f"({after}"
+            return cast("list[Entry]", self._redis.xrange(key, min=start, count=limit))
+
+    def newest(self, key: str) -> Entry | None:
+        with _translated():
+            entries = cast("list[Entry]", self._redis.xrevrange(key, count=1))
+            return entries[0] if entries else None
+
+    def wait(self, after: dict[str, str], seconds: float, limit: int) -> dict[str, list[Entry]]:
+        block = max(1, int(seconds * 1000)) if seconds > 0 else None
+        with _translated():
+            reply = self._redis.xread(cast("dict[Any, Any]", after), count=limit, block=block)
+            found = cast("list[Any]", list(reply.items()) if isinstance(reply, dict) else reply or [])
+            return {key: [(entry_id, fields or {}) for entry_id, fields in entries] for key, entries in found}
+
+    def ping(self) -> None:
+        with _translated():
+            self._redis.ping()
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every key under ``prefix``: the end of a cluster in a redis that is not its own."""
+        with _translated():
+            for key in self._redis.scan_iter(match=prefix + "*", count=500):
+                self._redis.delete(key)
+
+    def close(self) -> None:
+        self._redis.close()
+
+
+def _bounded(ops: list[Op]) -> Iterator[Op]:
+    for op in ops:
+        if len(op) <= _MOST_ARGUMENTS or op[0] not in ("HSET", "HDEL", "XDEL"):
+            yield op
+            continue
+        head, rest = op[:2], op[2:]
+        for start in range(0, len(rest), _MOST_ARGUMENTS):
+            yield head + rest[start : start + _MOST_ARGUMENTS]
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except AuthenticationError as error:
+        raise NotAllowedError(f"redis refuses this user: {error}") from error
+    except (ConnectionError, TimeoutError, BusyLoadingError) as error:
+        raise UnreachableError(f"redis does not answer: {error}") from error
