@@ -1,0 +1,214 @@
+"""The master-agent's memory: jobs, their tasks, nodes. Mutable, owned by the reactor, rebuilt from redis at start.
+
+A task that never left PENDING has no object: a component knows the first index that was never started, so an array of
+100,000 tasks costs what runs, not what waits.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from grass.model.job import Component, Job
+from grass.model.lifecycle import JobState, NodeState, TaskState, check_task
+from grass.model.reasons import Reason
+from grass.model.resources import Resources
+from grass.store.records import TASK_FIELDS
+
+
+class TaskRun:
+    """One task that has been assigned at least once. The fields are those of ``TASK_FIELDS``."""
+
+    __slots__ = TASK_FIELDS
+
+    def __init__(self) -> None:
+        self.state = TaskState.PENDING
+        self.attempt = 0
+        self.node: str | None = None
+        self.exit_code: int | None = None
+        self.signal: int | None = None
+        self.reason: dict[str, Any] | None = None
+        self.started: float | None = None
+        self.ended: float | None = None
+        self.ports: dict[str, int] = {}
+        self.restarts = 0
+        self.pid: int | None = None
+        self.sizes: dict[str, int] | None = None
+        self.ready = False
+        self.gpus: list[int] = []
+        self.not_before: tuple[float, str] | None = None
+        self.seq = 0
+
+    def record(self) -> list[Any]:
+        return [
+            self.state.value,
+            self.attempt,
+            self.node,
+            self.exit_code,
+            self.signal,
+            self.reason,
+            self.started,
+            self.ended,
+            self.ports,
+            self.restarts,
+            self.pid,
+            self.sizes,
+            self.ready,
+            self.gpus,
+            self.not_before,
+            self.seq,
+        ]
+
+    @classmethod
+    def from_record(cls, record: list[Any]) -> TaskRun:
+        task = cls()
+        for name, value in zip(TASK_FIELDS, record, strict=True):
+            setattr(task, name, value)
+        task.state = TaskState(task.state)
+        return task
+
+
+@dataclass
+class ComponentRun:
+    """``fresh``: tasks from this index on were never assigned. ``again``: pending indexes below it that may start now."""
+
+    spec: Component
+    tasks: dict[int, TaskRun] = field(default_factory=dict)
+    fresh: int = 0
+    again: list[int] = field(default_factory=list)
+    counts: Counter[TaskState] = field(default_factory=Counter)
+    ready: int = 0
+    reason: Reason | None = None
+    backoff: int = 0
+    """Pending tasks that wait for their restart time and are not in ``again`` yet."""
+    mean: float | None = None
+    """Running mean of the seconds that a task takes, for the backlog."""
+
+    def __post_init__(self) -> None:
+        self.counts[TaskState.PENDING] = self.spec.replicas
+
+    @property
+    def on_node(self) -> int:
+        counts = self.counts
+        return counts[TaskState.ASSIGNED] + counts[TaskState.STARTING] + counts[TaskState.RUNNING]
+
+    @property
+    def startable(self) -> int:
+        """Pending tasks that wait for nothing but a place, within the component's own ``parallelism``."""
+        waiting = self.spec.replicas - self.fresh + len(self.again)
+        if self.spec.parallelism is None:
+            return waiting
+        return max(0, min(waiting, self.spec.parallelism - self.on_node))
+
+    def take_next(self) -> int:
+        """The index of the next task to start: those that start again first, then in order."""
+        if self.again:
+            return heapq.heappop(self.again)
+        index = self.fresh
+        self.fresh += 1
+        self.tasks[index] = TaskRun()
+        return index
+
+    def put_back(self, index: int) -> None:
+        heapq.heappush(self.again, index)
+
+    def move(self, task: TaskRun, state: TaskState) -> None:
+        check_task(task.state, state)
+        self.counts[task.state] -= 1
+        self.counts[state] += 1
+        task.state = state
+
+    def learn(self, seconds: float) -> None:
+        self.mean = seconds if self.mean is None else 0.9 * self.mean + 0.1 * seconds
+
+
+@dataclass
+class JobRun:
+    """``outcome`` is set while STOPPING: the state, reason and exit code that the job ends with."""
+
+    id: str
+    job: Job
+    view: dict[str, Any]
+    components: dict[str, ComponentRun]
+    state: JobState
+    reason: Reason | None = None
+    outcome: tuple[JobState, Reason | None, int | None] | None = None
+    deadline: tuple[float, str] | None = None
+    """Steady seconds and the boot they belong to."""
+    stop_grace: float | None = None
+    delete: bool = False
+    nodes: set[str] = field(default_factory=set)
+    """Nodes that were given a launch template of this job and not yet told to drop it."""
+
+    @property
+    def on_node(self) -> int:
+        return sum(component.on_node for component in self.components.values())
+
+
+@dataclass
+class Launch:
+    """The tasks of one component on one node: ``live`` attempts, of which at most ``width`` run at once."""
+
+    shape: Resources
+    width: int
+    live: int = 0
+
+    @property
+    def reserved(self) -> Resources:
+        return self.shape * min(self.width, self.live)
+
+
+@dataclass
+class NodeRun:
+    name: str
+    state: NodeState = NodeState.JOINING
+    reason: Reason | None = None
+    address: str = ""
+    total: Resources = Resources()
+    info: dict[str, Any] = field(default_factory=dict)
+    usage: dict[str, Any] = field(default_factory=dict)
+    seen: float = 0.0
+    """Steady seconds of this master-agent at the last message."""
+    boot: str = ""
+    launches: dict[str, Launch] = field(default_factory=dict)
+    gpus: set[int] = field(default_factory=set)
+    """Devices that no task holds."""
+    ports: set[int] = field(default_factory=set)
+    """Ports that tasks hold."""
+    order: int = 0
+    """Number of the last order sent."""
+
+    @property
+    def free(self) -> Resources:
+        free = self.total
+        for launch in self.launches.values():
+            free -= launch.reserved
+        return free
+
+
+@dataclass
+class Cluster:
+    jobs: dict[str, JobRun] = field(default_factory=dict)
+    nodes: dict[str, NodeRun] = field(default_factory=dict)
+    live: dict[str, str] = field(default_factory=dict)
+    """Job name → id of its run that has not ended."""
+    queue: dict[str, None] = field(default_factory=dict)
+    """Ids of jobs that have not ended, in order of submission."""
+    schedules: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seq: int = 0
+
+
+def attempt_key(job_id: str, component: str, index: int, attempt: int) -> str:
+    return f"{job_id}/{component}.{index}/{attempt}"
+
+
+def parse_attempt_key(key: str) -> tuple[str, str, int, int]:
+    job_id, task, attempt = key.rsplit("/", 2)
+    component, _, index = task.rpartition(".")
+    return job_id, component, int(index), int(attempt)
+
+
+def launch_key(job_id: str, component: str) -> str:
+    return f"{job_id}/{component}"

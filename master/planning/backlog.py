@@ -1,0 +1,19 @@
+"""How many tasks may wait on a node behind their own kind, so that the next starts without asking the master.
+
+A waiting task has no resources of its own: it takes the slot of an equal task of its job that ended there, so nothing is
+booked twice (ADR 2). The depth is bounded by time, not by number: a long task is never stuck behind another while
+a second node is idle, and a job of higher priority waits for a moment at most.
+"""
+
+from __future__ import annotations
+
+HORIZON = 0.1
+"""Seconds of work that may wait on a node."""
+MOST = 200
+
+
+def depth(width: int, mean_seconds: float | None) -> int:
+    """Tasks that may wait behind ``width`` slots when a task takes ``mean_seconds`` (None: not known yet)."""
+    if mean_seconds is None or mean_seconds >= HORIZON:
+        return 0
+    return min(MOST, int(width * HORIZON / max(mean_seconds, 1e-4)))

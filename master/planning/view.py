@@ -1,0 +1,45 @@
+"""What the planner is given and what it answers: frozen values, no I/O, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from grass.model.reasons import Reason
+from grass.model.resources import Resources
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """``free`` is what the ledger has left; a node that is not ``ready`` takes nothing new but still counts as a size."""
+
+    name: str
+    total: Resources
+    free: Resources
+    ready: bool = True
+
+
+@dataclass(frozen=True)
+class Demand:
+    """``count`` equal tasks of one component that could start now."""
+
+    job_id: str
+    component: str
+    count: int
+    shape: Resources
+
+
+@dataclass(frozen=True)
+class Placement:
+    """``count`` of the demand's tasks go to ``node``."""
+
+    demand: Demand
+    node: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``waiting`` has one reason for each demand, by (job id, component), of which a task was left without a place."""
+
+    placements: list[Placement] = field(default_factory=list)
+    waiting: dict[tuple[str, str], Reason] = field(default_factory=dict)
