@@ -1,0 +1,91 @@
+"""Cron rules. APScheduler computes their times, with two habits of its own that are dealt with here.
+
+It counts days of the week from Monday = 0 where cron counts from Sunday = 0 (and 7), so days become names before it
+sees them. And where a rule limits both the day of the month and the day of the week, it wants both, cron either.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Any
+
+from grass.manifest.values import Wrong, show, text
+
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_DAY = r"(?:[0-7]|sun|mon|tue|wed|thu|fri|sat)"
+_PART = re.compile(rf"(?:\*|({_DAY})(?:-({_DAY}))?)(?:/([0-9]{{1,2}}))?")
+_FIRST = datetime.datetime(2000, 1, 1, tzinfo=datetime.timezone.utc)
+"""Any time does, to see whether a rule ever fires."""
+
+
+def rule(value: Any) -> str:
+    """The rule with single spaces and its days of the week by name; Wrong if it is none, or can never fire."""
+    fields = text(value).lower().split() if isinstance(value, str) else text(value).split()
+    if len(fields) != 5:
+        wanted = "minute, hour, day of month, month, day of week"
+        raise Wrong(f"must have five fields ({wanted}) such as `0 3 * * *`, got {show(value)}")
+    fields[4] = _days(fields[4], value)
+    cron = " ".join(fields)
+    _check(cron, value)
+    return cron
+
+
+def limits_both_days(cron: str) -> bool:
+    fields = cron.split()
+    return fields[2] != "*" and fields[4] != "*"
+
+
+def time_zone(value: Any) -> str:
+    """A name of the time zone database, such as ``Europe/Paris``."""
+    import zoneinfo
+
+    name = text(value)
+    if name == "UTC":
+        return name
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise Wrong(f"must be a time zone such as UTC or Europe/Paris, got {show(value)}") from error
+    return name
+
+
+def _days(field: str, value: Any) -> str:
+    found: set[int] = set()
+    for part in field.split(","):
+        match = _PART.fullmatch(part)
+        if match is None:
+            raise Wrong(f"must have days 0-7 or sun-sat in its last field, got {show(value)}")
+        found.update(_days_of(match[1], match[2], int(match[3]) if match[3] else None, value))
+    if len(found) == 7:
+        return "*"
+    return ",".join(day for number, day in enumerate(_DAYS) if number in found)
+
+
+def _days_of(first: str | None, last: str | None, step: int | None, value: Any) -> list[int]:
+    """`fri-mon` goes round the end of the week; `2/2` means from Tuesday on, as in cron."""
+    if step == 0:
+        raise Wrong(f"must have a step of at least 1, got {show(value)}")
+    start = 0 if first is None else _number(first)
+    end = 6 if first is None or (last is None and step) else _number(last or first)
+    if last == "7":
+        end = 7
+    if end < start:
+        end += 7
+    return [day % 7 for day in range(start, end + 1, step or 1)]
+
+
+def _number(day: str) -> int:
+    return int(day) % 7 if day.isdigit() else _DAYS.index(day)
+
+
+def _check(cron: str, value: Any) -> None:
+    from apscheduler.triggers.cron import CronTrigger
+
+    try:
+        trigger = CronTrigger.from_crontab(cron, timezone=datetime.timezone.utc)
+        fires = trigger.get_next_fire_time(None, _FIRST) is not None
+    except (ValueError, OverflowError) as error:
+        raise Wrong(f"is not a cron rule: {error}; got {show(value)}") from error
+    if not fires:
+        raise Wrong(f"never fires: no month that it allows has such a day; got {show(value)}")

@@ -1,0 +1,171 @@
+"""Reading a mapping key by key, so that one pass finds every fault: types, ranges, missing and unknown keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeVar
+
+from grass.errors import ManifestError, Problem
+from grass.manifest.document import join
+from grass.manifest.values import Wrong, show
+
+T = TypeVar("T")
+
+MAX_PROBLEMS = 50
+"""More help nobody, and a hostile document must not buy unbounded work."""
+
+_OTHER_WORDS = {
+    "num": "replicas",
+    "count": "replicas",
+    "instances": "replicas",
+    "replicas": "num",
+    "cmd": "command",
+    "run": "command",
+    "args": "command",
+    "entrypoint": "command",
+    "environment": "env",
+    "variables": "env",
+    "cpus": "cpu",
+    "mem": "memory",
+    "ram": "memory",
+    "gpus": "gpu",
+    "workdir": "cwd",
+    "working_dir": "cwd",
+    "needs": "depends_on",
+    "after": "depends_on",
+    "labels": "tags",
+    "time_limit": "timeout",
+    "timezone": "time_zone",
+    "tz": "time_zone",
+    "tasks": "components",
+    "jobs": "job_names",
+    "readiness": "ready",
+}
+"""What other systems, or the other dialect, call a key; consulted only for a key that is not known."""
+
+
+class Problems:
+    """The faults found so far."""
+
+    def __init__(self, source: str = "") -> None:
+        self.source = source
+        self.found: list[Problem] = []
+
+    def add(self, path: str, message: str) -> None:
+        self.found.append(Problem(path, message))
+        if len(self.found) >= MAX_PROBLEMS:
+            self.found.append(Problem("", f"there may be more; these are the first {MAX_PROBLEMS}"))
+            self._fail()
+
+    def check(self) -> None:
+        """Raises what was found, if anything was."""
+        if self.found:
+            self._fail()
+
+    def _fail(self) -> NoReturn:
+        raise ManifestError(self.found, self.source)
+
+
+class Fields:
+    """One mapping. Each key is known once it was asked for; ``done`` reports those that nobody asked for.
+
+    A fault is noted in ``problems`` and the default returned, so that reading goes on to the next fault.
+    """
+
+    def __init__(self, content: Any, path: str, problems: Problems, *, lenient: bool = False) -> None:
+        """``lenient``: a key without a value counts as absent, as in MARO's files."""
+        self.path = path
+        self.problems = problems
+        self.intact = isinstance(content, dict)
+        self.lenient = lenient
+        self._known: dict[str, None] = {}
+        self._content: dict[str, Any] = {}
+        if not self.intact:
+            problems.add(path, f"must be a mapping (KEY: VALUE lines), got {show(content)}")
+            return
+        for key, value in content.items():
+            if isinstance(key, str):
+                self._content[key] = value
+            else:
+                problems.add(path, f"a key must be text, got {show(key)}")
+
+    def at(self, key: str) -> str:
+        return join(self.path, key)
+
+    def has(self, key: str) -> bool:
+        self._known[key] = None
+        return key in self._content and not (self.lenient and self._content[key] is None)
+
+    def raw(self, key: str) -> Any:
+        return self._content[key] if self.has(key) else None
+
+    def read(self, key: str, parse: Callable[[Any], T], default: T) -> T:
+        if not self.has(key):
+            return default
+        value = self._content[key]
+        if value is None:
+            self.problems.add(self.at(key), "has no value; leave the key out to get its default")
+            return default
+        return self.parsed(self.at(key), parse, value, default)
+
+    def require(self, key: str, parse: Callable[[Any], T], default: T, why: str = "is missing") -> T:
+        """As ``read``; its absence is a fault. ``default`` only lets reading go on."""
+        if not self.has(key):
+            if self.intact:
+                self.problems.add(self.at(key), why)
+            return default
+        return self.read(key, parse, default)
+
+    def section(self, key: str) -> Fields | None:
+        """The mapping under ``key``; None when it is absent or no mapping."""
+        if not self.has(key):
+            return None
+        section = Fields(self._content[key], self.at(key), self.problems, lenient=self.lenient)
+        return section if section.intact else None
+
+    def items(self, key: str) -> Iterator[tuple[str, Any]]:
+        """Path and value of each item of the list under ``key``."""
+        if not self.has(key):
+            return
+        content = self._content[key]
+        if not isinstance(content, (list, tuple)):
+            self.problems.add(self.at(key), f"must be a list, got {show(content)}")
+            return
+        for place, item in enumerate(content):
+            yield f"{self.at(key)}[{place}]", item
+
+    def entries(self) -> Iterator[tuple[str, Any]]:
+        """All keys and values of a mapping whose keys are the user's own."""
+        for key, value in self._content.items():
+            self._known[key] = None
+            yield key, value
+
+    def parsed(self, path: str, parse: Callable[[Any], T], value: Any, default: T) -> T:
+        try:
+            return parse(value)
+        except Wrong as wrong:
+            self.problems.add(path, str(wrong))
+            return default
+
+    def refuse(self, key: str, message: str) -> None:
+        """Reports a key that is known but has no place here."""
+        if key in self._content:
+            self._known[key] = None
+            self.problems.add(self.at(key), message)
+
+    def done(self) -> None:
+        for key in self._content:
+            if key not in self._known:
+                self.problems.add(self.at(key), f"unknown key{self._suggestion(key)}")
+
+    def _suggestion(self, key: str) -> str:
+        other = _OTHER_WORDS.get(key.lower(), "")
+        if other in self._known:
+            return f"; did you mean `{other}`?"
+        if len(key) <= 64:
+            import difflib
+
+            close = difflib.get_close_matches(key.lower(), list(self._known), 1, 0.6)
+            if close:
+                return f"; did you mean `{close[0]}`?"
+        return f"; known here: {', '.join(self._known)}" if self._known else ""

@@ -1,0 +1,45 @@
+"""From a document to a job, in whichever dialect it is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from grass.manifest import maro, native, whole_job
+from grass.manifest.fields import Fields, Problems
+from grass.model.job import Job
+
+
+@dataclass(frozen=True)
+class ParsedJob:
+    """``warnings``: what was accepted and will be ignored, each with its path."""
+
+    job: Job
+    warnings: tuple[str, ...]
+
+
+def parse_job(document: dict[str, Any], *, source: str = "") -> ParsedJob:
+    """ManifestError lists every problem with its path; ``source`` is the file's name in it."""
+    problems = Problems(source)
+    warnings: list[str] = []
+    fields = Fields(document, "", problems, lenient=is_maro(document))
+    for key in ("cron", "jobs", "job_names"):
+        fields.refuse(key, "belongs to a schedule; start this file with `grass schedule start`")
+    problems.check()
+    job = read_job(fields, warnings)
+    fields.done()
+    problems.check()
+    return ParsedJob(job, tuple(warnings))
+
+
+def is_maro(document: Any) -> bool:
+    """MARO's files all say `mode`; Grass's own job files never do."""
+    return isinstance(document, dict) and "mode" in document
+
+
+def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
+    """Reads the job's keys out of ``fields``, and checks the whole if the parts are in order."""
+    read = maro.read_job if fields.has("mode") else native.read_job
+    job = read(fields, warnings, name=name)
+    whole_job.check(job, fields.path, fields.problems)
+    return job

@@ -1,0 +1,210 @@
+"""Grass's own job files. The meaning of every key is in ``docs/reference/job-file.md``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grass.manifest import quantities, values
+from grass.manifest.fields import Fields, Problems
+from grass.model.job import DEFAULT_GRACE, DEFAULT_TASK_CPU, Component, Condition, Job, Ready, Restart, RestartOn
+from grass.model.resources import Resources
+
+MAX_REPLICAS = 100_000
+MAX_PRIORITY = 1000
+UNLIMITED = "unlimited"
+
+UNKNOWN_COMMAND: str | tuple[str, ...] = ""
+_NO_COMMAND = "is missing: what shall its tasks run?"
+
+
+def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
+    """The job that ``fields`` describes. ``name``: given by a schedule, which then needs none in the file."""
+    problems = fields.problems
+    components = _read_components(fields, warnings)
+    return Job(
+        name=fields.require("name", values.name, "") if name is None else name,
+        components=components,
+        success=_read_success(fields) or tuple(components),
+        timeout=fields.read("timeout", quantities.duration, None),
+        fail_fast=fields.read("fail_fast", values.truth, len(components) > 1),
+        priority=fields.read("priority", values.whole(-MAX_PRIORITY, MAX_PRIORITY), 0),
+        tags=read_tags(fields, problems),
+    )
+
+
+def _read_components(fields: Fields, warnings: list[str]) -> dict[str, Component]:
+    components: dict[str, Component] = {}
+    for name, section in component_sections(fields):
+        components[name] = _read_component(name, section, warnings)
+        section.done()
+    return components
+
+
+def component_sections(fields: Fields) -> list[tuple[str, Fields]]:
+    """Name and fields of each component; their absence and bad names are noted."""
+    problems = fields.problems
+    section = fields.section("components")
+    if section is None:
+        if not fields.has("components") and fields.intact:
+            problems.add(fields.at("components"), "is missing: a job has at least one component")
+        return []
+    found = []
+    for name, content in section.entries():
+        component = Fields(content, section.at(name), problems, lenient=fields.lenient)
+        found.append((section.parsed(section.at(name), values.component_name, name, name), component))
+    if not found:
+        problems.add(section.path, "must not be empty: a job has at least one component")
+    return found
+
+
+def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component:
+    ports = _read_ports(fields)
+    count = values.whole(1, MAX_REPLICAS)
+    return Component(
+        name=name,
+        command=fields.require("command", values.command, UNKNOWN_COMMAND, _NO_COMMAND),
+        replicas=fields.read("replicas", count, 1),
+        parallelism=fields.read("parallelism", count, None),
+        resources=_read_resources(fields),
+        ports=ports,
+        depends_on=_read_depends_on(fields),
+        ready=_read_ready(fields, ports),
+        env=_read_env(fields),
+        cwd=fields.read("cwd", values.text, None),
+        restart=_read_restart(fields),
+        grace=fields.read("grace", quantities.duration_or_zero, DEFAULT_GRACE),
+        timeout=fields.read("timeout", quantities.duration, None),
+        image=read_image(fields, warnings),
+        framework=fields.read("framework", values.component_name, None),
+    )
+
+
+def _read_resources(fields: Fields) -> Resources:
+    section = fields.section("resources")
+    if section is None:
+        return Resources(cpu=DEFAULT_TASK_CPU)
+    resources = Resources(
+        cpu=section.read("cpu", quantities.cpu, DEFAULT_TASK_CPU),
+        memory=section.read("memory", quantities.memory, 0),
+        gpu=section.read("gpu", quantities.gpu, 0),
+    )
+    section.done()
+    return resources
+
+
+def _read_ports(fields: Fields) -> tuple[str, ...]:
+    ports: dict[str, str] = {}
+    for path, item in fields.items("ports"):
+        port = fields.parsed(path, values.port_name, item, "")
+        variable = "GRASS_PORT_" + port.upper().replace("-", "_")
+        if port and variable in ports:
+            same = (
+                "is named twice"
+                if ports[variable] == port
+                else f"is {variable} in the environment, as `{ports[variable]}`"
+            )
+            fields.problems.add(path, f"the port `{port}` {same}")
+        elif port:
+            ports[variable] = port
+    return tuple(ports.values())
+
+
+def _read_depends_on(fields: Fields) -> dict[str, Condition]:
+    if isinstance(fields.raw("depends_on"), (list, tuple)):
+        names = [fields.parsed(path, values.component_name, item, "") for path, item in fields.items("depends_on")]
+        return {name: Condition.RUNNING for name in names if name}
+    section = fields.section("depends_on")
+    if section is None:
+        return {}
+    condition = values.one_of(Condition)
+    return {
+        name: section.parsed(section.at(name), condition, content, Condition.RUNNING)
+        for name, content in section.entries()
+    }
+
+
+def _read_ready(fields: Fields, ports: tuple[str, ...]) -> Ready | None:
+    section = fields.section("ready")
+    if section is None:
+        return None
+    checks = [check for check in ("port", "command", "log") if section.has(check)]
+    if len(checks) != 1:
+        found = f"got {', '.join(checks)}" if checks else "got none"
+        section.problems.add(section.path, f"must hold exactly one of port, command, log; {found}")
+    ready = Ready(
+        port=section.read("port", values.port_name, None),
+        command=section.read("command", values.command, None),
+        log=section.read("log", values.pattern, None),
+        timeout=section.read("timeout", quantities.duration, None),
+    )
+    if ready.port is not None and ready.port not in ports:
+        known = f"it has {', '.join(ports)}" if ports else "it has none"
+        section.problems.add(section.at("port"), f"the component has no port `{ready.port}` under `ports`; {known}")
+    section.done()
+    return ready
+
+
+def _read_env(fields: Fields) -> dict[str, str]:
+    section = fields.section("env")
+    if section is None:
+        return {}
+    env: dict[str, str] = {}
+    for name, content in section.entries():
+        path = section.at(name)
+        if section.parsed(path, values.variable_name, name, ""):
+            env[name] = section.parsed(path, values.scalar_text, content, "")
+    return env
+
+
+def _read_restart(fields: Fields) -> Restart:
+    policy = values.one_of(RestartOn)
+    if isinstance(fields.raw("restart"), str):
+        return Restart(policy=fields.read("restart", policy, RestartOn.NEVER))
+    section = fields.section("restart")
+    if section is None:
+        return Restart()
+    restart = Restart(
+        policy=section.read("policy", policy, RestartOn.ON_FAILURE),
+        limit=section.read("limit", _restart_limit, Restart.limit),
+        backoff=section.read("backoff", quantities.duration_or_zero, Restart.backoff),
+    )
+    section.done()
+    return restart
+
+
+def _restart_limit(value: Any) -> int | None:
+    return None if value == UNLIMITED else values.whole(1, 1_000_000)(value)
+
+
+def _read_success(fields: Fields) -> tuple[str, ...]:
+    names: list[str] = []
+    for path, item in fields.items("success"):
+        name = fields.parsed(path, values.component_name, item, "")
+        if name in names:
+            fields.problems.add(path, f"`{name}` is named twice")
+        elif name:
+            names.append(name)
+    if fields.raw("success") == []:
+        fields.problems.add(fields.at("success"), "must not be empty; leave it out and every component must succeed")
+    return tuple(names)
+
+
+def read_tags(fields: Fields, problems: Problems) -> dict[str, str]:
+    section = fields.section("tags")
+    if section is None:
+        return {}
+    tags: dict[str, str] = {}
+    for name, content in section.entries():
+        if not name.strip() or len(name) > 255:
+            problems.add(section.path, "a tag's name must have 1 to 255 characters")
+        tags[section.parsed(section.at(name), values.scalar_text, name, "")] = section.parsed(
+            section.at(name), values.scalar_text, content, ""
+        )
+    return tags
+
+
+def read_image(fields: Fields, warnings: list[str]) -> str | None:
+    image = fields.read("image", values.text, None)
+    if image is not None:
+        warnings.append(f"{fields.at('image')}: ignored: tasks run as processes here")
+    return image

@@ -1,0 +1,260 @@
+"""The settings file of `grass create FILE`: Grass's own, MARO's of its process mode, and MARO's `grass/local` form.
+
+The meaning of every key is in ``docs/reference/settings-file.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from grass.manifest import quantities, values
+from grass.manifest.fields import Fields, Problems
+from grass.manifest.values import Wrong, show
+
+DEFAULT_NAME = "local"
+MARO_NAME = "process"
+DEFAULT_REDIS_PORT = 6379
+MARO_REDIS_PORT = 19999
+
+
+@dataclass(frozen=True)
+class RedisSettings:
+    """``embedded``: the cluster runs its own; else yours at ``host`` and ``port``."""
+
+    embedded: bool = True
+    host: str | None = None
+    port: int | None = None
+    password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class OfferedResources:
+    """What the node offers to tasks: thousandths of a core, bytes, devices. None: all that the machine has."""
+
+    cpu: int | None = None
+    memory: int | None = None
+    gpu: int | None = None
+
+
+@dataclass(frozen=True)
+class PortSettings:
+    """None: a free one is chosen."""
+
+    api: int | None = None
+    node_api: int | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``check_interval`` in seconds; ``parallel_level`` None: no limit but the machine."""
+
+    name: str = DEFAULT_NAME
+    mode: str = "local"
+    redis: RedisSettings = RedisSettings()
+    parallel_level: int | None = None
+    check_interval: float = 5.0
+    keep_agent_alive: bool = True
+    agent_countdown: int = 5
+    resources: OfferedResources = OfferedResources()
+    ports: PortSettings = PortSettings()
+    keep_jobs: int = 1000
+    keep_days: float = 30.0
+    warnings: tuple[str, ...] = ()
+
+
+class _Mode(str, Enum):
+    LOCAL = "local"
+
+
+class _RedisMode(str, Enum):
+    MARO = "MARO"
+    CUSTOMIZED = "customized"
+
+
+_port = values.whole(1, 65535)
+_COUNT = values.whole(1, 1_000_000)
+
+
+def parse_settings(document: dict[str, Any], *, source: str = "") -> Settings:
+    """ManifestError lists every problem with its path; ``source`` is the file's name in it."""
+    problems = Problems(source)
+    keys = document if isinstance(document, dict) else {}
+    if "components" in keys:
+        problems.add("components", "belongs to a job; start this file with `grass job start`")
+        problems.check()
+    if keys.get("mode") == "process" or "redis_info" in keys or "redis_mode" in keys:
+        fields = Fields(document, "", problems, lenient=True)
+        settings = _read_maro_process(fields)
+    elif keys.get("mode") == "grass/local":
+        fields = Fields(document, "", problems, lenient=True)
+        settings = _read_maro_local(fields)
+    else:
+        fields = Fields(document, "", problems)
+        settings = _read_native(fields)
+    fields.done()
+    problems.check()
+    return settings
+
+
+def _read_native(fields: Fields) -> Settings:
+    fields.read("mode", _mode, _Mode.LOCAL)
+    return Settings(
+        name=fields.read("name", values.name, DEFAULT_NAME),
+        redis=_read_redis(fields),
+        parallel_level=fields.read("parallel_level", _COUNT, None),
+        check_interval=fields.read("check_interval", _interval, Settings.check_interval),
+        keep_agent_alive=fields.read("keep_agent_alive", values.truth, True),
+        agent_countdown=fields.read("agent_countdown", _COUNT, Settings.agent_countdown),
+        resources=_read_resources(fields),
+        ports=_read_ports(fields),
+        keep_jobs=fields.read("keep_jobs", _COUNT, Settings.keep_jobs),
+        keep_days=fields.read("keep_days", _days, Settings.keep_days),
+    )
+
+
+def _mode(value: Any) -> _Mode:
+    if isinstance(value, str) and value.startswith(("grass", "k8s")):
+        raise Wrong(f"must be local: this version makes clusters of one machine, not {show(value)}")
+    return values.one_of(_Mode)(value)
+
+
+def _interval(value: Any) -> float:
+    seconds = quantities.duration(value)
+    if not 0.1 <= seconds <= 86400:
+        raise Wrong(f"must be between 100ms and 1d, got {show(value)}")
+    return seconds
+
+
+def _days(value: Any) -> float:
+    days = quantities.number(value, "a number of days")
+    if not 0 < days <= 36500:
+        raise Wrong(f"must be more than 0 and at most 36500 days, got {show(value)}")
+    return days
+
+
+def _read_redis(fields: Fields) -> RedisSettings:
+    section = fields.section("redis")
+    if section is None:
+        return RedisSettings()
+    own = section.has("host")
+    embedded = section.read("embedded", values.truth, not own)
+    settings = RedisSettings(
+        embedded=embedded,
+        host=section.read("host", values.text, None),
+        port=section.read("port", _port, DEFAULT_REDIS_PORT if own else None),
+        password=section.read("password", values.scalar_text, None),
+    )
+    if embedded:
+        for key in ("host", "port", "password"):
+            section.refuse(key, "goes with a redis of your own: leave it out, or set `embedded: false`")
+    elif not own:
+        section.problems.add(section.at("host"), "is missing: where is your redis?")
+    section.done()
+    return settings
+
+
+def _read_resources(fields: Fields) -> OfferedResources:
+    section = fields.section("resources")
+    if section is None:
+        return OfferedResources()
+    resources = OfferedResources(
+        cpu=section.read("cpu", quantities.all_or(quantities.cpu), None),
+        memory=section.read("memory", quantities.all_or(quantities.memory), None),
+        gpu=section.read("gpu", quantities.all_or(quantities.gpu), None),
+    )
+    section.done()
+    return resources
+
+
+def _read_ports(fields: Fields) -> PortSettings:
+    section = fields.section("ports")
+    if section is None:
+        return PortSettings()
+    ports = PortSettings(section.read("api", _port, None), section.read("node_api", _port, None))
+    if ports.api is not None and ports.api == ports.node_api:
+        section.problems.add(section.at("node_api"), f"{ports.api} is taken by `api`")
+    section.done()
+    return ports
+
+
+def _read_maro_process(fields: Fields) -> Settings:
+    warnings: list[str] = []
+    fields.has("mode")
+    customized = fields.read("redis_mode", values.one_of(_RedisMode), _RedisMode.MARO) is _RedisMode.CUSTOMIZED
+    redis = _read_redis_info(fields, customized, warnings)
+    return Settings(
+        name=fields.read("name", values.name, MARO_NAME),
+        redis=redis,
+        parallel_level=fields.read("parallel_level", _COUNT, 1),
+        check_interval=fields.read("check_interval", _interval, 60.0),
+        keep_agent_alive=fields.read("keep_agent_alive", _flag, True),
+        agent_countdown=fields.read("agent_countdown", _COUNT, 5),
+        warnings=tuple(warnings),
+    )
+
+
+def _read_redis_info(fields: Fields, customized: bool, warnings: list[str]) -> RedisSettings:
+    section = fields.section("redis_info")
+    host, port = "localhost", MARO_REDIS_PORT
+    if section is not None:
+        host = section.read("host", values.text, host)
+        port = section.read("port", _port, port)
+        section.done()
+    if customized:
+        return RedisSettings(embedded=False, host=host, port=port)
+    if section is not None:
+        warnings.append("redis_info: ignored: with redis_mode MARO the cluster's own redis listens on a unix socket")
+    return RedisSettings()
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in (0, 1) and isinstance(value, int):
+        return value == 1
+    raise Wrong(f"must be 1 or 0, got {show(value)}")
+
+
+def _read_maro_local(fields: Fields) -> Settings:
+    warnings: list[str] = []
+    fields.has("mode")
+    name = fields.require("name", values.name, DEFAULT_NAME)
+    master = fields.section("master")
+    if master is None:
+        return Settings(name=name)
+    if (redis := master.section("redis")) is not None:
+        redis.read("port", _port, None)
+        redis.done()
+        warnings.append(f"{redis.path}: ignored: the cluster's own redis listens on a unix socket")
+    settings = Settings(
+        name=name,
+        resources=_read_maro_resource(master),
+        check_interval=_read_maro_interval(master),
+        warnings=tuple(warnings),
+    )
+    master.done()
+    return settings
+
+
+def _read_maro_resource(master: Fields) -> OfferedResources:
+    section = master.section("resource")
+    if section is None:
+        return OfferedResources()
+    resources = OfferedResources(
+        cpu=section.read("cpu", quantities.all_or(quantities.cpu), None),
+        memory=section.read("memory", quantities.all_or(quantities.maro_memory), None),
+        gpu=section.read("gpu", quantities.all_or(quantities.gpu), None),
+    )
+    section.done()
+    return resources
+
+
+def _read_maro_interval(master: Fields) -> float:
+    section = master.section("agents")
+    if section is None:
+        return 30.0
+    interval = section.read("check_interval", _interval, 30.0)
+    section.done()
+    return interval

@@ -1,0 +1,26 @@
+"""The commented example files that `grass template` writes; tests parse each, so they cannot go out of date."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+from grass.errors import NotFoundError
+
+_SUFFIX = ".yml"
+
+
+def names() -> tuple[str, ...]:
+    found = (entry.name for entry in _folder().iterdir())
+    return tuple(sorted(name[: -len(_SUFFIX)] for name in found if name.endswith(_SUFFIX)))
+
+
+def text(name: str) -> str:
+    """The template as it is shipped; NotFoundError names those that exist."""
+    if name not in names():
+        raise NotFoundError(f"there is no template `{name}`; there are: {', '.join(names())}")
+    return str(_folder().joinpath(name + _SUFFIX).read_text(encoding="utf-8"))
+
+
+def _folder() -> Any:
+    return resources.files("grass.share").joinpath("templates")

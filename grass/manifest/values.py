@@ -1,0 +1,175 @@
+"""Parsers of single values: each takes what the document holds and returns what the model wants, or raises ``Wrong``.
+
+A message says what was expected and what was found; the path is added by whoever called.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, TypeVar
+
+from grass.manifest.document import show_text
+
+Choice = TypeVar("Choice", bound=Enum)
+
+MAX_ARGUMENT = 128 * 1024 - 1
+"""Linux refuses a longer argument or environment entry (MAX_ARG_STRLEN)."""
+MAX_NAME = 63
+
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_COMPONENT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
+_PORT = re.compile(r"[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Wrong(ValueError):
+    """A value that cannot be accepted."""
+
+
+def show(value: Any) -> str:
+    """A value as a message names it."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return show_text(value)
+        case int() | float():
+            return repr(value) if isinstance(value, float) or abs(value) < 10**20 else "a huge number"
+        case dict():
+            return "a mapping"
+        case list() | tuple():
+            return "a list"
+    return f"a {type(value).__name__}"
+
+
+def whole(minimum: int, maximum: int) -> Callable[[Any], int]:
+    """A whole number within bounds, both included. true and false are no numbers."""
+
+    def parse(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise Wrong(f"must be a whole number, got {show(value)}")
+        if value < minimum:
+            raise Wrong(f"must be at least {minimum}, got {show(value)}")
+        if value > maximum:
+            raise Wrong(f"must be at most {maximum}, got {show(value)}")
+        return value
+
+    return parse
+
+
+def truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise Wrong(f"must be true or false, got {show(value)}")
+    return value
+
+
+def text(value: Any) -> str:
+    """Text that can be stored, passed to a process and is not blank."""
+    if not isinstance(value, str):
+        raise Wrong(f"must be text, got {show(value)}")
+    if not value.strip():
+        raise Wrong("must not be empty")
+    return _passable(value)
+
+
+def scalar_text(value: Any) -> str:
+    """Text, or a number as it was written. Not true or false: programs disagree about how to spell these."""
+    if isinstance(value, bool):
+        word = show(value)
+        raise Wrong(f'must be text or a number, got {word}; in quotes ("{word}") it is text')
+    if value is None:
+        raise Wrong('must be text or a number, got nothing; write "" for empty text')
+    if not isinstance(value, (str, int, float)):
+        raise Wrong(f"must be text or a number, got {show(value)}")
+    if isinstance(value, int) and abs(value) >= 10**100:
+        raise Wrong("must be text or a number, got a huge number; in quotes it is text")
+    return _passable(str(value))
+
+
+def _passable(value: str) -> str:
+    if "\0" in value:
+        raise Wrong("must not hold a NUL character")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise Wrong("must be text that UTF-8 can hold, got half of a surrogate pair") from error
+    if size > MAX_ARGUMENT:
+        raise Wrong(f"must be at most {MAX_ARGUMENT} bytes long, got {size}; put it in a file")
+    return value
+
+
+def command(value: Any) -> str | tuple[str, ...]:
+    """Text for /bin/sh, or a list that is an argv."""
+    if isinstance(value, (list, tuple)):
+        if not value:
+            raise Wrong("must not be empty")
+        return tuple(_argument(item, place) for place, item in enumerate(value))
+    if not isinstance(value, str):
+        raise Wrong(f"must be text (for /bin/sh) or a list of arguments, got {show(value)}")
+    return text(value)
+
+
+def _argument(value: Any, place: int) -> str:
+    try:
+        return text(value) if place == 0 else scalar_text(value)
+    except Wrong as wrong:
+        raise Wrong(f"item {place} {wrong}") from wrong
+
+
+def one_of(kind: type[Choice]) -> Callable[[Any], Choice]:
+    def parse(value: Any) -> Choice:
+        for member in kind:
+            if isinstance(value, str) and member.value == value:
+                return member
+        words = ", ".join(member.value for member in kind)
+        raise Wrong(f"must be one of {words}; got {show(value)}")
+
+    return parse
+
+
+def name(value: Any) -> str:
+    """Of a job, schedule or cluster: also a folder's name and part of keys, never a path or an option."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = show(value)
+    return _word(value, _NAME, "letters, digits and `-` `_` `.`, with a letter or digit at both ends")
+
+
+def component_name(value: Any) -> str:
+    return _word(value, _COMPONENT, "letters, digits and `-` `_`, with a letter or digit at both ends")
+
+
+def port_name(value: Any) -> str:
+    return _word(value, _PORT, "letters, digits and `-` `_`, starting with a letter")
+
+
+def _word(value: Any, pattern: re.Pattern[str], alphabet: str) -> str:
+    if not isinstance(value, str):
+        raise Wrong(f"must be a name, got {show(value)}")
+    if not pattern.fullmatch(value) or ".." in value:
+        raise Wrong(f"must be a name made of {alphabet}; got {show(value)}")
+    if len(value) > MAX_NAME:
+        raise Wrong(f"must be at most {MAX_NAME} characters long, got {len(value)}")
+    return value
+
+
+def variable_name(value: str) -> str:
+    """Of an environment variable that a job may set."""
+    if not _VARIABLE.fullmatch(value) or len(value) > 255:
+        raise Wrong("is not the name of an environment variable (letters, digits and `_`, no digit first)")
+    if value.startswith("GRASS_"):
+        raise Wrong("names that begin with GRASS_ are set by Grass itself")
+    return value
+
+
+def pattern(value: Any) -> str:
+    """A regular expression of Python's ``re``."""
+    expression = text(value)
+    try:
+        re.compile(expression)
+    except (re.error, OverflowError, RecursionError, FutureWarning, DeprecationWarning) as error:
+        raise Wrong(f"is not a regular expression: {error}") from error
+    return expression

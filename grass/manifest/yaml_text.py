@@ -1,0 +1,178 @@
+"""YAML text to plain values, built from the parser's events: no recursion, and aliases are counted before they cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from grass.manifest.document import MAX_DEPTH, MAX_VALUES, DocumentFault, join, plain_scalar, show_text
+
+_TAG = "tag:yaml.org,2002:"
+_MERGE = "<<"
+
+
+def parse(text: str) -> Any:
+    """The one document in ``text``; None when it is empty. DocumentFault says why not, with the line."""
+    import yaml
+
+    builder = _Builder()
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        for event in yaml.parse(text, Loader=loader):
+            builder.take(type(event).__name__, event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise DocumentFault("", f"{place}is not YAML: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        raise DocumentFault("", f"is not YAML: {str(error).splitlines()[0]}") from error
+    except UnicodeEncodeError as error:
+        raise DocumentFault("", "is not text: it holds half of a surrogate pair") from error
+    return builder.result
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A finished value, with how many values it expands to and how deep it is."""
+
+    content: Any
+    count: int = 1
+    height: int = 0
+
+
+@dataclass
+class _Open:
+    """A mapping or list whose end was not seen yet. ``key`` waits for its value; ``lines``: where each key stood."""
+
+    content: Any
+    anchor: str | None
+    key: str | None = None
+    merging: bool = False
+    merged: list[dict[str, Any]] = field(default_factory=list)
+    lines: dict[str, int] = field(default_factory=dict)
+    count: int = 1
+    height: int = 1
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self.result: Any = None
+        self._documents = 0
+        self._stack: list[_Open] = []
+        self._anchors: dict[str, _Value] = {}
+
+    def take(self, kind: str, event: Any) -> None:
+        match kind:
+            case "ScalarEvent":
+                self._scalar(event)
+            case "MappingStartEvent":
+                self._open({}, "map", event)
+            case "SequenceStartEvent":
+                self._open([], "seq", event)
+            case "MappingEndEvent" | "SequenceEndEvent":
+                self._close()
+            case "AliasEvent":
+                self._alias(event)
+            case "DocumentStartEvent":
+                self._documents += 1
+                if self._documents > 1:
+                    raise DocumentFault("", f"line {_line(event)}: a second document begins; a file holds one")
+
+    def _scalar(self, event: Any) -> None:
+        plain = event.tag is None and event.implicit[0]
+        if event.tag not in (None, "!", _TAG + "str"):
+            self._refuse_tag(event)
+        if self._wants_key():
+            self._set_key(event.value, plain, event)
+            return
+        value = _Value(plain_scalar(event.value) if plain else event.value)
+        self._remember(event.anchor, value)
+        self._add(value, event)
+
+    def _open(self, content: Any, kind: str, event: Any) -> None:
+        if event.tag not in (None, "!", _TAG + kind):
+            self._refuse_tag(event)
+        if self._wants_key():
+            raise DocumentFault(self._path(), f"line {_line(event)}: a key must be text, not a mapping or a list")
+        if len(self._stack) >= MAX_DEPTH:
+            raise DocumentFault("", f"line {_line(event)}: is nested more than {MAX_DEPTH} levels deep")
+        self._stack.append(_Open(content, event.anchor))
+
+    def _close(self) -> None:
+        done = self._stack.pop()
+        for base in done.merged:
+            for key, value in base.items():
+                done.content.setdefault(key, value)
+        value = _Value(done.content, done.count, done.height)
+        self._remember(done.anchor, value)
+        self._add(value, None)
+
+    def _alias(self, event: Any) -> None:
+        if self._wants_key():
+            raise DocumentFault(self._path(), f"line {_line(event)}: a key must be text, not an alias")
+        value = self._anchors.get(event.anchor)
+        if value is None:
+            raise DocumentFault(self._path(), f"line {_line(event)}: the alias *{event.anchor} has no finished anchor")
+        self._add(value, event)
+
+    def _add(self, value: _Value, event: Any) -> None:
+        """Puts a finished value where it belongs. The counts bound what a reader of the result has to walk."""
+        if not self._stack:
+            self.result = value.content
+            return
+        parent = self._stack[-1]
+        parent.count += value.count
+        parent.height = max(parent.height, value.height + 1)
+        if sum(place.count for place in self._stack) > MAX_VALUES:
+            raise DocumentFault("", f"holds more than {MAX_VALUES} values (aliases counted as often as they are used)")
+        if len(self._stack) + value.height > MAX_DEPTH:
+            raise DocumentFault("", f"is nested more than {MAX_DEPTH} levels deep")
+        if isinstance(parent.content, list):
+            parent.content.append(value.content)
+        elif parent.merging:
+            self._merge(parent, value.content, event)
+        else:
+            parent.content[parent.key] = value.content
+        parent.key = None
+        parent.merging = False
+
+    def _merge(self, parent: _Open, content: Any, event: Any) -> None:
+        bases = content if isinstance(content, list) else [content]
+        if not all(isinstance(base, dict) for base in bases):
+            place = f"line {_line(event)}: " if event is not None else ""
+            raise DocumentFault(self._path(), f"{place}`<<` takes a mapping or a list of mappings")
+        parent.merged.extend(bases)
+
+    def _wants_key(self) -> bool:
+        return bool(self._stack) and isinstance(self._stack[-1].content, dict) and self._stack[-1].key is None
+
+    def _set_key(self, key: str, plain: bool, event: Any) -> None:
+        top = self._stack[-1]
+        top.key = key
+        top.count += 1
+        if plain and key == _MERGE:
+            top.merging = True
+            return
+        line = top.lines.setdefault(key, _line(event))
+        if key in top.content:
+            raise DocumentFault(self._path(), f"line {_line(event)}: the key stands twice; first on line {line}")
+
+    def _remember(self, anchor: str | None, value: _Value) -> None:
+        if anchor is not None:
+            self._anchors[anchor] = value
+
+    def _refuse_tag(self, event: Any) -> None:
+        raise DocumentFault(self._path(), f"line {_line(event)}: the YAML tag {show_text(event.tag)} is not supported")
+
+    def _path(self) -> str:
+        path = ""
+        for place in self._stack:
+            if place.key is not None:
+                path = join(path, place.key)
+            elif isinstance(place.content, list):
+                path += f"[{len(place.content)}]"
+        return path
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1

@@ -1,0 +1,1 @@
+"""Data files that an installed Grass carries: templates."""
