@@ -30,6 +30,7 @@ class ReasonCode(str, Enum):
     USER_STOPPED = "user-stopped"
     JOB_ENDED = "job-ended"  # stopped because the job reached its outcome
     EXIT_UNKNOWN = "exit-unknown"  # the process is gone and nothing saw it end
+    PORT_TAKEN = "port-taken"  # another program holds the port; the task gets a new one
     NODE_LOST = "node-lost"
     NODE_REBOOTED = "node-rebooted"
 

@@ -17,6 +17,8 @@ from grass.model.reasons import Reason
 from grass.model.resources import Resources
 from grass.store.records import TASK_FIELDS
 
+NOTHING = Resources()
+
 
 class TaskRun:
     """One task that has been assigned at least once. The fields are those of ``TASK_FIELDS``."""
@@ -72,7 +74,7 @@ class TaskRun:
 
 @dataclass
 class ComponentRun:
-    """``fresh``: tasks from this index on were never assigned. ``again``: pending indexes below it that may start now."""
+    """``fresh``: tasks from this index on were never assigned. ``again``: indexes below it that may start again now."""
 
     spec: Component
     tasks: dict[int, TaskRun] = field(default_factory=dict)
@@ -114,6 +116,11 @@ class ComponentRun:
     def put_back(self, index: int) -> None:
         heapq.heappush(self.again, index)
 
+    def take_back(self, index: int) -> None:
+        """A task that waited to be placed again needs no place any more."""
+        self.again.remove(index)
+        heapq.heapify(self.again)
+
     def move(self, task: TaskRun, state: TaskState) -> None:
         check_task(task.state, state)
         self.counts[task.state] -= 1
@@ -154,6 +161,8 @@ class Launch:
     shape: Resources
     width: int
     live: int = 0
+    told: int = -1
+    """The width that the node was told last."""
 
     @property
     def reserved(self) -> Resources:
@@ -166,7 +175,7 @@ class NodeRun:
     state: NodeState = NodeState.JOINING
     reason: Reason | None = None
     address: str = ""
-    total: Resources = Resources()
+    total: Resources = NOTHING
     info: dict[str, Any] = field(default_factory=dict)
     usage: dict[str, Any] = field(default_factory=dict)
     seen: float = 0.0

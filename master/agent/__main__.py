@@ -1,0 +1,48 @@
+"""``python -m master.agent CLUSTER_JSON``: the scheduling daemon."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+
+from grass.provision.shutdown import request_shutdown
+
+from grass.config import ClusterConfig, Secrets
+from grass.errors import StaleLeaseError
+from grass.store.agent_store import AgentStore
+from grass.store.connect import open_backend
+from grass.store.keys import Keys
+from master.agent.loop import MasterAgent
+
+
+def main() -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    config = ClusterConfig.load(sys.argv[1])
+    backend = open_backend(config, Secrets.load(config.home), "agent")
+    agent = MasterAgent(config, AgentStore(backend, Keys(config.key_prefix)), lambda: request_shutdown(config))
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        agent.start(owner=f"{config.node.name}:{os.getpid()}")
+        agent.run(stopped=lambda: False)
+    except (KeyboardInterrupt, _Stop):
+        return 0
+    except StaleLeaseError as error:
+        logging.getLogger("grass.master-agent").error("%s", error)
+        return 1
+    finally:
+        backend.close()
+    return 0
+
+
+class _Stop(BaseException):
+    """SIGTERM: ends the loop wherever it waits. Every commit is whole, so there is nothing to finish."""
+
+
+def _stop(signum: int, frame: object) -> None:
+    raise _Stop
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""The addresses file of a job: one line ``task host port name`` for each named port of each task that has a place."""
+
+from __future__ import annotations
+
+from master.agent.state import JobRun
+from master.agent.step import Step
+
+
+def publish_addresses(step: Step, run: JobRun) -> None:
+    """Send the present text to every node that runs a part of the job."""
+    text = addresses_text(step, run)
+    for name in run.nodes:
+        step.changes.order(name).addresses[run.id] = text
+
+
+def addresses_text(step: Step, run: JobRun) -> str:
+    lines = []
+    for component in run.components.values():
+        if not component.spec.ports:
+            continue
+        for index, task in sorted(component.tasks.items()):
+            if task.state.on_node and task.node is not None:
+                host = step.cluster.nodes[task.node].address
+                name = f"{run.job.name}.{component.spec.name}.{index}"
+                lines += [f"{name} {host} {port} {label}\n" for label, port in task.ports.items()]
+    return "".join(lines)

@@ -1,0 +1,188 @@
+"""The life of a job: accepted, running, coming to its outcome, ended, removed. Pure: all effects are in the step."""
+
+from __future__ import annotations
+
+from grass.model.job import Component, Condition
+from grass.model.lifecycle import JobState, TaskState, check_job
+from grass.model.reasons import Reason, ReasonCode
+from master.agent.state import ComponentRun, JobRun, TaskRun, attempt_key, launch_key
+from master.agent.step import Step
+
+
+def admit(step: Step, run: JobRun) -> None:
+    """Put a job that was accepted in line. Doing it twice does nothing."""
+    cluster = step.cluster
+    if run.id in cluster.jobs:
+        return
+    cluster.jobs[run.id] = run
+    cluster.live[run.job.name] = run.id
+    cluster.queue[run.id] = None
+    step.changes.plan = True
+    step.touch_job(run)
+
+
+def begin(step: Step, run: JobRun) -> None:
+    """The first task got a place."""
+    _move(step, run, JobState.RUNNING)
+    run.reason = None
+    run.view["started"] = step.wall
+    if run.job.timeout is not None:
+        run.deadline = step.later(run.job.timeout)
+        step.agenda.add(run.deadline[0], "deadline", run.id)
+    step.event("job-running", f"{run.job.name} runs", job=run.job.name)
+
+
+def stop(step: Step, run: JobRun, user: str, grace: float | None) -> None:
+    if run.state.ended:
+        return
+    run.stop_grace = grace
+    if run.state is JobState.STOPPING:
+        # asked again, perhaps with a shorter grace: tell the nodes, the outcome stays
+        _stop_tasks(step, run)
+        return
+    by = f"stopped by {user}"
+    finish(step, run, JobState.STOPPED, Reason(ReasonCode.USER_STOPPED, by), None)
+
+
+def finish(step: Step, run: JobRun, state: JobState, reason: Reason | None, exit_code: int | None) -> None:
+    """Bring the job to its outcome: nothing new starts, what runs is stopped, then it ends."""
+    if run.state.ended or run.outcome is not None:
+        return
+    run.outcome = (state, reason, exit_code)
+    for component in run.components.values():
+        _cancel_pending(step, run, component)
+    if run.on_node:
+        _move(step, run, JobState.STOPPING)
+        run.reason = reason
+        _stop_tasks(step, run)
+    else:
+        _end(step, run)
+
+
+def settle(step: Step, run: JobRun) -> None:
+    """Look whether the job has come to an end after what happened in this step."""
+    if run.state.ended:
+        return
+    if run.outcome is not None:
+        if not run.on_node:
+            _end(step, run)
+        return
+    failed = next((part for part in run.components.values() if part.counts[TaskState.FAILED]), None)
+    needed = [run.components[name] for name in run.job.success]
+    if all(part.counts[TaskState.SUCCEEDED] == part.spec.replicas for part in needed):
+        finish(step, run, JobState.SUCCEEDED, None, 0)
+    elif failed is not None and (run.job.fail_fast or _all_ended(needed) or _blocked_for_ever(run)):
+        name, index, task = _first_failed(failed)
+        message = f"{name}.{index} failed: {task.reason['message'] if task.reason else 'unknown'}"
+        code = task.exit_code if task.exit_code is not None else 128 + (task.signal or 0)
+        finish(
+            step, run, JobState.FAILED, Reason(ReasonCode.COMPONENT_FAILED, message, {"task": f"{name}.{index}"}), code
+        )
+
+
+def unmet(run: JobRun, component: Component) -> Reason | None:
+    """What a component still waits for among its dependencies."""
+    for name, condition in component.depends_on.items():
+        other = run.components[name]
+        need = other.spec.replicas
+        have = other.counts[TaskState.SUCCEEDED]
+        if condition is Condition.RUNNING:
+            have += other.counts[TaskState.RUNNING]
+        elif condition is Condition.READY:
+            have += other.ready
+        if have < need:
+            message = f"waits until {name} is {condition.value}: {have} of {need}"
+            return Reason(ReasonCode.DEPENDS_ON, message, {"component": name, "condition": condition.value})
+    return None
+
+
+def remove(step: Step, run: JobRun) -> None:
+    """Forget an ended job: its records here, its logs by whoever carries the step out."""
+    if not run.state.ended:
+        run.delete = True
+        return
+    names = [other for other in step.cluster.jobs.values() if other.job.name == run.job.name]
+    run.view["latest"] = max(names, key=lambda other: other.view["submitted"]) is run
+    del step.cluster.jobs[run.id]
+    step.changes.removed[run.id] = run
+
+
+def _cancel_pending(step: Step, run: JobRun, component: ComponentRun) -> None:
+    pending = component.counts[TaskState.PENDING]
+    for index, task in component.tasks.items():
+        if task.state in (TaskState.PENDING, TaskState.LOST):
+            if task.state is TaskState.PENDING:
+                pending -= 1
+            elif task.node in step.cluster.nodes:
+                step.changes.order(task.node).take(attempt_key(run.id, component.spec.name, index, task.attempt))
+            component.move(task, TaskState.STOPPED)
+            task.reason = Reason(ReasonCode.JOB_ENDED, "the job ended before it could start again").to_wire()
+            step.changes.tasks[run.id, component.spec.name, index] = task
+    # tasks that were never assigned have no record: the job's counts say that they were stopped
+    component.counts[TaskState.PENDING] -= pending
+    component.counts[TaskState.STOPPED] += pending
+    component.fresh = component.spec.replicas
+    component.again.clear()
+    component.backoff = 0
+    component.reason = None
+
+
+def _stop_tasks(step: Step, run: JobRun) -> None:
+    for component in run.components.values():
+        grace = component.spec.grace if run.stop_grace is None else run.stop_grace
+        for index, task in component.tasks.items():
+            if task.state.on_node and task.node is not None:
+                key = attempt_key(run.id, component.spec.name, index, task.attempt)
+                entry = {"seq": task.seq, "ports": task.ports, "gpus": task.gpus, "stop": {"grace": grace}}
+                step.changes.order(task.node).put(key, entry)
+
+
+def _end(step: Step, run: JobRun) -> None:
+    assert run.outcome is not None
+    state, reason, exit_code = run.outcome
+    _move(step, run, state)
+    run.reason = reason
+    run.view.update(ended=step.wall, exit_code=exit_code)
+    for name in run.nodes:
+        order = step.changes.order(name)
+        launches = step.cluster.nodes[name].launches
+        for component in run.components:
+            launches.pop(launch_key(run.id, component), None)
+            order.drop[launch_key(run.id, component)] = None
+            order.launch.pop(launch_key(run.id, component), None)
+        order.addresses.pop(run.id, None)
+    run.nodes.clear()
+    step.cluster.queue.pop(run.id, None)
+    step.cluster.live.pop(run.job.name, None)
+    step.changes.names_free.append(run.job.name)
+    step.changes.plan = True
+    text = f"{run.job.name} {state.value.lower()}" + (f": {reason.message}" if reason else "")
+    step.event(f"job-{state.value.lower()}", text, job=run.job.name)
+    if run.delete:
+        remove(step, run)
+
+
+def _move(step: Step, run: JobRun, state: JobState) -> None:
+    check_job(run.state, state)
+    run.state = state
+    step.touch_job(run)
+
+
+def _all_ended(components: list[ComponentRun]) -> bool:
+    return all(
+        sum(count for state, count in part.counts.items() if state.ended) == part.spec.replicas for part in components
+    )
+
+
+def _blocked_for_ever(run: JobRun) -> bool:
+    """A failed dependency can never be met, and nothing that still runs could change the outcome."""
+    if run.on_node or any(part.backoff or part.counts[TaskState.LOST] for part in run.components.values()):
+        return False
+    waiting = [part for part in run.components.values() if part.counts[TaskState.PENDING]]
+    return all(any(run.components[name].counts[TaskState.FAILED] for name in part.spec.depends_on) for part in waiting)
+
+
+def _first_failed(component: ComponentRun) -> tuple[str, int, TaskRun]:
+    failed = [(task.ended or 0.0, index) for index, task in component.tasks.items() if task.state is TaskState.FAILED]
+    index = min(failed)[1]
+    return component.spec.name, index, component.tasks[index]

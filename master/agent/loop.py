@@ -1,0 +1,132 @@
+"""The master-agent's loop: receive, decide, commit, dispatch. The only place of this package that reads a clock."""
+
+from __future__ import annotations
+
+import logging
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from grass.clock import boot_id, sleep, steady, wall
+from grass.config import ClusterConfig
+from grass.errors import UnreachableError
+from grass.store.agent_store import AgentStore, Message
+from master.agent.agenda import Agenda
+from master.agent.changes import Changes, operations
+from master.agent.reactor import react
+from master.agent.recover import rebuild
+from master.agent.schedules import arm
+from master.agent.state import Cluster
+from master.agent.step import Limits, Step
+
+_T = TypeVar("_T")
+log = logging.getLogger("grass.master-agent")
+LONGEST_WAIT = 5.0
+RETRY = 0.1
+
+
+class MasterAgent:
+    """``idle``: called when the cluster has had nothing to do for as long as its settings allow."""
+
+    def __init__(self, config: ClusterConfig, store: AgentStore, idle: Callable[[], None]) -> None:
+        self._config = config
+        self._store = store
+        self._idle = idle
+        self._agenda = Agenda()
+        self._cluster = Cluster()
+        self._random = random.Random()
+        self._idle_rounds = 0
+        settings = config.master
+        self._limits = Limits(
+            settings.parallel_level,
+            settings.keep_jobs,
+            settings.keep_days,
+            settings.silent_after,
+            settings.lost_after,
+            settings.check_interval,
+        )
+
+    def start(self, owner: str) -> None:
+        """Take the lease and rebuild the memory; waits for redis as long as it takes."""
+        self._patiently(lambda: self._store.acquire(owner))
+        self._remember()
+        step = self._step()
+        step.changes.plan = True
+        self._round(step, [])
+        known = self._cluster
+        log.info("leads cluster %s: %d jobs, %d nodes", self._config.name, len(known.jobs), len(known.nodes))
+
+    def run(self, stopped: Callable[[], bool]) -> None:
+        while not stopped():
+            wait = self._agenda.wait(steady(), LONGEST_WAIT)
+            messages = self._patiently(lambda: self._store.receive(wait))  # noqa: B023 (called at once)
+            self._round(self._step(), messages)
+
+    def _remember(self) -> None:
+        """Make memory and agenda anew from the store."""
+        self._agenda = Agenda()
+        self._cluster = rebuild(self._patiently(self._store.load), self._agenda, steady(), boot_id())
+        self._store.watch(self._config.node.name)
+        self._agenda.add(steady(), "nodes")
+        self._agenda.add(steady() + self._limits.check_interval, "housekeeping")
+        step = self._step()
+        for record in self._cluster.schedules.values():
+            arm(step, record)
+
+    def _step(self) -> Step:
+        return Step(self._cluster, self._agenda, self._limits, self._random, steady(), wall(), boot_id())
+
+    def _round(self, step: Step, messages: list[Message]) -> None:
+        due = self._agenda.due(step.now)
+        accepted = self._patiently(lambda: self._store.accepted(messages))
+        try:
+            react(step, messages, accepted, due)
+        except Exception:
+            log.exception("a defect: deciding on %d messages failed; going on without the one to blame", len(messages))
+            self._isolate(messages)
+            return
+        if messages or step.changes:
+            ops = operations(step.changes, self._cluster, self._store.keys)
+            self._patiently(lambda: self._store.commit(messages, ops))
+        self._dispatch(step.changes)
+        if any(item[0] == "housekeeping" for item in due):
+            self._count_idle()
+
+    def _isolate(self, messages: list[Message]) -> None:
+        """One message that cannot be taken must not stop the cluster: forget this round, take them one by one."""
+        self._remember()
+        if len(messages) > 1:
+            for message in messages:
+                self._round(self._step(), [message])
+            return
+        step = self._step()
+        for message in messages:
+            step.event("message-refused", f"{message.kind} could not be processed; see the master-agent's log")
+        self._patiently(lambda: self._store.commit(messages, operations(step.changes, self._cluster, self._store.keys)))
+
+    def _dispatch(self, changes: Changes) -> None:
+        """Effects outside the store, after the commit. Logs of a job that a crash left behind go with `grass clean`."""
+        for job_id in changes.removed:
+            shutil.rmtree(Path(self._config.logs_dir) / job_id, ignore_errors=True)
+
+    def _count_idle(self) -> None:
+        active = any(record["state"] == "ACTIVE" for record in self._cluster.schedules.values())
+        self._idle_rounds = 0 if self._cluster.queue or active else self._idle_rounds + 1
+        if not self._config.master.keep_agent_alive and self._idle_rounds >= self._config.master.agent_countdown:
+            log.info("idle for %d rounds: shutting the cluster down", self._idle_rounds)
+            self._idle()
+            self._idle_rounds = 0
+
+    def _patiently(self, action: Callable[[], _T]) -> _T:
+        """Until redis is back: everything that the loop does with the store may be repeated."""
+        told = False
+        while True:
+            try:
+                return action()
+            except UnreachableError as error:
+                if not told:
+                    log.warning("%s; trying again until it is back", error)
+                    told = True
+                sleep(RETRY)

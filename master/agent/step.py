@@ -1,0 +1,49 @@
+"""One round of the master-agent: the memory, what it changes, and the times and chance it may use."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from master.agent.agenda import Agenda
+from master.agent.changes import Changes
+from master.agent.state import Cluster, JobRun, NodeRun
+
+
+@dataclass(frozen=True)
+class Limits:
+    """From the cluster's settings (``grass.config.MasterConfig``), where each is explained."""
+
+    parallel_level: int | None = None
+    keep_jobs: int = 1000
+    keep_days: float = 30.0
+    silent_after: float = 8.0
+    lost_after: float = 300.0
+    check_interval: float = 5.0
+
+
+@dataclass
+class Step:
+    """``now`` is steady seconds of boot ``boot``; ``wall`` is for people."""
+
+    cluster: Cluster
+    agenda: Agenda
+    limits: Limits
+    random: random.Random
+    now: float
+    wall: float
+    boot: str
+    changes: Changes = field(default_factory=Changes)
+
+    def touch_job(self, run: JobRun) -> None:
+        self.changes.jobs[run.id] = run
+
+    def touch_node(self, node: NodeRun) -> None:
+        self.changes.nodes[node.name] = node
+
+    def event(self, kind: str, message: str, user: str = "", **fields: str) -> None:
+        self.changes.event(kind, message, self.wall, user, **fields)
+
+    def later(self, seconds: float) -> tuple[float, str]:
+        """A moment that means the same to the next master-agent of this boot."""
+        return self.now + seconds, self.boot
