@@ -1,0 +1,88 @@
+"""Runs an example's tasks as plain processes with the environment that Grass gives them. Used by test_examples."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class ExampleRun:
+    """One job: `start` gives a process per task, each with its output in a file; leaving kills what is left."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.folder = folder
+        self.addresses = folder / "addresses"
+        self.addresses.write_text("")
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.files: list[IO[bytes]] = []
+
+    def __enter__(self) -> ExampleRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for file in self.files:
+            file.close()
+
+    def publish(self, task: str, port_name: str) -> int:
+        """Gives the task a port and writes its line, by rename as Grass does."""
+        port = free_port()
+        replacement = self.addresses.with_suffix(".new")
+        replacement.write_text(self.addresses.read_text() + f"{self.name}.{task} 127.0.0.1 {port} {port_name}\n")
+        replacement.rename(self.addresses)
+        return port
+
+    def start(
+        self, example: str, script: str, component: str, index: int = 0, replicas: int = 1, **env: str
+    ) -> subprocess.Popen[bytes]:
+        task = f"{self.name}.{component}.{index}"
+        output = (self.folder / f"{component}.{index}").open("ab")
+        self.files.append(output)
+        process = subprocess.Popen(
+            [sys.executable, script],
+            cwd=EXAMPLES / example,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={
+                **os.environ,
+                "GRASS_JOB": self.name,
+                "GRASS_COMPONENT": component,
+                "GRASS_INDEX": str(index),
+                "GRASS_TASK": task,
+                "GRASS_REPLICAS": str(replicas),
+                "GRASS_ADDRESSES": str(self.addresses),
+                "PYTHONUNBUFFERED": "1",
+                "PYTHONDONTWRITEBYTECODE": "1",
+                **env,
+            },
+        )
+        self.processes.append(process)
+        return process
+
+    def output(self, component: str, index: int = 0) -> str:
+        return (self.folder / f"{component}.{index}").read_text()
+
+    def wait_for_output(self, component: str, index: int, wanted: str, process: subprocess.Popen[bytes]) -> None:
+        """Until ``wanted`` has been printed. Fails when the process ends first, or after the test's own deadline."""
+        while wanted not in self.output(component, index):
+            try:
+                code = process.wait(timeout=0.02)
+            except subprocess.TimeoutExpired:
+                continue
+            if wanted not in self.output(component, index):
+                raise AssertionError(f"{component}.{index} ended with {code}: {self.output(component, index)}")
