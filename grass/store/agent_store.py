@@ -41,7 +41,7 @@ class Loaded:
 
 
 class AgentStore:
-    """One instance per life of a master-agent. ``acquire`` first; whoever acquired last is the only one who can commit."""
+    """One instance per life of a master-agent. ``acquire`` first: only who acquired last can commit."""
 
     def __init__(self, backend: Backend, keys: Keys) -> None:
         self._backend = backend

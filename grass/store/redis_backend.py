@@ -52,7 +52,7 @@ _MOST_ARGUMENTS = 2_000
 
 
 class RedisBackend:
-    """``server``: redis-py's arguments that name the server (``unix_socket_path``, or ``host``, ``port``) and the user."""
+    """``server``: redis-py's arguments for the server (``unix_socket_path``, or ``host``, ``port``) and the user."""
 
     def __init__(self, **server: Any) -> None:
         retry = Retry(NoBackoff(), 0)

@@ -14,7 +14,7 @@ from master.agent.state import ComponentRun, JobRun, Launch, NodeRun, TaskRun, a
 from master.agent.step import Step
 from master.planning.backlog import depth
 from master.planning.planner import plan
-from master.planning.view import Demand, NodeView, Placement
+from master.planning.view import Demand, JobLimit, NodeView, Placement
 
 PORTS = range(20_000, 32_000)
 """Below the kernel's own range for outgoing connections (from 32768), so that only a listener can hold one."""
@@ -25,7 +25,7 @@ def place(step: Step) -> None:
     _settle_widths(step)
     refill(step)
     considered: dict[tuple[str, str], tuple[JobRun, ComponentRun]] = {}
-    result = plan(_nodes(step), _demands(step, considered))
+    result = plan(_nodes(step), _demands(step, considered), _job_limit(step))
     for placement in result.placements:
         run, component = considered[placement.demand.job_id, placement.demand.component]
         _assign(step, run, component, placement)
@@ -73,23 +73,17 @@ def _demands(step: Step, considered: dict[tuple[str, str], tuple[JobRun, Compone
     """In the order in which jobs are served: priority, then submission."""
     queue = [step.cluster.jobs[job_id] for job_id in step.cluster.queue]
     queue.sort(key=lambda run: -run.job.priority)
-    running = sum(1 for run in queue if run.state is not JobState.QUEUED)
-    level = step.limits.parallel_level
     for run in queue:
         if run.outcome is not None:
             continue
-        if run.state is JobState.QUEUED and level is not None:
-            if running >= level:
-                _job_limit(step, run, running, level)
-                continue
-            running += 1
         for component in run.components.values():
             waiting = jobs.unmet(run, component.spec) if component.startable else None
             if waiting is not None:
                 _explain(step, run, component, waiting)
             elif component.startable:
                 considered[run.id, component.spec.name] = (run, component)
-                yield Demand(run.id, component.spec.name, component.startable, component.spec.resources)
+                queued = run.state is JobState.QUEUED
+                yield Demand(run.id, component.spec.name, component.startable, component.spec.resources, queued)
             else:
                 _explain(step, run, component, None)
 
@@ -128,6 +122,7 @@ def _assign_one(step: Step, run: JobRun, component: ComponentRun, node: NodeRun,
     entry = {"seq": task.seq, "ports": task.ports, "gpus": task.gpus, "stop": None}
     step.changes.order(node.name).put(attempt_key(run.id, component.spec.name, index, task.attempt), entry)
     step.changes.tasks[run.id, component.spec.name, index] = task
+    step.touch_node(node)
 
 
 def _replace(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRun) -> None:
@@ -174,9 +169,12 @@ def launch_template(run: JobRun, component: ComponentRun, width: int) -> dict[st
     }
 
 
-def _job_limit(step: Step, run: JobRun, running: int, level: int) -> None:
-    message = f"waits for its turn: {running} jobs run, the cluster's parallel_level is {level}"
-    _set_reason(step, run, Reason(ReasonCode.JOB_LIMIT, message, {"parallel_level": level}))
+def _job_limit(step: Step) -> JobLimit | None:
+    level = step.limits.parallel_level
+    if level is None:
+        return None
+    running = sum(1 for job_id in step.cluster.queue if step.cluster.jobs[job_id].state is not JobState.QUEUED)
+    return JobLimit(level, running)
 
 
 def _explain(step: Step, run: JobRun, component: ComponentRun, reason: Reason | None) -> None:

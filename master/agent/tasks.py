@@ -10,7 +10,7 @@ from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from master.agent import jobs
 from master.agent.addresses import publish_addresses
-from master.agent.state import ComponentRun, JobRun, NodeRun, TaskRun, launch_key, parse_attempt_key
+from master.agent.state import ComponentRun, JobRun, NodeRun, TaskRun, attempt_key, launch_key, parse_attempt_key
 from master.agent.step import Step
 
 MOST_BACKOFF = 60.0
@@ -32,7 +32,7 @@ def on_events(step: Step, node: NodeRun, events: list[dict[str, Any]]) -> None:
             case "started":
                 _started(step, run, component, task, event)
             case "ready":
-                _ready(component, task)
+                _ready(step, component, task)
             case "ended":
                 _ended(step, node, run, component, index, task, event)
         step.changes.tasks[job_id, component_name, index] = task
@@ -92,9 +92,10 @@ def _started(step: Step, run: JobRun, component: ComponentRun, task: TaskRun, ev
     step.changes.plan = step.changes.plan or len(run.components) > 1
 
 
-def _ready(component: ComponentRun, task: TaskRun) -> None:
+def _ready(step: Step, component: ComponentRun, task: TaskRun) -> None:
     if task.state.on_node:
         _count_ready(component, task)
+        step.changes.plan = True
 
 
 def _count_ready(component: ComponentRun, task: TaskRun) -> None:
@@ -113,6 +114,7 @@ def _ended(
         component.take_back(index)
     elif task.state.on_node:
         _release(node, run, component, task)
+        step.touch_node(node)
     else:
         return
     if task.ready:
@@ -183,6 +185,7 @@ def _lose_one(step: Step, run: JobRun, component: ComponentRun, index: int, task
     task.reason = reason.to_wire()
     step.changes.tasks[run.id, component.spec.name, index] = task
     if run.outcome is not None:
+        step.changes.order(task.node).take(attempt_key(run.id, component.spec.name, index, task.attempt))
         component.move(task, TaskState.STOPPED)
         return
     component.put_back(index)

@@ -10,18 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from grass.model.resources import Resources
-from master.planning.reasons import why_not
-from master.planning.view import Demand, NodeView, Placement, Plan
+from master.planning.reasons import at_limit, why_not
+from master.planning.view import Demand, JobLimit, NodeView, Placement, Plan
 
 
-def plan(nodes: list[NodeView], demands: Iterable[Demand]) -> Plan:
+def plan(nodes: list[NodeView], demands: Iterable[Demand], limit: JobLimit | None = None) -> Plan:
     ledger = {node.name: node.free for node in nodes if node.ready}
     full: set[Resources] = set()
     result = Plan()
+    begun: set[str] = set()
     for demand in demands:
         left = demand.count
+        begins = demand.queued and demand.job_id not in begun
+        if begins and limit is not None and limit.running + len(begun) >= limit.level:
+            result.waiting[demand.job_id, demand.component] = at_limit(demand.shape, nodes, limit)
+            continue
         if demand.shape not in full:
             left -= _place(demand, ledger, nodes, result.placements)
+        if begins and left < demand.count:
+            begun.add(demand.job_id)
         if left > 0:
             full.add(demand.shape)
             result.waiting[demand.job_id, demand.component] = why_not(demand.shape, nodes, ledger)

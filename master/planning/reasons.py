@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources, show_cpu, show_memory
-from master.planning.view import NodeView
+from master.planning.view import JobLimit, NodeView
 
 _DIMENSIONS: tuple[tuple[str, Callable[[Resources], int], Callable[[int], str]], ...] = (
     ("gpu", lambda resources: resources.gpu, str),
@@ -28,12 +28,17 @@ def why_not(shape: Resources, nodes: list[NodeView], ledger: dict[str, Resources
         names = ", ".join(node.name for node in able[:3])
         return Reason(ReasonCode.NO_NODES, f"no node that could hold it is READY ({names})", {"nodes": len(able)})
     nearest = min(ready, key=lambda node: (_missing_share(shape, ledger[node.name], node.total), node.name))
-    short = _short(shape, ledger[nearest.name])
-    return Reason(
-        ReasonCode.NO_ROOM,
-        f"waits for room: needs {_text(short, shape)} per task; {nearest.name} has {_text(short, ledger[nearest.name])} free",
-        {"node": nearest.name, "missing": {name: amount for name, amount in short.items()}},
-    )
+    free = ledger[nearest.name]
+    short = _short(shape, free)
+    message = f"waits for room: needs {_text(short, shape)} per task; {nearest.name} has {_text(short, free)} free"
+    return Reason(ReasonCode.NO_ROOM, message, {"node": nearest.name, "missing": short})
+
+
+def at_limit(shape: Resources, nodes: list[NodeView], limit: JobLimit) -> Reason:
+    """For a job that may not begin; that it never could is the more useful answer."""
+    message = f"waits for its turn: the cluster runs at most {limit.level} jobs at once (parallel_level)"
+    turn = Reason(ReasonCode.JOB_LIMIT, message, {"parallel_level": limit.level})
+    return never_fits(shape, [node.total for node in nodes]) or turn
 
 
 def never_fits(shape: Resources, totals: list[Resources]) -> Reason | None:

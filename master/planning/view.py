@@ -10,7 +10,7 @@ from grass.model.resources import Resources
 
 @dataclass(frozen=True)
 class NodeView:
-    """``free`` is what the ledger has left; a node that is not ``ready`` takes nothing new but still counts as a size."""
+    """``free``: what the ledger has left. A node that is not ``ready`` takes nothing new, but counts as a size."""
 
     name: str
     total: Resources
@@ -26,6 +26,16 @@ class Demand:
     component: str
     count: int
     shape: Resources
+    queued: bool = False
+    """Its job has not begun: to begin, it needs room under the job limit."""
+
+
+@dataclass(frozen=True)
+class JobLimit:
+    """At most ``level`` jobs at once, of which ``running`` have begun."""
+
+    level: int
+    running: int
 
 
 @dataclass(frozen=True)

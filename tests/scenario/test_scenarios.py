@@ -1,0 +1,136 @@
+"""Runs the transcripts beside this file: commands, ``----``, and what the cluster looks like after them.
+
+``python -m tests.scenario.bless`` writes the expectations anew; read the diff, and commit it only if you understand it.
+
+commands
+  node NAME [cpu=2] [memory=4GiB] [gpu=0]     a node joins
+  level N                                     parallel_level from here on
+  submit                                      the job file follows, indented
+  end KEY [code=N|signal=N]                   an attempt ends
+  ready KEY                                   its readiness check passed
+  stop JOB / delete JOB                       as the API would ask
+  cut NODE / heal NODE / reboot NODE          the node is away, back, or starts anew
+  advance SECONDS                             time passes
+  takeover                                    a new master-agent rebuilds its memory
+every block ends with the whole state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from grass.manifest import parse_job
+from grass.store.api_store import ended
+from tests.support.world import World
+
+SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_the_transcript_holds(path: Path) -> None:
+    text = path.read_text()
+    assert replay(text) == text
+
+
+def replay(text: str) -> str:
+    world = World()
+    out: list[str] = []
+    for block in text.split("\n\n"):
+        if "----" not in block:
+            out.append(block.rstrip("\n"))
+            continue
+        commands = block.partition("----")[0].rstrip("\n")
+        for command in joined(commands):
+            obey(world, command)
+        out.append(f"{commands}\n----\n{describe(world)}".rstrip("\n"))
+    return "\n\n".join(out) + "\n"
+
+
+def joined(commands: str) -> list[str]:
+    """Indented lines belong to the command above them; comments are left out."""
+    result: list[str] = []
+    for line in commands.splitlines():
+        if line.startswith("#"):
+            continue
+        if line.startswith(" ") and result:
+            result[-1] += "\n" + line
+        else:
+            result.append(line)
+    return result
+
+
+def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per verb)
+    head, _, body = command.partition("\n")
+    verb, *words = head.split()
+    options = dict(word.split("=", 1) for word in words if "=" in word)
+    name = words[0] if words and "=" not in words[0] else ""
+    match verb:
+        case "node":
+            memory = int(options.get("memory", "4GiB").removesuffix("GiB")) << 30
+            world.add_node(name, float(options.get("cpu", "2")), memory, int(options.get("gpu", "0")))
+        case "level":
+            world.limits = replace(world.limits, parallel_level=int(name))
+        case "submit":
+            job = parse_job(yaml.safe_load(body)).job
+            runs = sum(1 for view in world.api.jobs() if view["name"] == job.name)
+            world.submit(job, runs + 1)
+        case "end":
+            how = {key: int(value) for key, value in options.items()}
+            world.end(name, **({"code": None, **how} if "signal" in how else how))
+        case "ready":
+            node = next(node for node in world.nodes.values() if name in node.running)
+            node.store.report([("tasks", {"events": [{"key": name, "event": "ready"}]})])
+            world.run()
+        case "stop" | "delete":
+            view = world.api.job(name)
+            assert view is not None
+            world.api.ticket(verb, {"id": view["id"], "user": "ann", "grace": None})
+            world.run()
+        case "cut":
+            world.nodes[name].connected = False
+        case "heal":
+            node = world.nodes[name]
+            node.connected = True
+            node.hello()
+            world.run()
+        case "reboot":
+            node = world.nodes[name]
+            gone, node.connected = list(node.running), True
+            reason = {"code": "node-rebooted", "message": f"node {name} was rebooted", "details": {}}
+            node.hello("boot-2")
+            events = [node.end(key, world.wall, code=None, reason=reason) for key in gone]
+            node.store.report([("tasks", {"events": events})])
+            world.run()
+        case "advance":
+            world.advance(float(name))
+        case "takeover":
+            world.takeover()
+            world.run()
+        case _:
+            raise ValueError(command)
+
+
+def describe(world: World) -> str:
+    lines = []
+    for view in world.api.jobs():
+        counts = " ".join(f"{state}={count}" for state, count in sorted(view["counts"].items()))
+        lines.append(f"{view['id']} {view['state']} {counts}{why(view['reason'])}")
+        for component, part in view["components"].items():
+            if part["reason"] and not ended(view):
+                lines.append(f"  {component} waits{why(part['reason'])}")
+        for name, task in sorted(world.api.tasks(view["id"]).items()):
+            end = "" if task["exit_code"] is None else f" code={task['exit_code']}"
+            lines.append(f"  {name}/{task['attempt']} {task['state']} {task['node']}{end}{why(task['reason'])}")
+    for node in world.nodes.values():
+        view = next(view for view in world.api.nodes() if view["name"] == node.name)
+        free = f"free cpu={view['free']['cpu'] / 1000:g}"
+        lines.append(f"{node.name} {view['state']} {free} runs {len(node.running)}{why(view['reason'])}")
+    return "\n".join(lines)
+
+
+def why(reason: dict[str, object] | None) -> str:
+    return f" ({reason['code']}: {reason['message']})" if reason else ""

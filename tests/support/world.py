@@ -1,0 +1,190 @@
+"""A whole cluster in one process: the real reactor over the memory store, simulated nodes, a clock told to go."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from grass.model.job import Job
+from grass.model.resources import Resources
+from grass.store.agent_store import AgentStore
+from grass.store.api_store import ApiStore
+from grass.store.keys import Keys
+from grass.store.memory import MemoryBackend
+from grass.store.node_store import NodeStore
+from master.agent.agenda import Agenda
+from master.agent.changes import operations
+from master.agent.reactor import react
+from master.agent.recover import rebuild
+from master.agent.schedules import arm
+from master.agent.step import Limits, Step
+from tests.support.invariants import check_invariants
+
+BOOT = "boot-1"
+EPOCH = 1_700_000_000.0
+
+
+@dataclass
+class SimulatedNode:
+    """Does what a node-agent does with its orders, except that attempts end when the test says so."""
+
+    name: str
+    store: NodeStore
+    total: Resources
+    desired: dict[str, dict[str, Any]] = field(default_factory=dict)
+    launch: dict[str, dict[str, Any]] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
+    running: dict[str, int] = field(default_factory=dict)
+    stopping: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
+    cursor: str = "0-0"
+    connected: bool = True
+    obstinate: bool = False
+    """Tasks do not end when they are told to stop."""
+
+    def hello(self, boot: str = BOOT) -> None:
+        desired = self.store.desired()
+        self.desired, self.launch, self.cursor = desired.entries, desired.launch, desired.cursor
+        self.addresses = desired.addresses
+        self.running = {key: pid for key, pid in self.running.items() if key in self.desired}
+        resources = self.total.to_wire()
+        body = {"boot_id": boot, "version": "0", "address": f"10.0.0.{self.name[-1]}", "api_port": 1}
+        self.store.report([("hello", {**body, "resources": resources, "gpus": [], "attempts": sorted(self.running)})])
+
+    def pump(self, wall: float) -> bool:
+        """Take orders, stop and start what they ask for; True when something was reported."""
+        if not self.connected:
+            return False
+        self.cursor, orders = self.store.orders(self.cursor, 0)
+        for order in orders:
+            self.launch.update(order.get("launch", {}))
+            self.desired.update(order.get("set", {}))
+            for key in order.get("remove", []):
+                self.desired.pop(key, None)
+                if self.running.pop(key, None) is not None:
+                    self.ended.add(key)
+            self.addresses.update(order.get("addresses", {}))
+        events = [*self._stops(wall), *self._starts(wall)]
+        if events:
+            self.store.report([("tasks", {"events": events})])
+        return bool(events)
+
+    def _stops(self, wall: float) -> list[dict[str, Any]]:
+        events = []
+        for key, entry in list(self.desired.items()):
+            if entry["stop"] and key not in self.ended and not self.obstinate:
+                signal = 15 if key in self.running else None
+                events.append(self.end(key, wall, code=None if signal else 0, signal=signal))
+        return events
+
+    def _starts(self, wall: float) -> list[dict[str, Any]]:
+        events = []
+        for key, entry in sorted(self.desired.items(), key=lambda item: item[1]["seq"]):
+            launch = key.rpartition("/")[0].rpartition(".")[0]
+            width = self.launch[launch]["width"]
+            beside = sum(1 for other in self.running if other.startswith(launch + "."))
+            if key in self.running or key in self.ended or entry["stop"] or beside >= width:
+                continue
+            self.running[key] = len(self.running) + 100
+            events.append({"key": key, "event": "started", "pid": self.running[key], "at": wall})
+        return events
+
+    def end(self, key: str, wall: float, **how: Any) -> dict[str, Any]:
+        self.running.pop(key, None)
+        self.ended.add(key)
+        event = {"key": key, "event": "ended", "code": 0, "signal": None, "reason": None, "started": wall - 1}
+        return {**event, "at": wall, "sizes": {"stdout": 0, "stderr": 0}, **how}
+
+
+class World:
+    def __init__(self, limits: Limits | None = None, seed: int = 1) -> None:
+        self.backend = MemoryBackend()
+        self.keys = Keys("grass:test:")
+        self.api = ApiStore(self.backend, self.keys)
+        self.limits = limits or Limits()
+        self.now = 1000.0
+        self.boot = BOOT
+        self.nodes: dict[str, SimulatedNode] = {}
+        self.random = random.Random(seed)
+        self.removed: list[str] = []
+        self.takeover()
+
+    @property
+    def wall(self) -> float:
+        return EPOCH + self.now
+
+    def takeover(self) -> None:
+        """A new master-agent: everything that it knows comes from the store."""
+        self.store = AgentStore(self.backend, self.keys)
+        self.store.acquire("test")
+        self.agenda = Agenda()
+        self.cluster = rebuild(self.store.load(), self.agenda, self.now, self.boot)
+        for name in self.nodes:
+            self.store.watch(name)
+        self.agenda.add(self.now, "nodes")
+        step = self.step()
+        for record in self.cluster.schedules.values():
+            arm(step, record)
+        step.changes.plan = True
+        self.round(step)
+
+    def step(self) -> Step:
+        return Step(self.cluster, self.agenda, self.limits, self.random, self.now, self.wall, self.boot)
+
+    def round(self, step: Step | None = None) -> bool:
+        """One round of the master-agent; True when it had something to do."""
+        step = step or self.step()
+        messages = self.store.receive(0)
+        due = self.agenda.due(self.now)
+        react(step, messages, self.store.accepted(messages), due)
+        check_invariants(self.cluster)
+        self.store.commit(messages, operations(step.changes, self.cluster, self.keys))
+        self.removed += step.changes.removed
+        return bool(messages)
+
+    def run(self) -> None:
+        """Until nothing more follows from what happened so far."""
+        busy = True
+        while busy:
+            busy = self.round()
+            for node in self.nodes.values():
+                busy = node.pump(self.wall) or busy
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass in steps of a second at most; connected nodes send their heartbeats."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now = min(end, self.now + 1.0)
+            for node in self.nodes.values():
+                if node.connected:
+                    node.store.report([("heartbeat", {"usage": {}})])
+            self.run()
+
+    def add_node(self, name: str, cpu: float = 2, memory: int = 4 << 30, gpu: int = 0) -> SimulatedNode:
+        total = Resources(int(cpu * 1000), memory, gpu)
+        node = self.nodes[name] = SimulatedNode(name, NodeStore(self.backend, self.keys, name), total)
+        self.store.watch(name)
+        node.hello()
+        self.run()
+        return node
+
+    def submit(self, job: Job, run: int = 1, user: str = "ann") -> str:
+        job_id = f"{job.name}-{run}"
+        self.api.submit(job, job_id=job_id, user=user, now=self.wall, warnings=[])
+        self.run()
+        return job_id
+
+    def end(self, key: str, **how: Any) -> None:
+        """The attempt ends: ``code=1``, ``signal=9``, or with a ``reason``."""
+        node = next(node for node in self.nodes.values() if key in node.running)
+        node.store.report([("tasks", {"events": [node.end(key, self.wall, **how)]})])
+        self.run()
+
+    def running(self) -> list[str]:
+        return sorted(key for node in self.nodes.values() for key in node.running)
+
+    def job(self, name: str) -> dict[str, Any]:
+        view = self.api.job(name)
+        assert view is not None, name
+        return view
