@@ -175,11 +175,11 @@ def _all_ended(components: list[ComponentRun]) -> bool:
 
 
 def _blocked_for_ever(run: JobRun) -> bool:
-    """A failed dependency can never be met, and nothing that still runs could change the outcome."""
+    """Nothing runs or will start by itself, and all that waits waits for another component: that cannot change."""
     if run.on_node or any(part.backoff or part.counts[TaskState.LOST] for part in run.components.values()):
         return False
     waiting = [part for part in run.components.values() if part.counts[TaskState.PENDING]]
-    return all(any(run.components[name].counts[TaskState.FAILED] for name in part.spec.depends_on) for part in waiting)
+    return all(unmet(run, part.spec) is not None for part in waiting)
 
 
 def _first_failed(component: ComponentRun) -> tuple[str, int, TaskRun]:

@@ -1,8 +1,8 @@
 """How many tasks may wait on a node behind their own kind, to start without asking the master.
 
 A waiting task has no resources of its own: it takes the slot of an equal task of its job that ended there, so
-nothing is booked twice (ADR 2). The depth is bounded by time, not by number: a long task is never stuck behind another while
-a second node is idle, and a job of higher priority waits for a moment at most.
+nothing is booked twice (ADR 2). The depth is bounded by time, not by number: a long task is never stuck behind
+another while a second node is idle, and a job of higher priority waits for a moment at most.
 """
 
 from __future__ import annotations

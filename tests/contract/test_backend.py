@@ -1,0 +1,179 @@
+"""What the store's port promises, asked of a real redis and of the double that the other tests use."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grass.errors import ConflictError, StaleLeaseError, UnreachableError
+from grass.model.job import Component, Job
+from grass.store.agent_store import AgentStore
+from grass.store.api_store import ApiStore
+from grass.store.backend import Backend
+from grass.store.keys import Keys
+from grass.store.memory import MemoryBackend
+from grass.store.node_store import NodeStore, OrdersGapError
+from grass.store.redis_backend import RedisBackend
+
+KEYS = Keys("grass:test:")
+JOB = Job("digits", {"worker": Component("worker", "true", replicas=2)}, ("worker",))
+
+
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.needs_redis)])
+def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    if request.param == "memory":
+        yield MemoryBackend()
+        return
+    server = request.getfixturevalue("redis_server")
+    backend = RedisBackend(unix_socket_path=str(server.socket))
+    backend.delete_prefix("")
+    yield backend
+    backend.close()
+
+
+def submit(backend: Backend, job_id: str = "digits-1", job: Job = JOB) -> None:
+    ApiStore(backend, KEYS).submit(job, job_id=job_id, user="ann", now=1.0, warnings=[])
+
+
+def agent(backend: Backend) -> AgentStore:
+    store = AgentStore(backend, KEYS)
+    store.acquire("test")
+    store.load()
+    return store
+
+
+def test_a_step_is_done_whole_or_not_at_all(backend: Backend) -> None:
+    assert backend.apply([("SET", "a", "1"), ("HSET", "h", "f", "v")]) == 0
+    assert backend.apply([("SET", "a", "2")], [("equals", "a", "1"), ("no-field", "h", "f")]) == 2
+    assert backend.get("a") == "1"
+    assert backend.apply([("SET", "a", "2")], [("equals", "a", "1"), ("no-field", "h", "g")]) == 0
+    assert backend.get("a") == "2"
+
+
+def test_a_number_guards_below(backend: Backend) -> None:
+    assert backend.apply([("SET", "n", "3")], [("below", "n", "3")]) == 0
+    assert backend.apply([("SET", "n", "3")], [("below", "n", "3")]) == 1
+    assert backend.apply([("INCR", "n")]) == 0
+    assert backend.get("n") == "4"
+
+
+def test_hashes_keep_many_fields_in_one_step(backend: Backend) -> None:
+    fields = [text for number in range(9_000) for text in (f"field{number}", f"ü{number}")]
+    backend.apply([("HSET", "big", *fields)])
+    assert len(backend.hgetall("big")) == 9_000
+    assert backend.hget("big", "field8999") == "ü8999"
+    backend.apply([("HDEL", "big", *fields[::2])])
+    assert backend.hgetall("big") == {}
+    assert backend.hget("big", "field1") is None
+
+
+def test_streams_are_read_in_order_after_an_id(backend: Backend) -> None:
+    backend.apply([("XADD", "s", 0, "n", str(number)) for number in range(5)])
+    entries = backend.stream("s", "0", 10)
+    assert [fields["n"] for _, fields in entries] == ["0", "1", "2", "3", "4"]
+    assert backend.stream("s", entries[2][0], 1) == [entries[3]]
+    assert backend.newest("s") == entries[4]
+    assert backend.newest("nothing") is None
+    backend.apply([("XDEL", "s", entries[0][0], entries[1][0])])
+    assert backend.stream("s", "0", 1) == [entries[2]]
+
+
+def test_waiting_ends_with_the_first_entry_of_any_stream(backend: Backend) -> None:
+    writer = threading.Timer(0.05, lambda: backend.apply([("XADD", "b", 0, "n", "1")]))
+    writer.start()
+    found = backend.wait({"a": "0-0", "b": "0-0"}, 10, 5)
+    writer.join()
+    assert [fields for _, fields in found["b"]] == [{"n": "1"}]
+    assert backend.wait({"b": found["b"][0][0]}, 0.01, 5) == {}
+
+
+def test_only_the_first_takes_a_key(backend: Backend) -> None:
+    assert backend.take("once", 60)
+    assert not backend.take("once", 60)
+
+
+def test_a_submission_is_durable_with_its_ticket_and_the_same_one_again_changes_nothing(backend: Backend) -> None:
+    submit(backend)
+    submit(backend)
+    store = ApiStore(backend, KEYS)
+    view = store.job("digits")
+    assert view is not None and view["state"] == "QUEUED" and view["reason"]["code"] == "submitted"
+    assert store.spec("digits-1") == JOB
+    messages = agent(backend).receive(0)
+    assert [(message.kind, message.body) for message in messages] == [("start", {"id": "digits-1"})]
+
+
+def test_a_name_is_taken_until_its_run_has_ended(backend: Backend) -> None:
+    submit(backend)
+    with pytest.raises(ConflictError, match="digits exists and has not ended"):
+        submit(backend, "digits-2")
+    agent(backend).commit([], [("HDEL", KEYS.live, "digits")])
+    submit(backend, "digits-2")
+
+
+def test_a_commit_takes_its_messages_and_is_never_done_twice(backend: Backend) -> None:
+    submit(backend)
+    store = agent(backend)
+    messages = store.receive(0)
+    store.commit(messages, [("INCR", "count")])
+    assert store.receive(0) == []
+    store._commit -= 1  # as if the reply had been lost, and the caller repeated it
+    store.commit(messages, [("INCR", "count")])
+    assert backend.get("count") == "1"
+    assert agent(backend).receive(0) == []
+
+
+def test_a_stale_master_agent_is_refused_and_changes_nothing(backend: Backend) -> None:
+    submit(backend)
+    old = agent(backend)
+    messages = old.receive(0)
+    new = agent(backend)
+    with pytest.raises(StaleLeaseError):
+        old.commit(messages, [("SET", "stolen", "1")])
+    assert backend.get("stolen") is None
+    assert [message.entry_id for message in new.receive(0)] == [message.entry_id for message in messages]
+
+
+def test_a_node_follows_its_orders_and_notices_a_gap(backend: Backend) -> None:
+    node = NodeStore(backend, KEYS, "n1")
+    start = node.desired()
+    assert (start.entries, start.cursor) == ({}, "0-0")
+
+    def order(number: int) -> None:
+        backend.apply([("XADD", KEYS.orders("n1"), 0, "number", str(number), "body", f'{{"remove": ["{number}"]}}')])
+
+    order(1)
+    cursor, orders = node.orders(start.cursor, 1)
+    assert orders == [{"remove": ["1"]}]
+    order(3)
+    with pytest.raises(OrdersGapError):
+        node.orders(cursor, 1)
+    again = node.desired()
+    order(4)
+    assert node.orders(again.cursor, 1)[1] == [{"remove": ["4"]}]
+
+
+def test_reports_reach_the_master_agent_in_order(backend: Backend) -> None:
+    store = agent(backend)
+    store.watch("n1")
+    NodeStore(backend, KEYS, "n1").report([("hello", {"a": 1}), ("tasks", {"events": []})])
+    assert [(message.node, message.kind) for message in store.receive(1)] == [("n1", "hello"), ("n1", "tasks")]
+
+
+def test_events_are_numbered_and_can_be_waited_for(backend: Backend) -> None:
+    store = ApiStore(backend, KEYS)
+    before = store.last_event()
+    store.log_event("test", "ann", "something happened", job="digits")
+    [event] = store.wait_events(before, 1)
+    assert (event["kind"], event["user"], event["job"]) == ("test", "ann", "digits")
+    assert store.events()[-1]["id"] == store.last_event() == event["id"]
+
+
+def test_a_server_that_is_away_is_unreachable(tmp_path: Path) -> None:
+    backend = RedisBackend(unix_socket_path=str(tmp_path / "none.sock"))
+    with pytest.raises(UnreachableError):
+        backend.ping()
+    backend.close()
