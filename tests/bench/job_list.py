@@ -1,0 +1,41 @@
+"""`grass job list` as a cold process against a running cluster that has seen a few jobs. Floor: Python's own start.
+
+Peers, measured elsewhere on the machine of the design: `squeue` 5 ms, `rq info` 238 ms.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import figures
+from local_cluster import GRASS, LocalCluster, one_task
+
+
+def wall(command: Sequence[object]) -> float:
+    """Milliseconds from before the process is made until it has ended."""
+    begin = time.perf_counter()
+    subprocess.run([str(part) for part in command], stdout=subprocess.DEVNULL, check=True)
+    return 1000 * (time.perf_counter() - begin)
+
+
+def main() -> None:
+    options = figures.arguments(__doc__, rounds=30).parse_args()
+    ours: list[float] = []
+    floor: list[float] = []
+    with LocalCluster() as cluster:
+        for number in range(5):
+            cluster.run_job(one_task(f"bench-{number}", ["/bin/true"]))
+        wall([GRASS, "job", "list"])
+        for _ in range(options.rounds):
+            ours.append(wall([GRASS, "job", "list"]))
+            floor.append(wall([sys.executable, "-c", "pass"]))
+    grass, python = figures.Figure("grass job list", ours, "ms"), figures.Figure("python -c pass", floor, "ms")
+    title = "`grass job list`, cold process"
+    figures.report(options, title, [grass, python, figures.ratio(grass, python)], "at most 200 ms, then 120 ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""A local Grass cluster in a GRASS_HOME of its own, made and ended by the `grass` command, for one bench."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from grass import Client
+
+GRASS = Path(sys.executable).with_name("grass")
+
+
+class LocalCluster:
+    """``client`` talks to it; ``command(...)`` is an argv of the CLI. Use as a context."""
+
+    def __init__(self) -> None:
+        if not GRASS.exists():
+            sys.exit(f"{GRASS} does not exist: run this with the Python of the environment that Grass is installed in")
+        self._folder = tempfile.TemporaryDirectory(prefix="bench-grass-")
+        self.folder = Path(self._folder.name)
+        os.environ["GRASS_HOME"] = str(self.folder / "home")
+        os.environ.pop("GRASS_CLUSTER", None)
+
+    def __enter__(self) -> LocalCluster:
+        self.create()
+        self.client = Client()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.delete()
+        self._folder.cleanup()
+
+    def create(self) -> None:
+        run("create")
+
+    def delete(self) -> None:
+        run("delete", "local", "--yes")
+
+    def daemons(self) -> dict[str, int]:
+        """Name → pid, from `grass status`."""
+        status: dict[str, Any] = json.loads(run("status", "-o", "json"))
+        return {daemon["name"]: int(daemon["pid"]) for daemon in status["daemons"]}
+
+    def run_job(self, job: dict[str, Any], timeout: float = 300.0) -> None:
+        """Starts it and waits; the bench ends here when it does not succeed."""
+        name = self.client.start(job)["name"]
+        view = self.client.wait(name, timeout)
+        if view["state"] != "SUCCEEDED":
+            sys.exit(f"the job {name} of the bench is {view['state']}: {view['reason']}")
+
+
+def run(*arguments: str) -> str:
+    """One call of the CLI, its output; a failure ends the bench with what it said."""
+    done = subprocess.run([GRASS, *arguments], stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(f"grass {' '.join(arguments)} ended with {done.returncode}: {done.stdout}")
+    return done.stdout
+
+
+def one_task(name: str, command: list[str]) -> dict[str, Any]:
+    """A job of one task with the cpu that the peer asks for too."""
+    return array(name, command, 1)
+
+
+def array(name: str, command: list[str], replicas: int) -> dict[str, Any]:
+    component = {"command": command, "replicas": replicas, "resources": {"cpu": 1}}
+    return {"name": name, "components": {"task": component}}

@@ -1,0 +1,20 @@
+"""Submit until the first instruction of the task, idle cluster. Peer: HyperQueue.
+
+From before the client is called until `main` of a small C program reads the clock: sealing, HTTP, the durable write,
+planning, the order to the node and the start of the process are all in it.
+"""
+
+from __future__ import annotations
+
+import figures
+import latency
+
+
+def main() -> None:
+    options = figures.arguments(__doc__, rounds=40).parse_args()
+    title = "submit → first instruction of the task"
+    latency.compare(options, title, "p50 at most 5 ms", "submitted", "stamped", delay=0)
+
+
+if __name__ == "__main__":
+    main()
