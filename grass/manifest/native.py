@@ -75,7 +75,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         grace=fields.read("grace", quantities.duration_or_zero, DEFAULT_GRACE),
         timeout=fields.read("timeout", quantities.duration, None),
         image=read_image(fields, warnings),
-        framework=fields.read("framework", values.component_name, None),
+        framework=_read_framework(fields, warnings),
     )
 
 
@@ -201,6 +201,13 @@ def read_tags(fields: Fields, problems: Problems) -> dict[str, str]:
             section.at(name), values.scalar_text, content, ""
         )
     return tags
+
+
+def _read_framework(fields: Fields, warnings: list[str]) -> str | None:
+    framework = fields.read("framework", values.component_name, None)
+    if framework is not None:
+        warnings.append(f"{fields.at('framework')}: ignored: this version prepares the environment of none")
+    return framework
 
 
 def read_image(fields: Fields, warnings: list[str]) -> str | None:

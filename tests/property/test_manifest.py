@@ -1,0 +1,147 @@
+"""No document, however strange, gets past the parsers unnoticed or out of them as anything but a ManifestError."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grass.errors import ManifestError
+from grass.manifest import parse_job, parse_schedule, parse_settings, read_document
+from grass.model.job import Job
+from grass.model.schedule import Schedule
+
+COMPONENT_KEYS = [
+    *("command", "replicas", "num", "parallelism", "resources", "ports", "depends_on", "ready", "timeout", "env"),
+    *("restart", "grace", "image", "framework", "cwd", "mount"),
+]
+INNER_KEYS = [
+    *("cpu", "memory", "gpu", "port", "log", "policy", "limit", "backoff", "target", "metric", "embedded", "host"),
+    *("password", "api", "node_api", "resource", "agents", "check_interval", "x", "y", "A"),
+]
+TOP_KEYS = [
+    *("mode", "success", "fail_fast", "priority", "tags", "timeout", "allocation", "job", "jobs", "job_names", "cron"),
+    *("time_zone", "missed", "overlap", "redis", "redis_info", "redis_mode", "parallel_level", "check_interval"),
+    *("keep_agent_alive", "agent_countdown", "ports", "resources", "keep_jobs", "keep_days", "master"),
+]
+WORDS = [
+    *("process", "grass", "grass/local", "local", "running", "ready", "succeeded", "on-failure", "never", "always"),
+    *("unlimited", "all", "MARO", "customized", "skip", "queue", "UTC", "Europe/Paris", "1h", "512MiB", "512m", "0.5"),
+    *("../x", "-x", ".inf", "[[", "*", "1e9", "7", "-1", "", " ", "0 3 * * *", "x", "y", "\0", "\ud800"),
+]
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(WORDS)
+    | st.text(max_size=8)
+    | st.binary(max_size=3)
+)
+keys = (
+    st.sampled_from(["name", "components", *COMPONENT_KEYS, *INNER_KEYS, *TOP_KEYS])
+    | st.text(max_size=4)
+    | st.integers()
+)
+nonsense = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5) | st.tuples(inner),
+    max_leaves=25,
+)
+
+component = st.fixed_dictionaries(
+    {"command": st.just("run") | scalars}, optional={key: nonsense for key in COMPONENT_KEYS if key != "command"}
+)
+near_misses = st.fixed_dictionaries(
+    {"name": st.just("a"), "components": st.dictionaries(st.sampled_from(["x", "y"]), component, max_size=2)},
+    optional={key: nonsense for key in TOP_KEYS},
+)
+
+durations = st.sampled_from(["1s", "10m", "1h30m", "500ms", 5, 0.25])
+good_component = st.fixed_dictionaries(
+    {"command": st.sampled_from(["run", ["run", 1, 2.5]])},
+    optional={
+        "replicas": st.integers(1, 40_000),
+        "parallelism": st.integers(1, 100),
+        "resources": st.fixed_dictionaries(
+            {},
+            optional={
+                "cpu": st.sampled_from([0, 1, 0.5, "2.50"]),
+                "memory": st.sampled_from(["512MiB", "2GB"]),
+                "gpu": st.integers(0, 8),
+            },
+        ),
+        "env": st.dictionaries(st.from_regex(r"\A[A-Z_]{1,3}\Z"), st.sampled_from(["", "é", 1, 2.5]), max_size=3),
+        "restart": st.sampled_from(["always", {"limit": 2}, {"policy": "never", "limit": "unlimited", "backoff": 0}]),
+        "grace": durations,
+        "timeout": durations,
+        "ready": st.sampled_from([{"log": "up"}, {"command": ["test"], "timeout": 3}]),
+        "cwd": st.just("/tmp"),
+        "image": st.just("python"),
+    },
+)
+good_jobs = st.fixed_dictionaries(
+    {
+        "name": st.from_regex(r"\A[A-Za-z0-9]{1,20}\Z"),
+        "components": st.dictionaries(st.sampled_from(["a", "b"]), good_component, min_size=1),
+    },
+    optional={"timeout": durations, "fail_fast": st.booleans(), "priority": st.integers(-1000, 1000)},
+)
+
+
+def attempt(parse: Any, document: Any) -> Any:
+    try:
+        return parse(document)
+    except ManifestError as error:
+        assert error.problems
+        assert len(str(error)) < 100_000
+        str(error).encode()
+        return None
+
+
+@settings(max_examples=150, deadline=None)
+@given(nonsense | near_misses)
+def test_nonsense_is_refused_as_a_manifest_error_by_every_parser(document: Any) -> None:
+    for parse in (parse_job, parse_schedule, parse_settings):
+        attempt(parse, document)
+
+
+@settings(max_examples=150, deadline=None)
+@given(near_misses)
+def test_a_job_that_is_accepted_can_be_stored_and_read_again(document: Any) -> None:
+    parsed = attempt(parse_job, document)
+    if parsed is not None:
+        assert Job.from_wire(json.loads(json.dumps(parsed.job.to_wire(), ensure_ascii=False).encode())) == parsed.job
+
+
+@settings(max_examples=100, deadline=None)
+@given(good_jobs)
+def test_good_jobs_are_accepted_and_survive_the_wire(document: dict[str, Any]) -> None:
+    job = parse_job(document).job
+    assert Job.from_wire(json.loads(json.dumps(job.to_wire()))) == job
+    assert set(job.success) == set(document["components"])
+
+
+@settings(max_examples=50, deadline=None)
+@given(good_jobs, st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, unique=True))
+def test_good_batches_are_accepted_and_survive_the_wire(document: dict[str, Any], names: list[str]) -> None:
+    schedule = parse_schedule({**document, "jobs": names}).schedule
+    assert [job.name for job in schedule.jobs] == names
+    assert Schedule.from_wire(json.loads(json.dumps(schedule.to_wire()))) == schedule
+
+
+@settings(max_examples=100, deadline=None)
+@given(good_jobs)
+def test_a_document_reads_the_same_from_yaml_and_from_json(document: dict[str, Any]) -> None:
+    text = json.dumps(document, ensure_ascii=False)
+    assert read_document(text) == read_document(text, json=True) == document
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="ab:-[]{}&*<>#'\"|!?%@\n \t0\\é\0", max_size=40) | st.binary(max_size=40), st.booleans())
+def test_any_text_is_a_mapping_or_a_manifest_error(content: str | bytes, json_too: bool) -> None:
+    document = attempt(lambda text: read_document(text, json=json_too), content)
+    assert document is None or isinstance(document, dict)

@@ -1,0 +1,161 @@
+"""Settings files: Grass's own and MARO's."""
+
+from __future__ import annotations
+
+import pytest
+
+from grass.config import MasterConfig
+from grass.errors import ManifestError
+from grass.manifest import Settings, parse_settings, read_document
+from grass.manifest.settings import OfferedResources, PortSettings, RedisSettings
+
+MARO_PROCESS = """
+redis_info:
+  host: "localhost"
+  port: 19999
+redis_mode: MARO # one of MARO, customized
+parallel_level: 1
+keep_agent_alive: 1
+agent_countdown: 5
+check_interval: 60
+"""
+
+
+def settings_of(text: str) -> Settings:
+    return parse_settings(read_document(text))
+
+
+def problems_of(text: str) -> list[str]:
+    with pytest.raises(ManifestError) as caught:
+        settings_of(text)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_an_almost_empty_file_gives_the_defaults() -> None:
+    assert settings_of("mode: local") == Settings()
+
+
+def test_the_defaults_are_those_of_the_daemons() -> None:
+    for name in ("parallel_level", "check_interval", "keep_agent_alive", "agent_countdown", "keep_jobs", "keep_days"):
+        assert getattr(Settings(), name) == getattr(MasterConfig(), name)
+
+
+def test_every_setting_can_be_set() -> None:
+    text = """
+mode: local
+name: mine
+redis: {host: 10.0.0.5, port: 6380, password: 123456}
+parallel_level: 4
+check_interval: 500ms
+keep_agent_alive: false
+agent_countdown: 2
+resources: {cpu: 1.5, memory: 2GiB, gpu: all}
+ports: {api: 8090, node_api: 8091}
+keep_jobs: 10
+keep_days: 0.5
+"""
+    assert settings_of(text) == Settings(
+        name="mine",
+        redis=RedisSettings(False, "10.0.0.5", 6380, "123456"),
+        parallel_level=4,
+        check_interval=0.5,
+        keep_agent_alive=False,
+        agent_countdown=2,
+        resources=OfferedResources(1500, 2 << 30, None),
+        ports=PortSettings(8090, 8091),
+        keep_jobs=10,
+        keep_days=0.5,
+    )
+
+
+def test_a_password_is_never_printed() -> None:
+    assert "hunter2" not in repr(settings_of("{redis: {host: h, password: hunter2}}"))
+    assert "hunter2" not in problems_of("{redis: {host: h, password: hunter2, prt: 1}}")[0]
+
+
+def test_a_redis_of_your_own_has_the_usual_port() -> None:
+    assert settings_of("{redis: {host: h}}").redis == RedisSettings(False, "h", 6379, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("mode: grass/azure", "mode: must be local: this version makes clusters of one machine, not"),
+        ("mode: remote", 'mode: must be one of local; got "remote"'),
+        ("name: ../x", "name: must be a name made of"),
+        ("redis: {embedded: true, host: h}", "redis.host: goes with a redis of your own"),
+        ("redis: {embedded: false}", "redis.host: is missing: where is your redis?"),
+        ("redis: {port: 6379}", "redis.port: goes with a redis of your own"),
+        ("redis: {host: h, port: 70000}", "redis.port: must be at most 65535, got 70000"),
+        ("parallel_level: 0", "parallel_level: must be at least 1, got 0"),
+        ("check_interval: 0", "check_interval: must be more than 0, got 0"),
+        ("check_interval: 1ms", "check_interval: must be between 100ms and 1d"),
+        ("keep_agent_alive: 1", "keep_agent_alive: must be true or false, got 1"),
+        ("resources: {cpu: some}", "resources.cpu: must be a number of cores such as 1 or 0.5"),
+        ("ports: {api: 80, node_api: 80}", "ports.node_api: 80 is taken by `api`"),
+        ("keep_days: -1", "keep_days: must be more than 0 and at most 36500 days, got -1"),
+        ("paralel_level: 3", "paralel_level: unknown key; did you mean `parallel_level`?"),
+        ("components: {}", "components: belongs to a job; start this file with `grass job start`"),
+        ("keep_jobs:", "keep_jobs: has no value; leave the key out to get its default"),
+    ],
+)
+def test_a_mistake_is_named_with_its_path(text: str, problem: str) -> None:
+    found = problems_of(text)
+    assert len(found) == 1
+    assert found[0].startswith(problem)
+
+
+def test_maros_process_settings_are_taken_as_they_are() -> None:
+    settings = settings_of(MARO_PROCESS)
+    assert settings == Settings(
+        name="process",
+        parallel_level=1,
+        check_interval=60.0,
+        warnings=("redis_info: ignored: with redis_mode MARO the cluster's own redis listens on a unix socket",),
+    )
+
+
+def test_maros_customized_redis_is_your_own() -> None:
+    settings = settings_of(MARO_PROCESS.replace("MARO #", "customized #").replace("alive: 1", "alive: 0"))
+    assert settings.redis == RedisSettings(False, "localhost", 19999, None)
+    assert settings.keep_agent_alive is False
+    assert settings.warnings == ()
+
+
+def test_what_maro_fills_in_is_filled_in() -> None:
+    settings = settings_of("mode: process")
+    assert (settings.parallel_level, settings.check_interval, settings.agent_countdown) == (1, 60.0, 5)
+
+
+def test_maros_local_cluster_is_taken_as_it_is() -> None:
+    text = """
+mode: grass/local
+name: test_cluster
+master:
+  resource: {cpu: 4, memory: 2048, gpu: 0}
+  redis: {port: 6379}
+  agents: {check_interval: 30}
+"""
+    assert settings_of(text) == Settings(
+        name="test_cluster",
+        resources=OfferedResources(4000, 2 << 30, 0),
+        check_interval=30.0,
+        warnings=("master.redis: ignored: the cluster's own redis listens on a unix socket",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("redis_mode: other", 'redis_mode: must be one of MARO, customized; got "other"'),
+        ("{redis_mode: MARO, keep_agent_alive: 2}", "keep_agent_alive: must be 1 or 0, got 2"),
+        ("{redis_info: {hots: a}}", "redis_info.hots: unknown key; did you mean `host`?"),
+        ("{mode: grass/local}", "name: is missing"),
+        (
+            "{mode: grass/local, name: a, master: {resource: {cpu: -1}}}",
+            "master.resource.cpu: must not be negative, got -1",
+        ),
+    ],
+)
+def test_a_mistake_in_maros_files_is_named_too(text: str, problem: str) -> None:
+    assert problems_of(text) == [problem]

@@ -1,0 +1,76 @@
+"""Each shipped example is what it says it is, and the reference names every key that the examples' readers know."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from grass.errors import NotFoundError
+from grass.manifest import Settings, parse_job, parse_schedule, parse_settings, read_document, templates
+from grass.manifest.fields import Fields, Problems
+from grass.manifest.job import read_job
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+
+
+def test_the_templates_are_known_by_name() -> None:
+    assert templates.names() == ("cron-schedule", "job", "maro-job", "maro-schedule", "schedule", "settings")
+    with pytest.raises(NotFoundError, match="there is no template `x`; there are: cron-schedule, job"):
+        templates.text("x")
+
+
+@pytest.mark.parametrize("name", ["job", "maro-job"])
+def test_a_job_template_is_a_job(name: str) -> None:
+    parsed = parse_job(read_document(templates.text(name)))
+    assert parsed.warnings == ()
+
+
+@pytest.mark.parametrize("name", ["schedule", "cron-schedule", "maro-schedule"])
+def test_a_schedule_template_is_a_schedule(name: str) -> None:
+    parsed = parse_schedule(read_document(templates.text(name)))
+    assert parsed.warnings == ()
+
+
+def test_the_settings_template_shows_the_defaults() -> None:
+    assert parse_settings(read_document(templates.text("settings"))) == Settings()
+
+
+def test_the_commented_lines_of_the_settings_template_are_right_as_well() -> None:
+    text = re.sub(r"^# (?=parallel_level|ports)", "", templates.text("settings"), flags=re.MULTILINE)
+    settings = parse_settings(read_document(text))
+    assert (settings.parallel_level, settings.ports.api, settings.ports.node_api) == (4, 8090, 8091)
+
+
+def test_the_commented_lines_of_the_job_template_are_right_as_well() -> None:
+    text = re.sub(r"^( *)# (?=fail_fast|parallelism|cwd)", r"\1", templates.text("job"), flags=re.MULTILINE)
+    job = parse_job(read_document(text)).job
+    assert (job.components["worker"].parallelism, job.components["worker"].cwd) == (2, "/path")
+    for line in re.findall(r"^#   (ready: .*?})", templates.text("job"), flags=re.MULTILINE):
+        parse_job(read_document(f"name: a\ncomponents:\n  x:\n    command: c\n    ports: [params]\n    {line}\n"))
+
+
+def test_the_reference_names_every_key_of_a_job_file() -> None:
+    page = (REFERENCE / "job-file.md").read_text(encoding="utf-8")
+    known = _known_keys({"name": "a", "components": {"x": {"command": "c"}}})
+    assert {"timeout", "success", "replicas", "grace"} <= known
+    assert [key for key in sorted(known - {"mode"}) if f"`{key}`" not in page] == []
+
+
+def test_the_reference_names_every_setting() -> None:
+    page = (REFERENCE / "settings-file.md").read_text(encoding="utf-8")
+    for key in Settings.__dataclass_fields__:
+        assert key == "warnings" or f"`{key}`" in page
+
+
+def _known_keys(document: dict[str, object]) -> set[str]:
+    """The keys that the reader asks for, as its own message about an unknown one lists them."""
+    problems = Problems()
+    fields = Fields({**document, "?": 1, "components": {"x": {"command": "c", "?": 1}}}, "", problems)
+    read_job(fields, [])
+    fields.done()
+    known: set[str] = set()
+    for problem in problems.found:
+        known.update(problem.message.partition("known here: ")[2].split(", "))
+    return known
