@@ -74,7 +74,16 @@ TASK_TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.STARTING: frozenset({TaskState.RUNNING}) | _ATTEMPT_ENDS,
     TaskState.RUNNING: _ATTEMPT_ENDS,
     # A lost attempt is replaced (PENDING), given up (FAILED, STOPPED), or its node comes back with it.
-    TaskState.LOST: frozenset({TaskState.PENDING, TaskState.FAILED, TaskState.STOPPED, TaskState.RUNNING, TaskState.SUCCEEDED}),
+    TaskState.LOST: frozenset(
+        {
+            TaskState.PENDING,
+            TaskState.ASSIGNED,
+            TaskState.FAILED,
+            TaskState.STOPPED,
+            TaskState.RUNNING,
+            TaskState.SUCCEEDED,
+        }
+    ),
     TaskState.SUCCEEDED: frozenset(),
     TaskState.FAILED: frozenset(),
     TaskState.STOPPED: frozenset(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from grass.model.job import Component, Condition
 from grass.model.lifecycle import JobState, TaskState, check_job
 from grass.model.reasons import Reason, ReasonCode
+from master.agent.booking import release
 from master.agent.state import ComponentRun, JobRun, TaskRun, attempt_key, launch_key
 from master.agent.step import Step
 
@@ -115,6 +116,7 @@ def _cancel_pending(step: Step, run: JobRun, component: ComponentRun) -> None:
                 pending -= 1
             elif task.node in step.cluster.nodes:
                 step.changes.order(task.node).take(attempt_key(run.id, component.spec.name, index, task.attempt))
+                release(step, run, component, task)
             component.move(task, TaskState.STOPPED)
             task.reason = Reason(ReasonCode.JOB_ENDED, "the job ended before it could start again").to_wire()
             step.changes.tasks[run.id, component.spec.name, index] = task

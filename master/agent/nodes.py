@@ -30,7 +30,6 @@ def on_hello(step: Step, node: NodeRun, body: dict[str, Any]) -> None:
         node.total = total
         node.gpus = set(range(total.gpu)) - held
     heard(step, node)
-    tasks.adopt(step, node, set(body.get("attempts", [])))
     step.touch_node(node)
     step.changes.plan = True
 
@@ -46,6 +45,8 @@ def heard(step: Step, node: NodeRun) -> None:
     node.seen = step.now
     node.info["seen_wall"] = step.wall
     if node.state in (NodeState.JOINING, NodeState.SILENT, NodeState.LOST) and node.total != Resources():
+        if node.state is NodeState.LOST:
+            tasks.adopt(step, node)
         _move(step, node, NodeState.READY, None)
         step.changes.plan = True
 

@@ -10,6 +10,7 @@ from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from master.agent import jobs
 from master.agent.addresses import publish_addresses
+from master.agent.booking import release
 from master.agent.state import ComponentRun, JobRun, Launch, NodeRun, TaskRun, attempt_key, launch_key
 from master.agent.step import Step
 from master.planning.backlog import depth
@@ -129,6 +130,7 @@ def _replace(step: Step, run: JobRun, component: ComponentRun, index: int, task:
     """From here on the lost attempt is not wanted any more, should its node come back."""
     if task.node in step.cluster.nodes:
         step.changes.order(task.node).take(attempt_key(run.id, component.spec.name, index, task.attempt))
+        release(step, run, component, task)
     component.move(task, TaskState.PENDING)
 
 

@@ -100,13 +100,13 @@ def _task(
     node = cluster.nodes.get(task.node or "")
     if node is not None:
         run.nodes.add(node.name)
-    if task.state.on_node and node is not None:
+    if node is not None and (task.state.on_node or task.state is TaskState.LOST):
         key = launch_key(run.id, component.spec.name)
         launch = node.launches.setdefault(key, Launch(component.spec.resources, 0))
         launch.live += 1
         node.gpus.difference_update(task.gpus)
         node.ports.update(task.ports.values())
-    elif task.state is TaskState.LOST or (task.state is TaskState.PENDING and task.not_before is None):
+    if task.state is TaskState.LOST or (task.state is TaskState.PENDING and task.not_before is None):
         heapq.heappush(component.again, index)
     elif task.state is TaskState.PENDING and task.not_before is not None:
         at, moment_boot = task.not_before

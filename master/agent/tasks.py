@@ -10,7 +10,8 @@ from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from master.agent import jobs
 from master.agent.addresses import publish_addresses
-from master.agent.state import ComponentRun, JobRun, NodeRun, TaskRun, attempt_key, launch_key, parse_attempt_key
+from master.agent.booking import release
+from master.agent.state import ComponentRun, JobRun, NodeRun, TaskRun, attempt_key, parse_attempt_key
 from master.agent.step import Step
 
 MOST_BACKOFF = 60.0
@@ -51,22 +52,19 @@ def lose(step: Step, node: NodeRun, reason: Reason) -> None:
         step.touch_job(run)
 
 
-def adopt(step: Step, node: NodeRun, keys: set[str]) -> None:
-    """A node that was LOST is back: what still runs there and was not replaced is ours again."""
-    for key in keys:
-        job_id, component_name, index, attempt = parse_attempt_key(key)
-        run = step.cluster.jobs.get(job_id)
-        component = run.components.get(component_name) if run else None
-        task = component.tasks.get(index) if component else None
-        if run is None or component is None or task is None:
+def adopt(step: Step, node: NodeRun) -> None:
+    """A node that was LOST is back: what was not replaced is ours again. What ended meanwhile, the node reports."""
+    for run in step.cluster.jobs.values():
+        if run.state.ended or node.name not in run.nodes:
             continue
-        if task.state is TaskState.LOST and task.attempt == attempt and task.node == node.name:
-            component.move(task, TaskState.RUNNING)
-            task.reason = None
-            _book(node, run, component)
-            component.take_back(index)
-            step.changes.tasks[job_id, component_name, index] = task
-            step.touch_job(run)
+        for component in run.components.values():
+            for index, task in component.tasks.items():
+                if task.state is TaskState.LOST and task.node == node.name:
+                    component.move(task, TaskState.ASSIGNED if task.started is None else TaskState.RUNNING)
+                    component.take_back(index)
+                    task.reason = None
+                    step.changes.tasks[run.id, component.spec.name, index] = task
+                    step.touch_job(run)
 
 
 def restart_due(step: Step, run: JobRun, component: ComponentRun, index: int) -> None:
@@ -112,14 +110,9 @@ def _ended(
         # it ran to its end while its node was away, and was not replaced yet
         component.move(task, TaskState.RUNNING)
         component.take_back(index)
-    elif task.state.on_node:
-        _release(node, run, component, task)
-        step.touch_node(node)
-    else:
+    elif not task.state.on_node:
         return
-    if task.ready:
-        task.ready = False
-        component.ready -= 1
+    release(step, run, component, task)
     started = event.get("started") or task.started
     if started is not None:
         component.learn(max(0.0, event["at"] - started))
@@ -177,33 +170,16 @@ def _again(step: Step, run: JobRun, component: ComponentRun, index: int, task: T
 
 def _lose_one(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRun, reason: Reason) -> None:
     assert task.node is not None
-    _release(step.cluster.nodes[task.node], run, component, task)
-    if task.ready:
-        task.ready = False
-        component.ready -= 1
     component.move(task, TaskState.LOST)
     task.reason = reason.to_wire()
     step.changes.tasks[run.id, component.spec.name, index] = task
     if run.outcome is not None:
         step.changes.order(task.node).take(attempt_key(run.id, component.spec.name, index, task.attempt))
+        release(step, run, component, task)
         component.move(task, TaskState.STOPPED)
         return
     component.put_back(index)
     step.changes.plan = True
-
-
-def _book(node: NodeRun, run: JobRun, component: ComponentRun) -> None:
-    launch = node.launches.get(launch_key(run.id, component.spec.name))
-    if launch is not None:
-        launch.live += 1
-        launch.width = max(launch.width, launch.live)
-
-
-def _release(node: NodeRun, run: JobRun, component: ComponentRun, task: TaskRun) -> None:
-    launch = node.launches[launch_key(run.id, component.spec.name)]
-    launch.live -= 1
-    node.gpus.update(task.gpus)
-    node.ports.difference_update(task.ports.values())
 
 
 def _exit_reason(code: int | None, signal: int | None) -> Reason:

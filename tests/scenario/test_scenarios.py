@@ -10,7 +10,9 @@ commands
   ready KEY                                   its readiness check passed
   stop JOB / delete JOB                       as the API would ask
   cut NODE / heal NODE / reboot NODE          the node is away, back, or starts anew
+  schedule / unschedule NAME                  the schedule file follows, indented
   advance SECONDS                             time passes
+  sleep SECONDS                               time passes while the whole cluster is off
   takeover                                    a new master-agent rebuilds its memory
 every block ends with the whole state.
 """
@@ -23,7 +25,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from grass.manifest import parse_job
+from grass.manifest import parse_job, parse_schedule
 from grass.store.api_store import ended
 from tests.support.world import World
 
@@ -105,6 +107,15 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
             events = [node.end(key, world.wall, code=None, reason=reason) for key in gone]
             node.store.report([("tasks", {"events": events})])
             world.run()
+        case "schedule":
+            schedule = parse_schedule(yaml.safe_load(body))
+            world.api.ticket("schedule-start", {"schedule": schedule.schedule.to_wire(), "user": "ann"})
+            world.run()
+        case "unschedule":
+            world.api.ticket("schedule-stop", {"name": name, "user": "ann"})
+            world.run()
+        case "sleep":
+            world.now += float(name)
         case "advance":
             world.advance(float(name))
         case "takeover":
@@ -116,6 +127,9 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
 
 def describe(world: World) -> str:
     lines = []
+    for schedule in world.api.schedules():
+        due = "" if schedule["next"] is None else f" next={schedule['next'] - world.wall:g}s"
+        lines.append(f"schedule {schedule['name']} {schedule['state']}{due}{why(schedule['reason'])}")
     for view in world.api.jobs():
         counts = " ".join(f"{state}={count}" for state, count in sorted(view["counts"].items()))
         lines.append(f"{view['id']} {view['state']} {counts}{why(view['reason'])}")

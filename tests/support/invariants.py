@@ -26,7 +26,7 @@ def check_invariants(cluster: Cluster) -> None:
             assert +counts == +component.counts, f"{run.id}/{name}: {counts} but {component.counts}"
             assert component.ready == sum(task.ready for task in component.tasks.values())
             for index, task in component.tasks.items():
-                if task.state.on_node:
+                if task.state.on_node or task.state is TaskState.LOST:
                     assert task.node is not None and not run.state.ended, f"{run.id}/{name}.{index} outlived its job"
                     live[task.node, launch_key(run.id, name)] += 1
                     gpus.update((task.node, gpu) for gpu in task.gpus)
