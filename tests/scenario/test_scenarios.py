@@ -52,6 +52,13 @@ def replay(text: str) -> str:
     return "\n\n".join(out) + "\n"
 
 
+def newest_id(world: World, job: str) -> str:
+    """The hexadecimal part of the id of a job that a schedule started."""
+    view = world.api.job(job)
+    assert view is not None
+    return str(view["id"]).rpartition("-")[2]
+
+
 def joined(commands: str) -> list[str]:
     """Indented lines belong to the command above them; comments are left out."""
     result: list[str] = []
@@ -70,6 +77,7 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
     verb, *words = head.split()
     options = dict(word.split("=", 1) for word in words if "=" in word)
     name = words[0] if words and "=" not in words[0] else ""
+    name = name.replace("-ID/", f"-{newest_id(world, name.partition('-ID/')[0])}/") if "-ID/" in name else name
     match verb:
         case "node":
             memory = int(options.get("memory", "4GiB").removesuffix("GiB")) << 30
@@ -132,7 +140,8 @@ def describe(world: World) -> str:
         lines.append(f"schedule {schedule['name']} {schedule['state']}{due}{why(schedule['reason'])}")
     for view in world.api.jobs():
         counts = " ".join(f"{state}={count}" for state, count in sorted(view["counts"].items()))
-        lines.append(f"{view['id']} {view['state']} {counts}{why(view['reason'])}")
+        label = f"{view['name']}-ID" if view["schedule"] else view["id"]
+        lines.append(f"{label} {view['state']} {counts}{why(view['reason'])}")
         for component, part in view["components"].items():
             if part["reason"] and not ended(view):
                 lines.append(f"  {component} waits{why(part['reason'])}")
