@@ -1,0 +1,78 @@
+"""Text in terminal cells: how wide it is, cut to a width, broken into lines. Pure.
+
+What comes from jobs and files (names, messages) passes ``clean`` before it is laid out, so that no control sequence in
+it reaches the terminal.
+"""
+
+from __future__ import annotations
+
+from unicodedata import category, combining, east_asian_width
+
+ELLIPSIS = "…"
+
+
+def clean(text: str) -> str:
+    """One line without control characters: white space becomes a blank, the rest its escape (``\\x1b``)."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_visible(mark) for mark in text)
+
+
+def _visible(mark: str) -> str:
+    if mark.isspace():
+        return " "
+    return mark if category(mark) not in ("Cc", "Cf", "Cs") else ascii(mark)[1:-1]
+
+
+def width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    return sum(_cells(mark) for mark in text)
+
+
+def _cells(mark: str) -> int:
+    if combining(mark):
+        return 0
+    return 2 if east_asian_width(mark) in "WF" else 1
+
+
+def clip(text: str, room: int) -> str:
+    """At most ``room`` cells; what was cut is shown by an ellipsis."""
+    if width(text) <= room:
+        return text
+    return _head(text, room - 1) + ELLIPSIS if room > 0 else ""
+
+
+def pad(text: str, room: int, *, right: bool = False) -> str:
+    blanks = " " * (room - width(text))
+    return blanks + text if right else text + blanks
+
+
+def wrap(text: str, room: int) -> list[str]:
+    """Lines of at most ``room`` cells, broken at blanks where there are some. Never empty."""
+    lines = [""]
+    for word in text.split(" "):
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if width(joined) <= room:
+            lines[-1] = joined
+            continue
+        if lines[-1]:
+            lines.append("")
+        while width(word) > room:
+            head = _head(word, room) or word[0]
+            lines[-1] = head
+            lines.append("")
+            word = word[len(head) :]
+        lines[-1] = word
+    return lines if lines[-1] or len(lines) == 1 else lines[:-1]
+
+
+def _head(text: str, room: int) -> str:
+    if text.isascii():
+        return text[: max(0, room)]
+    used = 0
+    for place, mark in enumerate(text):
+        used += _cells(mark)
+        if used > room:
+            return text[:place]
+    return text

@@ -1,0 +1,133 @@
+"""`grass create`, `delete`, `status`, `use`, `clean`"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from grass import clock, config
+from grass.cli import cluster_views
+from grass.cli.command import Command
+from grass.cli.exits import Exit
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.output import Result
+from grass.errors import UnreachableError
+from grass.model.lifecycle import JobState
+
+_YES = click.option("-y", "--yes", is_flag=True, help="Do not ask. (Without a terminal, nothing is asked.)")
+
+
+@click.command(cls=Command)
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@pass_invocation
+def create(invocation: Invocation, file: Path | None) -> None:
+    """Make a cluster, start it, and use it from now on.
+
+    Without FILE, one on this machine that is called `local`. `grass template settings` prints a FILE to start from.
+    """
+    from grass.provision import local
+
+    cluster = local.create(_settings(file), progress=invocation.output.note)
+    _use(cluster.name)
+    url = _url(cluster)
+    wire = {"name": cluster.name, "mode": cluster.mode, "home": cluster.home, "url": url}
+    line = f"the cluster {cluster.name} is ready ({url})"
+    invocation.output.show(Result(wire, lambda _: [line], [cluster.name]))
+
+
+def _settings(file: Path | None) -> Any:
+    if file is None:
+        return None
+    from grass.manifest import load_document, parse_settings
+
+    return parse_settings(load_document(file), source=str(file))
+
+
+@click.command(cls=Command)
+@click.argument("name", required=False)
+@_YES
+@pass_invocation
+def delete(invocation: Invocation, name: str | None, yes: bool) -> Exit:
+    """End a cluster and remove all of it: its jobs, their logs, its processes."""
+    from grass.provision import local
+
+    name = invocation.existing_cluster(name)
+    if not yes and not invocation.output.ask(f"Delete the cluster {name}, its jobs and their logs?"):
+        return _unchanged(invocation)
+    local.delete(name, progress=invocation.output.note)
+    _stop_using(name)
+    invocation.output.show(Result({"name": name}, lambda _: [f"the cluster {name} is deleted"], [name]))
+    return Exit.OK
+
+
+@click.command(cls=Command)
+@pass_invocation
+def status(invocation: Invocation) -> Exit:
+    """The daemons, nodes and jobs of the cluster. Exit code 3 if its API does not answer."""
+    from grass.provision import local
+
+    name = invocation.existing_cluster()
+    view: dict[str, Any] = {
+        "cluster": name,
+        "url": _url(config.ClusterConfig.load(config.cluster_home(name) / "cluster.json")),
+    }
+    view |= {"daemons": local.status(name), "nodes": None, "jobs": None, "error": None}
+    try:
+        client = invocation.client()
+        view |= {"jobs": client.status()["jobs"], "nodes": client.nodes()}
+    except UnreachableError as error:
+        view["error"] = str(error)
+    invocation.output.show(Result(view, partial(cluster_views.status_page, view, clock.wall()), [name]))
+    return Exit.OK if view["error"] is None else Exit.UNREACHABLE
+
+
+@click.command(cls=Command)
+@click.argument("name")
+@pass_invocation
+def use(invocation: Invocation, name: str) -> None:
+    """Choose the cluster that commands mean when they name none."""
+    name = invocation.existing_cluster(name)
+    _use(name)
+    invocation.output.show(Result({"name": name}, lambda _: [f"using the cluster {name}"], [name]))
+
+
+@click.command(cls=Command)
+@_YES
+@pass_invocation
+def clean(invocation: Invocation, yes: bool) -> Exit:
+    """Delete every job that has ended, with its logs and files."""
+    client = invocation.client()
+    ended = [job["id"] for job in client.jobs(all=True) if JobState(job["state"]).ended]
+    if ended and not yes and not invocation.output.ask(f"Delete {len(ended)} ended jobs with their logs?"):
+        return _unchanged(invocation)
+    for job_id in ended:
+        client.delete(job_id)
+    invocation.output.show(Result({"deleted": ended}, lambda _: [f"deleted {len(ended)} jobs"], ended))
+    return Exit.OK
+
+
+def _unchanged(invocation: Invocation) -> Exit:
+    invocation.output.note("nothing was changed")
+    return Exit.INTERRUPTED
+
+
+def _url(cluster: config.ClusterConfig) -> str:
+    return f"http://{cluster.master.api_host}:{cluster.master.api_port}"
+
+
+def _use(name: str) -> None:
+    """Written beside and renamed, so that a reader finds the old name or the new one."""
+    home = config.grass_home()
+    beside = home / f"current.{os.getpid()}"
+    beside.write_text(name + "\n")
+    beside.replace(home / "current")
+
+
+def _stop_using(name: str) -> None:
+    current = config.grass_home() / "current"
+    if current.is_file() and current.read_text().strip() == name:
+        current.unlink()

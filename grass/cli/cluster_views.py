@@ -1,0 +1,36 @@
+"""The state of a cluster as lines. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from grass.cli.amounts import NOTHING, show_instant
+from grass.cli.node import node_list
+from grass.cli.table import Column, pairs, table
+from grass.model.lifecycle import JobState
+
+_DAEMONS = (Column("DAEMON"), Column("PID", right=True), Column("STATE"), Column("SINCE"))
+
+
+def status_page(view: Mapping[str, Any], now: float, width: int | None) -> list[str]:
+    """The daemons always; nodes and jobs if the API answered."""
+    daemons = [
+        [one["name"], str(one["pid"] or NOTHING), one["state"], show_instant(one["start"])] for one in view["daemons"]
+    ]
+    lines = [*pairs(_facts(view), width), "", *table(_DAEMONS, daemons, width)]
+    if view["nodes"] is not None:
+        lines += ["", *node_list(view["nodes"], now, width)]
+    return lines
+
+
+def _facts(view: Mapping[str, Any]) -> list[tuple[str, str]]:
+    facts = [("Cluster", view["cluster"]), ("URL", view["url"] or NOTHING)]
+    if view["error"] is not None:
+        return [*facts, ("API", view["error"])]
+    return [*facts, ("Jobs", show_jobs(view["jobs"] or {}))]
+
+
+def show_jobs(counts: Mapping[str, int]) -> str:
+    shown = [f"{counts[state.value]} {state.value.lower()}" for state in JobState if counts.get(state.value)]
+    return ", ".join(shown) or "none"

@@ -1,0 +1,45 @@
+"""One call of `grass`: what all commands share. Made by ``main``, filled by shared options, handed to the command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from grass import config
+from grass.cli.output import Output
+from grass.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from grass.api.client import Client
+
+
+@dataclass
+class Invocation:
+    output: Output
+    named_cluster: str | None = None
+    debug: bool = False
+
+    @property
+    def cluster(self) -> str:
+        """The cluster that the command means."""
+        return self.named_cluster or config.current_cluster()
+
+    def existing_cluster(self, name: str | None = None) -> str:
+        """``name``, or the one that the command means; NotFoundError when there is no such cluster here."""
+        name = name or self.cluster
+        if "/" in name or name in (".", "..") or not config.cluster_home(name).is_dir():
+            raise NotFoundError(
+                f"there is no cluster called {name!r} in {config.grass_home()}; `grass create` makes one"
+            )
+        return name
+
+    def client(self) -> Client:
+        name = self.existing_cluster()
+        from grass.api.client import Client
+
+        return Client(name)
+
+
+pass_invocation = click.make_pass_decorator(Invocation)

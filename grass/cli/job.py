@@ -1,0 +1,147 @@
+"""`grass job …`"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from grass import clock
+from grass.cli import job_views, logs, wait, why
+from grass.cli.command import Group
+from grass.cli.exits import Exit
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.output import Result
+from grass.cli.values import DURATION, DURATION_OR_ZERO, JOB, PART, PATTERN, SINCE, Part
+
+_TASKS_SHOWN = 20
+
+
+@click.group(cls=Group)
+def job() -> None:
+    """Start jobs, watch them, read their logs, stop them."""
+
+
+@job.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--strict", is_flag=True, help="Refuse a job that no node could ever hold, and warnings, too.")
+@pass_invocation
+def start(invocation: Invocation, file: Path, strict: bool) -> None:
+    """Start the job that FILE describes.
+
+    Returns as soon as the cluster has stored it: from then on it runs whatever happens to this terminal.
+    """
+    started = invocation.client().start(file, strict=strict)
+    for warning in started["warnings"]:
+        invocation.output.warn(warning)
+    line = f"{started['name']}  {started['id']}"
+    invocation.output.show(Result(started, lambda _: [line], [started["id"]]))
+
+
+@job.command("list")
+@click.option("-a", "--all", "all_jobs", is_flag=True, help="Also the jobs that have ended.")
+@pass_invocation
+def list_jobs(invocation: Invocation, all_jobs: bool) -> None:
+    """The jobs that run or wait, and why they wait."""
+    jobs = invocation.client().jobs(all=all_jobs)
+    lines = partial(job_views.job_list, jobs, all_jobs, clock.wall())
+    invocation.output.show(Result(jobs, lines, [one["id"] for one in jobs]))
+
+
+@job.command()
+@click.argument("name", type=JOB)
+@click.option("--tasks", "tasks_shown", metavar="N|all", default=str(_TASKS_SHOWN), show_default=True)
+@pass_invocation
+def show(invocation: Invocation, name: str, tasks_shown: str) -> None:
+    """Everything about one job, with its tasks; failed ones first."""
+    most = _most(tasks_shown)
+    client = invocation.client()
+    view = client.job(name)
+    tasks = client.tasks(view["id"])
+    shown = job_views.tasks_by_attention(tasks)[:most]
+    lines = partial(job_views.job_page, view, shown, len(tasks), clock.wall())
+    invocation.output.show(Result({**view, "tasks": shown}, lines, [task["task"] for task in shown]))
+
+
+def _most(text: str) -> int | None:
+    if text == "all":
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise click.BadParameter(f"must be a number or `all`, got {text!r}", param_hint="--tasks")
+    return int(text)
+
+
+@job.command("why")
+@click.argument("name", type=JOB)
+@pass_invocation
+def explain(invocation: Invocation, name: str) -> None:
+    """Why a job, or a part of it, does not run (or has failed), and what would change that."""
+    client = invocation.client()
+    answer = client.why(name)
+    invocation.output.show(Result(answer, partial(why.page, answer), []))
+
+
+@job.command("logs")
+@click.argument("name", type=JOB)
+@click.argument("part", type=PART, required=False, metavar="[COMPONENT[.INDEX]]")
+@click.option("-f", "--follow", is_flag=True, help="Go on as long as the job does.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each task.")
+@click.option("--since", type=SINCE, metavar="T", help="Only what is newer: 10m, or 2026-03-01T12:00.")
+@click.option("--grep", type=PATTERN, metavar="RE", help="Only lines in which this regular expression matches.")
+@click.option("--timestamps", is_flag=True, help="Each line with its time.")
+@pass_invocation
+def show_logs(
+    invocation: Invocation,
+    name: str,
+    part: Part | None,
+    follow: bool,
+    tail: int | None,
+    since: float | None,
+    grep: str | None,
+    timestamps: bool,
+) -> None:
+    """What the tasks of a job printed: stdout and stderr, in one stream."""
+    client = invocation.client()
+    view = client.job(name)
+    records = client.logs(view["id"], part.text if part else None, follow=follow, tail=tail, since=since, grep=grep)
+    logs.show(invocation.output, records, logs.Style.of(view, part, timestamps=timestamps))
+
+
+@job.command("wait")
+@click.argument("name", type=JOB)
+@click.option("--timeout", type=DURATION, metavar="DURATION", help="Give up after so long, with exit code 124.")
+@pass_invocation
+def wait_for(invocation: Invocation, name: str, timeout: float | None) -> Exit:
+    """Wait until a job has ended. Exit code 0 only if it SUCCEEDED, 1 if it failed or was stopped."""
+    ended = wait.until_ended(invocation.client(), invocation.output, name, timeout)
+    invocation.output.show(Result(ended, lambda _: [job_views.job_line(ended)], []))
+    return wait.exit_of(ended)
+
+
+@job.command()
+@click.argument("name", type=JOB)
+@click.option(
+    "--grace", type=DURATION_OR_ZERO, metavar="DURATION", help="Time between TERM and KILL. [default: the job's own]"
+)
+@pass_invocation
+def stop(invocation: Invocation, name: str, grace: float | None) -> None:
+    """Stop a job: TERM to its processes, KILL to those that remain after the grace period."""
+    view = invocation.client().stop(name, grace=grace)
+    _confirm(invocation, view, "stops")
+
+
+@job.command()
+@click.argument("name", type=JOB)
+@pass_invocation
+def delete(invocation: Invocation, name: str) -> None:
+    """Delete a job that has ended, with its logs."""
+    view = invocation.client().delete(name)
+    _confirm(invocation, view, "deleted")
+
+
+def _confirm(invocation: Invocation, view: dict[str, Any], verb: str) -> None:
+    lines: Sequence[str] = [f"{view['name']}  {view['id']}  {verb}"]
+    invocation.output.show(Result(view, lambda _: list(lines), [view["id"]]))

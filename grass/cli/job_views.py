@@ -1,0 +1,150 @@
+"""Job and task views as lines. Pure: views (docs/internals.md) and the time in, lines out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from grass.cli.amounts import (
+    NOTHING,
+    show_age,
+    show_counts,
+    show_instant,
+    show_progress,
+    show_reason,
+    show_span,
+)
+from grass.cli.table import Column, pairs, paragraph, table
+from grass.model.lifecycle import JobState, TaskState
+
+View = Mapping[str, Any]
+
+_LIST = (
+    Column("NAME"),
+    Column("ID", drop=3),
+    Column("STATE"),
+    Column("TASKS"),
+    Column("USER", drop=2),
+    Column("AGE", drop=1, right=True),
+    Column("REASON", wrap=True),
+)
+_COMPONENTS = (Column("COMPONENT"), Column("TASKS"), Column("REASON", wrap=True))
+_TASKS = (
+    Column("TASK"),
+    Column("STATE"),
+    Column("ATTEMPT", drop=3, right=True),
+    Column("NODE", drop=1),
+    Column("EXIT", right=True),
+    Column("TIME", drop=2, right=True),
+    Column("PORTS", drop=4),
+    Column("REASON", wrap=True),
+)
+_SHOW_FIRST = (
+    TaskState.FAILED,
+    TaskState.LOST,
+    TaskState.PENDING,
+    TaskState.ASSIGNED,
+    TaskState.STARTING,
+    TaskState.RUNNING,
+)
+
+
+def job_list(jobs: Sequence[View], all_jobs: bool, now: float, width: int | None) -> list[str]:
+    if not jobs:
+        return ["no jobs" if all_jobs else "no job runs or waits; --all shows those that have ended"]
+    return table(_LIST, [_list_row(job, now) for job in jobs], width)
+
+
+def _list_row(job: View, now: float) -> list[str]:
+    return [
+        job["name"],
+        job["id"],
+        job["state"],
+        show_progress(job["state"], job["counts"]),
+        job["user"] or NOTHING,
+        show_age(job["submitted"], now),
+        job_reason(job),
+    ]
+
+
+def job_reason(job: View) -> str:
+    """The job's own reason; of a job that has none, why parts of it wait."""
+    if job["reason"] is not None or JobState(job["state"]).ended:
+        return show_reason(job["reason"])
+    waiting = [f"{name}: {show_reason(part['reason'])}" for name, part in job["components"].items() if part["reason"]]
+    return "; ".join(waiting)
+
+
+def job_line(job: View) -> str:
+    """One line that says how far a job is, for whoever waits."""
+    reason = job_reason(job)
+    return f"{job['name']}: {job['state']}, {show_counts(job['counts'])}" + (f" ({reason})" if reason else "")
+
+
+def job_page(job: View, shown: Sequence[View], task_count: int, now: float, width: int | None) -> list[str]:
+    """The job, its components, and those of its ``task_count`` tasks that are to be shown."""
+    lines = pairs(_job_facts(job, now), width)
+    lines += ["", *table(_COMPONENTS, [_component_row(*item) for item in job["components"].items()], width)]
+    if shown:
+        lines += ["", *table(_TASKS, [_task_row(task, now) for task in shown], width)]
+    if len(shown) < task_count:
+        lines += paragraph(f"… and {task_count - len(shown)} more tasks; --tasks all shows them", width)
+    for warning in job["warnings"]:
+        lines += ["", *paragraph(f"warning: {warning}", width)]
+    return lines
+
+
+def _job_facts(job: View, now: float) -> list[tuple[str, str]]:
+    facts = [
+        ("Name", job["name"]),
+        ("Id", job["id"]),
+        ("State", job["state"]),
+        ("Reason", job_reason(job)),
+        ("User", job["user"] or ""),
+        ("Schedule", job["schedule"] or ""),
+        ("Submitted", show_instant(job["submitted"])),
+        ("Started", show_instant(job["started"])),
+        ("Ended", show_instant(job["ended"])),
+        ("Ran for", _ran_for(job, now)),
+        ("Exit code", "" if job["exit_code"] is None else str(job["exit_code"])),
+        ("Restarts", str(job["restarts"] or "")),
+        ("Tasks", show_counts(job["counts"])),
+    ]
+    return [(key, value) for key, value in facts if value not in ("", NOTHING)]
+
+
+def _ran_for(view: View, now: float) -> str:
+    """How long it ran, or has been running. The end may come from another machine's clock than the start's."""
+    if view["started"] is None:
+        return NOTHING
+    return show_span((now if view["ended"] is None else view["ended"]) - view["started"])
+
+
+def _component_row(name: str, part: View) -> list[str]:
+    return [name, show_counts(part["counts"]), show_reason(part["reason"])]
+
+
+def tasks_by_attention(tasks: Sequence[View]) -> list[View]:
+    """Failed and lost first, then what waits and runs, then what is done; within these, in the order of the job."""
+    rank = {state.value: place for place, state in enumerate(_SHOW_FIRST)}
+    return sorted(tasks, key=lambda task: rank.get(task["state"], len(rank)))
+
+
+def _task_row(task: View, now: float) -> list[str]:
+    ports = task["ports"] or {}
+    return [
+        task["task"],
+        task["state"],
+        str(task["attempt"] or NOTHING),
+        task["node"] or NOTHING,
+        _exit(task),
+        _ran_for(task, now),
+        ",".join(f"{name}={port}" for name, port in ports.items()) or NOTHING,
+        show_reason(task["reason"]),
+    ]
+
+
+def _exit(task: View) -> str:
+    if task["signal"] is not None:
+        return f"signal {task['signal']}"
+    return NOTHING if task["exit_code"] is None else str(task["exit_code"])

@@ -1,0 +1,67 @@
+"""Log records as text. A record is what a task wrote, in one piece or, where a line is long, in several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from grass.cli.amounts import show_stamp
+from grass.cli.job_views import View
+from grass.cli.output import Format, Output, Result
+from grass.cli.values import Part
+
+Record = Mapping[str, Any]
+"""{"task", "attempt", "stream", "time", "text", "newline"}"""
+
+
+@dataclass(frozen=True)
+class Style:
+    """What stands before each line. ``name_width`` 0: no task's name."""
+
+    name_width: int = 0
+    timestamps: bool = False
+
+    @classmethod
+    def of(cls, job: View, part: Part | None, *, timestamps: bool) -> Style:
+        """Names only where more than one task can speak; all padded to the longest."""
+        replicas = {
+            name: component["replicas"]
+            for name, component in job["components"].items()
+            if part is None or part.component == name
+        }
+        single = sum(replicas.values()) <= 1 or (part is not None and part.index is not None)
+        longest = max((len(f"{name}.{count - 1}") for name, count in replicas.items()), default=0)
+        return cls(0 if single else longest, timestamps)
+
+
+class LogText:
+    """Turns records into text. Remembers whose line is unfinished, so that pieces of two tasks never share a line."""
+
+    def __init__(self, style: Style) -> None:
+        self._style = style
+        self._unfinished: tuple[str, int, str] | None = None
+
+    def of(self, record: Record) -> str:
+        source = (record["task"], record["attempt"], record["stream"])
+        interrupts = self._unfinished not in (None, source)
+        head = "" if self._unfinished == source else self._head(record)
+        self._unfinished = None if record["newline"] else source
+        return ("\n" if interrupts else "") + head + str(record["text"]) + ("\n" if record["newline"] else "")
+
+    def _head(self, record: Record) -> str:
+        stamp = f"{show_stamp(record['time'])} " if self._style.timestamps else ""
+        if not self._style.name_width:
+            return stamp
+        name = record["task"] if record["attempt"] <= 1 else f"{record['task']}#{record['attempt']}"
+        return f"{stamp}{name:<{self._style.name_width}} | "
+
+
+def show(output: Output, records: Iterable[Record], style: Style, *, split: bool = False) -> None:
+    """``split``: what tasks wrote to stderr goes to our stderr."""
+    texts = LogText(style if output.format is Format.TABLE else Style(timestamps=style.timestamps))
+    for record in records:
+        if output.format is Format.JSON:
+            output.record(Result(dict(record), lambda _: []))
+        else:
+            output.raw(texts.of(record), stderr=split and record["stream"] == "stderr")

@@ -1,0 +1,161 @@
+"""Where the process `grass` begins and ends: the tree of commands, and what becomes of every error."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from grass import __version__, clock, config
+from grass.cli.command import Group
+from grass.cli.exits import Exit
+from grass.cli.invocation import Invocation
+from grass.cli.output import Format, Output, OutputClosedError
+from grass.errors import GrassError, ManifestError
+
+_COMMANDS = {
+    "create": "grass.cli.cluster:create",
+    "delete": "grass.cli.cluster:delete",
+    "status": "grass.cli.cluster:status",
+    "use": "grass.cli.cluster:use",
+    "clean": "grass.cli.cluster:clean",
+    "job": "grass.cli.job:job",
+    "run": "grass.cli.run:run",
+    "schedule": "grass.cli.schedule:schedule",
+    "node": "grass.cli.node:node",
+    "events": "grass.cli.events:events",
+    "template": "grass.cli.template:template",
+    "doctor": "grass.cli.doctor:doctor",
+    "completion": "grass.cli.completion:completion",
+}
+
+
+@click.group(cls=Group, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="grass", message="%(prog)s %(version)s")
+def grass() -> None:
+    """Run distributed jobs on the machines you have.
+
+    \b
+    grass create                    a cluster on this machine
+    grass template job > job.yml    a job file to start from
+    grass job start job.yml         run it
+    grass job logs NAME -f          see what it prints
+    grass run -- python train.py    one command, followed to its end
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    sys.exit(execute(sys.argv[1:] if arguments is None else list(arguments)))
+
+
+def execute(arguments: list[str]) -> int:
+    """Runs one command line; returns its exit code. Whatever happens was said by then."""
+    invocation = Invocation(Output(sys.stdout, sys.stderr, wanted_format(arguments)))
+    try:
+        code = _guarded(invocation, arguments)
+        invocation.output.close()
+    except OutputClosedError:
+        _silence_standard_streams()
+        return Exit.PIPE_CLOSED
+    return code
+
+
+def _guarded(invocation: Invocation, arguments: list[str]) -> int:
+    output = invocation.output
+    try:
+        return int(grass.main(arguments, prog_name="grass", standalone_mode=False, obj=invocation) or Exit.OK)
+    except OutputClosedError:
+        raise
+    except click.exceptions.NoArgsIsHelpError as error:
+        output.verbatim(error.format_message())
+        return Exit.BAD_INPUT
+    except click.ClickException as error:
+        output.error(_usage(error), code="bad-input")
+        return Exit.BAD_INPUT
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        output.error("interrupted", code="interrupted")
+        return Exit.INTERRUPTED
+    except GrassError as error:
+        problems = error.problems if isinstance(error, ManifestError) else []
+        wire = [{"path": problem.path, "message": problem.message} for problem in problems]
+        output.error(str(error), code=error.code, problems=wire)
+        _show_if_debugging(invocation)
+        return error.exit_code
+    except OSError as error:
+        output.error(_system_error(error), code="system")
+        _show_if_debugging(invocation)
+        return Exit.BAD_INPUT
+    except Exception as error:  # noqa: BLE001 the last line of defence: a user never sees a raw traceback
+        return _defect(invocation, error)
+
+
+def _usage(error: click.ClickException) -> str:
+    """What was wrong, and where to read how it goes."""
+    message = error.format_message()
+    context = getattr(error, "ctx", None)
+    return message if context is None else f"{message}\nsee `{context.command_path} --help`"
+
+
+def _system_error(error: OSError) -> str:
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {reason}" if error.filename else reason
+
+
+def _show_if_debugging(invocation: Invocation) -> None:
+    if invocation.debug:
+        invocation.output.verbatim(traceback.format_exc())
+
+
+def _defect(invocation: Invocation, error: Exception) -> int:
+    saved = _save_traceback()
+    where = f"the traceback is in {saved}" if saved else "the traceback could not be saved; --debug shows it"
+    invocation.output.error(f"Grass failed unexpectedly ({type(error).__name__}: {error}); {where}", code="defect")
+    _show_if_debugging(invocation)
+    return Exit.DEFECT
+
+
+def _save_traceback() -> Path | None:
+    text = f"grass {__version__} {' '.join(sys.argv[1:])}\n{traceback.format_exc()}"
+    try:
+        folder = config.grass_home() / "errors"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = folder / f"cli-{int(clock.wall())}-{os.getpid()}.txt"
+        path.write_text(text)
+    except OSError:
+        return _save_elsewhere(text)
+    return path
+
+
+def _save_elsewhere(text: str) -> Path | None:
+    try:
+        descriptor, path = tempfile.mkstemp(prefix="grass-error-", suffix=".txt")
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    return Path(path)
+
+
+def _silence_standard_streams() -> None:
+    """So that the interpreter, flushing at its end, has nothing left to complain of."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(nowhere, descriptor)
+
+
+def wanted_format(arguments: Sequence[str]) -> Format:
+    """The format that the command line asks for, before it is parsed: a usage error is told in it, too."""
+    words = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    for word, following in zip(words, [*words, ""][1:], strict=True):
+        for format in Format:
+            if word in (f"-o{format.value}", f"--output={format.value}"):
+                return format
+            if word in ("-o", "--output") and following == format.value:
+                return format
+    return Format.TABLE

@@ -1,0 +1,157 @@
+"""The one place that prints. Three formats behind one interface; results go to stdout, everything else to stderr.
+
+table  for people: fits the terminal; as wide as it gets in a pipe
+json   for programs: one document, or one object per line where a command streams; errors too, on stderr
+quiet  names or ids only, one per line
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TextIO
+
+from grass.cli import cells
+
+Lines = Callable[[int | None], list[str]]
+"""A renderer that was given its views: from the width (None: no limit) to the lines."""
+
+_ASCII = str.maketrans({"…": "~", "→": ">", "–": "-", "—": "-", "×": "x", "·": "|", "✓": "+", "✗": "x"})
+
+
+class Format(str, Enum):
+    TABLE = "table"
+    JSON = "json"
+    QUIET = "quiet"
+
+
+class OutputClosedError(Exception):
+    """Whoever read our output is gone (`grass … | head`); there is nobody to tell."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command found, in its three forms."""
+
+    data: Any
+    lines: Lines
+    ids: Sequence[str] = ()
+
+
+class Output:
+    def __init__(self, out: TextIO, err: TextIO, format: Format = Format.TABLE) -> None:
+        self.format = format
+        self._out = out
+        self._err = err
+        self._live: TextIO | None = None
+        """The stream whose last line is a progress line, to be overwritten by whatever comes next."""
+        for stream in (out, err):
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
+
+    def show(self, result: Result) -> None:
+        match self.format:
+            case Format.JSON:
+                self._write(self._out, json.dumps(result.data, indent=2) + "\n")
+            case Format.QUIET:
+                self._write(self._out, "".join(f"{cells.clean(one)}\n" for one in result.ids))
+            case Format.TABLE:
+                self._write(self._out, "".join(f"{line}\n" for line in result.lines(self._width(self._out))))
+
+    def record(self, result: Result) -> None:
+        """One of a stream: as ``show``, but in json on one line."""
+        if self.format is Format.JSON:
+            self._write(self._out, json.dumps(result.data) + "\n")
+        else:
+            self.show(result)
+
+    def raw(self, text: str, *, stderr: bool = False) -> None:
+        """What a task wrote, byte for byte: surrogates stand for bytes that are no UTF-8."""
+        stream = self._err if stderr else self._out
+        self._end_live()
+        try:
+            stream.flush()
+            buffer = getattr(stream, "buffer", None)
+            if buffer is None:
+                stream.write(text)
+            else:
+                buffer.write(text.encode("utf-8", "surrogateescape"))
+            stream.flush()
+        except BrokenPipeError as error:
+            raise OutputClosedError from error
+
+    def progress(self, line: str) -> None:
+        """How far something is: a line that overwrites itself on a terminal, plain lines in a pipe; only in table."""
+        if self.format is not Format.TABLE:
+            return
+        if not self._out.isatty():
+            self._write(self._out, cells.clean(line) + "\n")
+            return
+        width = self._width(self._out)
+        shown = cells.clip(cells.clean(line), (width or 80) - 1)
+        self._put(self._out, f"\r\x1b[K{shown}")
+        self._live = self._out
+
+    def note(self, message: str) -> None:
+        """What happens, for whoever watches; not in json and quiet."""
+        if self.format is Format.TABLE:
+            self._tell(message)
+
+    def warn(self, message: str) -> None:
+        """What should be known, in every format."""
+        self._tell(f"warning: {message}")
+
+    def error(self, message: str, *, code: str, problems: Sequence[dict[str, str]] = ()) -> None:
+        if self.format is Format.JSON:
+            wire = {"error": {"code": code, "message": message, "problems": list(problems)}}
+            self._write(self._err, json.dumps(wire) + "\n")
+        else:
+            self._tell(f"error: {message}")
+
+    def verbatim(self, text: str) -> None:
+        """Text of several lines that is meant for a person and is not ours, such as a traceback."""
+        self._write(self._err, text if text.endswith("\n") else text + "\n")
+
+    def ask(self, question: str) -> bool:
+        """The answer on a terminal; without one, yes: whoever wrote the script meant it."""
+        if not (sys.stdin.isatty() and self._err.isatty()):
+            return True
+        self._write(self._err, f"{question} [y/N] ")
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    def close(self) -> None:
+        """Leaves no half line, and nothing that the interpreter would still try to write at its end."""
+        try:
+            self._end_live()
+            self._out.flush()
+        except (BrokenPipeError, OutputClosedError) as error:
+            raise OutputClosedError from error
+
+    def _tell(self, message: str) -> None:
+        lines = [cells.clean(line) for line in message.splitlines()]
+        self._write(self._err, "".join(f"{line}\n" for line in lines))
+
+    def _width(self, stream: TextIO) -> int | None:
+        return shutil.get_terminal_size().columns if stream.isatty() else None
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        self._end_live()
+        self._put(stream, text)
+
+    def _end_live(self) -> None:
+        if self._live is not None:
+            stream, self._live = self._live, None
+            self._put(stream, "\n")
+
+    def _put(self, stream: TextIO, text: str) -> None:
+        if not (stream.encoding or "utf-8").lower().replace("-", "").startswith("utf"):
+            text = text.translate(_ASCII)
+        try:
+            stream.write(text)
+            stream.flush()
+        except BrokenPipeError as error:
+            raise OutputClosedError from error

@@ -1,0 +1,147 @@
+"""`grass run -- CMD…`: one command as a job, followed to its end, with the command's own exit code."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grass import entropy
+from grass.cli import logs
+from grass.cli.command import Command
+from grass.cli.exits import SIGNAL_BASE, Exit
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.job_views import View, job_line, job_reason
+from grass.cli.output import Format, Output, Result
+from grass.cli.values import Quantity
+from grass.errors import GrassError
+from grass.model.lifecycle import JobState
+
+if TYPE_CHECKING:
+    from grass.api.client import Client
+
+COMPONENT = "main"
+
+
+@click.command(cls=Command, context_settings={"allow_interspersed_args": False})
+@click.option("--cpu", type=Quantity("cores", "cpu"), metavar="CORES", help="Such as 1 or 0.5. [default: 1]")
+@click.option("--memory", type=Quantity("size", "memory"), metavar="SIZE", help="Such as 512MiB.")
+@click.option("--gpu", type=Quantity("devices", "gpu"), metavar="N", help="Whole devices.")
+@click.option("--name", metavar="NAME", help="The job's name. [default: run-XXXXXXXX]")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@pass_invocation
+def run(
+    invocation: Invocation,
+    cpu: int | None,
+    memory: int | None,
+    gpu: int | None,
+    name: str | None,
+    command: Sequence[str],
+) -> int:
+    """Run CMD as a job, show what it prints, and exit as it does.
+
+    Ctrl-C stops the job; a second Ctrl-C leaves it alone and returns.
+    """
+    client = invocation.client()
+    resources = {"cpu": None if cpu is None else cpu / 1000, "memory": memory, "gpu": gpu}
+    job = client.start(document_of(name or entropy.run_id("run"), command, resources, Path.cwd()))
+    output = invocation.output
+    output.note(f"{job['name']}: started as {job['id']}")
+    for warning in job["warnings"]:
+        output.warn(warning)
+    with Interrupts(lambda: _stop(invocation, job)):
+        try:
+            return follow(client, output, job["id"])
+        except KeyboardInterrupt:
+            output.note(f"detached; {job['name']} goes on: `grass job wait {job['name']}`")
+            return Exit.INTERRUPTED
+
+
+def document_of(name: str, command: Sequence[str], resources: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The manifest of one command in ``folder``; amounts that are None are left to the default."""
+    given = {key: amount for key, amount in resources.items() if amount is not None}
+    component = {"command": list(command), "resources": given, "cwd": str(folder)}
+    return {"name": name, "components": {COMPONENT: component}}
+
+
+def follow(client: Client, output: Output, job_id: str) -> int:
+    """Shows the job's log until it has ended; returns the code to exit with."""
+    _until_started(client, output, job_id)
+    records = client.logs(job_id, follow=True)
+    logs.show(output, records, logs.Style(), split=True)
+    ended = client.wait(job_id)
+    tasks = client.tasks(job_id)
+    if output.format is Format.JSON:
+        output.record(Result(ended, lambda _: []))
+    if ended["state"] != JobState.SUCCEEDED:
+        output.note(job_line(ended))
+    return exit_of(ended, tasks)
+
+
+class _Started(Exception):
+    """Ends the wait for a job that is no longer queued."""
+
+
+def _until_started(client: Client, output: Output, job_id: str) -> None:
+    said: str | None = None
+
+    def tell(view: View) -> None:
+        nonlocal said
+        if view["state"] != JobState.QUEUED:
+            raise _Started
+        reason = job_reason(view)
+        if reason != said:
+            said = reason
+            output.note(f"{view['name']}: QUEUED ({reason})")
+
+    try:
+        client.wait(job_id, on_progress=tell)
+    except _Started:
+        return
+
+
+def exit_of(job: View, tasks: Sequence[View]) -> int:
+    """The command's code, 128 + its signal; never 0 unless the job SUCCEEDED."""
+    if job["state"] == JobState.SUCCEEDED:
+        return Exit.OK
+    task = tasks[0] if tasks else {"signal": None, "exit_code": None}
+    if task["signal"] is not None:
+        return SIGNAL_BASE + int(task["signal"])
+    return int(task["exit_code"] or Exit.JOB_FAILED)
+
+
+def _stop(invocation: Invocation, job: View) -> None:
+    """In a thread of its own, with a connection of its own: the main thread goes on with the log."""
+    invocation.output.note(f"stopping {job['name']}; Ctrl-C again detaches and leaves it to end by itself")
+    try:
+        invocation.client().stop(job["id"])
+    except GrassError as error:
+        invocation.output.note(f"cannot stop {job['name']}: {error}")
+
+
+class Interrupts:
+    """The first Ctrl-C calls ``first`` in a thread and interrupts nothing; the second is a KeyboardInterrupt."""
+
+    def __init__(self, first: Callable[[], None]) -> None:
+        self._first = first
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Interrupts:
+        self._before = signal.signal(signal.SIGINT, self._interrupted)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _interrupted(self, number: int, frame: FrameType | None) -> None:
+        if self._thread is not None:
+            raise KeyboardInterrupt
+        self._thread = threading.Thread(target=self._first, daemon=True)
+        self._thread.start()

@@ -1,0 +1,93 @@
+"""Aligned columns that fit a width. Pure: columns, rows and a width in, lines out.
+
+When all does not fit, in this order: the wrapping column uses several lines, optional columns go, the widest are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from grass.cli import cells
+
+GAP = 2
+LEAST_WRAPPED = 24
+"""Below this many cells text is no longer read with ease; an optional column goes first."""
+LEAST_CUT = 4
+
+
+@dataclass(frozen=True)
+class Column:
+    """``drop``: 0 stays; of the others the highest goes first. ``wrap``: at most one, and the last of the table."""
+
+    title: str
+    drop: int = 0
+    wrap: bool = False
+    right: bool = False
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
+    """The header and one line (or more, where a cell wraps) per row. ``width`` None: as wide as it gets."""
+    texts = [[column.title for column in columns], *([cells.clean(cell) for cell in row] for row in rows)]
+    return _lines(columns, texts, width)
+
+
+def pairs(rows: Iterable[tuple[str, str]], width: int | None, indent: int = 0) -> list[str]:
+    """``key  value`` lines, values aligned and wrapped."""
+    texts = [[cells.clean(key), cells.clean(value)] for key, value in rows]
+    lines = _lines((Column(""), Column("", wrap=True)), texts, None if width is None else width - indent)
+    return [" " * indent + line for line in lines]
+
+
+def paragraph(text: str, width: int | None, indent: int = 0) -> list[str]:
+    text = cells.clean(text)
+    lines = [text] if width is None else cells.wrap(text, max(LEAST_CUT, width - indent))
+    return [" " * indent + line for line in lines]
+
+
+def _lines(columns: Sequence[Column], texts: list[list[str]], width: int | None) -> list[str]:
+    natural = [max(cells.width(row[place]) for row in texts) for place in range(len(columns))] if texts else []
+    widths = dict(enumerate(natural)) if width is None else _fit(columns, natural, width)
+    return [line for row in texts for line in _row(columns, row, widths)]
+
+
+def _fit(columns: Sequence[Column], natural: list[int], width: int) -> dict[int, int]:
+    """The cells that each kept column gets, by its place."""
+    kept = dict(enumerate(natural))
+    while True:
+        excess = sum(kept.values()) + GAP * (len(kept) - 1) - width
+        if excess <= 0:
+            return kept
+        wrapping = next((place for place in kept if columns[place].wrap), None)
+        if wrapping is not None and kept[wrapping] - excess >= min(LEAST_WRAPPED, natural[wrapping]):
+            return kept | {wrapping: kept[wrapping] - excess}
+        optional = [place for place in kept if columns[place].drop]
+        if not optional:
+            return _cut(kept, excess)
+        del kept[max(optional, key=lambda place: columns[place].drop)]
+
+
+def _cut(kept: dict[int, int], excess: int) -> dict[int, int]:
+    kept = dict(kept)
+    while excess > 0:
+        widest = max(kept, key=lambda place: kept[place])
+        if kept[widest] <= LEAST_CUT:
+            break
+        kept[widest] -= 1
+        excess -= 1
+    return kept
+
+
+def _row(columns: Sequence[Column], row: list[str], widths: dict[int, int]) -> list[str]:
+    blocks = [
+        cells.wrap(row[place], room) if columns[place].wrap else [cells.clip(row[place], room)]
+        for place, room in widths.items()
+    ]
+    lines = []
+    for number in range(max(len(block) for block in blocks)):
+        parts = [
+            cells.pad(block[number] if number < len(block) else "", room, right=columns[place].right)
+            for block, (place, room) in zip(blocks, widths.items(), strict=True)
+        ]
+        lines.append((" " * GAP).join(parts).rstrip())
+    return lines

@@ -1,0 +1,126 @@
+"""Kinds of option values: durations, instants, patterns, a part of a job. Each says what it expected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grass import clock
+from grass.cli.invocation import Invocation
+from grass.errors import GrassError
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of a job: one component (``index`` None: all its tasks)."""
+
+    component: str
+    index: int | None
+
+    @property
+    def text(self) -> str:
+        return self.component if self.index is None else f"{self.component}.{self.index}"
+
+
+class Quantity(ParamType):
+    """What the manifest's own parser accepts, so that ``--timeout`` and ``timeout:`` read alike."""
+
+    def __init__(self, name: str, parser: str) -> None:
+        self.name = name
+        self._parser = parser
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from grass.manifest import quantities
+        from grass.manifest.values import Wrong
+
+        parse: Callable[[Any], Any] = getattr(quantities, self._parser)
+        try:
+            return parse(value)
+        except Wrong as wrong:
+            self.fail(str(wrong), param, ctx)
+
+
+class Since(ParamType):
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, float):
+            return value
+        instant = instant_of(value, clock.wall())
+        if instant is None:
+            expected = "a duration such as 10m, or a time such as 2026-03-01T12:00 (local, unless it names a zone)"
+            self.fail(f"must be {expected}, got {value!r}", param, ctx)
+        return instant
+
+
+class Pattern(ParamType):
+    name = "regex"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            re.compile(value)
+        except re.error as error:
+            self.fail(f"{value!r} is no regular expression: {error}", param, ctx)
+        return value
+
+
+class PartType(ParamType):
+    name = "component[.index]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, Part):
+            return value
+        component, dot, index = value.partition(".")
+        if not component or (dot and not (index.isascii() and index.isdigit() and len(index) < 10)):
+            self.fail(f"must be COMPONENT or COMPONENT.INDEX, such as worker.3; got {value!r}", param, ctx)
+        return Part(component, int(index) if dot else None)
+
+
+class JobName(ParamType):
+    """The name or the id of a job; the shell completes it from what the cluster has."""
+
+    name = "job"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        try:
+            jobs = ctx.ensure_object(Invocation).client().jobs(all=True)
+        except (GrassError, OSError):
+            return []
+        names = dict.fromkeys(job["name"] for job in jobs)
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+DURATION = Quantity("duration", "duration")
+DURATION_OR_ZERO = Quantity("duration", "duration_or_zero")
+SINCE = Since()
+PATTERN = Pattern()
+PART = PartType()
+JOB = JobName()
+
+
+def instant_of(text: str, now: float) -> float | None:
+    """Seconds since the epoch of ``10m`` (ago) or an ISO time; None when it is neither."""
+    from grass.manifest import quantities
+    from grass.manifest.values import Wrong
+
+    try:
+        return now - quantities.duration(text)
+    except Wrong:
+        pass
+    try:
+        moment = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text.strip()))
+        return (moment if moment.tzinfo else moment.astimezone()).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,36 @@
+"""Waiting for a job, with its progress for whoever watches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from grass.cli.exits import Exit
+from grass.cli.job_views import View, job_line
+from grass.cli.output import Output
+from grass.model.lifecycle import JobState
+
+if TYPE_CHECKING:
+    from grass.api.client import Client
+
+
+def until_ended(client: Client, output: Output, name: str, timeout: float | None) -> dict[str, Any]:
+    """The job's last view. WaitTimeoutError after ``timeout`` seconds; the job goes on, as it does after Ctrl-C."""
+    said = ""
+
+    def tell(view: View) -> None:
+        nonlocal said
+        line = job_line(view)
+        if line != said and not JobState(view["state"]).ended:
+            said = line
+            output.progress(line)
+
+    try:
+        ended: dict[str, Any] = client.wait(name, timeout=timeout, on_progress=tell)
+        return ended
+    except KeyboardInterrupt:
+        output.note(f"no longer waiting; {name} goes on")
+        raise
+
+
+def exit_of(job: View) -> Exit:
+    return Exit.OK if job["state"] == JobState.SUCCEEDED else Exit.JOB_FAILED

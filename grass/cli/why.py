@@ -1,0 +1,33 @@
+"""The answer to `grass job why` as paragraphs. Pure.
+
+*Why view* ``{"name", "id", "state", "reason", "groups": [{"component", "state", "count", "reason", "next"}]}``;
+a group is the tasks of one component that wait or ended for the same reason, ``next`` says what would start them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from grass.cli.amounts import show_reason
+from grass.cli.table import paragraph
+
+
+def page(answer: Mapping[str, Any], width: int | None) -> list[str]:
+    lines = paragraph(_head(answer), width)
+    for group in answer["groups"]:
+        lines += ["", *paragraph(f"{group['component']}: {_tasks(group)}", width)]
+        lines += paragraph(show_reason(group["reason"]), width, indent=2)
+        if group["next"]:
+            lines += paragraph(group["next"], width, indent=2)
+    return lines
+
+
+def _head(answer: Mapping[str, Any]) -> str:
+    reason = show_reason(answer["reason"])
+    return f"{answer['name']} is {answer['state']}" + (f": {reason}" if reason else "")
+
+
+def _tasks(group: Mapping[str, Any]) -> str:
+    noun = "task" if group["count"] == 1 else "tasks"
+    return f"{group['count']} {noun} {group['state']}"

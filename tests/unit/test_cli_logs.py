@@ -1,0 +1,57 @@
+"""Log records as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grass.cli.logs import LogText, Style
+from grass.cli.values import Part
+
+
+def record(task: str, text: str, *, newline: bool = True, attempt: int = 1, stream: str = "stdout") -> dict[str, Any]:
+    return {"task": task, "attempt": attempt, "stream": stream, "time": 0.0, "text": text, "newline": newline}
+
+
+def text_of(style: Style, *records: dict[str, Any]) -> str:
+    texts = LogText(style)
+    return "".join(texts.of(one) for one in records)
+
+
+def test_lines_of_several_tasks_are_named_and_aligned() -> None:
+    text = text_of(Style(9), record("worker.3", "one"), record("worker.10", "two"))
+    assert text == "worker.3  | one\nworker.10 | two\n"
+
+
+def test_later_attempts_say_their_number() -> None:
+    assert text_of(Style(8), record("worker.3", "again", attempt=2)) == "worker.3#2 | again\n"
+
+
+def test_a_long_line_in_pieces_stays_one_line() -> None:
+    pieces = [record("a.0", "x" * 3, newline=False), record("a.0", "yy", newline=False), record("a.0", "z")]
+    assert text_of(Style(3), *pieces) == "a.0 | xxxyyz\n"
+
+
+def test_pieces_of_two_tasks_never_share_a_line() -> None:
+    pieces = [record("a.0", "half", newline=False), record("b.0", "other"), record("a.0", "rest")]
+    assert text_of(Style(3), *pieces) == "a.0 | half\nb.0 | other\na.0 | rest\n"
+
+
+def test_a_missing_final_newline_stays_missing() -> None:
+    assert text_of(Style(), record("a.0", "end", newline=False)) == "end"
+
+
+def test_timestamps_have_milliseconds_and_a_zone() -> None:
+    stamp = text_of(Style(timestamps=True), record("a.0", "x")).split(" ")[0]
+    assert stamp[10] == "T"
+    assert stamp[19] == "."
+    assert stamp[23] in "+-"
+
+
+def test_names_stand_only_where_more_than_one_task_can_speak() -> None:
+    one = {"components": {"main": {"replicas": 1}}}
+    many = {"components": {"server": {"replicas": 1}, "worker": {"replicas": 12}}}
+    assert Style.of(one, None, timestamps=False).name_width == 0
+    assert Style.of(many, None, timestamps=False).name_width == len("worker.11")
+    assert Style.of(many, Part("worker", 3), timestamps=False).name_width == 0
+    assert Style.of(many, Part("server", None), timestamps=False).name_width == 0
+    assert Style.of(many, Part("worker", None), timestamps=False).name_width == len("worker.11")

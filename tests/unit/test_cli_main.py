@@ -1,0 +1,166 @@
+"""The process `grass`: usage errors, formats, exit codes, what it imports. No cluster is needed here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grass import errors
+from grass.cli.exits import Exit
+from grass.cli.main import _COMMANDS, wanted_format
+from grass.cli.output import Format
+from grass.manifest import templates
+
+
+def grass(*arguments: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("GRASS_")}
+    return subprocess.run(
+        [sys.executable, "-c", "from grass.cli.main import main; main()", *arguments],
+        env={**kept, "GRASS_HOME": str(home), **environment},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=30,
+    )
+
+
+def test_the_errors_of_grass_and_the_exit_codes_agree() -> None:
+    assert (
+        errors.InputError.exit_code
+        == errors.ConflictError.exit_code
+        == errors.NotFoundError.exit_code
+        == Exit.BAD_INPUT
+    )
+    assert errors.NotAllowedError.exit_code == Exit.NOT_ALLOWED
+    assert errors.UnreachableError.exit_code == Exit.UNREACHABLE
+    assert errors.WaitTimeoutError.exit_code == Exit.TIMED_OUT
+    assert errors.GrassError.exit_code == Exit.JOB_FAILED
+
+
+def test_the_format_is_known_before_the_line_is_parsed() -> None:
+    for words in (["-o", "json"], ["-ojson"], ["--output=json"], ["job", "nonsense", "--output", "json"]):
+        assert wanted_format(words) is Format.JSON
+    for words in ([], ["-o"], ["-o", "xml"], ["run", "--", "ls", "-o", "json"]):
+        assert wanted_format(words) is Format.TABLE
+
+
+def test_version_and_help_succeed(tmp_path: Path) -> None:
+    assert grass("--version", home=tmp_path).stdout.startswith("grass ")
+    done = grass("--help", home=tmp_path)
+    assert done.returncode == 0
+    assert all(f"\n  {name} " in done.stdout for name in _COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["frob"],
+        ["job", "frob"],
+        ["job", "show"],
+        ["job", "list", "--frob"],
+        ["job", "list", "-o", "xml"],
+        ["job", "wait", "x", "--timeout", "long"],
+        ["job", "logs", "x", "worker.y"],
+        ["job", "logs", "x", "--grep", "("],
+        ["job", "show", "x", "--tasks", "some"],
+        ["run", "--cpu", "-1", "--", "true"],
+        ["run"],
+        ["use", "../etc"],
+        ["template", "nonsense"],
+        ["job", "list"],
+        ["job", "list", "--cluster", "nowhere"],
+    ],
+)
+def test_bad_usage_exits_with_2_and_a_message_in_either_format(arguments: list[str], tmp_path: Path) -> None:
+    plain = grass(*arguments, home=tmp_path)
+    assert (plain.returncode, plain.stdout) == (2, "")
+    assert plain.stderr.startswith("error: ")
+    assert "Traceback" not in plain.stderr
+    words = [word for word in arguments if word not in ("-o", "xml")]
+    if words == arguments:
+        told = grass("-o", "json", *arguments, home=tmp_path)
+        assert told.returncode == 2
+        error = json.loads(told.stderr)["error"]
+        assert set(error) == {"code", "message", "problems"}
+
+
+def test_templates_are_listed_printed_and_written_once(tmp_path: Path) -> None:
+    listed = grass("template", home=tmp_path)
+    assert listed.stdout.split() == list(templates.names())
+    assert json.loads(grass("template", "--output", "json", home=tmp_path).stdout) == list(templates.names())
+    assert grass("template", "job", home=tmp_path).stdout == templates.text("job")
+    file = tmp_path / "job.yml"
+    assert grass("template", "job", "-o", str(file), home=tmp_path).returncode == 0
+    assert file.read_text() == templates.text("job")
+    again = grass("template", "job", "-o", str(file), home=tmp_path)
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_call_grass(shell: str, tmp_path: Path) -> None:
+    done = grass("completion", shell, home=tmp_path)
+    assert done.returncode == 0
+    assert "_GRASS_COMPLETE" in done.stdout
+
+
+def test_the_shell_completes_subcommands(tmp_path: Path) -> None:
+    done = grass(home=tmp_path, _GRASS_COMPLETE="bash_complete", COMP_WORDS="grass job l", COMP_CWORD="2")
+    assert done.stdout.split() == ["plain,list", "plain,logs"]
+
+
+def test_an_unusable_home_is_told_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    done = grass("use", "local", home=file)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_closed_pipe_is_no_error_to_tell(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-c", "from grass.cli.main import main; main()", "template", "job"]
+    with os.fdopen(write, "w") as gone:
+        done = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, timeout=30)
+    assert (done.returncode, done.stderr) == (Exit.PIPE_CLOSED, b"")
+
+
+def test_a_defect_is_one_line_and_its_traceback_is_saved(tmp_path: Path) -> None:
+    broken = "import grass.cli.template as t; t._write_new = None; from grass.cli.main import main; main()"
+    command = [sys.executable, "-c", broken, "template", "job", "-o", str(tmp_path / "x")]
+    environment = {**os.environ, "GRASS_HOME": str(tmp_path / "home")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+    assert done.returncode == Exit.DEFECT
+    [line] = done.stderr.splitlines()
+    [saved] = (tmp_path / "home" / "errors").iterdir()
+    assert str(saved) in line
+    assert "Traceback" in saved.read_text()
+    shown = subprocess.run([*command, "--debug"], env=environment, capture_output=True, text=True, timeout=30)
+    assert "Traceback" in shown.stderr
+
+
+def test_listing_jobs_imports_nothing_heavy(tmp_path: Path) -> None:
+    program = (
+        "import sys, grass.cli.main as m; m.execute(['job', 'list', '--help']); print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    loaded = set(done.stderr.split())
+    heavy = {
+        "rich",
+        "yaml",
+        "flask",
+        "redis",
+        "joserfc",
+        "cryptography",
+        "psutil",
+        "supervisor",
+        "asyncio",
+        "grass.manifest",
+    }
+    assert not loaded & heavy

@@ -1,0 +1,52 @@
+"""`grass run`: the job it makes, the code it ends with, and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grass.cli.run import Interrupts, document_of, exit_of
+from grass.manifest import parse_job
+
+
+def ended(state: str, *, code: int | None = None, killed_by: int | None = None) -> int:
+    task: dict[str, Any] = {"exit_code": code, "signal": killed_by}
+    return exit_of({"state": state}, [task])
+
+
+def test_the_command_becomes_a_job_that_the_manifest_accepts(tmp_path: Path) -> None:
+    resources = {"cpu": 0.5, "memory": 512 << 20, "gpu": None}
+    job = parse_job(document_of("try", ["python", "-c", "print(1)"], resources, tmp_path)).job
+    component = job.components["main"]
+    assert component.command == ("python", "-c", "print(1)")
+    assert (component.resources.cpu, component.resources.memory, component.resources.gpu) == (500, 512 << 20, 0)
+    assert component.cwd == str(tmp_path)
+
+
+def test_the_exit_code_is_the_commands() -> None:
+    assert ended("SUCCEEDED", code=0) == 0
+    assert ended("FAILED", code=3) == 3
+    assert ended("FAILED", killed_by=9) == 137
+
+
+@pytest.mark.parametrize("state", ["FAILED", "STOPPED"])
+def test_a_job_that_did_not_succeed_never_exits_with_0(state: str) -> None:
+    assert ended(state, code=0) == 1
+    assert ended(state) == 1
+    assert exit_of({"state": state}, []) == 1
+
+
+def test_the_first_interrupt_calls_and_the_second_raises() -> None:
+    called = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+    with Interrupts(called.set):
+        os.kill(os.getpid(), signal.SIGINT)
+        assert called.wait(5)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before

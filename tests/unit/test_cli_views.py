@@ -1,0 +1,226 @@
+"""Views as a person reads them: pure, from the documents of docs/internals.md to lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grass.cli import amounts, why
+from grass.cli.cluster_views import status_page
+from grass.cli.events import event_lines
+from grass.cli.job_views import job_line, job_list, job_page, tasks_by_attention
+from grass.cli.node import node_list, node_page
+from grass.cli.schedule import schedule_list, schedule_page
+
+NOW = 1_000_000.0
+NO_ROOM = {"code": "no-room", "message": "waits for room: needs 8 cpu per task; local has 2 free", "details": {}}
+EXIT_3 = {"code": "exit-code", "message": "worker.0 ended with code 3", "details": {}}
+
+
+def job(**changes: Any) -> dict[str, Any]:
+    part = {"replicas": 5, "counts": {"RUNNING": 3, "SUCCEEDED": 2}, "reason": None}
+    view = {
+        "id": "digits-1a2b3c4d",
+        "name": "digits",
+        "user": "ada",
+        "state": "RUNNING",
+        "reason": None,
+        "submitted": NOW - 90,
+        "started": NOW - 80,
+        "ended": None,
+        "exit_code": None,
+        "counts": {"RUNNING": 3, "SUCCEEDED": 2},
+        "components": {"worker": part},
+        "restarts": 0,
+        "schedule": None,
+        "warnings": [],
+    }
+    return view | changes
+
+
+def task(index: int, state: str, **changes: Any) -> dict[str, Any]:
+    view = {
+        "task": f"worker.{index}",
+        "component": "worker",
+        "index": index,
+        "state": state,
+        "attempt": 1,
+        "node": "local",
+        "exit_code": None,
+        "signal": None,
+        "reason": None,
+        "started": NOW - 60,
+        "ended": None,
+        "ports": {},
+        "restarts": 0,
+        "pid": 4711,
+    }
+    return view | changes
+
+
+def test_a_job_list_has_one_line_per_job() -> None:
+    assert job_list([job()], False, NOW, None) == [
+        "NAME    ID               STATE    TASKS     USER    AGE  REASON",
+        "digits  digits-1a2b3c4d  RUNNING  2/5 done  ada   1m30s",
+    ]
+
+
+def test_a_queued_job_says_why_on_the_narrowest_terminal() -> None:
+    queued = job(state="QUEUED", reason=NO_ROOM, counts={"PENDING": 5}, started=None)
+    for width in (60, 80, 200):
+        shown = " ".join(word for line in job_list([queued], False, NOW, width)[1:] for word in line.split())
+        for word in NO_ROOM["message"].split():
+            assert word in shown
+
+
+def test_a_running_job_says_why_a_part_of_it_waits() -> None:
+    components = {"worker": {"replicas": 2, "counts": {"RUNNING": 1, "PENDING": 1}, "reason": NO_ROOM}}
+    assert f"worker: {NO_ROOM['message']}" in job_list([job(components=components)], False, NOW, None)[1]
+
+
+def test_an_empty_list_says_how_to_see_more() -> None:
+    assert "--all" in job_list([], False, NOW, 80)[0]
+    assert job_list([], True, NOW, 80) == ["no jobs"]
+
+
+def test_progress_is_one_number_that_fits_the_state() -> None:
+    assert amounts.show_progress("QUEUED", {"PENDING": 5}) == "5/5 pending"
+    assert amounts.show_progress("RUNNING", {"PENDING": 2, "RUNNING": 3}) == "3/5 running"
+    assert amounts.show_progress("RUNNING", {"SUCCEEDED": 3000, "RUNNING": 2, "PENDING": 1998}) == "3000/5000 done"
+    assert amounts.show_progress("FAILED", {"SUCCEEDED": 4, "FAILED": 1}) == "1/5 failed"
+
+
+def test_who_waits_reads_counts_and_the_reason_on_one_line() -> None:
+    assert job_line(job()) == "digits: RUNNING, 3 running, 2 succeeded"
+    failed = job(state="FAILED", reason=EXIT_3, counts={"FAILED": 1, "STOPPED": 4})
+    assert job_line(failed) == "digits: FAILED, 1 failed, 4 stopped (worker.0 ended with code 3)"
+
+
+def test_a_job_page_shows_failed_tasks_first_and_says_how_many_it_left_out() -> None:
+    tasks = [task(0, "SUCCEEDED", exit_code=0), task(1, "RUNNING"), task(2, "FAILED", exit_code=3, reason=EXIT_3)]
+    shown = tasks_by_attention(tasks)[:2]
+    lines = job_page(job(warnings=["image is ignored"]), shown, len(tasks), NOW, 100)
+    text = "\n".join(lines)
+    assert text.index("worker.2") < text.index("worker.1")
+    assert "worker.0  " not in text
+    assert "… and 1 more tasks; --tasks all shows them" in lines
+    assert lines[-1] == "warning: image is ignored"
+
+
+def test_a_task_that_a_signal_ended_says_which() -> None:
+    lines = job_page(job(), [task(0, "FAILED", signal=9, ports={"params": 4000})], 1, NOW, None)
+    assert "signal 9" in lines[-1]
+    assert "params=4000" in lines[-1]
+
+
+def test_spans_have_two_units_and_are_never_negative() -> None:
+    spans = [amounts.show_span(seconds) for seconds in (-5, 0.4, 59, 60, 90, 3600, 7260, 90000)]
+    assert spans == ["0s", "0s", "59s", "1m", "1m30s", "1h", "2h1m", "1d1h"]
+
+
+def test_why_has_a_paragraph_per_group_with_what_would_start_it() -> None:
+    group = {
+        "component": "worker",
+        "state": "PENDING",
+        "count": 4,
+        "reason": NO_ROOM,
+        "next": "starts when a task ends",
+    }
+    answer = {"name": "digits", "id": "digits-1", "state": "RUNNING", "reason": None, "groups": [group]}
+    assert why.page(answer, 50) == [
+        "digits is RUNNING",
+        "",
+        "worker: 4 tasks PENDING",
+        "  waits for room: needs 8 cpu per task; local has",
+        "  2 free",
+        "  starts when a task ends",
+    ]
+
+
+def node(**changes: Any) -> dict[str, Any]:
+    view = {
+        "name": "local",
+        "state": "READY",
+        "reason": None,
+        "address": "127.0.0.1",
+        "resources": {"cpu": 2000, "memory": 4 << 30, "gpu": 0},
+        "free": {"cpu": 500, "memory": 1 << 30, "gpu": 0},
+        "tasks": 3,
+        "usage": {"cpu": 12.5, "memory": 1 << 30, "load": 0.5, "disk_free": 1 << 40},
+        "version": "0.1.0",
+        "seen": NOW - 1,
+    }
+    return view | changes
+
+
+def test_a_node_list_shows_what_is_free_of_all() -> None:
+    assert node_list([node()], NOW, None)[1].split() == ["local", "READY", "0.5/2", "1GiB/4GiB", "0/0", "3", "1s"]
+
+
+def test_a_node_that_has_not_reported_yet_is_shown_too() -> None:
+    new = node(state="JOINING", resources=None, free=None, usage=None, version=None, seen=None, address=None)
+    assert node_list([new], NOW, 80)[1].split() == ["local", "JOINING", "-", "-", "-", "3", "-"]
+    assert node_page(new, NOW, 80)[0] == "Name         local"
+
+
+def test_status_shows_daemons_even_when_the_api_does_not_answer() -> None:
+    daemons = [
+        {"name": "redis", "pid": 12, "state": "RUNNING", "start": NOW},
+        {"name": "api", "pid": None, "state": "FATAL", "start": None},
+    ]
+    view = {
+        "cluster": "local",
+        "url": "http://127.0.0.1:1",
+        "daemons": daemons,
+        "nodes": None,
+        "jobs": None,
+        "error": "no answer",
+    }
+    lines = status_page(view, NOW, 80)
+    assert lines[2] == "API      no answer"
+    assert [line.split()[:3] for line in lines[5:]] == [["redis", "12", "RUNNING"], ["api", "-", "FATAL"]]
+
+
+def test_status_counts_jobs_by_state_and_lists_nodes() -> None:
+    view = {
+        "cluster": "local",
+        "url": "u",
+        "daemons": [],
+        "nodes": [node()],
+        "jobs": {"RUNNING": 2, "FAILED": 1},
+        "error": None,
+    }
+    lines = status_page(view, NOW, 80)
+    assert lines[2] == "Jobs     2 running, 1 failed"
+    assert lines[-1].startswith("local  READY")
+
+
+def test_a_schedule_list_shows_the_rule_and_the_reason() -> None:
+    reason = {"code": "job-limit", "message": "2 jobs already run", "details": {}}
+    view = {
+        "name": "nightly",
+        "state": "ACTIVE",
+        "user": "ada",
+        "cron": "0 3 * * *",
+        "time_zone": "UTC",
+        "next": None,
+        "last": None,
+        "jobs": ["nightly-1", "nightly-2"],
+        "reason": reason,
+    }
+    line = schedule_list([view], None)[1]
+    assert "0 3 * * *" in line
+    assert line.endswith("2 jobs already run")
+    assert schedule_page(view, 80)[-1] == "Jobs       nightly-1, nightly-2"
+
+
+def test_an_event_is_one_line_with_who_did_it() -> None:
+    event = {
+        "id": "1-0",
+        "time": NOW,
+        "kind": "job-stopped",
+        "user": "ada",
+        "job": "digits",
+        "message": "asked\nto stop",
+    }
+    [line] = event_lines(event, 40)
+    assert line.endswith("job-stopped       digits  asked to stop (by ada)")
