@@ -16,6 +16,7 @@ EXIT_DO_NOT_RESTART = 64
 EXIT_STOP_JOB = 65
 DEFAULT_GRACE = 10.0
 DEFAULT_TASK_CPU = 1000
+DEFAULT_RESOURCES = Resources(cpu=DEFAULT_TASK_CPU)
 """A task that says nothing takes one core and no particular memory: a laptop is then never overrun by default."""
 
 
@@ -42,6 +43,9 @@ class Restart:
     backoff: float = 1.0
 
 
+NO_RESTART = Restart()
+
+
 @dataclass(frozen=True)
 class Ready:
     """One readiness check; exactly one of the three is set. ``timeout`` in seconds from the start of the attempt."""
@@ -59,12 +63,12 @@ class Component:
     name: str
     command: str | tuple[str, ...]
     replicas: int = 1
-    resources: Resources = Resources(cpu=DEFAULT_TASK_CPU)
+    resources: Resources = DEFAULT_RESOURCES
     ports: tuple[str, ...] = ()
     depends_on: dict[str, Condition] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
     cwd: str | None = None
-    restart: Restart = Restart()
+    restart: Restart = NO_RESTART
     ready: Ready | None = None
     grace: float = DEFAULT_GRACE
     timeout: float | None = None
@@ -77,7 +81,8 @@ class Component:
 class Job:
     """``success``: the components that must succeed; the others are stopped once those have.
 
-    ``fail_fast``: the first task that fails for good ends the job; otherwise the rest goes on and the job fails at the end.
+    ``fail_fast``: the first task that fails for good ends the job; otherwise the rest goes on and the job fails when
+    it is done.
     """
 
     name: str

@@ -1,6 +1,7 @@
 """Why something is not running: typed answers, the same object from planner to `grass job why`.
 
-A reason is stored and sent as ``{"code": …, "message": …, "details": {…}}``; ``code`` is stable, ``message`` is for people.
+A reason is stored and sent as ``{"code": …, "message": …, "details": {…}}``: ``code`` is stable, ``message`` is for
+people.
 """
 
 from __future__ import annotations
