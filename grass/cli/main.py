@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -109,6 +107,8 @@ def _system_error(error: OSError) -> str:
 
 def _show_if_debugging(invocation: Invocation) -> None:
     if invocation.debug:
+        import traceback
+
         invocation.output.verbatim(traceback.format_exc())
 
 
@@ -121,6 +121,8 @@ def _defect(invocation: Invocation, error: Exception) -> int:
 
 
 def _save_traceback() -> Path | None:
+    import traceback
+
     text = f"grass {__version__} {' '.join(sys.argv[1:])}\n{traceback.format_exc()}"
     try:
         folder = config.grass_home() / "errors"
@@ -133,6 +135,8 @@ def _save_traceback() -> Path | None:
 
 
 def _save_elsewhere(text: str) -> Path | None:
+    import tempfile
+
     try:
         descriptor, path = tempfile.mkstemp(prefix="grass-error-", suffix=".txt")
     except OSError:

@@ -11,6 +11,7 @@ from typing import Any
 
 from grass.cli.amounts import show_reason
 from grass.cli.table import paragraph
+from grass.model.lifecycle import JobState
 
 
 def page(answer: Mapping[str, Any], width: int | None) -> list[str]:
@@ -24,8 +25,10 @@ def page(answer: Mapping[str, Any], width: int | None) -> list[str]:
 
 
 def _head(answer: Mapping[str, Any]) -> str:
-    reason = show_reason(answer["reason"])
-    return f"{answer['name']} is {answer['state']}" + (f": {reason}" if reason else "")
+    head = f"{answer['name']} is {answer['state']}"
+    if answer["reason"] is not None:
+        return f"{head}: {show_reason(answer['reason'])}"
+    return head if answer["groups"] or JobState(answer["state"]).ended else f"{head}; no part of it waits"
 
 
 def _tasks(group: Mapping[str, Any]) -> str:
