@@ -1,0 +1,128 @@
+"""What must survive: each daemon is killed in the middle of 200 running tasks, and the machine's clock jumps."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grass import Client
+from grass.provision import local
+
+TASKS = 200
+DAEMONS = ["redis", "collector", "shepherd", "master-agent", "master-api-server", "node-agent", "node-api-server"]
+BACK_WITHIN = 5.0
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    home = tmp_path_factory.mktemp("faults")
+    local.create(None, home=home, progress=lambda _: None)
+    yield home
+    local.delete("local", home=home, progress=lambda _: None)
+
+
+def pid_of(home: Path, daemon: str) -> int | None:
+    [entry] = [entry for entry in local.status("local", home=home) if entry["name"] == daemon]
+    return int(entry["pid"]) if entry["state"] == "RUNNING" else None
+
+
+def until(true: Any, seconds: float, what: str) -> float:
+    """Wait for a condition; returns how long it took, fails with ``what`` after ``seconds``."""
+    began = time.monotonic()
+    while not true():
+        assert time.monotonic() - began < seconds, f"after {seconds} s: {what}"
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+def marking(folder: Path, name: str, seconds: str) -> dict[str, Any]:
+    """200 tasks that each leave one line in a file of their own, and end with a code of their own."""
+    command = (
+        f'echo "$GRASS_ATTEMPT" >> {folder}/$GRASS_INDEX; echo "task $GRASS_INDEX"; sleep {seconds}; '
+        "exit $((GRASS_INDEX % 3))"
+    )
+    work = {"command": command, "replicas": TASKS, "resources": {"cpu": 0.001}}
+    return {"name": name, "components": {"t": work}}
+
+
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_killing_a_daemon_loses_no_task_and_runs_none_twice(daemon: str, home: Path, tmp_path: Path) -> None:
+    name = f"kill-{daemon}"
+    with Client("local", home=home) as client:
+        client.start(marking(tmp_path, name, "$((GRASS_INDEX % 4))"))
+        until(lambda: len(list(tmp_path.iterdir())) >= TASKS // 2, 30, "half of the tasks never started")
+        before = pid_of(home, daemon)
+        assert before is not None
+        os.kill(before, signal.SIGKILL)
+        client.start({"name": f"after-{daemon}", "components": {"t": {"command": "true"}}})
+        took = until(lambda: pid_of(home, daemon) not in (None, before), BACK_WITHIN, f"{daemon} is not back")
+        view = client.wait(name, timeout=60)
+        assert client.wait(f"after-{daemon}", timeout=30)["state"] == "SUCCEEDED"
+        tasks = client.tasks(name)
+        lines = sorted(line["text"] for line in client.logs(name))
+    print(f"{daemon} back after {took:.2f} s")
+    assert view["state"] == "FAILED"
+    assert [(task["index"], task["exit_code"], task["attempt"]) for task in tasks] == [
+        (index, index % 3, 1) for index in range(TASKS)
+    ]
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {str(index): "1\n" for index in range(TASKS)}
+    assert lines == sorted(f"task {index}" for index in range(TASKS))
+
+
+def test_every_daemon_at_once_may_die(home: Path, tmp_path: Path) -> None:
+    with Client("local", home=home) as client:
+        client.start(marking(tmp_path, "all", "2"))
+        until(lambda: len(list(tmp_path.iterdir())) == TASKS, 30, "the tasks never started")
+        for daemon in DAEMONS:
+            pid = pid_of(home, daemon)
+            if pid is not None:
+                os.kill(pid, signal.SIGKILL)
+        client.wait("all", timeout=60)
+        tasks = client.tasks("all")
+    assert [(task["exit_code"], task["attempt"]) for task in tasks] == [(index % 3, 1) for index in range(TASKS)]
+    assert all(path.read_text() == "1\n" for path in tmp_path.iterdir())
+
+
+FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+
+
+def test_a_clock_that_jumps_an_hour_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not FAKETIME.exists():
+        if os.environ.get("GRASS_TEST_STRICT"):
+            pytest.fail("libfaketime is missing: apt-get install libfaketime")
+        pytest.skip("libfaketime is not installed")
+    offset = tmp_path / "offset"
+    offset.write_text("+0\n")
+    for name, value in {
+        "LD_PRELOAD": str(FAKETIME),
+        "FAKETIME_TIMESTAMP_FILE": str(offset),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "DONT_FAKE_MONOTONIC": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    home = tmp_path / "home"
+    local.create(None, home=home, progress=lambda _: None)
+    try:
+        with Client("local", home=home) as client:
+            job = {"name": "jump", "timeout": "10m", "components": {"t": {"command": "sleep 4"}}}
+            client.start(job)
+            pids = {entry["name"]: entry["pid"] for entry in local.status("local", home=home)}
+            for jump in ("+3600", "-3600", "+0"):
+                offset.write_text(f"{jump}\n")
+                said = subprocess.run(["date", "+%s"], capture_output=True, text=True, check=True)
+                assert abs(int(said.stdout) - time.time() - int(jump)) < 5, "the clock does not jump"
+                done = client.start({"name": "small", "components": {"t": {"command": "true"}}})
+                assert client.wait(done["id"], timeout=10)["state"] == "SUCCEEDED"
+            assert client.wait("jump", timeout=20)["state"] == "SUCCEEDED"
+            assert [node["state"] for node in client.nodes()] == ["READY"]
+        assert {entry["name"]: entry["pid"] for entry in local.status("local", home=home)} == pids
+    finally:
+        local.delete("local", home=home, progress=lambda _: None)
