@@ -1,0 +1,68 @@
+"""What the documents show must be so: files that they print are accepted, links lead somewhere, commands exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from grass.cli.main import grass
+from grass.manifest import parse_job, parse_schedule, read_document
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs" / "guide").glob("*.md")),
+    *sorted(ROOT.glob("examples/**/*.md")),
+]
+NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
+
+
+def files_shown() -> list[tuple[str, str]]:
+    return [
+        (f"{name}-{number}", text)
+        for name, path in zip(NAMES, DOCUMENTS, strict=True)
+        for number, text in enumerate(re.findall(r"```yaml\n(.*?)```", path.read_text(), re.DOTALL), 1)
+    ]
+
+
+@pytest.mark.parametrize(("place", "text"), files_shown(), ids=lambda value: value if "\n" not in value else "")
+def test_a_file_in_the_documents_is_accepted_without_a_warning(place: str, text: str) -> None:
+    document = read_document(text, source=place)
+    if "cron" in document or "jobs" in document:
+        assert parse_schedule(document).warnings == ()
+    else:
+        assert parse_job(document).warnings == ()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=NAMES)
+def test_every_link_in_the_documents_leads_to_a_file(path: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text())
+    missing = [target for target in targets if "://" not in target and not (path.parent / target).exists()]
+    assert missing == []
+
+
+def commands_shown(text: str) -> list[list[str]]:
+    """Words of each `grass …`, in code blocks and in code spans, up to a comment or the next command of the shell."""
+    blocks = re.findall(r"```(?:\w*)\n(.*?)```", text, re.DOTALL)
+    lines = [line.removeprefix("$ ").strip() for block in blocks for line in block.splitlines()]
+    lines += re.findall(r"`(grass [^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    return [re.split(r"\s+(?:#|>|>>|\||&&)", line)[0].split() for line in lines if line.startswith("grass ")]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=NAMES)
+def test_every_command_in_the_documents_exists_with_its_options(path: Path) -> None:
+    for words in commands_shown(path.read_text()):
+        command: click.Command = grass
+        rest = words[1:]
+        context = click.Context(grass, info_name="grass")
+        while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+            found = command.get_command(context, rest[0])
+            assert found is not None, f"{' '.join(words)}: there is no {rest[0]!r}"
+            command, rest = found, rest[1:]
+        known = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+        before_dashes = rest[: rest.index("--")] if "--" in rest else rest
+        unknown = [word for word in before_dashes if re.fullmatch(r"--?[a-z][a-z-]*", word) and word not in known]
+        assert unknown in ([], ["--version"], ["--help"]), f"{' '.join(words)}: no {unknown}"
