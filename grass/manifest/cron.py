@@ -10,7 +10,10 @@ import datetime
 import re
 from typing import Any
 
+from grass.manifest.document import one_line
 from grass.manifest.values import Wrong, show, text
+
+MAX_RULE = 200
 
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _DAY = r"(?:[0-7]|sun|mon|tue|wed|thu|fri|sat)"
@@ -21,8 +24,8 @@ _FIRST = datetime.datetime(2000, 1, 1, tzinfo=datetime.timezone.utc)
 
 def rule(value: Any) -> str:
     """The rule with single spaces and its days of the week by name; Wrong if it is none, or can never fire."""
-    fields = text(value).lower().split() if isinstance(value, str) else text(value).split()
-    if len(fields) != 5:
+    fields = text(value).lower().split()
+    if len(fields) != 5 or len(value) > MAX_RULE:
         wanted = "minute, hour, day of month, month, day of week"
         raise Wrong(f"must have five fields ({wanted}) such as `0 3 * * *`, got {show(value)}")
     fields[4] = _days(fields[4], value)
@@ -86,6 +89,6 @@ def _check(cron: str, value: Any) -> None:
         trigger = CronTrigger.from_crontab(cron, timezone=datetime.timezone.utc)
         fires = trigger.get_next_fire_time(None, _FIRST) is not None
     except (ValueError, OverflowError) as error:
-        raise Wrong(f"is not a cron rule: {error}; got {show(value)}") from error
+        raise Wrong(f"is not a cron rule: {one_line(str(error))}; got {show(value)}") from error
     if not fires:
         raise Wrong(f"never fires: no month that it allows has such a day; got {show(value)}")

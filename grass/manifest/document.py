@@ -88,9 +88,14 @@ def join(path: str, key: str) -> str:
 
 
 def show_text(text: str) -> str:
-    """Text as part of a message: quoted, on one line, without control characters, at most 60 characters."""
-    cut = text if len(text) <= 60 else text[:57] + "…"
-    return '"' + "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in cut) + '"'
+    """Text as part of a message: quoted, and at most 60 characters of it."""
+    return f'"{one_line(text, 60)}"'
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """Text of unknown origin, fit to be printed: at most ``limit`` characters, control characters spelled out."""
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in cut)
 
 
 def _read_bytes(path: Path) -> bytes:

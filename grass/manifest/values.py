@@ -10,13 +10,14 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, TypeVar
 
-from grass.manifest.document import show_text
+from grass.manifest.document import one_line, show_text
 
 Choice = TypeVar("Choice", bound=Enum)
 
 MAX_ARGUMENT = 128 * 1024 - 1
 """Linux refuses a longer argument or environment entry (MAX_ARG_STRLEN)."""
 MAX_NAME = 63
+MAX_PATTERN = 4096
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _COMPONENT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
@@ -168,8 +169,10 @@ def variable_name(value: str) -> str:
 def pattern(value: Any) -> str:
     """A regular expression of Python's ``re``."""
     expression = text(value)
+    if len(expression) > MAX_PATTERN:
+        raise Wrong(f"must be at most {MAX_PATTERN} characters long, got {len(expression)}")
     try:
         re.compile(expression)
     except (re.error, OverflowError, RecursionError, FutureWarning, DeprecationWarning) as error:
-        raise Wrong(f"is not a regular expression: {error}") from error
+        raise Wrong(f"is not a regular expression: {one_line(str(error))}") from error
     return expression

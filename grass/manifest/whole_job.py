@@ -25,7 +25,7 @@ def check(job: Job, path: str, problems: Problems) -> None:
     cycle = _find_cycle({name: list(component.depends_on) for name, component in job.components.items()})
     if cycle:
         where = join(join(join(path, "components"), cycle[0]), "depends_on")
-        problems.add(where, f"goes in a circle, so none could ever start: {' → '.join(cycle)}")
+        problems.add(where, f"goes in a circle, so none could ever start: {_show_cycle(cycle)}")
 
 
 def _check_dependencies(component: Component, job: Job, path: str, problems: Problems) -> None:
@@ -37,6 +37,10 @@ def _check_dependencies(component: Component, job: Job, path: str, problems: Pro
             problems.add(
                 join(where, other), f"`{other}` has no readiness check: give it `ready:`, or wait for `running`"
             )
+
+
+def _show_cycle(cycle: list[str]) -> str:
+    return " → ".join(cycle if len(cycle) <= 20 else [*cycle[:18], "…", cycle[-1]])
 
 
 def _no_such_component(name: str, job: Job) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -29,11 +30,17 @@ TOP_KEYS = [
 WORDS = [
     *("process", "grass", "grass/local", "local", "running", "ready", "succeeded", "on-failure", "never", "always"),
     *("unlimited", "all", "MARO", "customized", "skip", "queue", "UTC", "Europe/Paris", "1h", "512MiB", "512m", "0.5"),
-    *("../x", "-x", ".inf", "[[", "*", "1e9", "7", "-1", "", " ", "0 3 * * *", "x", "y", "\0", "\ud800"),
+    *("../x", "-x", ".inf", "[[", "*", "1e9", "7", "-1", "", " ", "0 3 * * *", "x", "y"),
+]
+
+HOSTILE = [
+    *(float("nan"), float("inf"), -float("inf"), 1e308, 10**400, -(10**400), -0.0, 1e-9, True, None, [], {}, ""),
+    *("\0", "\ud800", "\x1b[31m", "²", "٣", "9" * 5000, "x" * 200_000, "1e999", "a\n", object(), b"", [[]], {1: 1}),
 ]
 
 scalars = (
-    st.none()
+    st.sampled_from(HOSTILE)
+    | st.none()
     | st.booleans()
     | st.integers()
     | st.floats()
@@ -52,13 +59,113 @@ nonsense = st.recursive(
     max_leaves=25,
 )
 
-component = st.fixed_dictionaries(
-    {"command": st.just("run") | scalars}, optional={key: nonsense for key in COMPONENT_KEYS if key != "command"}
-)
-near_misses = st.fixed_dictionaries(
-    {"name": st.just("a"), "components": st.dictionaries(st.sampled_from(["x", "y"]), component, max_size=2)},
-    optional={key: nonsense for key in TOP_KEYS},
-)
+COMPLETE = [
+    {
+        "name": "a",
+        "timeout": "1h",
+        "fail_fast": True,
+        "priority": 1,
+        "tags": {"t": "v"},
+        "success": ["x"],
+        "components": {
+            "x": {
+                "command": ["run", "it"],
+                "replicas": 2,
+                "parallelism": 1,
+                "resources": {"cpu": 1, "memory": "1GiB", "gpu": 0},
+                "ports": ["p"],
+                "depends_on": {"y": "ready"},
+                "env": {"A": "b"},
+                "cwd": "/tmp",
+                "restart": {"policy": "on-failure", "limit": 3, "backoff": 1},
+                "grace": 1,
+                "timeout": 1,
+                "image": "i",
+                "framework": "f",
+            },
+            "y": {"command": "run", "ready": {"log": "up", "timeout": 1}},
+        },
+    },
+    {
+        "mode": "grass",
+        "name": "a",
+        "tags": {"t": "v"},
+        "allocation": {"mode": "single-metric-balanced", "metric": "cpu"},
+        "components": {
+            "x": {
+                "command": "run",
+                "num": 1,
+                "image": "i",
+                "mount": {"target": "/m"},
+                "resources": {"cpu": 1, "memory": "512m", "gpu": 0},
+            }
+        },
+    },
+    {
+        "name": "a",
+        "cron": "0 3 * * *",
+        "time_zone": "UTC",
+        "missed": "skip",
+        "overlap": "skip",
+        "job": {"components": {"x": {"command": "run"}}},
+    },
+    {"name": "a", "jobs": ["b", "c"], "components": {"x": {"command": "run"}}},
+    {
+        "mode": "local",
+        "name": "a",
+        "redis": {"embedded": False, "host": "h", "port": 1, "password": "p"},
+        "parallel_level": 1,
+        "check_interval": 1,
+        "keep_agent_alive": True,
+        "agent_countdown": 1,
+        "resources": {"cpu": 1, "memory": "1GiB", "gpu": "all"},
+        "ports": {"api": 1, "node_api": 2},
+        "keep_jobs": 1,
+        "keep_days": 1,
+    },
+    {
+        "redis_info": {"host": "h", "port": 1},
+        "redis_mode": "customized",
+        "parallel_level": 1,
+        "keep_agent_alive": 1,
+        "agent_countdown": 1,
+        "check_interval": 1,
+    },
+    {
+        "mode": "grass/local",
+        "name": "a",
+        "master": {
+            "resource": {"cpu": 1, "memory": 1, "gpu": 0},
+            "redis": {"port": 1},
+            "agents": {"check_interval": 1},
+        },
+    },
+]
+
+
+def places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path to every value below ``content``."""
+    if not isinstance(content, (dict, list)):
+        return [path]
+    inner = content.items() if isinstance(content, dict) else enumerate(content)
+    return [*([path] if path else []), *(place for key, value in inner for place in places(value, (*path, key)))]
+
+
+@st.composite
+def near_misses(draw: st.DrawFn, complete: list[Any] = COMPLETE) -> Any:
+    """A complete document with one or two values replaced, or a key added or renamed."""
+    document = copy.deepcopy(draw(st.sampled_from(complete)))
+    for _ in range(draw(st.integers(1, 2))):
+        *trail, last = draw(st.sampled_from(places(document)))
+        parent = document
+        for key in trail:
+            parent = parent[key]
+        if isinstance(parent, dict) and draw(st.integers(0, 4)) == 0:
+            parent[draw(keys)] = parent.pop(last) if draw(st.booleans()) else draw(scalars)
+        else:
+            parent[last] = draw(st.sampled_from(HOSTILE) | scalars | nonsense)
+    return document
+
 
 durations = st.sampled_from(["1s", "10m", "1h30m", "500ms", 5, 0.25])
 good_component = st.fixed_dictionaries(
@@ -102,15 +209,15 @@ def attempt(parse: Any, document: Any) -> Any:
         return None
 
 
-@settings(max_examples=150, deadline=None)
-@given(nonsense | near_misses)
+@settings(max_examples=500, deadline=None)
+@given(nonsense | near_misses())
 def test_nonsense_is_refused_as_a_manifest_error_by_every_parser(document: Any) -> None:
     for parse in (parse_job, parse_schedule, parse_settings):
         attempt(parse, document)
 
 
-@settings(max_examples=150, deadline=None)
-@given(near_misses)
+@settings(max_examples=400, deadline=None)
+@given(near_misses(COMPLETE[:2]))
 def test_a_job_that_is_accepted_can_be_stored_and_read_again(document: Any) -> None:
     parsed = attempt(parse_job, document)
     if parsed is not None:

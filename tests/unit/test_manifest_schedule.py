@@ -135,3 +135,8 @@ def test_days_of_the_week_are_those_of_cron(days: str, wanted: set[str]) -> None
         fired.add(now.strftime("%a"))
         now += datetime.timedelta(seconds=1)
     assert fired == wanted
+
+
+def test_a_rule_has_a_sane_length() -> None:
+    (problem,) = problems_of(CRON.replace("0 3 * * *", "0 " + ",".join(["3"] * 200) + " * * *"))
+    assert problem.startswith("cron: must have five fields")
