@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -49,12 +48,12 @@ def run(
     """
     client = invocation.client()
     resources = {"cpu": None if cpu is None else cpu / 1000, "memory": memory, "gpu": gpu}
-    job = client.start(document_of(name or entropy.run_id("run"), command, resources, Path.cwd()))
+    job = client.start(document_of(name or entropy.run_id("run"), command, resources))
     output = invocation.output
     output.note(f"{job['name']}: started as {job['id']}")
     for warning in job["warnings"]:
         output.warn(warning)
-    with Interrupts(lambda: _stop(invocation, job)):
+    with Interrupts(lambda: _stop(client, output, job)):
         try:
             return follow(client, output, job["id"])
         except KeyboardInterrupt:
@@ -62,10 +61,10 @@ def run(
             return Exit.INTERRUPTED
 
 
-def document_of(name: str, command: Sequence[str], resources: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The manifest of one command in ``folder``; amounts that are None are left to the default."""
+def document_of(name: str, command: Sequence[str], resources: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest of one command; amounts that are None are left to the default."""
     given = {key: amount for key, amount in resources.items() if amount is not None}
-    component = {"command": list(command), "resources": given, "cwd": str(folder)}
+    component = {"command": list(command), "resources": given}
     return {"name": name, "components": {COMPONENT: component}}
 
 
@@ -115,13 +114,13 @@ def exit_of(job: View, tasks: Sequence[View]) -> int:
     return int(task["exit_code"] or Exit.JOB_FAILED)
 
 
-def _stop(invocation: Invocation, job: View) -> None:
-    """In a thread of its own, with a connection of its own: the main thread goes on with the log."""
-    invocation.output.note(f"stopping {job['name']}; Ctrl-C again detaches and leaves it to end by itself")
+def _stop(client: Client, output: Output, job: View) -> None:
+    """In a thread of its own: the main thread goes on with the log."""
+    output.note(f"stopping {job['name']}; Ctrl-C again detaches and leaves it to end by itself")
     try:
-        invocation.client().stop(job["id"])
+        client.stop(job["id"])
     except GrassError as error:
-        invocation.output.note(f"cannot stop {job['name']}: {error}")
+        output.note(f"cannot stop {job['name']}: {error}")
 
 
 class Interrupts:

@@ -38,6 +38,8 @@ def schedule() -> None:
 def start(invocation: Invocation, file: Path) -> None:
     """Start the schedule that FILE describes: a batch of job names, or a cron rule."""
     view = invocation.client().start_schedule(file)
+    for warning in view["warnings"]:
+        invocation.output.warn(warning)
     invocation.output.show(Result(view, lambda _: [f"{view['name']}  {view['state']}"], [view["name"]]))
 
 
@@ -62,9 +64,9 @@ def show(invocation: Invocation, name: str) -> None:
 @click.argument("name")
 @pass_invocation
 def stop(invocation: Invocation, name: str) -> None:
-    """Stop a schedule: it starts no more jobs. Those that run go on."""
+    """Stop a schedule: it starts no more jobs. The jobs of a batch are stopped; the run of a cron rule goes on."""
     view = invocation.client().stop_schedule(name)
-    invocation.output.show(Result(view, lambda _: [f"{view['name']}  stops"], [view["name"]]))
+    invocation.output.show(Result(view, lambda _: [f"{view['name']}  {view['state']}"], [view["name"]]))
 
 
 def schedule_list(views: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,13 +18,12 @@ def ended(state: str, *, code: int | None = None, killed_by: int | None = None) 
     return exit_of({"state": state}, [task])
 
 
-def test_the_command_becomes_a_job_that_the_manifest_accepts(tmp_path: Path) -> None:
+def test_the_command_becomes_a_job_that_the_manifest_accepts() -> None:
     resources = {"cpu": 0.5, "memory": 512 << 20, "gpu": None}
-    job = parse_job(document_of("try", ["python", "-c", "print(1)"], resources, tmp_path)).job
+    job = parse_job(document_of("try", ["python", "-c", "print(1)"], resources)).job
     component = job.components["main"]
     assert component.command == ("python", "-c", "print(1)")
     assert (component.resources.cpu, component.resources.memory, component.resources.gpu) == (500, 512 << 20, 0)
-    assert component.cwd == str(tmp_path)
 
 
 def test_the_exit_code_is_the_commands() -> None:
