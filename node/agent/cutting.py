@@ -1,0 +1,48 @@
+"""Where a task's output is cut into blocks, and how a block is written in a record. Pure.
+
+A block is at most ``BLOCK`` bytes, ends after a newline where there is one, and never inside a UTF-8 code point
+when what is around it is UTF-8: text stays text.
+"""
+
+from __future__ import annotations
+
+import base64
+
+BLOCK = 64 * 1024
+
+
+def cut(data: bytes, start: int = 0, *, flush: bool = False, end: bool = False) -> int:
+    """Where the block that begins at ``start`` ends; ``start`` itself: wait for more.
+
+    ``flush``: a line without its newline has waited long enough. ``end``: nothing will follow ``data``.
+    """
+    stop = min(start + BLOCK, len(data))
+    newline = data.rfind(b"\n", start, stop)
+    if newline >= 0:
+        return newline + 1
+    if end and stop == len(data):
+        return stop
+    if flush or stop - start == BLOCK:
+        return _before_torn_code_point(data, start, stop)
+    return start
+
+
+def _before_torn_code_point(data: bytes, start: int, stop: int) -> int:
+    """``stop``, or up to three bytes before it when it would tear a code point."""
+    for back in range(1, min(3, stop - start) + 1):
+        byte = data[stop - back]
+        if byte & 0xC0 == 0x80:
+            continue
+        width = 4 if 0xF0 <= byte <= 0xF4 else 3 if 0xE0 <= byte < 0xF0 else 2 if 0xC2 <= byte < 0xE0 else 1
+        return stop - back if width > back else stop
+    return stop
+
+
+def block_record(attempt: int, stream: str, offset: int, time: float, data: bytes) -> dict[str, object]:
+    """The record of one block, as in docs/internals.md, "Logs"."""
+    record: dict[str, object] = {"attempt": attempt, "stream": stream, "offset": offset, "time": time}
+    try:
+        record["text"] = data.decode()
+    except UnicodeDecodeError:
+        record["base64"] = base64.b64encode(data).decode()
+    return record

@@ -1,0 +1,161 @@
+"""The sending side of fluentd's forward protocol v1, with acknowledgements. Used by the shipper's thread only.
+
+fluent-logger is not used here: its ``FluentSender`` speaks Message mode only, asks for no acknowledgement, takes
+a successful ``send`` for a delivery, and drops its buffer when that exceeds ``bufmax``. A collector that is
+killed between our ``send`` and its ``write`` would lose lines. So the protocol is spoken directly: Forward mode, the
+option ``chunk`` in every message, and a block counts as delivered only when its ``ack`` has come back.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import select
+import socket
+from collections.abc import Iterable
+
+import msgpack
+
+from grass import clock
+
+ACK_TIMEOUT = 30.0
+"""Seconds without any progress until the peer is given up: a disk may stall for long, and a resend costs more."""
+FIRST_BACKOFF = 0.02
+LAST_BACKOFF = 0.5
+_REPLY_LIMIT = 1 << 20
+
+Address = str | tuple[str, int]
+
+log = logging.getLogger(__name__)
+
+
+class Link:
+    """One connection to the collector that comes back by itself.
+
+    ``address``: the path of a unix socket, or host and port. ``stop``: a descriptor that becomes readable when
+    whatever is going on is to be given up.
+    """
+
+    def __init__(self, address: Address, stop: int) -> None:
+        self._address = address
+        self._stop = stop
+        self._socket: socket.socket | None = None
+        self._backoff = FIRST_BACKOFF
+        self._failures = 0
+        self._chunk = 0
+        self.retry_at = 0.0
+        """Steady time before which it makes no sense to try again."""
+
+    def connected(self) -> bool:
+        """True when a batch may be sent now; connects when it is time to."""
+        if self._socket is not None:
+            return True
+        if clock.steady() < self.retry_at:
+            return False
+        try:
+            self._socket = self._connect()
+        except OSError as error:
+            self._failed(f"cannot reach the log collector at {self._address}: {error}")
+        return self._socket is not None
+
+    def exchange(self, batch: Iterable[tuple[str, list[dict[str, object]]]]) -> bool:
+        """Sends records by tag and waits for all acknowledgements; False: some or all may not have arrived."""
+        assert self._socket is not None
+        try:
+            self._send(self._socket, batch)
+        except InterruptedError:
+            self.close()
+            return False
+        except (OSError, ValueError, msgpack.UnpackException) as error:
+            self._failed(f"the log collector did not take a batch, it is sent again: {error or type(error).__name__}")
+            return False
+        if self._failures:
+            log.info("the log collector is back")
+        self._backoff = FIRST_BACKOFF
+        self._failures = 0
+        return True
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _connect(self) -> socket.socket:
+        if isinstance(self._address, tuple):
+            connection = socket.create_connection(self._address, timeout=5)
+        else:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.settimeout(5)
+            try:
+                connection.connect(self._address)
+            except OSError:
+                connection.close()
+                raise
+        connection.setblocking(False)
+        return connection
+
+    def _failed(self, message: str) -> None:
+        self.close()
+        log.log(logging.WARNING if self._failures == 0 else logging.DEBUG, "%s", message)
+        self.retry_at = clock.steady() + (self._backoff if self._failures else 0.0)
+        self._backoff = min(self._backoff * 2, LAST_BACKOFF)
+        self._failures += 1
+
+    def _pack(self, batch: Iterable[tuple[str, list[dict[str, object]]]]) -> tuple[memoryview, set[str]]:
+        packer = msgpack.Packer(autoreset=False)
+        waiting = set()
+        now = int(clock.wall())
+        for tag, records in batch:
+            self._chunk += 1
+            chunk = base64.b64encode(self._chunk.to_bytes(16, "big")).decode()
+            packer.pack([tag, [[now, record] for record in records], {"chunk": chunk, "size": len(records)}])
+            waiting.add(chunk)
+        return memoryview(packer.bytes()), waiting
+
+    def _send(self, connection: socket.socket, batch: Iterable[tuple[str, list[dict[str, object]]]]) -> None:
+        # Acknowledgements are read while sending: a peer that cannot get rid of them would stop reading.
+        unsent, waiting = self._pack(batch)
+        replies = msgpack.Unpacker(max_buffer_size=_REPLY_LIMIT)
+        poll = select.poll()
+        poll.register(self._stop, select.POLLIN)
+        while unsent or waiting:
+            poll.register(connection, select.POLLIN | (select.POLLOUT if unsent else 0))
+            events = dict(poll.poll(ACK_TIMEOUT * 1000))
+            if not events:
+                raise TimeoutError(f"no acknowledgement for {ACK_TIMEOUT:.0f} s")
+            if self._stop in events:
+                raise InterruptedError("stopping")
+            event = events[connection.fileno()]
+            if event & ~select.POLLOUT:
+                received = connection.recv(65536)
+                if not received:
+                    raise ConnectionResetError("connection closed by the collector")
+                replies.feed(received)
+                waiting.difference_update(_acks(replies))
+            if unsent and event & select.POLLOUT:
+                unsent = unsent[connection.send(unsent) :]
+
+
+def _acks(replies: Iterable[object]) -> list[str]:
+    return [reply["ack"] for reply in replies if isinstance(reply, dict) and isinstance(reply.get("ack"), str)]
+
+
+class Signal:
+    """A wake-up between threads that ``poll`` can wait for."""
+
+    def __init__(self) -> None:
+        self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def set(self) -> None:
+        os.eventfd_write(self.descriptor, 1)
+
+    def wait(self, seconds: float | None) -> None:
+        """Until ``set``, at most ``seconds``; takes the signal."""
+        poll = select.poll()
+        poll.register(self.descriptor, select.POLLIN)
+        if poll.poll(None if seconds is None else max(0.0, seconds) * 1000):
+            os.eventfd_read(self.descriptor)
+
+    def close(self) -> None:
+        os.close(self.descriptor)

@@ -1,0 +1,210 @@
+"""Ships what tasks print to the collector, in its own thread; started and told about attempts by the node-agent.
+
+At-least-once: an offset moves only when its block was acknowledged, and is stored in the attempt's folder (file
+``shipped``). What is sent twice the collector drops. One batch is under way at a time, of at most ``BATCH`` bytes of
+output, however many tasks print however much: that is all the memory it takes. A full batch goes at once; after a
+smaller one the shipper rests for ``REST``, so that thousands of small tasks share batches.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from grass import clock
+from grass.config import ClusterConfig
+from node.agent.cutting import BLOCK, block_record
+from node.agent.followed import Followed, Stream
+from node.agent.forward import Link, Signal
+
+BATCH = 1 << 20
+TURN = 4 * BLOCK
+"""Most that one stream may put in a batch, so that a flood leaves room for the others."""
+RECORD = 256
+"""What a block counts for beside its bytes."""
+REST = 0.01
+
+log = logging.getLogger(__name__)
+
+
+class Batch:
+    """Blocks of many attempts, by tag, and how far each stream is once they are acknowledged."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[str, list[dict[str, object]]]] = []
+        self.progress: list[tuple[Followed, Stream, int]] = []
+        self.looked: list[Followed] = []
+        self.size = 0
+
+    def add(self, followed: Followed, now: float, wall: float) -> None:
+        self.looked.append(followed)
+        records = []
+        for stream in followed.streams:
+            offset = stream.offset
+            blocks = stream.read(TURN, now)
+            for data in blocks:
+                records.append(block_record(followed.attempt, stream.name, offset, wall, data))
+                offset += len(data)
+            if blocks:
+                self.size += offset - stream.offset + RECORD * len(blocks)
+                self.progress.append((followed, stream, offset - stream.offset))
+        if records:
+            self.records.append((followed.tag, records))
+
+
+class Shipper:
+    """``follow`` an attempt, say that it ``ended``, and its log is ``complete`` once the collector has all of it.
+
+    All methods may be called from any thread and return at once. ``on_complete`` is called in the shipper's thread.
+    """
+
+    def __init__(self, config: ClusterConfig, *, on_complete: Callable[[str], None] | None = None) -> None:
+        self._on_complete = on_complete
+        self._lock = threading.Lock()
+        self._followed: dict[str, Followed] = {}
+        self._completed: set[str] = set()
+        self._inbox: list[Followed] = []
+        self._wake = Signal()
+        self._stop = Signal()
+        self._stopping = False
+        self._link = Link(str(config.socket("collector")), self._stop.descriptor)
+        self._heap: list[tuple[float, int, Followed]] = []
+        self._order = itertools.count()
+        self._unstored: dict[str, Followed] = {}
+        self._thread = threading.Thread(target=self._run, name="log-shipper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread and stores the offsets. What is not acknowledged yet the next shipper sends."""
+        self._stopping = True
+        self._stop.set()
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._link.close()
+        self._stop.close()
+        self._wake.close()
+
+    def follow(self, key: str, directory: str | os.PathLike[str]) -> None:
+        """Ships ``stdout`` and ``stderr`` in ``directory``, which need not be there yet, as attempt ``key``."""
+        with self._lock:
+            if key in self._followed or key in self._completed:
+                return
+            followed = self._followed[key] = Followed(key, Path(directory))
+            self._inbox.append(followed)
+        self._wake.set()
+
+    def ended(self, key: str, sizes: dict[str, int]) -> None:
+        """The attempt prints no more: ship up to exactly these sizes. Of an attempt not followed nothing is shipped."""
+        with self._lock:
+            followed = self._followed.get(key)
+            if followed is None:
+                if key not in self._completed and any(sizes.values()):
+                    log.warning("%s ended but its output was never followed; its log is lost", key)
+                self._completed.add(key)
+                return
+            followed.sizes = dict(sizes)
+            self._inbox.append(followed)
+        self._wake.set()
+
+    def complete(self, key: str) -> bool:
+        """Whether the collector has everything of an attempt that ended. False too for one that was forgotten."""
+        with self._lock:
+            return key in self._completed
+
+    def forget(self, key: str) -> None:
+        """Stops following, and remembers nothing of, an attempt; to be called when its folder goes."""
+        with self._lock:
+            self._completed.discard(key)
+            self._followed.pop(key, None)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            now = clock.steady()
+            self._take_inbox(now)
+            full = self._ship(now)
+            self._store(now)
+            if not full and not self._stopping:
+                self._rest()
+        for followed in self._unstored.values():
+            followed.store(clock.steady())
+
+    def _rest(self) -> None:
+        self._stop.wait(REST)
+        if not self._stopping:
+            now = clock.steady()
+            self._wake.wait(self._next(now))
+
+    def _next(self, now: float) -> float | None:
+        """Seconds until there is something to do by itself; None: not before a call from outside."""
+        if not self._heap:
+            return 1.0 if self._unstored else None
+        return max(self._heap[0][0], self._link.retry_at) - now
+
+    def _take_inbox(self, now: float) -> None:
+        with self._lock:
+            inbox, self._inbox = self._inbox, []
+        for followed in inbox:
+            followed.restore(now)
+            followed.end()
+            if not self._settle(followed, now):
+                self._push(followed, now)
+
+    def _push(self, followed: Followed, due: float) -> None:
+        # The ticket makes older entries of the same attempt void: in one batch twice, it would advance twice.
+        followed.ticket = next(self._order)
+        heapq.heappush(self._heap, (due, followed.ticket, followed))
+
+    def _ship(self, now: float) -> bool:
+        """One batch; True when there is more to send at once."""
+        if not self._heap or self._heap[0][0] > now or not self._link.connected():
+            return False
+        batch = self._fill(now)
+        delivered = not batch.records or self._link.exchange(batch.records)
+        if delivered:
+            for followed, stream, size in batch.progress:
+                followed.advance(stream, size, now)
+                self._unstored[followed.key] = followed
+        for followed in batch.looked:
+            if not self._settle(followed, now):
+                self._push(followed, followed.next_look(now) if delivered else now)
+        return delivered and bool(self._heap) and self._heap[0][0] <= now
+
+    def _fill(self, now: float) -> Batch:
+        batch = Batch()
+        wall = clock.wall()
+        while self._heap and self._heap[0][0] <= now and batch.size <= BATCH - 2 * TURN:
+            _, ticket, followed = heapq.heappop(self._heap)
+            if ticket == followed.ticket:
+                batch.add(followed, now, wall)
+        return batch
+
+    def _settle(self, followed: Followed, now: float) -> bool:
+        """True when there is nothing more to do for an attempt."""
+        if self._followed.get(followed.key) is not followed:
+            self._unstored.pop(followed.key, None)
+            return True
+        if not followed.finished:
+            return False
+        if followed.unstored():
+            followed.store(now)
+        self._unstored.pop(followed.key, None)
+        with self._lock:
+            self._followed.pop(followed.key, None)
+            self._completed.add(followed.key)
+        if self._on_complete is not None:
+            self._on_complete(followed.key)
+        return True
+
+    def _store(self, now: float) -> None:
+        due = [followed for followed in self._unstored.values() if followed.store_due(now)]
+        for followed in due:
+            followed.store(now)
+            del self._unstored[followed.key]
