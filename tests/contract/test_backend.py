@@ -28,7 +28,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
         yield MemoryBackend()
         return
     server = request.getfixturevalue("redis_server")
-    backend = RedisBackend(unix_socket_path=str(server.socket))
+    backend = server.backend("admin")
     backend.delete_prefix("")
     yield backend
     backend.close()
