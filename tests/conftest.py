@@ -1,0 +1,35 @@
+"""Fixtures that several groups of tests share: a real redis, a real local cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from grass.store.embedded import NoRedisError, find_server
+from tests.support.needs import missing, require_root
+from tests.support.redis_server import RedisServer
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """One server for the whole run, on a unix socket, with Grass's users (``backend("agent")``…).
+
+    As ``admin`` a test uses a prefix of its own; the other users are limited to ``RedisServer.prefix``.
+    """
+    try:
+        found = find_server()
+    except NoRedisError as error:
+        missing("redis", str(error))
+    server = RedisServer(found)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(autouse=True)
+def _skip_what_needs_root(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("needs_root"):
+        require_root()

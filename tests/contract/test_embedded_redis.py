@@ -1,0 +1,160 @@
+"""The server's configuration and users, held against every server that this machine has (PATH and wheels)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from grass.store import embedded
+from grass.store.agent_store import AgentStore
+from grass.store.api_store import ApiStore
+from grass.store.embedded import Server
+from grass.store.keys import Keys
+from grass.store.node_store import NodeStore
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.needs_redis
+
+KEYS = Keys("grass:test:")
+
+
+def servers() -> list[Server]:
+    found = [(path, origin, embedded._version(path)) for path, origin in embedded._candidates(None)]
+    return [Server(path, version, origin) for path, origin, version in found if version >= embedded.OLDEST]
+
+
+@pytest.fixture(scope="module", params=servers(), ids=lambda server: f"{server.origin}-{server.version[0]}")
+def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
+    running = RedisServer(request.param)
+    running.start()
+    try:
+        yield running
+    finally:
+        running.remove()
+
+
+@pytest.fixture
+def clients(server: RedisServer) -> Iterator[dict[str, redis.Redis]]:
+    made = {
+        user: redis.Redis(unix_socket_path=str(server.socket), username=user, password=word, decode_responses=True)
+        for user, word in server.passwords.items()
+    }
+    yield made
+    for client in made.values():
+        client.close()
+
+
+def refused(client: redis.Redis, *command: str) -> bool:
+    try:
+        client.execute_command(*command)
+    except redis.exceptions.NoPermissionError:
+        return True
+    return False
+
+
+def test_nobody_gets_in_without_a_password(server: RedisServer) -> None:
+    with (
+        redis.Redis(unix_socket_path=str(server.socket)) as anonymous,
+        pytest.raises(redis.exceptions.AuthenticationError),
+    ):
+        anonymous.ping()
+
+
+def test_each_facade_of_the_store_works_with_the_rights_of_its_user(server: RedisServer) -> None:
+    api_backend, agent_backend, node_backend = (server.backend(user) for user in ("api", "agent", "node"))
+    try:
+        api = ApiStore(api_backend, KEYS)
+        api.ticket("stop", {"id": "x"})
+        api.log_event("kind", "user", "message")
+        assert api.first_sight("request-1") and not api.first_sight("request-1")
+        assert (api.jobs(), api.nodes(), api.schedules(), api.tasks("x")) == ([], [], [], {})
+        assert [event["message"] for event in api.events()] == ["message"]
+        node = NodeStore(node_backend, KEYS, "local")
+        node.report([("hello", {"boot_id": "b"})])
+        agent = AgentStore(agent_backend, KEYS)
+        agent.acquire("me")
+        agent.load()
+        agent.watch("local")
+        messages = agent.receive(0)
+        assert {message.kind for message in messages} >= {"stop", "hello"}
+        order = ("XADD", KEYS.orders("local"), 100, "number", 1, "body", json.dumps({"set": {}}))
+        agent.commit(messages, [order, ("HSET", KEYS.desired("local"), "a/b.0/1", "{}")])
+        assert node.desired().entries == {"a/b.0/1": {}}
+    finally:
+        for backend in (api_backend, agent_backend, node_backend):
+            backend.close()
+
+
+@pytest.mark.parametrize("user", ["agent", "api", "node"])
+def test_no_daemon_may_administrate_the_server_or_touch_keys_of_others(
+    clients: dict[str, redis.Redis], user: str
+) -> None:
+    client = clients[user]
+    assert refused(client, "CONFIG", "GET", "*")
+    assert refused(client, "ACL", "LIST")
+    assert refused(client, "KEYS", "*")
+    assert refused(client, "FLUSHALL")
+    assert refused(client, "SHUTDOWN", "NOSAVE")
+    assert refused(client, "HGETALL", "grass:other:jobs")
+    assert refused(client, "EVAL", "return redis.pcall('HSET', 'grass:other:jobs', 'a', 'b')", "1", "grass:other:jobs")
+
+
+def test_a_node_writes_nothing_but_its_own_reports(clients: dict[str, redis.Redis]) -> None:
+    node = clients["node"]
+    assert not refused(node, "XADD", KEYS.reports("local"), "*", "kind", "x", "body", "{}")
+    assert refused(node, "XADD", KEYS.reports("other"), "*", "kind", "x")
+    assert refused(node, "XADD", KEYS.tickets, "*", "kind", "x")
+    assert refused(node, "HSET", KEYS.desired("local"), "a", "b")
+    assert refused(node, "HGETALL", KEYS.jobs)
+
+
+def test_a_node_cannot_forge_its_own_orders(server: RedisServer, clients: dict[str, redis.Redis]) -> None:
+    if server.server.version < (7, 0):
+        pytest.skip("servers before 7.0 know no read-only keys")
+    assert refused(clients["node"], "XADD", KEYS.orders("local"), "*", "body", "{}")
+
+
+def test_the_api_cannot_write_what_only_the_master_agent_writes(
+    server: RedisServer, clients: dict[str, redis.Redis]
+) -> None:
+    api = clients["api"]
+    assert refused(api, "SET", KEYS.fence, "99")
+    assert refused(api, "XADD", KEYS.orders("local"), "*", "body", "{}")
+    if server.server.version >= (7, 0):
+        assert refused(api, "HSET", KEYS.nodes, "local", "{}")
+        assert refused(api, "HSET", KEYS.tasks("x"), "a.0", "[]")
+
+
+def test_what_was_acknowledged_survives_a_kill_and_nothing_is_world_readable(server: RedisServer) -> None:
+    backend = server.backend()
+    backend.apply([("SET", "grass:test:kept", "yes")])
+    backend.close()
+    server.kill()
+    server.start()
+    backend = server.backend()
+    try:
+        assert backend.get("grass:test:kept") == "yes"
+    finally:
+        backend.close()
+    assert server.folder.stat().st_mode & 0o077 == 0
+    assert server.files.acl.stat().st_mode & 0o077 == 0
+    assert not any(word in server.files.acl.read_text() for word in server.passwords.values())
+
+
+def test_the_server_can_rewrite_its_log_and_reads_it_again(
+    server: RedisServer, clients: dict[str, redis.Redis]
+) -> None:
+    admin = clients["admin"]
+    assert admin.config_get("appendfsync") == {"appendfsync": "always"}
+    assert admin.config_get("save") == {"save": ""}
+    admin.set("grass:test:rewritten", "yes")
+    admin.bgrewriteaof()
+    wait_until(lambda: admin.info("persistence")["aof_rewrite_in_progress"] == 0)
+    assert admin.info("persistence")["aof_last_bgrewrite_status"] == "ok"
+    server.kill()
+    server.start()
+    assert admin.get("grass:test:rewritten") == "yes"

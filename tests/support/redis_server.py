@@ -1,0 +1,75 @@
+"""A real redis (or valkey) on a unix socket, set up by Grass's own configuration and users."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grass.entropy import password
+from grass.store.embedded import Files, Server, write_files
+from grass.store.redis_backend import RedisBackend
+
+USERS = ("admin", "agent", "api", "node")
+
+
+@dataclass
+class RedisServer:
+    """``start``/``kill``/``stop`` may be repeated: its data is kept until ``remove``."""
+
+    server: Server
+    prefix: str = "grass:test:"
+    node: str = "local"
+    passwords: dict[str, str] = field(default_factory=lambda: {user: password() for user in USERS}, repr=False)
+    process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="grass-redis-", dir="/tmp"))  # short: the socket is in it
+        self.socket = self.folder / "redis.sock"
+        self.log = self.folder / "log"
+        self.files: Files = write_files(
+            self.folder,
+            server=self.server,
+            socket=self.socket,
+            prefix=self.prefix,
+            node=self.node,
+            passwords=self.passwords,
+        )
+
+    def start(self) -> None:
+        self.socket.unlink(missing_ok=True)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen([self.server.path, self.files.conf], stdout=log, stderr=log)
+        deadline = time.monotonic() + 10
+        while not self._accepts():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"redis did not start:\n{self.log.read_text()}")
+            time.sleep(0.01)
+
+    def _accepts(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(self.socket)) == 0
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(10)
+            self.process = None
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(10)
+            self.process = None
+
+    def remove(self) -> None:
+        self.kill()
+        shutil.rmtree(self.folder)
+
+    def backend(self, user: str = "admin") -> RedisBackend:
+        """A new backend as this user; the caller closes it."""
+        return RedisBackend(unix_socket_path=str(self.socket), username=user, password=self.passwords[user])
