@@ -2,6 +2,7 @@
 
 import json
 import socket
+import sys
 
 import gymnasium
 import numpy as np
@@ -45,4 +46,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OSError as error:
+        sys.exit(f"lost the learner: {error}")

@@ -65,7 +65,7 @@ class Conversation(socketserver.StreamRequestHandler):
         try:
             while True:
                 wire.send(self.request, **self.server.training.answer(wire.receive(self.request)))
-        except ConnectionError:
+        except OSError:
             pass  # the worker ended, or is being restarted and will join again
 
 

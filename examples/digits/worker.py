@@ -49,4 +49,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except OSError as error:
+        sys.exit(f"lost the server: {error}")  # exit code 1: Grass starts this worker again, and it joins

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
 import click
 import pytest
 
+from grass.api.client import Client
 from grass.cli.main import grass
 from grass.manifest import parse_job, parse_schedule, read_document
 
@@ -66,3 +68,15 @@ def test_every_command_in_the_documents_exists_with_its_options(path: Path) -> N
         before_dashes = rest[: rest.index("--")] if "--" in rest else rest
         unknown = [word for word in before_dashes if re.fullmatch(r"--?[a-z][a-z-]*", word) and word not in known]
         assert unknown in ([], ["--version"], ["--help"]), f"{' '.join(words)}: no {unknown}"
+
+
+def test_the_python_guide_names_every_method_of_the_client_with_its_arguments() -> None:
+    table = (ROOT / "docs" / "guide" / "python.md").read_text()
+    shown = {
+        name: [argument.split("=")[0].strip() for argument in arguments.split(",") if argument]
+        for name, arguments in re.findall(r"`(\w+)\(([^)`]*)\)`", table)
+    }
+    public = {name: method for name, method in vars(Client).items() if not name.startswith("_")}
+    assert shown.keys() == public.keys()
+    for name, method in public.items():
+        assert shown[name] == list(inspect.signature(method).parameters)[1:], name
