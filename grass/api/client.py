@@ -1,0 +1,224 @@
+"""The one way into a cluster: used by the CLI, and by Python programs as ``from grass import Client``.
+
+Everything it returns is plain data, the views of docs/internals.md. It sends and asks again; it decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+from grass import clock, config
+from grass.api.follow import follow_events, follow_logs
+from grass.api.keyring import load_client
+from grass.api.transport import Transport, with_query
+from grass.entropy import run_id
+from grass.errors import InputError, ManifestError, NotFoundError, WaitTimeoutError
+from grass.model.lifecycle import JobState
+
+View = dict[str, Any]
+Document = Mapping[str, Any] | str | Path
+"""A manifest: its content, or the path of its file."""
+
+_LONGEST_WAIT = 25.0
+
+
+class Client:
+    """A cluster, seen by the user whose keys lie in its ``client/`` folder.
+
+    ``cluster``: its name (default: ``GRASS_CLUSTER``, what `grass use` chose, the only one). ``home``: default
+    ``GRASS_HOME``. Methods raise the errors of ``grass.errors``; UnreachableError after 5 s without an answer.
+    """
+
+    def __init__(
+        self, cluster: str | None = None, *, home: Path | None = None, wall: Callable[[], float] = clock.wall
+    ) -> None:
+        name = cluster or config.current_cluster(home)
+        folder = config.cluster_home(name, home)
+        if not folder.is_dir():
+            raise NotFoundError(f"there is no cluster called {name} in {folder.parent}; `grass create` makes one")
+        self._transport = Transport(load_client(folder / "client"), wall=wall)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. The client can still be used; it opens new ones."""
+        self._transport.close()
+
+    def start(self, job: Document, *, strict: bool = False, cwd: str | Path | None = None) -> View:
+        """Start a job: ``{"name", "id", "warnings"}``. Durable when it returns.
+
+        Its tasks run in ``cwd``, by default the file's folder, or the current one for a mapping. ``strict``: refuse
+        warnings and what no node could ever hold. Raises ManifestError, ConflictError (a job of that name is live).
+        """
+        from grass.manifest import parse_job
+
+        document, folder, source = _load(job, cwd)
+        name = parse_job(document, source=source).job.name
+        body = {"manifest": document, "strict": strict, "cwd": folder, "id": run_id(name)}
+        return self._submit("/v1/jobs", body, source)
+
+    def jobs(self, all: bool = False) -> list[View]:
+        """Jobs that have not ended, or all that are kept; oldest first."""
+        found: list[View] = self._get("/v1/jobs", all=all)["jobs"]
+        return found
+
+    def job(self, name: str) -> View:
+        """The latest run of that name, or the run with that id."""
+        return self._get(_path("jobs", name))
+
+    def tasks(self, name: str, component: str | None = None) -> list[View]:
+        found: list[View] = self._get(_path("jobs", name, "tasks"), component=component)["tasks"]
+        return found
+
+    def why(self, name: str) -> View:
+        """``{"id", "name", "state", "reason", "groups": [{"component", "state", "count", "reason", "next"}]}``."""
+        return self._get(_path("jobs", name, "why"))
+
+    def wait(
+        self, name: str, timeout: float | None = None, on_progress: Callable[[View], object] | None = None
+    ) -> View:
+        """The view of the job once it has ended. Raises WaitTimeoutError after ``timeout`` seconds.
+
+        ``on_progress`` is called with each new view, at most five times a second.
+        """
+        until = None if timeout is None else clock.steady() + timeout
+        seen: str | None = None if on_progress is None else ""
+        path = _path("jobs", name, "wait")
+        while True:
+            left = _LONGEST_WAIT if until is None else max(0.0, min(_LONGEST_WAIT, until - clock.steady()))
+            answer = self._get(path, timeout=f"{left:.3f}", seen=seen)
+            view: View = answer["job"]
+            if on_progress is not None:
+                seen = answer["mark"]
+                on_progress(view)
+            if JobState(view["state"]).ended:
+                return view
+            if until is not None and clock.steady() >= until:
+                raise WaitTimeoutError(f"job {view['name']} has not ended after {timeout:g} s; it goes on")
+            path = _path("jobs", view["id"], "wait")  # a new run of that name is another job
+            clock.sleep(_pause(answer, until))
+
+    def logs(
+        self,
+        name: str,
+        component: str | None = None,
+        index: int | None = None,
+        follow: bool = False,
+        tail: int | None = None,
+        since: float | None = None,
+        grep: str | None = None,
+    ) -> Iterator[View]:
+        """What the tasks wrote: ``{"task", "attempt", "stream", "time", "text", "newline"}``.
+
+        ``component`` may also be one task, ``worker.3``. ``tail``: the last lines of each task. ``since``: wall
+        seconds. ``grep``: a regular expression. ``follow``: until the job has ended and its log is complete. Survives
+        restarts of the API server without a line lost or repeated.
+        """
+        if component is not None and index is None:
+            component, index = _task(component)
+        query = {"component": component, "index": index, "tail": tail, "since": since, "grep": grep}
+        return follow_logs(self._transport, _path("jobs", name, "logs"), query, follow)
+
+    def stop(self, name: str, grace: float | None = None) -> View:
+        """Ask a job to stop; ``wait`` says when it has. ``grace``: seconds between TERM and KILL."""
+        return self._post(_path("jobs", name, "stop"), {"grace": grace})
+
+    def delete(self, name: str) -> View:
+        """Delete a job that has ended, with its logs. Returns its last view."""
+        view = self.job(name)
+        try:
+            deleted: View = self._transport.call("DELETE", _path("jobs", view["id"]))
+        except NotFoundError:
+            return view  # an earlier attempt, or somebody else, did it
+        return deleted
+
+    def start_schedule(self, schedule: Document, *, cwd: str | Path | None = None) -> View:
+        """Start a batch of jobs or a cron rule. Returns its view, with ``warnings``."""
+        from grass.manifest import parse_schedule
+
+        document, folder, source = _load(schedule, cwd)
+        parse_schedule(document, source=source)
+        return self._submit(
+            "/v1/schedules", lambda attempt: {"manifest": document, "cwd": folder, "again": attempt > 0}, source
+        )
+
+    def schedules(self) -> list[View]:
+        found: list[View] = self._get("/v1/schedules")["schedules"]
+        return found
+
+    def schedule(self, name: str) -> View:
+        return self._get(_path("schedules", name))
+
+    def stop_schedule(self, name: str) -> View:
+        """It starts nothing more. The jobs of a batch are stopped; the present run of a cron rule goes on."""
+        return self._post(_path("schedules", name, "stop"), {})
+
+    def nodes(self) -> list[View]:
+        found: list[View] = self._get("/v1/nodes")["nodes"]
+        return found
+
+    def node(self, name: str) -> View:
+        return self._get(_path("nodes", name))
+
+    def events(self, follow: bool = False, job: str | None = None, limit: int = 1000) -> Iterator[View]:
+        """The newest ``limit`` events, oldest first, and with ``follow`` each further one as it happens, for ever."""
+        return follow_events(self._transport, {"job": job}, limit, follow)
+
+    def status(self) -> View:
+        """``{"cluster", "mode", "version", "time", "user", "role", "jobs": {state: n}, "nodes": {state: n}}``."""
+        return self._get("/v1/status")
+
+    def _get(self, path: str, **query: str | bool | None) -> View:
+        answer: View = self._transport.call("GET", with_query(path, query))
+        return answer
+
+    def _post(self, path: str, body: View) -> View:
+        answer: View = self._transport.call("POST", path, body)
+        return answer
+
+    def _submit(self, path: str, body: View | Callable[[int], View], source: str) -> View:
+        try:
+            answer: View = self._transport.call("POST", path, body)
+        except ManifestError as error:
+            raise ManifestError(error.problems, source) from error
+        return answer
+
+
+def _path(noun: str, name: str, *rest: str) -> str:
+    if not name or "/" in name:
+        raise NotFoundError(f"no {noun[:-1]} {name!r}: that is not a name")
+    return "/".join(["/v1", noun, quote(name, safe=""), *rest])
+
+
+def _task(text: str) -> tuple[str, int | None]:
+    component, dot, index = text.rpartition(".")
+    if not dot:
+        return text, None
+    if not (index.isascii() and index.isdecimal()):
+        raise InputError(f"{text!r} is neither a component nor a task (COMPONENT.INDEX)")
+    return component, int(index)
+
+
+def _pause(answer: View, until: float | None) -> float:
+    pause: float = answer["pause"]
+    return pause if until is None else max(0.0, min(pause, until - clock.steady()))
+
+
+def _load(document: Document, cwd: str | Path | None) -> tuple[View, str, str]:
+    """Content, the folder that its tasks run in, and what error messages call it."""
+    if isinstance(document, Mapping):
+        return dict(document), str(Path(cwd or ".").absolute()), ""
+    from grass.manifest import load_document
+
+    path = Path(document)
+    return load_document(path), str(Path(cwd or path.parent).absolute()), str(document)

@@ -1,0 +1,191 @@
+"""RSA keys on disk: made at `grass create`, loaded by the client and by the master-api-server.
+
+The private half of a user's key is made on the user's machine and stays there; the master learns the public half as a
+JWK. A key's id is its RFC 7638 thumbprint. Folders are 0700 and private files 0600 from their first moment on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from grass.errors import ConflictError, InputError, NotFoundError
+
+if TYPE_CHECKING:
+    from joserfc.jwk import RSAKey
+
+KEY_BITS = 3072
+Jwk = dict[str, Any]
+
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
+
+
+class Role(str, Enum):
+    ADMIN = "admin"
+    USER = "user"
+    """Own jobs and schedules only."""
+    VIEWER = "viewer"
+    """Reads everything, changes nothing."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where a cluster is and who this user is there."""
+
+    cluster: str
+    url: str
+    user: str
+    key_id: str
+
+
+@dataclass(frozen=True)
+class ClientKeys:
+    """All that a client needs: its private key and the pinned public key of the master."""
+
+    profile: Profile
+    private: RSAKey
+    master: RSAKey
+
+
+@dataclass(frozen=True)
+class User:
+    """A registered user with the public key that verifies the user's requests."""
+
+    name: str
+    role: Role
+    key: RSAKey
+
+
+def create_master_key(master_dir: Path) -> Jwk:
+    """Write ``key.pem`` and return the public half."""
+    return _create_key(master_dir / "key.pem")
+
+
+def create_user_key(client_dir: Path) -> Jwk:
+    """Write ``user.pem`` and return the public half, which is what a cluster's administrator registers."""
+    return _create_key(client_dir / "user.pem")
+
+
+def save_profile(client_dir: Path, profile: Profile, master: Jwk) -> None:
+    _folder(client_dir)
+    _write(client_dir / "profile.json", json.dumps(asdict(profile), indent=2) + "\n")
+    _write(client_dir / "master.pub.json", json.dumps(master, indent=2) + "\n")
+
+
+def register_user(master_dir: Path, user: str, role: Role | str, jwk: Jwk) -> None:
+    """Let ``user`` in with this public key. A user has one key: registering again replaces key and role.
+
+    Raises InputError (bad name, or a key that is not a public RSA key of at least 3072 bits), ConflictError (another
+    user's key).
+    """
+    if not _USER.fullmatch(user):
+        raise InputError(
+            f"user name {user!r}: letters, digits, '_', '.' and '-', at most 63, not starting with '.' or '-'"
+        )
+    key = _public_key(jwk)
+    key_id = key.thumbprint()
+    users = master_dir / "users"
+    for other in load_users(master_dir).values():
+        if other.name != user and other.key.thumbprint() == key_id:
+            raise ConflictError(f"user {user}: this key already belongs to user {other.name}")
+    _folder(users)
+    record = {"user": user, "role": Role(role).value, "key": key.as_dict(private=False, kid=key_id)}
+    _write(users / f"{user}.json", json.dumps(record, indent=2) + "\n")
+
+
+def remove_user(master_dir: Path, user: str) -> None:
+    try:
+        (master_dir / "users" / f"{user}.json").unlink()
+    except FileNotFoundError:
+        raise NotFoundError(f"no user {user}") from None
+
+
+def load_users(master_dir: Path) -> dict[str, User]:
+    """Key id → user. A file that makes no sense is an error: a user who is silently missing is hard to find."""
+    users = {}
+    for path in sorted((master_dir / "users").glob("*.json")):
+        try:
+            record = json.loads(path.read_text())
+            user = User(record["user"], Role(record["role"]), _public_key(record["key"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: not a registered user ({error})") from error
+        users[user.key.thumbprint()] = user
+    return users
+
+
+def load_master_key(master_dir: Path) -> RSAKey:
+    return _private_key(master_dir / "key.pem")
+
+
+def load_profile(client_dir: Path) -> Profile:
+    return Profile(**json.loads(_read(client_dir / "profile.json")))
+
+
+def load_client(client_dir: Path) -> ClientKeys:
+    master = _public_key(json.loads(_read(client_dir / "master.pub.json")))
+    return ClientKeys(load_profile(client_dir), _private_key(client_dir / "user.pem"), master)
+
+
+def _create_key(path: Path) -> Jwk:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+    from joserfc.jwk import RSAKey
+
+    raw = generate_private_key(public_exponent=65537, key_size=KEY_BITS)
+    _folder(path.parent)
+    pem = raw.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    _write(path, pem.decode())
+    key = RSAKey(raw.public_key(), raw.public_key())
+    return cast(Jwk, key.as_dict(private=False, kid=key.thumbprint()))
+
+
+def _private_key(path: Path) -> RSAKey:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    from joserfc.jwk import RSAKey
+
+    # Checking that the primes are primes takes 95 ms, half of what a whole CLI call may take; we made this file.
+    raw = load_pem_private_key(_read(path).encode(), None, unsafe_skip_rsa_key_validation=True)
+    if not isinstance(raw, RSAPrivateKey):
+        raise InputError(f"{path}: not an RSA key")
+    return RSAKey(raw, raw)
+
+
+def _public_key(jwk: Jwk) -> RSAKey:
+    from joserfc.errors import JoseError
+    from joserfc.jwk import RSAKey
+
+    try:
+        key: RSAKey = RSAKey.import_key({"kty": jwk["kty"], "n": jwk["n"], "e": jwk["e"]})
+    except (JoseError, KeyError, ValueError, TypeError) as error:
+        raise InputError(f"not a public RSA key in JWK form: {error}") from error
+    if jwk["kty"] != "RSA" or key.public_key.key_size < KEY_BITS:
+        raise InputError(f"an RSA key of at least {KEY_BITS} bits is needed")
+    return key
+
+
+def _folder(path: Path) -> None:
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        raise NotFoundError(f"{path} does not exist; `grass create` makes it") from None
+
+
+def _write(path: Path, text: str) -> None:
+    """By rename, so that a reader sees the old file or the new one."""
+    new = path.with_name(path.name + ".new")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)

@@ -1,0 +1,238 @@
+"""Sealed exchanges over HTTP: one request and its reply, or its stream of replies. Used by ``Client`` only.
+
+Retries what can be repeated without harm: the cluster may be restarting. Every attempt is sealed anew, because a
+request id is good for one request. Safe for use by several threads: each exchange has a connection of its own.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
+
+from grass import clock
+from grass.entropy import request_id
+from grass.errors import (
+    ConflictError,
+    GrassError,
+    InputError,
+    ManifestError,
+    NotAllowedError,
+    NotFoundError,
+    Problem,
+    UnreachableError,
+    WaitTimeoutError,
+)
+
+if TYPE_CHECKING:
+    from grass.api.keyring import ClientKeys
+    from grass.api.sealing import ReplyKey
+
+PATIENCE = 5.0
+"""Seconds for which a cluster that does not answer is asked again."""
+TIMEOUT = 40.0
+"""Seconds without a byte after which a connection counts as dead. A request waits 25 s at most at the server."""
+JOSE = "application/jose"
+
+Body = Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None
+"""A function is given the number of the attempt, from 0."""
+
+_ERRORS: dict[str, type[GrassError]] = {
+    error.code: error
+    for error in (InputError, ConflictError, NotFoundError, NotAllowedError, UnreachableError, WaitTimeoutError)
+}
+
+
+class StreamCutError(UnreachableError):
+    """A stream that broke off before its last object. What was read is good; ask for the rest."""
+
+
+class _Stale(Exception):
+    def __init__(self, server_time: float) -> None:
+        self.server_time = server_time
+
+
+class Transport:
+    def __init__(self, keys: ClientKeys, *, wall: Callable[[], float] = clock.wall) -> None:
+        self._keys = keys
+        self._wall = wall
+        self._offset = 0.0
+        """What to add to our clock to get the server's, once it said that they differ."""
+        address = urlsplit(keys.profile.url)
+        if address.scheme != "http" or not address.hostname or not address.port:
+            raise InputError(f"cluster {keys.profile.cluster}: its URL {keys.profile.url!r} is not http://HOST:PORT")
+        self._address = (address.hostname, address.port)
+        self._idle: deque[http.client.HTTPConnection] = deque()
+
+    def call(self, method: str, target: str, body: Body = None) -> Any:
+        """The reply's body. Raises the error that the server answered, or UnreachableError."""
+        return self._patiently(lambda attempt: self._once(method, target, body, attempt))
+
+    def stream(self, method: str, target: str, body: Body = None) -> Iterator[dict[str, Any]]:
+        """The objects of a stream, without the empty ones. Raises StreamCutError when it breaks off."""
+        connection, reply, first = self._patiently(lambda attempt: self._begin(method, target, body, attempt))
+        return _pieces(connection, reply, first, self._release)
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _patiently(self, attempt_once: Callable[[int], Any]) -> Any:
+        until, pause, corrected = clock.steady() + PATIENCE, 0.01, False
+        attempt = 0
+        while True:
+            try:
+                return attempt_once(attempt)
+            except _Stale as stale:
+                if corrected:
+                    raise NotAllowedError(
+                        self._text("calls this request too old or too new, again and again")
+                    ) from None
+                self._offset, corrected = stale.server_time - self._wall(), True
+            except (UnreachableError, OSError, http.client.HTTPException) as error:
+                if clock.steady() >= until:
+                    said = str(error) or type(error).__name__
+                    raise UnreachableError(self._text(f"does not answer ({said}); `grass status` says more")) from error
+                clock.sleep(pause)
+                pause = min(0.3, pause * 2)
+            attempt += 1
+
+    def _once(self, method: str, target: str, body: Body, attempt: int) -> Any:
+        connection, response, reply = self._send(method, target, body, attempt)
+        try:
+            text = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._release(connection, response)
+        return self._open(response, text, reply)
+
+    def _begin(self, method: str, target: str, body: Body, attempt: int) -> Any:
+        connection, response, reply = self._send(method, target, body, attempt)
+        try:
+            if response.status == 200 and response.headers.get_content_type() == JOSE:
+                return connection, reply, response
+            text = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._release(connection, response)
+        self._open(response, text, reply)
+        raise UnreachableError(self._text("answers a stream with something else"))
+
+    def _send(
+        self, method: str, target: str, body: Body, attempt: int
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse, ReplyKey]:
+        content = body(attempt) if callable(body) else body
+        token, reply = self._seal(method, target, content)
+        headers = {"Content-Type": JOSE} if method == "POST" else {"Authorization": f"JOSE {token}"}
+        connection = self._idle.pop() if self._idle else http.client.HTTPConnection(*self._address, timeout=TIMEOUT)
+        try:
+            connection.request(method, target, token if method == "POST" else None, headers)
+            return connection, connection.getresponse(), reply
+        except BaseException:
+            connection.close()
+            raise
+
+    def _seal(self, method: str, target: str, content: Mapping[str, Any] | None) -> tuple[str, ReplyKey]:
+        from grass.api import sealing
+
+        profile, new_id = self._keys.profile, request_id()
+        now = self._wall() + self._offset
+        claims = sealing.Claims(profile.user, profile.key_id, method, target, new_id, now)
+        reply = sealing.new_reply_key(new_id, os.urandom(sealing.KEY_BYTES))
+        try:
+            text = None if content is None else json.dumps(content, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"this cannot be sent as JSON: {error}") from error
+        token = sealing.seal_request(claims, text, reply, self._keys.private, self._keys.master)
+        if len(token) > sealing.MAX_REQUEST:
+            raise InputError("the request is larger than 2 MiB")
+        return token, reply
+
+    def _release(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
+        if response.will_close:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def _open(self, response: http.client.HTTPResponse, text: bytes, reply: ReplyKey) -> Any:
+        if response.headers.get_content_type() != JOSE:
+            self._refuse(response.status)
+        content = json.loads(_unsealed(reply, text, response.status)[0])
+        if response.status < 300:
+            return content
+        error = content["error"]
+        if "now" in error:
+            raise _Stale(float(error["now"]))
+        raise error_of(error)
+
+    def _refuse(self, status: int) -> None:
+        profile = self._keys.profile
+        if status == 401:
+            who = f"user {profile.user} with the key in client/user.pem"
+            raise NotAllowedError(self._text(f"refuses {who}: not registered there, or the cluster was made anew"))
+        if status == 413:
+            raise InputError("the request is larger than the server takes")
+        raise UnreachableError(self._text(f"is not what answers there (HTTP status {status})"))
+
+    def _text(self, what: str) -> str:
+        return f"cluster {self._keys.profile.cluster} at {self._keys.profile.url} {what}"
+
+
+def _unsealed(reply: ReplyKey, text: bytes, status: int, number: int = 0) -> tuple[bytes, bool]:
+    from grass.api.sealing import EnvelopeError
+
+    try:
+        return reply.open(text, status, number)
+    except EnvelopeError as error:
+        raise UnreachableError("what answers there is not this cluster") from error
+
+
+def _pieces(
+    connection: http.client.HTTPConnection,
+    reply: ReplyKey,
+    response: http.client.HTTPResponse,
+    release: Callable[[http.client.HTTPConnection, http.client.HTTPResponse], None],
+) -> Iterator[dict[str, Any]]:
+    number, last = 0, False
+    try:
+        while not last:
+            line = response.readline()
+            if not line.endswith(b"\n"):
+                raise StreamCutError("the stream broke off")
+            text, last = _unsealed(reply, line[:-1], 200, number)
+            number += 1
+            piece = json.loads(text)
+            if "error" in piece:
+                raise error_of(piece["error"])
+            if piece:
+                yield piece
+        response.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise StreamCutError(f"the stream broke off: {error}") from error
+    finally:
+        if last and response.isclosed():
+            release(connection, response)
+        else:
+            connection.close()
+
+
+def error_of(wire: Mapping[str, Any]) -> GrassError:
+    """The exception that the server raised."""
+    if wire["code"] == ManifestError.code:
+        return ManifestError([Problem(problem["path"], problem["message"]) for problem in wire["problems"]])
+    return _ERRORS.get(wire["code"], GrassError)(wire["message"])
+
+
+def with_query(path: str, query: Mapping[str, str | bool | float | None]) -> str:
+    given = {name: _text(value) for name, value in query.items() if value is not None}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def _text(value: str | bool | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,60 @@
+"""The Flask application of the master-api-server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flask import Flask, Response, jsonify
+from werkzeug.exceptions import HTTPException
+
+from grass import clock
+from grass.config import ClusterConfig
+from grass.store.api_store import ApiStore
+from master.api import events, jobs, nodes, schedules, status
+from master.api.call import Api
+from master.api.door import Door
+from master.api.feed import Feed, Places
+
+WAITING = 48
+"""Requests that may wait or follow at once, of the server's 64 threads."""
+
+
+def create_app(
+    config: ClusterConfig, store: ApiStore, *, wall: Callable[[], float] = clock.wall, waiting: int = WAITING
+) -> Flask:
+    """Raises NotFoundError if the master has no key. Call ``close_app`` when done with it."""
+    api = Api(config, store, Door(config.master_dir, store), Feed(store), Places(waiting), wall)
+    app = Flask("master.api", static_folder=None)
+    app.extensions["grass"] = api
+    app.url_map.merge_slashes = False
+    for noun in (jobs, schedules, nodes, events, status):
+        app.register_blueprint(noun.blueprint(api))
+    app.add_url_rule("/v1/health", "health", _health, provide_automatic_options=False)
+    app.add_url_rule("/v1/openapi.json", "openapi", _openapi, provide_automatic_options=False)
+    app.register_error_handler(HTTPException, _unknown)
+    return app
+
+
+def close_app(app: Flask) -> None:
+    """End every wait and the thread behind them."""
+    api_of(app).feed.close()
+
+
+def api_of(app: Flask) -> Api:
+    api: Api = app.extensions["grass"]
+    return api
+
+
+def _health() -> Response:
+    return jsonify({})
+
+
+def _openapi() -> Response:
+    from master.api.openapi import document
+
+    return jsonify(document())
+
+
+def _unknown(error: HTTPException) -> Response:
+    """Whoever has not opened the door learns nothing but the status."""
+    return Response(f"{error.name}\n", error.code or 500, mimetype="text/plain")

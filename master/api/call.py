@@ -1,0 +1,178 @@
+"""One call, between HTTP and a handler: open, authorise, parse, hand over, seal. Nothing about jobs or nodes here."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import Any
+
+from flask import Response, request
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from grass.api.keyring import Role
+from grass.api.sealing import MAX_REQUEST, EnvelopeError, ReplyKey
+from grass.config import ClusterConfig
+from grass.errors import GrassError, InputError, ManifestError, NotAllowedError, UnreachableError
+from grass.store.api_store import ApiStore
+from master.api.door import Caller, Door, StaleRequestError
+from master.api.feed import Feed, Places
+from master.api.query import parse_query
+from master.api.routes import Route
+
+log = logging.getLogger("master.api")
+
+JOSE = "application/jose"
+REFUSED = b"the request could not be opened\n"
+"""All that anyone learns whose request is not sealed by a registered user for this very call."""
+
+
+@dataclass(frozen=True)
+class Api:
+    """What handlers work with."""
+
+    config: ClusterConfig
+    store: ApiStore
+    door: Door
+    feed: Feed
+    places: Places
+    wall: Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Call:
+    """An admitted request. ``body`` is an object whenever the route takes one."""
+
+    api: Api
+    user: str
+    role: Role
+    query: dict[str, Any]
+    body: dict[str, Any]
+
+    def sees(self, owner: str | None) -> bool:
+        """A user sees own jobs and schedules; viewers and admins see all."""
+        return self.role is not Role.USER or owner == self.user
+
+    def check_owner(self, owner: str, what: str) -> None:
+        if not self.sees(owner):
+            raise NotAllowedError(f"{what} belongs to {owner}; you are {self.user}, who may use only what is theirs")
+
+
+@dataclass(frozen=True)
+class Reply:
+    body: Any
+    status: int = 200
+
+
+Pieces = Generator[dict[str, Any], None, None]
+"""What a stream handler returns: one object per sealed line. Closed when the client goes away."""
+Handler = Callable[..., Any]
+
+
+def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Response:
+    try:
+        caller = api.door.identify(_token(route), request.method, _target())
+    except RequestEntityTooLarge:
+        return Response(REFUSED, 413, mimetype="text/plain")
+    except EnvelopeError:
+        return _refusal()
+    reply_key = caller.request.reply
+    try:
+        api.door.admit(caller, api.wall())
+        call = _call(api, route, caller)
+        result = handler(call, **path)
+        if route.stream:
+            return _stream(result, reply_key)
+        reply = result if isinstance(result, Reply) else Reply(result)
+        return _sealed(reply_key, reply.status, reply.body)
+    except EnvelopeError:
+        return _refusal()
+    except StaleRequestError as error:
+        return _sealed(reply_key, error.http_status, {"error": {**_error_body(error), "now": api.wall()}})
+    except GrassError as error:
+        return _sealed(reply_key, error.http_status, {"error": _error_body(error)})
+    except Exception:
+        # the last resort: a defect is logged whole, and answered under seal
+        log.exception("%s failed", route.operation)
+        message = "the API server met a defect of its own; its log says more"
+        return _sealed(reply_key, 500, {"error": {"code": "internal", "message": message, "problems": []}})
+
+
+def _call(api: Api, route: Route, caller: Caller) -> Call:
+    user = caller.user
+    if not route.admits(user.role):
+        raise NotAllowedError(f"{user.name} has the role {user.role.value}; this needs {route.role.value}")
+    return Call(api, user.name, user.role, parse_query(route.query, request.args), _body(caller.request.body))
+
+
+def _token(route: Route) -> bytes:
+    """POST carries the sealed request as its body, the others in `Authorization: JOSE …`."""
+    if route.method == "POST":
+        request.max_content_length = MAX_REQUEST
+        return request.get_data(cache=False)
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token.encode("latin-1") if scheme == "JOSE" else b""
+
+
+def _target() -> str:
+    """The path with query exactly as it arrived."""
+    return str(request.environ.get("RAW_URI") or request.full_path)
+
+
+def _body(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the body is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise InputError("the body must be a JSON object")
+    return body
+
+
+def _sealed(key: ReplyKey, status: int, body: Any) -> Response:
+    return Response(key.seal(status, _pack(body)), status, mimetype=JOSE)
+
+
+def _refusal() -> Response:
+    return Response(REFUSED, 401, mimetype="text/plain")
+
+
+def _stream(pieces: Pieces, key: ReplyKey) -> Response:
+    """The first piece is made before anything is sent, so that an error at the start has its own status."""
+    first = next(pieces, {})
+
+    return Response(_lines(first, pieces, key), 200, mimetype=JOSE)
+
+
+def _lines(first: dict[str, Any], pieces: Pieces, key: ReplyKey) -> Iterator[bytes]:
+    numbers = count()
+    with closing(pieces):
+        try:
+            for piece in chain([first], pieces):
+                yield _line(key, piece, next(numbers))
+            end: dict[str, Any] = {}
+        except UnreachableError:
+            return  # cut off without a last object: the client comes back for the rest
+        except GrassError as error:
+            end = {"error": _error_body(error)}
+        yield _line(key, end, next(numbers), last=True)
+
+
+def _line(key: ReplyKey, piece: dict[str, Any], number: int, last: bool = False) -> bytes:
+    return key.seal(200, _pack(piece), number, last).encode() + b"\n"
+
+
+def _error_body(error: GrassError) -> dict[str, Any]:
+    body: dict[str, Any] = {"code": error.code, "message": str(error), "problems": []}
+    if isinstance(error, ManifestError):
+        body["problems"] = [{"path": problem.path, "message": problem.message} for problem in error.problems]
+    return body
+
+
+def _pack(body: Any) -> bytes:
+    return json.dumps(body, separators=(",", ":")).encode()

@@ -1,0 +1,79 @@
+"""Who may come in: from an HTTP request to an authenticated caller, or a refusal that tells nothing.
+
+Order: decrypt, verify the signature, compare the claims with the request that arrived, freshness, id never seen before.
+The body is looked at by whoever called this, after it returned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from joserfc.jwk import RSAKey
+
+from grass.api.keyring import User, load_master_key, load_users
+from grass.api.sealing import EnvelopeError, OpenedRequest, is_fresh, open_request
+from grass.errors import InputError, NotAllowedError
+from grass.store.api_store import ApiStore
+
+
+class StaleRequestError(NotAllowedError):
+    """The sender's clock and ours differ too much (or an old request is played again). The reply carries our time."""
+
+    code = "stale-request"
+    http_status = 401
+
+
+@dataclass(frozen=True)
+class Caller:
+    user: User
+    request: OpenedRequest
+
+
+class Users:
+    """The registered users. Read again when the folder changes (`register_user` replaces files by rename)."""
+
+    def __init__(self, master_dir: Path) -> None:
+        self._master_dir = master_dir
+        self._folder = master_dir / "users"
+        self._stamp: int | None = None
+        self._users: dict[str, User] = {}
+
+    def find(self, key_id: str) -> User | None:
+        stamp = self._folder.stat().st_mtime_ns
+        if stamp != self._stamp:
+            self._users, self._stamp = load_users(self._master_dir), stamp
+        return self._users.get(key_id)
+
+
+class Door:
+    def __init__(self, master_dir: Path, store: ApiStore) -> None:
+        self._key = load_master_key(master_dir)
+        self._users = Users(master_dir)
+        self._store = store
+
+    def identify(self, token: bytes, method: str, target: str) -> Caller:
+        """Everything that needs no memory. Raises EnvelopeError: nothing may be answered but a constant."""
+        user: User | None = None
+
+        def key_of(key_id: str) -> RSAKey | None:
+            nonlocal user
+            user = self._users.find(key_id)
+            return user.key if user else None
+
+        try:
+            opened = open_request(token, self._key, key_of)
+        except InputError as error:
+            raise EnvelopeError("the users of this cluster cannot be read") from error
+        claims = opened.claims
+        if user is None or claims.user != user.name or (claims.method, claims.path) != (method, target):
+            raise EnvelopeError("a request does not fit its claims")
+        return Caller(user, opened)
+
+    def admit(self, caller: Caller, now: float) -> None:
+        """Freshness and replay. Raises StaleRequestError (answered under seal) or EnvelopeError."""
+        claims = caller.request.claims
+        if not is_fresh(claims, now):
+            raise StaleRequestError("this request is too old or too new: the clocks of client and server differ")
+        if not self._store.first_sight(claims.request_id):
+            raise EnvelopeError("a request was played again")

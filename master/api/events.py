@@ -1,0 +1,96 @@
+"""`/v1/events`: what happened, and who did it."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from flask import Blueprint
+
+from grass.errors import InputError
+from master.api.call import Api, Call, Pieces
+from master.api.registry import noun_blueprint
+from master.api.views import View
+
+AT_ONCE = 1000
+HEARTBEAT = 5.0
+"""Seconds after which an idle stream says that it is alive; how long a client that went away costs a place."""
+
+
+def blueprint(api: Api) -> Blueprint:
+    return noun_blueprint("events", api, {"list": list_events})
+
+
+def list_events(call: Call) -> Pieces:
+    """Pieces ``{"events": [...], "after": id, "open": bool}``; ``open`` in the last one: ask again for what follows."""
+    chosen = _Chosen(call, call.query["job"])
+    after = call.query["after"]
+    if after is not None:
+        _check_id(after)
+        return _follow(call, chosen, after) if call.query["follow"] else _read(call, chosen, after)
+    return _newest(call, chosen)
+
+
+def _newest(call: Call, chosen: _Chosen) -> Pieces:
+    kept: deque[View] = deque(maxlen=call.query["limit"])
+    after = "0-0"
+    for piece in _read(call, chosen, after):
+        kept.extend(piece["events"])
+        after = piece["after"]
+    yield {"events": list(kept), "after": after, "open": call.query["follow"]}
+    if call.query["follow"]:
+        yield from _follow(call, chosen, after)
+
+
+def _read(call: Call, chosen: _Chosen, after: str) -> Pieces:
+    """All that there is now."""
+    while events := call.api.store.events(after, AT_ONCE):
+        after = events[-1]["id"]
+        yield {"events": chosen.of(events), "after": after, "open": False}
+
+
+def _follow(call: Call, chosen: _Chosen, after: str) -> Pieces:
+    with call.api.places.take() as granted, call.api.feed.listen() as changed:
+        while True:
+            changed.clear()
+            for piece in _read(call, chosen, after):
+                after = piece["after"]
+                yield {**piece, "open": True}
+            if not granted or call.api.feed.closed:
+                yield {"events": [], "after": after, "open": True, "pause": 1.0}
+                return
+            if not changed.wait(HEARTBEAT):
+                yield {"events": [], "after": after, "open": True}
+
+
+class _Chosen:
+    """Which events the caller may see and asked for."""
+
+    def __init__(self, call: Call, job: str | None) -> None:
+        self._call = call
+        self._owners: dict[str, str | None] = {}
+        record = call.api.store.job(job) if job is not None else None
+        self._job = record["name"] if record is not None else job
+
+    def of(self, events: list[View]) -> list[View]:
+        return [event for event in events if self._wanted(event)]
+
+    def _wanted(self, event: View) -> bool:
+        job = event.get("job")
+        if self._job is not None and job != self._job:
+            return False
+        if job is not None:
+            return self._call.sees(event.get("user")) or self._call.sees(self._owner(job))
+        return not event.get("user") or self._call.sees(event["user"])
+
+    def _owner(self, job: str) -> str | None:
+        if job not in self._owners:
+            record = self._call.api.store.job(job)
+            self._owners[job] = record["user"] if record is not None else None
+        return self._owners[job]
+
+
+def _check_id(event_id: Any) -> None:
+    parts = str(event_id).split("-")
+    if len(parts) != 2 or not all(part.isdecimal() and len(part) <= 20 for part in parts):
+        raise InputError(f"query parameter after: must be the id of an event, got {event_id!r}")

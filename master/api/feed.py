@@ -1,0 +1,104 @@
+"""Waking those who wait. One thread follows the event log for all of them, so a waiter costs no redis connection.
+
+An event is committed together with the change that it tells of: whoever is woken reads the new state.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from grass.errors import UnreachableError
+from grass.store.api_store import ApiStore
+
+_LOOK = 1.0
+"""Seconds that one read waits; how long closing takes at most."""
+_AWAY = 0.1
+"""Seconds between attempts while the store is away."""
+
+EVERYTHING = ""
+
+
+class Feed:
+    def __init__(self, store: ApiStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._waiters: dict[str, set[threading.Event]] = {}
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed.is_set()
+
+    @contextmanager
+    def listen(self, job_name: str = EVERYTHING) -> Iterator[threading.Event]:
+        """A flag that is set at every event of this job (without a name: at every event), and when the feed closes.
+
+        Look at the state after this returned: nothing that happens from then on is missed.
+        """
+        flag = threading.Event()
+        with self._lock:
+            self._start()
+            self._waiters.setdefault(job_name, set()).add(flag)
+        try:
+            yield flag
+        finally:
+            with self._lock:
+                waiters = self._waiters[job_name]
+                waiters.discard(flag)
+                if not waiters:
+                    del self._waiters[job_name]
+
+    def stop(self) -> None:
+        """End every wait now, without waiting for anything."""
+        self._closed.set()
+        self._wake(None)
+
+    def close(self) -> None:
+        self.stop()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _start(self) -> None:
+        """On first use, because a thread does not survive the fork that makes the worker."""
+        if self._thread is None:
+            after = self._store.last_event()
+            self._thread = threading.Thread(target=self._follow, args=(after,), name="feed", daemon=True)
+            self._thread.start()
+
+    def _follow(self, after: str) -> None:
+        while not self.closed:
+            try:
+                events = self._store.wait_events(after, _LOOK)
+            except UnreachableError:
+                self._closed.wait(_AWAY)
+                continue
+            if events:
+                after = events[-1]["id"]
+                self._wake({event.get("job") or EVERYTHING for event in events})
+
+    def _wake(self, names: set[str] | None) -> None:
+        with self._lock:
+            wanted = list(self._waiters) if names is None else [EVERYTHING, *names]
+            for name in wanted:
+                for flag in self._waiters.get(name, ()):
+                    flag.set()
+
+
+class Places:
+    """How many requests may wait at once. The rest of the threads stays free for calls that answer at once."""
+
+    def __init__(self, count: int) -> None:
+        self._free = threading.BoundedSemaphore(count)
+
+    @contextmanager
+    def take(self) -> Iterator[bool]:
+        """Whether there was a place. Whoever gets none answers with what is known now, and the client asks again."""
+        taken = self._free.acquire(blocking=False)
+        try:
+            yield taken
+        finally:
+            if taken:
+                self._free.release()

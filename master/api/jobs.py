@@ -1,0 +1,147 @@
+"""`/v1/jobs`: submit, look at, wait for, stop and delete jobs."""
+
+from __future__ import annotations
+
+from flask import Blueprint
+
+from grass.clock import steady
+from grass.entropy import run_id
+from grass.errors import ConflictError, InputError, NotFoundError
+from grass.manifest import Wrong
+from grass.manifest.quantities import duration_or_zero
+from master.api.call import Api, Call, Handler, Reply
+from master.api.registry import noun_blueprint
+from master.api.submission import accept_job
+from master.api.views import View, ended, job_view, progress_mark, task_views
+from master.api.why import why_view
+
+PROGRESS_EVERY = 0.2
+"""Seconds between two looks at the counts of a job that somebody watches."""
+PAUSE = 1.0
+"""Seconds after which a client asks again that found no place to wait in."""
+DELETE_SECONDS = 5.0
+
+
+def blueprint(api: Api) -> Blueprint:
+    handlers: dict[str, Handler] = {
+        "list": list_jobs,
+        "start": start_job,
+        "show": show_job,
+        "tasks": list_tasks,
+        "why": explain_job,
+        "wait": wait_for_job,
+        "stop": stop_job,
+        "delete": delete_job,
+    }
+    return noun_blueprint("jobs", api, handlers)
+
+
+def find_job(call: Call, name_or_id: str) -> View:
+    """The record of a job that the caller may see. Raises NotFoundError, NotAllowedError."""
+    record = call.api.store.job(name_or_id)
+    if record is None:
+        raise NotFoundError(f"no job {name_or_id}; `grass job list --all` shows what there is")
+    call.check_owner(record["user"], f"job {record['name']}")
+    return record
+
+
+def list_jobs(call: Call) -> View:
+    records = [record for record in call.api.store.jobs() if call.sees(record["user"])]
+    return {"jobs": [job_view(record) for record in records if call.query["all"] or not ended(record)]}
+
+
+def start_job(call: Call) -> Reply:
+    store = call.api.store
+    accepted = accept_job(call.body, store.nodes() if call.body.get("strict") else [], run_id)
+    job, job_id = accepted.job, accepted.job_id
+    known = store.job(job_id)
+    if known is not None and known["id"] == job_id and known["user"] != call.user:
+        raise ConflictError(f"job id {job_id} is taken")
+    store.submit(job, job_id=job_id, user=call.user, now=call.api.wall(), warnings=list(accepted.warnings))
+    return Reply({"name": job.name, "id": job_id, "warnings": list(accepted.warnings)}, 201)
+
+
+def show_job(call: Call, job: str) -> View:
+    return job_view(find_job(call, job))
+
+
+def list_tasks(call: Call, job: str) -> View:
+    record = find_job(call, job)
+    component = call.query["component"]
+    if component is not None and component not in record["components"]:
+        known = ", ".join(record["components"])
+        raise NotFoundError(f"job {record['name']} has no component {component}; it has {known}")
+    return {"tasks": _tasks(call, record, component)}
+
+
+def explain_job(call: Call, job: str) -> View:
+    record = find_job(call, job)
+    spec = call.api.store.spec(record["id"])
+    if spec is None:
+        raise NotFoundError(f"job {record['name']} is being deleted")
+    return why_view(record, spec, _tasks(call, record))
+
+
+def wait_for_job(call: Call, job: str) -> View:
+    first = find_job(call, job)
+    seen: str | None = call.query["seen"]
+    with call.api.places.take() as granted, call.api.feed.listen(first["name"]) as changed:
+        until = steady() + (call.query["timeout"] if granted else 0.0)
+        look_at_counts = seen is not None and not seen
+        while True:
+            changed.clear()
+            record = _same_run(call, first)
+            mark = progress_mark(record)
+            moved = seen is not None and not mark.startswith(seen.partition("-")[0])
+            left = until - steady()
+            if ended(record) or moved or (look_at_counts and mark != seen) or left <= 0 or call.api.feed.closed:
+                return {"job": job_view(record), "mark": mark, "pause": 0.0 if granted else PAUSE}
+            tick = left if seen is None else min(left, PROGRESS_EVERY)
+            look_at_counts = not changed.wait(tick)
+
+
+def _same_run(call: Call, first: View) -> View:
+    record = call.api.store.job(first["id"])
+    if record is None or record["id"] != first["id"]:
+        raise NotFoundError(f"job {first['name']} ({first['id']}) was deleted")
+    return record
+
+
+def stop_job(call: Call, job: str) -> View:
+    record = find_job(call, job)
+    grace = call.body.get("grace")
+    if grace is not None:
+        try:
+            grace = duration_or_zero(grace)
+        except Wrong as error:
+            raise InputError(f"grace: {error}") from error
+    if not ended(record):
+        store, name = call.api.store, record["name"]
+        store.log_event("job-stop-requested", call.user, f"{name} shall stop", job=name)
+        store.ticket("stop", {"id": record["id"], "user": call.user, "grace": grace})
+    return job_view(record)
+
+
+def delete_job(call: Call, job: str) -> Reply:
+    """Answers 200 once it is gone, 202 if the master-agent has not come to it yet."""
+    record = find_job(call, job)
+    store, name = call.api.store, record["name"]
+    if not ended(record):
+        raise ConflictError(f"job {name} has not ended; stop it first with `grass job stop {name}`")
+    store.log_event("job-delete-requested", call.user, f"{name} ({record['id']}) shall be deleted", job=name)
+    store.ticket("delete", {"id": record["id"], "user": call.user})
+    until = steady() + DELETE_SECONDS
+    with call.api.feed.listen(name) as changed:
+        while steady() < until and not call.api.feed.closed:
+            now = store.job(record["id"])
+            if now is None or now["id"] != record["id"]:
+                return Reply(job_view(record))
+            changed.wait(0.02)
+            changed.clear()
+    return Reply(job_view(record), 202)
+
+
+def _tasks(call: Call, record: View, component: str | None = None) -> list[View]:
+    store = call.api.store
+    spec = store.spec(record["id"])
+    return [] if spec is None else task_views(record, spec, store.tasks(record["id"]), component)

@@ -1,0 +1,79 @@
+"""The OpenAPI document, built from the route table. Served at ``/v1/openapi.json``, unsealed: it holds no secret."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import grass
+from master.api.routes import ROUTES, Parameter, Route
+from master.api.schemas import SCHEMAS
+
+_SEALING = (
+    "Every request but /v1/health and /v1/openapi.json is sealed: JWE(RSA-OAEP-256, A256GCM, JWS(PS256, claims and "
+    "body)) in compact form; POST carries it as its body, GET and DELETE as `Authorization: JOSE …`. Every reply is "
+    "JWE(dir, A256GCM) under the key that the request carried. The schemas describe what is inside. A stream is one "
+    "such object a line, numbered, the last one marked."
+)
+
+
+def document() -> dict[str, Any]:
+    paths: dict[str, Any] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    paths["/v1/health"] = {"get": _open("health", "Whether the server answers", {"type": "object"})}
+    paths["/v1/openapi.json"] = {"get": _open("openapi", "This document", {"type": "object"})}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Grass", "version": grass.__version__, "description": _SEALING},
+        "paths": paths,
+        "components": {
+            "schemas": SCHEMAS,
+            "securitySchemes": {"sealed": {"type": "http", "scheme": "JOSE", "description": _SEALING}},
+        },
+    }
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    path = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"{(\w+)}", route.path)
+    ]
+    operation: dict[str, Any] = {
+        "operationId": route.operation,
+        "tags": [route.noun],
+        "summary": route.summary,
+        "security": [{"sealed": [route.role.value]}],
+        "x-grass-role": route.role.value,
+        "x-grass-stream": route.stream,
+        "parameters": [*path, *(_parameter(name, parameter) for name, parameter in route.query.items())],
+        "responses": {
+            "2XX": {"description": route.summary, "content": _sealed(route.response)},
+            "default": {"description": "What went wrong", "content": _sealed("Error")},
+            "401": {"description": "The request could not be opened; or (sealed) the clocks differ"},
+        },
+    }
+    if route.request is not None:
+        operation["requestBody"] = {"required": True, "content": _sealed(route.request)}
+    return operation
+
+
+def _parameter(name: str, parameter: Parameter) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": parameter.type}
+    bounds = {"default": parameter.default, "minimum": parameter.minimum, "maximum": parameter.maximum}
+    schema.update({key: value for key, value in bounds.items() if value is not None})
+    return {"name": name, "in": "query", "description": parameter.summary, "required": False, "schema": schema}
+
+
+def _sealed(schema: str) -> dict[str, Any]:
+    return {"application/jose": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+
+
+def _open(name: str, summary: str, schema: dict[str, Any]) -> dict[str, Any]:
+    content = {"application/json": {"schema": schema}}
+    return {
+        "operationId": name,
+        "summary": summary,
+        "security": [],
+        "responses": {"200": {"description": summary, "content": content}},
+    }

@@ -1,0 +1,120 @@
+"""Every route of the API, once: blueprints are registered from this table and the OpenAPI document is built from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from grass.api.keyring import Role
+
+LONGEST_WAIT = 25.0
+"""Seconds that one request waits at most; the client then asks again."""
+MOST_EVENTS = 10_000
+
+_RANK = {Role.VIEWER: 0, Role.USER: 1, Role.ADMIN: 2}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One query parameter. Without a default it is optional and None when absent."""
+
+    type: Literal["string", "boolean", "integer", "number"]
+    summary: str
+    default: str | bool | float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+
+
+@dataclass(frozen=True)
+class Route:
+    """``operation``: noun and name. ``role``: the least that may call it.
+
+    ``request`` and ``response`` name schemas (``master/api/schemas.py``). ``stream``: the reply is a sequence of sealed
+    objects, one a line, the last one marked.
+    """
+
+    operation: str
+    address: str
+    role: Role
+    summary: str
+    response: str
+    request: str | None = None
+    query: Mapping[str, Parameter] = field(default_factory=dict)
+    stream: bool = False
+
+    @property
+    def noun(self) -> str:
+        return self.operation.partition(".")[0]
+
+    @property
+    def name(self) -> str:
+        return self.operation.partition(".")[2]
+
+    @property
+    def method(self) -> str:
+        return self.address.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        return self.address.partition(" ")[2]
+
+    def admits(self, role: Role) -> bool:
+        return _RANK[role] >= _RANK[self.role]
+
+
+_READ, _WRITE = Role.VIEWER, Role.USER
+
+_ALL = Parameter("boolean", "Also those that have ended", default=False)
+_COMPONENT = Parameter("string", "Only those of this component")
+_TIMEOUT = Parameter("number", "Seconds", default=LONGEST_WAIT, minimum=0, maximum=LONGEST_WAIT)
+_SEEN = Parameter("string", "The `mark` of the last answer (empty: none yet): answer also when its tasks got on")
+_EVENT_QUERY = {
+    "after": Parameter("string", "Only events after this id; without it the newest `limit`"),
+    "limit": Parameter("integer", "How many of the newest to begin with", 1000, minimum=0, maximum=MOST_EVENTS),
+    "job": Parameter("string", "Only events of this job, by name or id"),
+    "follow": Parameter("boolean", "Go on with what happens from now on", default=False),
+}
+
+ROUTES: tuple[Route, ...] = (
+    Route("jobs.list", "GET /v1/jobs", _READ, "Jobs, oldest first", "Jobs", query={"all": _ALL}),
+    Route("jobs.start", "POST /v1/jobs", _WRITE, "Start a job; durable when it answers", "Started", "Submission"),
+    Route("jobs.show", "GET /v1/jobs/{job}", _READ, "One job, by name (its latest run) or id", "Job"),
+    Route("jobs.delete", "DELETE /v1/jobs/{job}", _WRITE, "Delete an ended job with its logs", "Job"),
+    Route(
+        "jobs.tasks", "GET /v1/jobs/{job}/tasks", _READ, "The tasks of a job", "Tasks", query={"component": _COMPONENT}
+    ),
+    Route("jobs.why", "GET /v1/jobs/{job}/why", _READ, "Why a job or parts of it do not run", "Why"),
+    Route(
+        "jobs.wait",
+        "GET /v1/jobs/{job}/wait",
+        _READ,
+        "Answers when the job has ended, or time is up",
+        "Waited",
+        query={"timeout": _TIMEOUT, "seen": _SEEN},
+    ),
+    Route("jobs.stop", "POST /v1/jobs/{job}/stop", _WRITE, "Stop a job; an ended one stays as it is", "Job", "Stop"),
+    Route("schedules.list", "GET /v1/schedules", _READ, "All schedules", "Schedules"),
+    Route(
+        "schedules.start",
+        "POST /v1/schedules",
+        _WRITE,
+        "Start a batch of jobs or a cron rule",
+        "Schedule",
+        "ScheduleSubmission",
+    ),
+    Route("schedules.show", "GET /v1/schedules/{schedule}", _READ, "One schedule", "Schedule"),
+    Route("schedules.stop", "POST /v1/schedules/{schedule}/stop", _WRITE, "Start nothing more of it", "Schedule"),
+    Route("nodes.list", "GET /v1/nodes", _READ, "All nodes", "Nodes"),
+    Route("nodes.show", "GET /v1/nodes/{node}", _READ, "One node", "Node"),
+    Route(
+        "events.list",
+        "GET /v1/events",
+        _READ,
+        "What happened and who did it, oldest first",
+        "EventPiece",
+        query=_EVENT_QUERY,
+        stream=True,
+    ),
+    Route("status.show", "GET /v1/status", _READ, "The cluster at a glance, and who is asking", "Status"),
+)

@@ -1,0 +1,91 @@
+"""`/v1/schedules`: batches of jobs, and cron rules."""
+
+from __future__ import annotations
+
+from flask import Blueprint
+
+from grass.clock import steady
+from grass.errors import ConflictError, NotFoundError
+from grass.model.schedule import Schedule
+from master.api.call import Api, Call, Handler, Reply
+from master.api.registry import noun_blueprint
+from master.api.submission import accept_schedule
+from master.api.views import View, schedule_view
+
+APPEAR_SECONDS = 5.0
+ACTIVE = "ACTIVE"
+
+
+def blueprint(api: Api) -> Blueprint:
+    handlers: dict[str, Handler] = {
+        "list": list_schedules,
+        "start": start_schedule,
+        "show": show_schedule,
+        "stop": stop_schedule,
+    }
+    return noun_blueprint("schedules", api, handlers)
+
+
+def find_schedule(call: Call, name: str) -> View:
+    record = _known(call, name)
+    if record is None:
+        raise NotFoundError(f"no schedule {name}; `grass schedule list` shows what there is")
+    call.check_owner(record["user"], f"schedule {name}")
+    return record
+
+
+def list_schedules(call: Call) -> View:
+    records = call.api.store.schedules()
+    return {"schedules": [schedule_view(record) for record in records if call.sees(record["user"])]}
+
+
+def show_schedule(call: Call, schedule: str) -> View:
+    return schedule_view(find_schedule(call, schedule))
+
+
+def start_schedule(call: Call) -> Reply:
+    """Answers when the master-agent has taken it; 202 if that takes long (it is durable all the same)."""
+    parsed = accept_schedule(call.body)
+    wire, name = parsed.schedule.to_wire(), parsed.schedule.name
+    warnings = list(parsed.warnings)
+    before = _known(call, name)
+    if before is not None and before["state"] == ACTIVE:
+        if call.body.get("again") and before["user"] == call.user and before.get("spec") == wire:
+            return Reply({**schedule_view(before), "warnings": warnings}, 201)  # its first reply was lost
+        raise ConflictError(
+            f"schedule {name} is active; stop it with `grass schedule stop {name}` or choose another name"
+        )
+    call.api.store.ticket("schedule-start", {"schedule": wire, "user": call.user})
+    record = _await_change(call, name, before)
+    if record is None:
+        return Reply({**_expected(parsed.schedule, call.user), "warnings": warnings}, 202)
+    return Reply({**schedule_view(record), "warnings": warnings}, 201)
+
+
+def stop_schedule(call: Call, schedule: str) -> View:
+    record = find_schedule(call, schedule)
+    if record["state"] == ACTIVE:
+        call.api.store.ticket("schedule-stop", {"name": schedule, "user": call.user})
+        record = _await_change(call, schedule, record) or record
+    return schedule_view(record)
+
+
+def _known(call: Call, name: str) -> View | None:
+    return next((record for record in call.api.store.schedules() if record["name"] == name), None)
+
+
+def _await_change(call: Call, name: str, before: View | None) -> View | None:
+    until = steady() + APPEAR_SECONDS
+    with call.api.feed.listen() as changed:
+        while steady() < until and not call.api.feed.closed:
+            record = _known(call, name)
+            if record is not None and record != before:
+                return record
+            changed.wait(until - steady())
+            changed.clear()
+    return None
+
+
+def _expected(schedule: Schedule, user: str) -> View:
+    record = {"name": schedule.name, "state": ACTIVE, "kind": schedule.kind.value, "user": user, "cron": schedule.cron}
+    return schedule_view({**record, "time_zone": schedule.time_zone, "jobs": []})

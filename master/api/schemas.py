@@ -1,0 +1,212 @@
+"""The shapes of bodies, as JSON Schema (OpenAPI 3.1). Named by the route table; tests hold replies to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grass.model.lifecycle import JobState, NodeState, TaskState
+from grass.model.reasons import ReasonCode
+
+Schema = dict[str, Any]
+
+_TEXT: Schema = {"type": "string"}
+_NUMBER: Schema = {"type": "number"}
+_WHOLE: Schema = {"type": "integer"}
+_TRUTH: Schema = {"type": "boolean"}
+_TIME: Schema = {"type": ["number", "null"], "description": "Seconds since the epoch, wall clock"}
+_COUNTS: Schema = {"type": "object", "additionalProperties": _WHOLE}
+_REASON: Schema = {"oneOf": [{"$ref": "#/components/schemas/Reason"}, {"type": "null"}]}
+_RESOURCES: Schema = {"oneOf": [{"$ref": "#/components/schemas/Resources"}, {"type": "null"}]}
+
+
+def _maybe(schema: Schema) -> Schema:
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+def _list(item: Schema) -> Schema:
+    return {"type": "array", "items": item}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _state(states: type) -> Schema:
+    return {"type": "string", "enum": [state.value for state in states]}  # type: ignore[attr-defined]
+
+
+def _object(required: Schema, optional: Schema | None = None) -> Schema:
+    return {
+        "type": "object",
+        "properties": {**required, **(optional or {})},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+SCHEMAS: dict[str, Schema] = {
+    "Reason": _object(
+        {"code": {"type": "string", "enum": [code.value for code in ReasonCode]}, "message": _TEXT},
+        {"details": {"type": "object"}},
+    ),
+    "Resources": _object({"cpu": {**_WHOLE, "description": "Thousandths of a core"}, "memory": _WHOLE, "gpu": _WHOLE}),
+    "Job": _object(
+        {
+            "id": _TEXT,
+            "name": _TEXT,
+            "user": _TEXT,
+            "state": _state(JobState),
+            "reason": _REASON,
+            "submitted": _NUMBER,
+            "started": _TIME,
+            "ended": _TIME,
+            "exit_code": _maybe(_WHOLE),
+            "counts": {**_COUNTS, "description": "Tasks by state"},
+            "components": {"type": "object", "additionalProperties": _ref("JobComponent")},
+            "restarts": _WHOLE,
+            "schedule": _maybe(_TEXT),
+            "warnings": _list(_TEXT),
+        }
+    ),
+    "JobComponent": _object({"replicas": _WHOLE, "counts": _COUNTS, "reason": _REASON}),
+    "Jobs": _object({"jobs": _list(_ref("Job"))}),
+    "Submission": _object(
+        {"manifest": {"type": "object"}},
+        {
+            "strict": {**_TRUTH, "description": "Refuse warnings and what no node could ever hold"},
+            "cwd": {**_maybe(_TEXT), "description": "Folder in which the tasks of a native job run"},
+            "id": {**_TEXT, "description": "NAME-xxxxxxxx: sent again with the same id, nothing is started twice"},
+        },
+    ),
+    "Started": _object({"name": _TEXT, "id": _TEXT, "warnings": _list(_TEXT)}),
+    "Task": _object(
+        {
+            "task": _TEXT,
+            "component": _TEXT,
+            "index": _WHOLE,
+            "state": _state(TaskState),
+            "attempt": _WHOLE,
+            "node": _maybe(_TEXT),
+            "exit_code": _maybe(_WHOLE),
+            "signal": _maybe(_WHOLE),
+            "reason": _REASON,
+            "started": _TIME,
+            "ended": _TIME,
+            "ports": {"type": "object", "additionalProperties": _WHOLE},
+            "restarts": _WHOLE,
+            "pid": _maybe(_WHOLE),
+            "sizes": {
+                "type": ["object", "null"],
+                "description": "Bytes of stdout and stderr of the last ended attempt",
+            },
+            "ready": _maybe(_TRUTH),
+            "gpus": {"type": ["array", "null"], "items": _WHOLE},
+        }
+    ),
+    "Tasks": _object({"tasks": _list(_ref("Task"))}),
+    "Why": _object(
+        {"id": _TEXT, "name": _TEXT, "state": _state(JobState), "reason": _REASON, "groups": _list(_ref("WhyGroup"))}
+    ),
+    "WhyGroup": _object(
+        {
+            "component": _TEXT,
+            "state": _state(TaskState),
+            "count": _WHOLE,
+            "reason": _REASON,
+            "next": {**_maybe(_TEXT), "description": "What would start them"},
+        }
+    ),
+    "Waited": _object(
+        {
+            "job": _ref("Job"),
+            "mark": {**_TEXT, "description": "To be given as `seen`"},
+            "pause": {**_NUMBER, "description": "Seconds after which to ask again, where too many wait already"},
+        }
+    ),
+    "LogQuery": _object(
+        {},
+        {
+            "component": _maybe(_TEXT),
+            "index": _maybe(_WHOLE),
+            "tail": _maybe(_WHOLE),
+            "since": _maybe(_NUMBER),
+            "grep": _maybe(_TEXT),
+            "follow": _TRUTH,
+            "cursor": {"type": ["object", "null"], "description": "Where an earlier stream was cut off"},
+        },
+    ),
+    "LogPiece": {"type": "object", "properties": {"lines": _list(_ref("LogLine"))}},
+    "LogLine": _object(
+        {
+            "task": _TEXT,
+            "attempt": _WHOLE,
+            "stream": {"type": "string", "enum": ["stdout", "stderr"]},
+            "time": _NUMBER,
+            "text": _TEXT,
+            "newline": {**_TRUTH, "description": "Whether the line ends here: a long one comes in several pieces"},
+        }
+    ),
+    "Stop": _object({}, {"grace": {**_maybe(_NUMBER), "description": "Seconds between TERM and KILL"}}),
+    "Schedule": _object(
+        {
+            "name": _TEXT,
+            "state": {"type": "string", "enum": ["ACTIVE", "STOPPED", "DONE"]},
+            "kind": {"type": "string", "enum": ["batch", "cron"]},
+            "user": _TEXT,
+            "cron": _maybe(_TEXT),
+            "time_zone": _maybe(_TEXT),
+            "next": _TIME,
+            "last": _TIME,
+            "jobs": _list(_TEXT),
+            "reason": _maybe({"type": "object"}),
+        },
+        {"warnings": _list(_TEXT)},
+    ),
+    "Schedules": _object({"schedules": _list(_ref("Schedule"))}),
+    "ScheduleSubmission": _object(
+        {"manifest": {"type": "object"}},
+        {"cwd": _maybe(_TEXT), "again": {**_TRUTH, "description": "The reply to the same submission may be lost"}},
+    ),
+    "Node": _object(
+        {
+            "name": _TEXT,
+            "state": _state(NodeState),
+            "reason": _REASON,
+            "address": _maybe(_TEXT),
+            "resources": _RESOURCES,
+            "free": _RESOURCES,
+            "tasks": _WHOLE,
+            "usage": {"type": ["object", "null"]},
+            "version": _maybe(_TEXT),
+            "seen": _TIME,
+            "gpus": {"type": ["array", "null"]},
+        }
+    ),
+    "Nodes": _object({"nodes": _list(_ref("Node"))}),
+    "Event": _object(
+        {"id": _TEXT, "time": _NUMBER, "kind": _TEXT, "user": _TEXT, "message": _TEXT},
+        {"job": _TEXT, "task": _TEXT, "node": _TEXT, "schedule": _TEXT},
+    ),
+    "EventPiece": _object(
+        {"events": _list(_ref("Event")), "after": _TEXT, "open": _TRUTH},
+        {"pause": {**_NUMBER, "description": "Seconds after which to ask again, where too many follow already"}},
+    ),
+    "Status": _object(
+        {
+            "cluster": _TEXT,
+            "mode": _TEXT,
+            "version": _TEXT,
+            "time": _NUMBER,
+            "user": _TEXT,
+            "role": _TEXT,
+            "jobs": _COUNTS,
+            "nodes": _COUNTS,
+        }
+    ),
+    "Error": _object({"error": _ref("ErrorBody")}),
+    "ErrorBody": _object(
+        {"code": _TEXT, "message": _TEXT, "problems": _list(_ref("Problem"))},
+        {"now": {**_NUMBER, "description": "The server's time, where the sender's clock is off"}},
+    ),
+    "Problem": _object({"path": _TEXT, "message": _TEXT}),
+}

@@ -1,0 +1,32 @@
+"""`/v1/status`: the cluster at a glance."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from flask import Blueprint
+
+import grass
+from master.api.call import Api, Call
+from master.api.registry import noun_blueprint
+from master.api.views import View
+
+
+def blueprint(api: Api) -> Blueprint:
+    return noun_blueprint("status", api, {"show": show_status})
+
+
+def show_status(call: Call) -> View:
+    store, config = call.api.store, call.api.config
+    jobs = Counter(record["state"] for record in store.jobs() if call.sees(record["user"]))
+    nodes = Counter(record["state"] for record in store.nodes())
+    return {
+        "cluster": config.name,
+        "mode": config.mode,
+        "version": grass.__version__,
+        "time": call.api.wall(),
+        "user": call.user,
+        "role": call.role.value,
+        "jobs": dict(jobs),
+        "nodes": dict(nodes),
+    }

@@ -1,0 +1,98 @@
+"""From the body of a submission to a job that the cluster accepts. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from grass.errors import InputError, ManifestError, Problem
+from grass.manifest import ParsedJob, ParsedSchedule, parse_job, parse_schedule
+from grass.model.job import Component, Job
+from grass.model.resources import Resources
+from master.planning.reasons import never_fits
+
+_RUN = re.compile(r"[0-9a-f]{8}")
+
+
+@dataclass(frozen=True)
+class Accepted:
+    job: Job
+    job_id: str
+    warnings: tuple[str, ...]
+
+
+def accept_job(body: dict[str, Any], nodes: list[dict[str, Any]], new_id: Callable[[str], str]) -> Accepted:
+    """Raises InputError or ManifestError. With ``strict`` also for warnings, and for what no node could ever hold."""
+    strict = _optional(body, "strict", bool) or False
+    parsed: ParsedJob = parse_job(_document(body, ("manifest", "strict", "cwd", "id")))
+    job = in_folder(parsed.job, _folder(body))
+    if strict:
+        _check_strictly(job, parsed.warnings, nodes)
+    return Accepted(job, _job_id(body, job.name) or new_id(job.name), parsed.warnings)
+
+
+def accept_schedule(body: dict[str, Any]) -> ParsedSchedule:
+    parsed = parse_schedule(_document(body, ("manifest", "cwd", "again")))
+    folder = _folder(body)
+    jobs = tuple(in_folder(job, folder) for job in parsed.schedule.jobs)
+    return replace(parsed, schedule=replace(parsed.schedule, jobs=jobs))
+
+
+def in_folder(job: Job, folder: PurePosixPath | None) -> Job:
+    """Components of a native file run in its folder, or in what they name relative to it."""
+    if folder is None or job.dialect != "native":
+        return job
+    return replace(job, components={name: _placed(part, folder) for name, part in job.components.items()})
+
+
+def _placed(component: Component, folder: PurePosixPath) -> Component:
+    return replace(component, cwd=str(folder / component.cwd if component.cwd else folder))
+
+
+def _check_strictly(job: Job, warnings: tuple[str, ...], nodes: list[dict[str, Any]]) -> None:
+    totals = [Resources.from_wire(node["resources"]) for node in nodes if node.get("resources")]
+    problems = [Problem("", warning) for warning in warnings]
+    for name, component in job.components.items():
+        reason = never_fits(component.resources, totals)
+        if reason is not None:
+            problems.append(Problem(f"components.{name}.resources", reason.message))
+    if problems:
+        raise ManifestError(problems)
+
+
+def _document(body: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    unknown = sorted(set(body) - set(known))
+    if unknown:
+        raise InputError(f"unknown key {unknown[0]!r} in the body of the request")
+    document = body.get("manifest")
+    if not isinstance(document, dict):
+        raise InputError("the body of the request needs `manifest`, an object")
+    return document
+
+
+def _folder(body: dict[str, Any]) -> PurePosixPath | None:
+    text = _optional(body, "cwd", str)
+    if text is None:
+        return None
+    folder = PurePosixPath(text)
+    if not folder.is_absolute() or "\0" in text:
+        raise InputError(f"cwd: must be an absolute path, got {text!r}")
+    return folder
+
+
+def _job_id(body: dict[str, Any], name: str) -> str | None:
+    """Chosen by the client, so that a submission whose reply was lost can be sent again."""
+    text: str | None = _optional(body, "id", str)
+    if text is not None and not (text.startswith(f"{name}-") and _RUN.fullmatch(text[len(name) + 1 :])):
+        raise InputError(f"id: must be the job's name, '-' and 8 hexadecimal digits, got {text!r}")
+    return text
+
+
+def _optional(body: dict[str, Any], key: str, kind: type) -> Any:
+    value = body.get(key)
+    if value is not None and not isinstance(value, kind):
+        raise InputError(f"{key}: must be a {kind.__name__}, got {value!r}")
+    return value

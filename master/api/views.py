@@ -1,0 +1,67 @@
+"""What the API shows of the records in the store (docs/internals.md): the documented fields, and no others. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from zlib import crc32
+
+from grass.model.job import Job
+from grass.model.lifecycle import JobState, TaskState
+from grass.store.api_store import pending_task
+
+View = dict[str, Any]
+
+JOB_FIELDS = (
+    *("id", "name", "user", "state", "reason", "submitted", "started", "ended", "exit_code", "counts", "components"),
+    *("restarts", "schedule", "warnings"),
+)
+TASK_FIELDS = (
+    *("task", "component", "index", "state", "attempt", "node", "exit_code", "signal", "reason", "started", "ended"),
+    *("ports", "restarts", "pid", "sizes", "ready", "gpus"),
+)
+NODE_FIELDS = ("name", "state", "reason", "address", "resources", "free", "tasks", "usage", "version", "seen", "gpus")
+SCHEDULE_FIELDS = (*("name", "state", "kind", "user", "cron", "time_zone", "next", "last", "jobs", "reason"),)
+
+
+def job_view(record: View) -> View:
+    return _pick(record, JOB_FIELDS)
+
+
+def node_view(record: View) -> View:
+    return _pick(record, NODE_FIELDS)
+
+
+def schedule_view(record: View) -> View:
+    return _pick(record, SCHEDULE_FIELDS)
+
+
+def ended(record: View) -> bool:
+    return JobState(record["state"]).ended
+
+
+def task_views(record: View, job: Job, known: Mapping[str, View], component: str | None = None) -> list[View]:
+    """Every task of the job, in order of component and index. Those without a record were never assigned."""
+    chosen = [name for name in job.components if component in (None, name)]
+    return [
+        _pick(known.get(f"{name}.{index}") or _unassigned(record, name, index), TASK_FIELDS)
+        for name in chosen
+        for index in range(job.components[name].replicas)
+    ]
+
+
+def progress_mark(record: View) -> str:
+    """Changes whenever a person who watches the job would see something new. The state is readable at its front."""
+    seen = [record["reason"], record["counts"], record["restarts"]]
+    return f"{record['state']}-{crc32(json.dumps(seen, sort_keys=True).encode()):08x}"
+
+
+def _unassigned(record: View, component: str, index: int) -> View:
+    if not ended(record):
+        return pending_task(component, index, record["components"][component]["reason"] or record["reason"])
+    return {**pending_task(component, index, record["reason"]), "state": TaskState.STOPPED.value}
+
+
+def _pick(record: Mapping[str, Any], fields: tuple[str, ...]) -> View:
+    return {name: record.get(name) for name in fields}

@@ -1,0 +1,58 @@
+"""The answer to "why does it not run": the planner's own reasons, grouped, each with what would change it. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grass.model.job import Job
+from grass.model.lifecycle import TaskState
+from grass.model.reasons import ReasonCode
+
+View = dict[str, Any]
+
+_SILENT = (TaskState.ASSIGNED, TaskState.STARTING, TaskState.RUNNING, TaskState.SUCCEEDED)
+"""States that are progress, so nobody asks why."""
+
+_NEXT = {
+    ReasonCode.SUBMITTED: "the master-agent takes it within moments; `grass status` says whether it runs",
+    ReasonCode.JOB_LIMIT: "starts when a running job ends",
+    ReasonCode.NO_NODES: "starts when a node is READY; see `grass node list`",
+    ReasonCode.TOO_LARGE: "never starts as it is: ask for less, or add a larger node",
+    ReasonCode.NO_ROOM: "starts when tasks that run now end and leave room",
+    ReasonCode.DEPENDS_ON: "starts when the component it depends on is that far",
+    ReasonCode.BACKOFF: "starts again by itself when its wait is over",
+    ReasonCode.PARALLELISM: "starts when another task of this component ends",
+}
+
+
+def why_view(record: View, job: Job, tasks: list[View]) -> View:
+    groups: dict[tuple[str, str, str], View] = {}
+    for task in tasks:
+        reason = task["reason"]
+        if TaskState(task["state"]) in _SILENT:
+            continue
+        key = (task["component"], task["state"], _kind(reason))
+        group = groups.setdefault(key, _group(task["component"], task["state"], reason))
+        group["count"] += 1
+    order = list(job.components)
+    found = sorted(groups.values(), key=lambda group: (order.index(group["component"]), group["state"]))
+    return {
+        "id": record["id"],
+        "name": record["name"],
+        "state": record["state"],
+        "reason": record["reason"],
+        "groups": found,
+    }
+
+
+def _group(component: str, state: str, reason: View | None) -> View:
+    return {"component": component, "state": state, "count": 0, "reason": reason, "next": _next(state, reason)}
+
+
+def _kind(reason: View | None) -> str:
+    return f"{reason['code']} {reason['message']}" if reason else ""
+
+
+def _next(state: str, reason: View | None) -> str | None:
+    waits = state in (TaskState.PENDING.value, TaskState.LOST.value)
+    return _NEXT.get(ReasonCode(reason["code"])) if reason and waits else None

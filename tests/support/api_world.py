@@ -1,0 +1,129 @@
+"""A master-api-server on a real socket over a store in memory, with users and clients. Keys are made once per run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+from joserfc.jwk import RSAKey
+from werkzeug.serving import make_server
+
+from grass import clock
+from grass.api import keyring
+from grass.api.client import Client
+from grass.config import ClusterConfig, MasterConfig
+from grass.model.lifecycle import JobState
+from grass.store.api_store import ApiStore
+from grass.store.keys import Keys
+from grass.store.memory import MemoryBackend
+from grass.store.records import pack
+from master.api.app import close_app, create_app
+
+
+@cache
+def raw_key(name: str) -> RSAPrivateKey:
+    return generate_private_key(public_exponent=65537, key_size=keyring.KEY_BITS)
+
+
+def public_jwk(name: str) -> dict[str, Any]:
+    key = RSAKey(raw_key(name).public_key(), raw_key(name).public_key())
+    return dict(key.as_dict(private=False, kid=key.thumbprint()))
+
+
+def write_key(path: Path, name: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    encoding = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    path.write_bytes(raw_key(name).private_bytes(*encoding))
+
+
+def write_cluster(home: Path, port: int, users: dict[str, str]) -> ClusterConfig:
+    """``home``/clusters/local with a master key, and ``home``-<user>/… with the client's side of each user."""
+    folder = home / "clusters" / "local"
+    config = ClusterConfig("local", "local", str(folder), str(folder), master=MasterConfig(api_port=port))
+    write_key(config.master_dir / "key.pem", "master")
+    for user, role in users.items():
+        keyring.register_user(config.master_dir, user, role, public_jwk(user))
+        write_client(home, user, f"http://127.0.0.1:{port}")
+    return config
+
+
+def write_client(home: Path, user: str, url: str, key: str | None = None) -> Path:
+    """The GRASS_HOME of ``user``, who signs with the key called ``key``."""
+    own = home / f"home-{user}"
+    client = own / "clusters" / "local" / "client"
+    write_key(client / "user.pem", key or user)
+    profile = keyring.Profile("local", url, user, public_jwk(key or user)["kid"])
+    keyring.save_profile(client, profile, public_jwk("master"))
+    return own
+
+
+class ApiWorld:
+    """``agent``-like moves on the store, clients by user, and a server that can be stopped and started again."""
+
+    def __init__(self, home: Path, *, waiting: int = 48) -> None:
+        self.home = home
+        self.backend = MemoryBackend()
+        self.keys = Keys("grass:local:")
+        self.store = ApiStore(self.backend, self.keys)
+        self.waiting = waiting
+        self.clients: list[Client] = []
+        self.port = 0
+        self.serve()
+        self.config = write_cluster(home, self.port, {"root": "admin", "ann": "user", "bob": "user", "eve": "viewer"})
+
+    def serve(self) -> None:
+        write_key(self.home / "clusters" / "local" / "master" / "key.pem", "master")
+        (self.home / "clusters" / "local" / "master" / "users").mkdir(exist_ok=True)
+        folder = str(self.home / "clusters" / "local")
+        self.app = create_app(ClusterConfig("local", "local", folder, folder), self.store, waiting=self.waiting)
+        self.server = make_server("127.0.0.1", self.port, self.app, threaded=True)
+        self.port = self.server.server_port
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
+        self.thread.start()
+
+    def stop(self) -> None:
+        close_app(self.app)
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+    def client(self, user: str = "ann", *, wall: Callable[[], float] = clock.wall) -> Client:
+        client = Client("local", home=self.home / f"home-{user}", wall=wall)
+        self.clients.append(client)
+        return client
+
+    def change_job(self, job_id: str, event: str = "", **values: Any) -> None:
+        """As the master-agent does: the record and its event in one step."""
+        record = self.store.job(job_id)
+        assert record is not None
+        record.update(values)
+        ops: list[Any] = [("HSET", self.keys.jobs, job_id, pack(record))]
+        if event:
+            body = {"time": 1.0, "kind": event, "user": "", "message": event, "job": record["name"]}
+            ops.append(("XADD", self.keys.events, 0, "event", pack(body)))
+        if values.get("state") and JobState(values["state"]).ended:
+            ops.append(("HDEL", self.keys.live, record["name"]))
+        self.backend.apply(ops)
+
+    def end_job(self, job_id: str, state: str = "SUCCEEDED") -> None:
+        self.change_job(job_id, f"job-{state.lower()}", state=state, ended=2.0, exit_code=0)
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+        self.stop()
+
+
+@contextmanager
+def api_world(home: Path, **options: Any) -> Iterator[ApiWorld]:
+    world = ApiWorld(home, **options)
+    try:
+        yield world
+    finally:
+        world.close()
