@@ -48,7 +48,7 @@ class Decoder:
                 if message is not None:
                     yield message
         except (ValueError, msgpack.UnpackException) as error:
-            raise ProtocolError(f"not the forward protocol: {error or type(error).__name__}") from error
+            raise _refused(error) from error
         # The unpacker builds objects as bytes come in, so its own limit on what it buffers is none on a message.
         if self._received - self._done > MESSAGE_LIMIT:
             raise ProtocolError(f"a message of more than {MESSAGE_LIMIT} bytes")
@@ -95,8 +95,15 @@ def _chunk(rest: list[Any]) -> str | None:
 
 def _entries(entries: Iterator[Any]) -> Iterator[Any]:
     """The records of ``[time, record]`` pairs; whatever is no pair is passed on as None, to be counted."""
-    for entry in entries:
-        yield entry[1] if isinstance(entry, list) and len(entry) == 2 else None
+    try:
+        for entry in entries:
+            yield entry[1] if isinstance(entry, list) and len(entry) == 2 else None
+    except (ValueError, msgpack.UnpackException) as error:
+        raise _refused(error) from error
+
+
+def _refused(error: Exception) -> ProtocolError:
+    return error if isinstance(error, ProtocolError) else ProtocolError(f"not the forward protocol: {error!r}")
 
 
 def _decompress(data: bytes) -> bytes:

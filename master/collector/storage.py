@@ -14,7 +14,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 
-from master.collector.blocks import HEADER, LINE_START, Block, Key, block_from_line
+from master.collector.blocks import Block, Key
+from master.collector.scan import scan
 
 REMEMBERED = 8192
 """Files whose ends are kept in memory, about half a KiB each."""
@@ -120,39 +121,8 @@ def _append(descriptor: int, data: bytes, size: int) -> int:
 
 
 def recover(descriptor: int) -> tuple[int, dict[Key, int]]:
-    """Cuts off a line that a killed writer left torn; returns the size then, and where each stream ends.
-
-    Reads the file once, headers only; of each stream only the block that begins last is parsed.
-    """
-    last: dict[Key, tuple[int, int, int]] = {}
-    ends: dict[Key, int] = {}
-    size = 0
-    with os.fdopen(os.dup(descriptor), "rb", buffering=1 << 20) as file:
-        file.seek(0)
-        for line in file:
-            if not line.endswith(b"\n"):
-                break
-            _note(line, size, last, ends)
-            size += len(line)
-        for _, start, length in last.values():
-            file.seek(start)
-            _take(file.read(length), ends)
+    """Cuts off a line that a killed writer left torn; returns the size then, and where each stream ends."""
+    size, ends = scan(descriptor)
     if os.fstat(descriptor).st_size != size:
         os.ftruncate(descriptor, size)
     return size, ends
-
-
-def _note(line: bytes, start: int, last: dict[Key, tuple[int, int, int]], ends: dict[Key, int]) -> None:
-    header = HEADER.match(line)
-    if header is None or line.rfind(LINE_START) > 0 or not line.endswith(b'"}\n'):
-        _take(line, ends)
-        return
-    key, offset = (int(header[1]), header[2].decode()), int(header[3])
-    if key not in last or offset >= last[key][0]:
-        last[key] = (offset, start, len(line))
-
-
-def _take(line: bytes, ends: dict[Key, int]) -> None:
-    block = block_from_line(line)
-    if block is not None:
-        ends[block.key] = max(ends.get(block.key, 0), block.end)

@@ -1,0 +1,104 @@
+"""From blocks to lines. Pure.
+
+Each attempt's stream is put together by itself: blocks, or parts of them, that were seen before are left out, and a
+line may span any number of blocks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from master.collector.blocks import Block, Key
+
+
+class LogLine(NamedTuple):
+    """One line of a task's output.
+
+    ``text`` has no newline at its end. It is UTF-8 decoded with ``surrogateescape``: ``text.encode("utf-8",
+    "surrogateescape")`` gives the very bytes that the task printed, and ``json.dumps`` carries it as it is.
+    ``time``: wall clock of the node when the end of the line was seen. ``newline``: false for a last line that was
+    left without one. ``lost``: bytes of the stream missing before this line (a power cut, a file that was deleted).
+    """
+
+    task: str
+    attempt: int
+    stream: str
+    time: float
+    text: str
+    newline: bool = True
+    lost: int = 0
+
+
+class _Stream:
+    """``end``: next byte expected. ``started``: false while the beginning of the current line was never seen."""
+
+    __slots__ = ("end", "lost", "parts", "started", "time")
+
+    def __init__(self, end: int) -> None:
+        self.end = end
+        self.started = end == 0
+        self.parts: list[bytes] = []
+        self.lost = 0
+        self.time = 0.0
+
+
+class Assembler:
+    """The lines of one task. ``from_start``: false when the blocks begin somewhere in the middle of its file.
+
+    A line whose beginning lies before that comes as None: it exists, but cannot be told.
+    """
+
+    def __init__(self, task: str, *, from_start: bool = True) -> None:
+        self._task = task
+        self._from_start = from_start
+        self._streams: dict[Key, _Stream] = {}
+        self.disordered = False
+        """A block began before the end of its stream: repeats, as a fluentd that was killed leaves them."""
+
+    def end(self, attempt: int, stream: str) -> int | None:
+        """How far a stream has been read, in bytes; None when no block of it was seen."""
+        known = self._streams.get((attempt, stream))
+        return known.end if known else None
+
+    def feed(self, block: Block) -> list[LogLine | None]:
+        """The lines that ``block`` completes."""
+        stream = self._streams.get(block.key)
+        if stream is None:
+            stream = self._streams[block.key] = _Stream(0 if self._from_start else block.offset)
+        self.disordered |= block.offset < stream.end
+        rest = block.after(stream.end)
+        if rest is None:
+            return []
+        lines: list[LogLine | None] = []
+        if rest.offset > stream.end:
+            lines += self._flush(block.key, stream)
+            stream.lost += rest.offset - stream.end
+        stream.end, stream.time = rest.end, block.time
+        first, *others = rest.data.split(b"\n")
+        stream.parts.append(first)
+        for part in others:
+            lines.append(self._line(block.key, stream, newline=True))
+            stream.parts.append(part)
+        return lines
+
+    def finish(self, attempt: int | None = None) -> list[LogLine | None]:
+        """The last lines that have no newline, of one attempt or all; to be asked for when nothing can follow."""
+        return [
+            line
+            for key, stream in self._streams.items()
+            if attempt is None or key[0] == attempt
+            for line in self._flush(key, stream)
+        ]
+
+    def _flush(self, key: Key, stream: _Stream) -> list[LogLine | None]:
+        return [self._line(key, stream, newline=False)] if any(stream.parts) else []
+
+    def _line(self, key: Key, stream: _Stream, *, newline: bool) -> LogLine | None:
+        data = stream.parts[0] if len(stream.parts) == 1 else b"".join(stream.parts)
+        stream.parts.clear()
+        if not stream.started:
+            stream.started = True
+            return None
+        lost, stream.lost = stream.lost, 0
+        text = data.decode("utf-8", "surrogateescape")
+        return LogLine(self._task, key[0], key[1], stream.time, text, newline, lost)

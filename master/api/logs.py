@@ -1,0 +1,183 @@
+"""Reading the logs of a job, once or as they come; called by the API server. File access only.
+
+Lines of several tasks are merged by time as they are read; what is in memory is one buffer per task, ``BUFFERS``
+bytes in all, and the lines that have not ended yet. A job that never printed has no lines; that is no error.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import os
+import re
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+from grass.errors import InputError
+from master.api.log_files import TaskLog, known, tail_position
+from master.api.log_lines import LogLine
+
+__all__ = ["Follower", "LogLine", "read_lines"]
+
+POLL_BYTES = 1 << 20
+"""About how much text one ``poll`` returns at most."""
+BUFFERS = 16 << 20
+_FILE = re.compile(r"(.+)\.([0-9]+)\.jsonl")
+_JOB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+
+
+def read_lines(
+    logs_dir: Path,
+    job_id: str,
+    *,
+    component: str | None = None,
+    index: int | None = None,
+    tail: int | None = None,
+    since: float | None = None,
+    grep: str | None = None,
+) -> Iterator[LogLine]:
+    """What is there now, oldest first, with last lines that have no newline (yet).
+
+    ``tail``: only so many lines at the end, of all tasks together. ``since``: wall seconds. ``grep``: a regular
+    expression that is searched in each line; ``tail`` counts what it finds. Raises InputError when it is none.
+    """
+    follower = Follower(logs_dir, job_id, component=component, index=index, tail=tail, since=since, grep=grep)
+    return follower.drain()
+
+
+class Follower:
+    """The lines of a job, as they come. Not safe for several threads.
+
+    ``poll`` costs one ``stat`` per task when nothing is new.
+    """
+
+    def __init__(
+        self,
+        logs_dir: Path,
+        job_id: str,
+        *,
+        component: str | None = None,
+        index: int | None = None,
+        tail: int | None = None,
+        since: float | None = None,
+        grep: str | None = None,
+    ) -> None:
+        if not _JOB_ID.fullmatch(job_id):
+            raise InputError(f"{job_id!r} is no job id")
+        if tail is not None and tail < 0:
+            raise InputError(f"tail: must not be negative, got {tail}")
+        self._folder = Path(logs_dir) / job_id
+        self._component, self._index = component, index
+        self._tail, self._since = tail, since
+        self._pattern = _compiled(grep)
+        self._logs: dict[str, TaskLog] = {}
+        self._heap: list[tuple[float, int, TaskLog]] = []
+        self._order = itertools.count()
+        self._chunk = BUFFERS
+        self._started = False
+
+    def poll(self) -> list[LogLine]:
+        """What came since the last call, merged by time; [] when nothing did. There may be more: ask until it is []."""
+        if self._tail is not None and not self._started:
+            self._started = True
+            return list(self._last(self._tail))
+        if not self._heap:
+            self._refresh()
+        lines: list[LogLine] = []
+        while self._heap and not lines:
+            lines = list(self._merged(POLL_BYTES))
+        return lines
+
+    def drain(self) -> Iterator[LogLine]:
+        """All that is there now, and then the lines without newline."""
+        if self._tail is not None:
+            # Sorting is stable and nearly nothing moves: only last lines without newline may belong further up.
+            lines = sorted([*self._last(self._tail), *self.finish()], key=lambda line: line.time)
+            yield from lines[len(lines) - self._tail :] if len(lines) > self._tail else lines
+            return
+        self._refresh()
+        yield from self._merged(None, finish=True)
+
+    def reached(self, task: str, attempt: int, sizes: dict[str, int]) -> bool:
+        """Whether everything of an attempt, whose ``ended`` event gave these sizes, was returned by ``poll``."""
+        log = self._logs.get(task)
+        if log is None:
+            return not any(sizes.values())
+        return all(log.end(attempt, stream) >= size for stream, size in sizes.items())
+
+    def finish(self, task: str | None = None, attempt: int | None = None) -> list[LogLine]:
+        """The last lines without newline, of an attempt that was ``reached`` or of all; each is returned once."""
+        logs = self._logs.values() if task is None else filter(None, [self._logs.get(task)])
+        lines = [line for log in logs for line in log.assembler.finish(attempt)]
+        return sorted(filter(self._wanted, known(lines)), key=lambda line: line.time)
+
+    def _last(self, count: int) -> deque[LogLine]:
+        # With a pattern nobody knows how far back the last matches lie: then the file is read from its start.
+        self._refresh(count if self._pattern is None else None)
+        return deque(self._merged(None), maxlen=count)
+
+    def _merged(self, limit: int | None, *, finish: bool = False) -> Iterator[LogLine]:
+        """Lines in order of their blocks' times, until about ``limit`` characters were read.
+
+        ``finish``: where a task's file ends, its last lines without newline too.
+        """
+        returned = 0
+        while self._heap and (limit is None or returned < limit):
+            _, order, log = self._heap[0]
+            for line in log.lines(self._chunk):
+                returned += 1 if line is None else len(line.text) + 1
+                if line is not None and self._wanted(line):
+                    yield line
+            time = log.next_time(self._chunk)
+            if time is None:
+                heapq.heappop(self._heap)
+                if finish:
+                    yield from self.finish(log.task)
+            else:
+                heapq.heapreplace(self._heap, (time, order, log))
+
+    def _refresh(self, tail: int | None = None) -> None:
+        """Looks which files have grown. ``tail``: how many of the last lines of new files are wanted."""
+        found = self._files()
+        self._chunk = min(256 * 1024, max(4096, BUFFERS // max(1, len(found))))
+        for task, path in found:
+            try:
+                info = path.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            log = self._logs.get(task)
+            if log is None:
+                position = 0 if tail is None else tail_position(path, tail, info.st_size)
+                log = self._logs[task] = TaskLog(path, task, position=position)
+            if log.refresh(info) and (time := log.next_time(self._chunk)) is not None:
+                heapq.heappush(self._heap, (time, next(self._order), log))
+
+    def _files(self) -> list[tuple[str, Path]]:
+        if self._component is not None and self._index is not None:
+            task = f"{self._component}.{self._index}"
+            return [] if "/" in task else [(task, self._folder / f"{task}.jsonl")]
+        try:
+            names = [entry.name for entry in os.scandir(self._folder)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        found = []
+        for name in names:
+            match = _FILE.fullmatch(name)
+            if match and self._component in (None, match[1]) and self._index in (None, int(match[2])):
+                found.append((match[1], int(match[2]), self._folder / name))
+        return [(f"{component}.{index}", path) for component, index, path in sorted(found)]
+
+    def _wanted(self, line: LogLine) -> bool:
+        if self._since is not None and line.time < self._since:
+            return False
+        return self._pattern is None or self._pattern.search(line.text) is not None
+
+
+def _compiled(grep: str | None) -> re.Pattern[str] | None:
+    if grep is None:
+        return None
+    try:
+        return re.compile(grep)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InputError(f"grep: {grep!r} is no regular expression: {error}") from None
