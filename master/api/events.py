@@ -70,6 +70,8 @@ class _Chosen:
         self._call = call
         self._owners: dict[str, str | None] = {}
         record = call.api.store.job(job) if job is not None else None
+        if record is not None:
+            call.check_owner(record["user"], f"job {record['name']}")
         self._job = record["name"] if record is not None else job
 
     def of(self, events: list[View]) -> list[View]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from grass.errors import UnreachableError
 from grass.store.api_store import ApiStore
 
-_LOOK = 1.0
+LOOK = 1.0
 """Seconds that one read waits; how long closing takes at most."""
 _AWAY = 0.1
 """Seconds between attempts while the store is away."""
@@ -71,7 +71,7 @@ class Feed:
     def _follow(self, after: str) -> None:
         while not self.closed:
             try:
-                events = self._store.wait_events(after, _LOOK)
+                events = self._store.wait_events(after, LOOK)
             except UnreachableError:
                 self._closed.wait(_AWAY)
                 continue

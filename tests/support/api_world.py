@@ -23,6 +23,7 @@ from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
 from grass.store.records import pack
+from master.api import feed
 from master.api.app import close_app, create_app
 
 
@@ -72,6 +73,7 @@ class ApiWorld:
         self.keys = Keys("grass:local:")
         self.store = ApiStore(self.backend, self.keys)
         self.waiting = waiting
+        feed.LOOK = 0.05  # nobody waits for a server to close
         self.clients: list[Client] = []
         self.port = 0
         self.serve()

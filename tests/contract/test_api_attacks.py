@@ -1,0 +1,280 @@
+"""What an attacker on the wire, or a user with a key, must not achieve. Raw HTTP against a real server."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from joserfc.jwk import RSAKey
+
+from grass import clock
+from grass.api import keyring, sealing
+from grass.api.sealing import Claims, ReplyKey
+from grass.entropy import request_id
+from grass.errors import NotAllowedError, NotFoundError
+from tests.support.api_world import ApiWorld, api_world, public_jwk, raw_key, write_client
+
+REFUSED = b"the request could not be opened\n"
+JOB = {"name": "j", "components": {"w": {"command": "true"}}}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[ApiWorld]:
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    with api_world(tmp_path) as world:
+        yield world
+
+
+class Wire:
+    """One HTTP connection and a user's keys; everything about a request can be bent."""
+
+    def __init__(self, world: ApiWorld, user: str = "ann", key: str | None = None) -> None:
+        self.world = world
+        self.user = user
+        self.private = RSAKey(raw_key(key or user), raw_key(key or user))
+        self.key_id = public_jwk(key or user)["kid"]
+        self.master = RSAKey(raw_key("master").public_key(), raw_key("master").public_key())
+
+    def seal(self, method: str, path: str, body: Any = None, **claims: Any) -> tuple[str, ReplyKey]:
+        given = {"request_id": request_id(), "issued_at": clock.wall(), "user": self.user, **claims}
+        made = Claims(key_id=self.key_id, method=method, path=path, **given)
+        reply = sealing.new_reply_key(made.request_id, os.urandom(32))
+        text = None if body is None else json.dumps(body)
+        return sealing.seal_request(made, text, reply, self.private, self.master), reply
+
+    def send(self, method: str, path: str, token: str | bytes, **headers: str) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.world.port, timeout=20)
+        try:
+            raw = token.encode() if isinstance(token, str) else token
+            content = raw if method == "POST" else None
+            if method != "POST":
+                headers["Authorization"] = "JOSE " + raw.decode("latin-1")
+            connection.request(method, path, content, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        token, reply = self.seal(method, path, body)
+        status, text = self.send(method, path, token)
+        return status, json.loads(reply.open(text, status)[0])
+
+
+def test_an_honest_request_is_answered(world: ApiWorld) -> None:
+    status, body = Wire(world).call("GET", "/v1/status")
+    assert (status, body["user"], body["role"]) == (200, "ann", "user")
+
+
+def test_a_request_that_is_played_again_is_refused(world: ApiWorld) -> None:
+    wire = Wire(world)
+    token, _ = wire.seal("POST", "/v1/jobs", {"manifest": JOB})
+    assert wire.send("POST", "/v1/jobs", token)[0] == 201
+    assert wire.send("POST", "/v1/jobs", token) == (401, REFUSED)
+
+
+def test_a_request_cannot_be_turned_to_another_path(world: ApiWorld) -> None:
+    wire = Wire(world)
+    for path in ("/v1/nodes", "/v1/status?x=1", "/v1/jobs"):
+        token, _ = wire.seal("GET", "/v1/status")
+        assert wire.send("GET", path, token) == (401, REFUSED)
+
+
+def test_a_request_cannot_be_turned_to_another_query(world: ApiWorld) -> None:
+    wire = Wire(world)
+    token, _ = wire.seal("GET", "/v1/jobs?all=false")
+    assert wire.send("GET", "/v1/jobs?all=true", token) == (401, REFUSED)
+
+
+def test_a_request_cannot_be_turned_to_another_method(world: ApiWorld) -> None:
+    wire = Wire(world)
+    token, _ = wire.seal("GET", "/v1/jobs/j")
+    assert wire.send("DELETE", "/v1/jobs/j", token) == (401, REFUSED)
+    token, _ = wire.seal("POST", "/v1/jobs")
+    assert wire.send("GET", "/v1/jobs", token) == (401, REFUSED)
+
+
+def test_a_head_request_tells_nothing(world: ApiWorld) -> None:
+    wire = Wire(world)
+    token, _ = wire.seal("GET", "/v1/jobs")
+    assert wire.send("HEAD", "/v1/jobs", token)[0] == 401
+
+
+def test_a_changed_body_is_refused_and_changes_nothing(world: ApiWorld) -> None:
+    wire = Wire(world)
+    token, _ = wire.seal("POST", "/v1/jobs", {"manifest": JOB})
+    head, key, iv, text, tag = token.split(".")
+    changed = text[:-4] + ("AAAA" if text[-4:] != "AAAA" else "BBBB")
+    assert wire.send("POST", "/v1/jobs", ".".join([head, key, iv, changed, tag])) == (401, REFUSED)
+    assert world.store.jobs() == []
+
+
+def test_an_unknown_user_is_refused(world: ApiWorld) -> None:
+    wire = Wire(world, "mallory")
+    token, _ = wire.seal("GET", "/v1/status")
+    assert wire.send("GET", "/v1/status", token) == (401, REFUSED)
+
+
+def test_a_user_cannot_sign_as_another(world: ApiWorld) -> None:
+    wire = Wire(world, "ann")
+    token, _ = wire.seal("GET", "/v1/status", user="root")
+    assert wire.send("GET", "/v1/status", token) == (401, REFUSED)
+    impostor = Wire(world, "root", key="ann")
+    token, _ = impostor.seal("GET", "/v1/status")
+    assert impostor.send("GET", "/v1/status", token) == (401, REFUSED)
+
+
+def test_a_removed_user_is_refused_at_once(world: ApiWorld) -> None:
+    wire = Wire(world)
+    assert wire.call("GET", "/v1/status")[0] == 200
+    keyring.remove_user(world.config.master_dir, "ann")
+    token, _ = wire.seal("GET", "/v1/status")
+    assert wire.send("GET", "/v1/status", token) == (401, REFUSED)
+
+
+def test_a_user_who_is_registered_now_gets_in_at_once(world: ApiWorld) -> None:
+    wire = Wire(world, "mallory")
+    token, _ = wire.seal("GET", "/v1/status")
+    assert wire.send("GET", "/v1/status", token) == (401, REFUSED)
+    keyring.register_user(world.config.master_dir, "mallory", "viewer", public_jwk("mallory"))
+    assert wire.call("GET", "/v1/status")[1]["role"] == "viewer"
+
+
+@pytest.mark.parametrize("offset", [-3600.0, 3600.0])
+def test_a_wrong_clock_gets_the_servers_time_under_seal(world: ApiWorld, offset: float) -> None:
+    wire = Wire(world)
+    token, reply = wire.seal("POST", "/v1/jobs", {"manifest": JOB}, issued_at=clock.wall() + offset)
+    status, text = wire.send("POST", "/v1/jobs", token)
+    error = json.loads(reply.open(text, status)[0])["error"]
+    assert (status, error["code"]) == (401, "stale-request")
+    assert abs(error["now"] - clock.wall()) < 30
+    assert world.store.jobs() == []
+
+
+def test_the_client_corrects_its_clock_by_itself(world: ApiWorld) -> None:
+    client = world.client("ann", wall=lambda: clock.wall() - 3600)
+    assert client.start(JOB)["name"] == "j"
+    assert client.status()["user"] == "ann"
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"", b"x", b"....", b"{}", os.urandom(3000), b"a.b.c.d.e", b"\xff\xfe" * 10, b"." * 10_000],
+    ids=["empty", "x", "dots", "json", "random", "letters", "bytes", "many-dots"],
+)
+def test_garbage_gets_a_constant(world: ApiWorld, garbage: bytes) -> None:
+    assert Wire(world).send("POST", "/v1/jobs", garbage) == (401, REFUSED)
+
+
+def test_no_token_at_all_gets_the_same_constant(world: ApiWorld) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", world.port, timeout=20)
+    for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "JOSE"}, {"Authorization": "JOSE é"}):
+        connection.request("GET", "/v1/jobs", headers={key: value.encode("latin-1") for key, value in headers.items()})
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (401, REFUSED)
+    connection.close()
+
+
+def test_an_oversized_request_is_refused_before_it_is_read(world: ApiWorld) -> None:
+    with socket.create_connection(("127.0.0.1", world.port), timeout=20) as sock:
+        sock.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
+        assert sock.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
+def test_an_oversized_chunked_request_is_cut_off(world: ApiWorld) -> None:
+    with socket.create_connection(("127.0.0.1", world.port), timeout=20) as sock:
+        sock.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+        try:
+            for _ in range(40):
+                sock.sendall(chunk)
+            sock.sendall(b"0\r\n\r\n")
+        except (BrokenPipeError, ConnectionResetError):
+            return
+        assert sock.recv(100).startswith((b"HTTP/1.1 413 ", b"HTTP/1.1 401 "))
+
+
+def test_an_unknown_address_tells_nothing(world: ApiWorld) -> None:
+    wire = Wire(world)
+    for path in ("/", "/v1/secrets", "/v1/jobs/a/b/c", "/v1//jobs", "/v1/jobs/"):
+        token, _ = wire.seal("GET", path)
+        assert wire.send("GET", path, token) == (404, b"Not Found\n")
+
+
+def test_a_viewer_reads_everything_and_changes_nothing(world: ApiWorld) -> None:
+    started = world.client("ann").start(JOB)
+    viewer = world.client("eve")
+    assert [job["id"] for job in viewer.jobs()] == [started["id"]]
+    attempts: list[Any] = [
+        lambda: viewer.start({**JOB, "name": "k"}),
+        lambda: viewer.stop("j"),
+        lambda: viewer.delete("j"),
+        lambda: viewer.start_schedule({"name": "s", "jobs": ["a"], "components": {"w": {"command": "true"}}}),
+        lambda: viewer.stop_schedule("s"),
+    ]
+    for attempt in attempts:
+        with pytest.raises(NotAllowedError, match="viewer"):
+            attempt()
+    assert len(world.store.jobs()) == 1
+
+
+def test_a_user_can_neither_see_nor_stop_the_jobs_of_another(world: ApiWorld) -> None:
+    world.client("ann").start(JOB)
+    other = world.client("bob")
+    assert other.jobs(all=True) == []
+    attempts: list[Any] = [other.job, other.tasks, other.why, other.stop, other.wait, other.delete]
+    for attempt in attempts:
+        with pytest.raises(NotAllowedError, match="belongs to ann"):
+            attempt("j")
+    assert [event["kind"] for event in other.events()] == []
+    with pytest.raises(NotAllowedError):
+        list(other.events(job="j"))
+
+
+def test_an_administrator_may_stop_any_job_and_the_log_says_who_did(world: ApiWorld) -> None:
+    world.client("ann").start(JOB)
+    world.client("root").stop("j")
+    told = [(event["kind"], event["user"]) for event in world.client("ann").events()]
+    assert told == [("job-submitted", "ann"), ("job-stop-requested", "root")]
+
+
+def test_a_job_id_of_another_user_cannot_be_taken_over(world: ApiWorld) -> None:
+    started = world.client("ann").start(JOB)
+    status, body = Wire(world, "bob").call("POST", "/v1/jobs", {"manifest": JOB, "id": started["id"]})
+    assert (status, body["error"]["code"]) == (409, "conflict")
+
+
+def test_a_body_that_is_signed_but_senseless_gets_a_clear_error(world: ApiWorld) -> None:
+    wire = Wire(world)
+    for body in ([], "x", 5, {"manifest": 1}, {"manifest": {}, "x": 1}):
+        status, answer = wire.call("POST", "/v1/jobs", body)
+        assert (status, answer["error"]["code"] in ("bad-input", "bad-manifest")) == (400, True)
+
+
+def test_deeply_nested_json_is_an_error_not_a_crash(world: ApiWorld) -> None:
+    wire = Wire(world)
+    claims = {"request_id": request_id(), "issued_at": clock.wall(), "user": "ann"}
+    made = Claims(key_id=wire.key_id, method="POST", path="/v1/jobs", **claims)
+    reply = sealing.new_reply_key(made.request_id, os.urandom(32))
+    token = sealing.seal_request(made, "[" * 100_000, reply, wire.private, wire.master)
+    status, text = wire.send("POST", "/v1/jobs", token)
+    assert json.loads(reply.open(text, status)[0])["error"]["code"] == "bad-input"
+
+
+def test_a_client_with_a_foreign_key_is_told_so(world: ApiWorld) -> None:
+    write_client(world.home, "mallory", f"http://127.0.0.1:{world.port}")
+    with pytest.raises(NotAllowedError, match="refuses user mallory"):
+        world.client("mallory").status()
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", "x y", "é", "%2e%2e", "..", "?all=1", "a\r\nHost: b"])
+def test_a_name_is_never_a_path_a_query_or_a_header(world: ApiWorld, name: str) -> None:
+    with pytest.raises(NotFoundError):
+        world.client("ann").job(name)

@@ -1,0 +1,440 @@
+"""The client against a real server: what programs and the CLI build on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grass import Client
+from grass.api import transport
+from grass.errors import (
+    ConflictError,
+    GrassError,
+    InputError,
+    ManifestError,
+    NotFoundError,
+    UnreachableError,
+    WaitTimeoutError,
+)
+from tests.support.api_world import ApiWorld, api_world
+from tests.support.waiting import wait_until
+
+JOB = {"name": "j", "components": {"w": {"command": "true", "replicas": 2}}}
+BATCH = {"name": "s", "jobs": ["a", "b"], "components": {"w": {"command": "true"}}}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[ApiWorld]:
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    with api_world(tmp_path) as world:
+        yield world
+
+
+def tickets(world: ApiWorld) -> list[str]:
+    return [fields["kind"] for _, fields in world.backend.stream(world.keys.tickets, "0", 100)]
+
+
+def put(world: ApiWorld, hash_key: str, name: str, record: dict[str, Any]) -> None:
+    from grass.store.records import pack
+
+    event = ("XADD", world.keys.events, 0, "event", pack({"time": 1.0, "kind": "x", "user": "", "message": "m"}))
+    world.backend.apply([("HSET", hash_key, name, pack(record)), event])
+
+
+def waiting_threads(world: ApiWorld) -> int:
+    api: Any = world.app.extensions["grass"]
+    return sum(len(flags) for flags in api.feed._waiters.values())
+
+
+def test_a_started_job_is_there_by_name_and_id(world: ApiWorld) -> None:
+    with world.client() as client:
+        started = client.start(JOB)
+        assert started.keys() == {"name", "id", "warnings"}
+        assert client.job("j") == client.job(started["id"]) == client.jobs()[0]
+        assert [task["task"] for task in client.tasks("j")] == ["w.0", "w.1"]
+        assert client.why("j")["groups"][0]["count"] == 2
+        assert tickets(world) == ["start"]
+
+
+def test_a_file_runs_in_its_own_folder(world: ApiWorld, tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "job.yml").write_text("name: f\ncomponents: {w: {command: 'true'}}\n")
+    started = world.client().start(folder / "job.yml")
+    spec = world.store.spec(started["id"])
+    assert spec is not None
+    assert spec.components["w"].cwd == str(folder)
+
+
+def test_a_mapping_runs_in_the_current_folder(world: ApiWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = world.store.spec(world.client().start(JOB)["id"])
+    assert spec is not None
+    assert spec.components["w"].cwd == str(tmp_path)
+
+
+def test_a_bad_file_is_named_with_every_problem_and_nothing_is_sent(world: ApiWorld, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yml"
+    bad.write_text("name: j\ncomponents: {w: {comand: x, replicas: 0}}\n")
+    with pytest.raises(ManifestError) as caught:
+        world.client().start(bad)
+    assert caught.value.source == str(bad)
+    assert len(caught.value.problems) >= 2
+    assert tickets(world) == []
+
+
+def test_an_error_that_only_the_server_finds_keeps_the_files_name(world: ApiWorld, tmp_path: Path) -> None:
+    path = tmp_path / "large.yml"
+    path.write_text("name: j\ncomponents: {w: {command: x, resources: {cpu: 64}}}\n")
+    with pytest.raises(ManifestError, match=r"large\.yml: components\.w\.resources: needs 64 cpu"):
+        world.client().start(path, strict=True)
+
+
+def test_a_name_that_is_live_is_a_conflict_that_says_what_to_do(world: ApiWorld) -> None:
+    client = world.client()
+    client.start(JOB)
+    with pytest.raises(ConflictError, match="grass job stop j"):
+        client.start(JOB)
+    world.end_job(client.job("j")["id"])
+    assert client.start(JOB)["name"] == "j"
+
+
+def test_ended_jobs_are_listed_on_request(world: ApiWorld) -> None:
+    client = world.client()
+    world.end_job(client.start(JOB)["id"])
+    assert client.jobs() == []
+    assert [job["state"] for job in client.jobs(all=True)] == ["SUCCEEDED"]
+
+
+@pytest.mark.parametrize("ask", ["job", "tasks", "why", "wait", "stop", "delete", "schedule", "stop_schedule", "node"])
+def test_what_does_not_exist_is_not_found(world: ApiWorld, ask: str) -> None:
+    with pytest.raises(NotFoundError, match="nothing"):
+        getattr(world.client(), ask)("nothing")
+
+
+def test_an_unknown_component_is_named_with_those_that_are(world: ApiWorld) -> None:
+    client = world.client()
+    client.start(JOB)
+    with pytest.raises(NotFoundError, match="no component x; it has w"):
+        client.tasks("j", "x")
+
+
+def test_waiting_ends_the_moment_the_job_does(world: ApiWorld) -> None:
+    client = world.client()
+    job_id = client.start(JOB)["id"]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lambda: (client.wait("j"), time.monotonic()))
+        wait_until(lambda: waiting_threads(world) == 1)
+        ended_at = time.monotonic()
+        world.end_job(job_id, "FAILED")
+        view, known_at = waiting.result(10)
+    assert (view["id"], view["state"]) == (job_id, "FAILED")
+    assert known_at - ended_at < 1.0
+
+
+def test_waiting_for_a_job_that_has_ended_returns_at_once(world: ApiWorld) -> None:
+    client = world.client()
+    world.end_job(client.start(JOB)["id"])
+    assert client.wait("j", timeout=0)["state"] == "SUCCEEDED"
+
+
+def test_waiting_gives_up_when_told_to_and_the_job_goes_on(world: ApiWorld) -> None:
+    client = world.client()
+    client.start(JOB)
+    with pytest.raises(WaitTimeoutError, match=r"job j has not ended after 0\.2 s; it goes on"):
+        client.wait("j", timeout=0.2)
+
+
+def test_waiting_tells_of_progress(world: ApiWorld) -> None:
+    client = world.client()
+    job_id = client.start(JOB)["id"]
+    moves = iter(
+        [
+            lambda: world.change_job(job_id, "job-running", state="RUNNING"),
+            lambda: world.change_job(job_id, counts={"RUNNING": 2}),
+            lambda: world.end_job(job_id),
+        ]
+    )
+    seen = []
+
+    def on_progress(view: dict[str, Any]) -> None:
+        seen.append((view["state"], view["counts"]))
+        move = next(moves, None)
+        if move is not None:
+            move()
+
+    client.wait("j", on_progress=on_progress)
+    assert seen == [
+        ("QUEUED", {"PENDING": 2}),
+        ("RUNNING", {"PENDING": 2}),
+        ("RUNNING", {"RUNNING": 2}),
+        ("SUCCEEDED", {"RUNNING": 2}),
+    ]
+
+
+def test_waiting_goes_on_with_the_run_it_began_with(world: ApiWorld) -> None:
+    client = world.client()
+    first = client.start(JOB)["id"]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.wait, "j")
+        wait_until(lambda: waiting_threads(world) == 1)
+        world.end_job(first)
+        world.client("root").start(JOB)
+        assert waiting.result(10)["id"] == first
+
+
+def test_a_job_that_is_deleted_while_somebody_waits_is_not_found(world: ApiWorld) -> None:
+    client = world.client()
+    job_id = client.start(JOB)["id"]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.wait, "j")
+        wait_until(lambda: waiting_threads(world) == 1)
+        world.backend.apply([("HDEL", world.keys.jobs, job_id)])
+        world.store.log_event("job-deleted", "ann", "gone", job="j")
+        with pytest.raises(NotFoundError, match="was deleted"):
+            waiting.result(10)
+
+
+def test_a_hundred_wait_at_once_and_others_are_answered_meanwhile(tmp_path: Path) -> None:
+    with api_world(tmp_path, waiting=8) as world:
+        job_id = world.client().start(JOB)["id"]
+        clients = [world.client() for _ in range(100)]
+        with ThreadPoolExecutor(100) as pool:
+            waiting = [pool.submit(client.wait, "j") for client in clients]
+            wait_until(lambda: waiting_threads(world) >= 8)
+            begun = time.monotonic()
+            assert world.client().status()["user"] == "ann"
+            assert time.monotonic() - begun < 5
+            world.end_job(job_id)
+            assert {future.result(30)["state"] for future in waiting} == {"SUCCEEDED"}
+        assert waiting_threads(world) == 0
+
+
+def test_waiting_survives_a_restart_of_the_server(world: ApiWorld) -> None:
+    client = world.client()
+    job_id = client.start(JOB)["id"]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.wait, "j")
+        wait_until(lambda: waiting_threads(world) == 1)
+        world.stop()
+        world.serve()
+        world.end_job(job_id)
+        assert waiting.result(10)["state"] == "SUCCEEDED"
+
+
+def test_a_server_that_is_away_for_a_moment_is_not_noticed(world: ApiWorld) -> None:
+    client = world.client()
+    client.status()
+    world.stop()
+    back = threading.Timer(0.5, world.serve)
+    back.start()
+    assert client.start(JOB)["name"] == "j"
+    back.join()
+    assert tickets(world) == ["start"]
+
+
+def test_a_cluster_that_stays_away_is_unreachable(world: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "PATIENCE", 0.3)
+    client = world.client()
+    world.stop()
+    try:
+        with pytest.raises(UnreachableError, match=r"cluster local at http://127\.0\.0\.1:\d+ does not answer"):
+            client.jobs()
+    finally:
+        world.serve()
+
+
+def test_a_stranger_on_the_port_is_not_the_cluster(world: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    from werkzeug.serving import make_server
+    from werkzeug.wrappers import Response
+
+    monkeypatch.setattr(transport, "PATIENCE", 0.1)
+    client = world.client()
+    world.stop()
+    stranger = make_server("127.0.0.1", world.port, Response("hello"))
+    thread = threading.Thread(target=stranger.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        with pytest.raises(UnreachableError, match="is not what answers there"):
+            client.jobs()
+    finally:
+        stranger.shutdown()
+        thread.join()
+        stranger.server_close()
+        world.serve()
+
+
+def test_a_submission_whose_reply_was_lost_is_not_started_twice(world: ApiWorld) -> None:
+    client = world.client()
+    lose_replies(client, 2)
+    started = client.start(JOB)
+    assert [job["id"] for job in client.jobs()] == [started["id"]]
+    assert tickets(world) == ["start"]
+
+
+def test_a_schedule_whose_reply_was_lost_is_no_conflict(world: ApiWorld) -> None:
+    client = world.client()
+    lose_replies(client, 1)
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(client.start_schedule, BATCH)
+        wait_until(lambda: tickets(world) == ["schedule-start"])
+        [(_, fields)] = world.backend.stream(world.keys.tickets, "0", 10)
+        put(world, world.keys.schedules, "s", schedule_record(fields["body"]))
+        view = starting.result(10)
+    assert (view["name"], view["state"], view["warnings"]) == ("s", "ACTIVE", [])
+    with pytest.raises(ConflictError, match="grass schedule stop s"):
+        client.start_schedule(BATCH)
+    assert tickets(world) == ["schedule-start"]
+
+
+def schedule_record(ticket: str) -> dict[str, Any]:
+    import json
+
+    wire = json.loads(ticket)["schedule"]
+    names = [job["name"] for job in wire["jobs"]]
+    record = {"name": wire["name"], "state": "ACTIVE", "kind": wire["kind"], "user": "ann", "spec": wire}
+    return {**record, "cron": None, "time_zone": "UTC", "next": None, "last": None, "jobs": names, "reason": None}
+
+
+def lose_replies(client: Client, count: int) -> None:
+    """The next requests reach the server, but their replies are lost on the way."""
+    lost = iter(range(count))
+    honest = client._transport._release
+
+    def release(connection: Any, response: Any) -> None:
+        if next(lost, None) is not None:
+            connection.close()
+            raise ConnectionResetError("the reply was lost")
+        honest(connection, response)
+
+    client._transport._release = release  # type: ignore[method-assign]
+
+
+def test_a_schedule_is_shown_and_stopped(world: ApiWorld) -> None:
+    client = world.client()
+    record = schedule_record('{"schedule": {"name": "s", "kind": "batch", "jobs": [{"name": "a"}]}}')
+    put(world, world.keys.schedules, "s", record)
+    assert client.schedules() == [client.schedule("s")]
+    assert "spec" not in client.schedule("s")
+    with ThreadPoolExecutor(1) as pool:
+        stopping = pool.submit(client.stop_schedule, "s")
+        wait_until(lambda: tickets(world) == ["schedule-stop"])
+        put(world, world.keys.schedules, "s", {**record, "state": "STOPPED"})
+        assert stopping.result(10)["state"] == "STOPPED"
+    assert client.stop_schedule("s")["state"] == "STOPPED"
+    assert tickets(world) == ["schedule-stop"]
+
+
+def test_stopping_twice_is_no_error(world: ApiWorld) -> None:
+    client = world.client()
+    job_id = client.start(JOB)["id"]
+    assert client.stop("j", grace=0)["id"] == job_id
+    world.end_job(job_id, "STOPPED")
+    assert client.stop("j")["state"] == "STOPPED"
+    assert tickets(world) == ["start", "stop"]
+
+
+def test_a_senseless_grace_is_refused(world: ApiWorld) -> None:
+    client = world.client()
+    client.start(JOB)
+    for grace in (-1, float("nan"), "soon"):
+        with pytest.raises(InputError):
+            client.stop("j", grace=grace)  # type: ignore[arg-type]
+    assert tickets(world) == ["start"]
+
+
+def test_only_an_ended_job_is_deleted(world: ApiWorld) -> None:
+    client = world.client()
+    job_id = client.start(JOB)["id"]
+    with pytest.raises(ConflictError, match="stop it first"):
+        client.delete("j")
+    world.end_job(job_id)
+    with ThreadPoolExecutor(1) as pool:
+        deleting = pool.submit(client.delete, "j")
+        wait_until(lambda: tickets(world) == ["start", "delete"])
+        world.backend.apply([("HDEL", world.keys.jobs, job_id)])
+        assert deleting.result(10)["id"] == job_id
+    assert client.jobs(all=True) == []
+
+
+def test_nodes_are_shown(world: ApiWorld) -> None:
+    node = {"name": "n1", "state": "READY", "resources": {"cpu": 1, "memory": 1, "gpu": 0}, "secret": "x"}
+    put(world, world.keys.nodes, "n1", node)
+    client = world.client("eve")
+    assert client.nodes() == [client.node("n1")]
+    assert client.node("n1")["state"] == "READY"
+    assert "secret" not in client.node("n1")
+    assert client.status()["nodes"] == {"READY": 1}
+
+
+def test_the_newest_events_come_oldest_first(world: ApiWorld) -> None:
+    for number in range(5):
+        world.store.log_event("x", "ann", str(number))
+    client = world.client()
+    assert [event["message"] for event in client.events(limit=3)] == ["2", "3", "4"]
+    assert list(client.events(limit=0)) == []
+    assert [event["message"] for event in client.events(job="other")] == []
+
+
+def test_more_events_than_one_read_holds_are_all_there(world: ApiWorld) -> None:
+    for number in range(2500):
+        world.store.log_event("x", "ann", str(number))
+    messages = [event["message"] for event in world.client().events(limit=10_000)]
+    assert messages == [str(number) for number in range(2500)]
+
+
+def test_followed_events_survive_a_restart_without_loss_or_repeat(world: ApiWorld) -> None:
+    world.store.log_event("x", "ann", "0")
+    events = world.client().events(follow=True)
+    assert next(events)["message"] == "0"
+    world.store.log_event("x", "ann", "1")
+    assert next(events)["message"] == "1"
+    world.stop()
+    world.store.log_event("x", "ann", "2")
+    world.serve()
+    world.store.log_event("x", "ann", "3")
+    assert [next(events)["message"] for _ in range(2)] == ["2", "3"]
+    events.close()  # type: ignore[attr-defined]
+
+
+def test_followers_beyond_the_places_are_served_in_turn(tmp_path: Path) -> None:
+    with api_world(tmp_path, waiting=1) as world:
+        world.store.log_event("x", "ann", "0")
+        streams = [world.client().events(follow=True) for _ in range(3)]
+        assert [next(stream)["message"] for stream in streams] == ["0", "0", "0"]
+        world.store.log_event("x", "ann", "1")
+        assert [next(stream)["message"] for stream in streams] == ["1", "1", "1"]
+        for stream in streams:
+            stream.close()  # type: ignore[attr-defined]
+
+
+def test_one_client_serves_many_threads(world: ApiWorld) -> None:
+    client = world.client()
+    with ThreadPoolExecutor(8) as pool:
+        assert {view["user"] for view in pool.map(lambda _: client.status(), range(40))} == {"ann"}
+
+
+def test_a_defect_of_the_server_is_told_under_seal(world: ApiWorld, caplog: pytest.LogCaptureFixture) -> None:
+    client = world.client()
+    put(world, world.keys.nodes, "n1", {"no": "name"})
+    world.backend.apply([("HSET", world.keys.jobs, "j-1", "{}")])
+    with pytest.raises(GrassError, match="a defect of its own"):
+        client.jobs()
+    assert "KeyError" in caplog.text
+
+
+def test_there_is_no_client_without_a_cluster(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="grass create"):
+        Client("nowhere", home=tmp_path)
+
+
+def test_what_is_no_json_is_an_input_error(world: ApiWorld) -> None:
+    with pytest.raises(InputError):
+        world.client().start({**JOB, "tags": {"a": {1, 2}}})

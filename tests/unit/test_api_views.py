@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from typing import Any
+
+from grass.manifest import parse_job
+from grass.model.reasons import ReasonCode
+from grass.store.records import job_record
+from master.api.views import job_view, progress_mark, task_views
+from master.api.why import why_view
+
+JOB = parse_job({"name": "j", "components": {"a": {"command": "x", "replicas": 3}, "b": {"command": "y"}}}).job
+NO_ROOM = {"code": "no-room", "message": "waits for room", "details": {}}
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    made = job_record(JOB, job_id="j-1", user="ann", now=1.0, warnings=[], schedule=None, reason=None)
+    return {**made, **changes}
+
+
+def known(task: str, **fields: Any) -> dict[str, dict[str, Any]]:
+    component, _, index = task.rpartition(".")
+    return {task: {"task": task, "component": component, "index": int(index), "reason": None, "seq": 7, **fields}}
+
+
+def test_what_the_master_agent_keeps_for_itself_is_not_shown() -> None:
+    assert {"outcome", "deadline"} & job_view(record()).keys() == set()
+    assert "seq" not in task_views(record(), JOB, known("a.0", state="RUNNING"))[0]
+
+
+def test_tasks_without_a_record_wait_for_their_components_reason() -> None:
+    waiting = record(components={"a": {"reason": NO_ROOM}, "b": {"reason": None}}, reason=None)
+    tasks = task_views(waiting, JOB, known("a.1", state="RUNNING"))
+    assert [(task["task"], task["state"], task["reason"]) for task in tasks] == [
+        ("a.0", "PENDING", NO_ROOM),
+        ("a.1", "RUNNING", None),
+        ("a.2", "PENDING", NO_ROOM),
+        ("b.0", "PENDING", None),
+    ]
+
+
+def test_tasks_that_never_began_are_stopped_once_the_job_has_ended() -> None:
+    stopped = record(state="STOPPED", reason={"code": "user-stopped", "message": "stopped by ann"})
+    [task] = task_views(stopped, JOB, {}, "b")
+    assert (task["state"], task["reason"]["message"]) == ("STOPPED", "stopped by ann")
+
+
+def test_the_mark_changes_with_state_counts_and_reason_only() -> None:
+    mark = progress_mark(record())
+    assert mark == progress_mark(record(warnings=["w"]))
+    others = [record(state="RUNNING"), record(counts={"RUNNING": 1}), record(reason=NO_ROOM), record(restarts=1)]
+    assert len({mark, *map(progress_mark, others)}) == 5
+
+
+def test_why_groups_tasks_that_wait_for_the_same_reason() -> None:
+    waiting = record(components={"a": {"reason": NO_ROOM}, "b": {"reason": None}})
+    failed = {"code": "exit-code", "message": "exited with 3", "details": {}}
+    tasks = task_views(waiting, JOB, known("a.1", state="FAILED") | known("b.0", state="RUNNING"))
+    tasks[1]["reason"] = failed
+    answer = why_view(waiting, JOB, tasks)
+    assert [(group["component"], group["state"], group["count"]) for group in answer["groups"]] == [
+        ("a", "FAILED", 1),
+        ("a", "PENDING", 2),
+    ]
+    assert answer["groups"][0]["next"] is None
+    assert answer["groups"][1]["next"] == "starts when tasks that run now end and leave room"
+
+
+def test_every_reason_to_wait_says_what_would_end_the_wait() -> None:
+    waiting = ["submitted", "job-limit", "no-nodes", "too-large", "no-room", "depends-on", "backoff", "parallelism"]
+    for code in waiting:
+        assert ReasonCode(code)
+        reason = {"code": code, "message": "m", "details": {}}
+        held = record(components={"a": {"reason": reason}, "b": {"reason": reason}})
+        groups = why_view(held, JOB, task_views(held, JOB, {}))["groups"]
+        assert all(group["next"] for group in groups)

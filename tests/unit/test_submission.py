@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from grass.errors import InputError, ManifestError
+from master.api.submission import accept_job, accept_schedule
+
+NODE = {"name": "n", "resources": {"cpu": 2000, "memory": 4 << 30, "gpu": 0}}
+
+
+def document(**component: Any) -> dict[str, Any]:
+    return {"name": "j", "components": {"w": {"command": "true", **component}}}
+
+
+def accept(body: dict[str, Any], nodes: list[dict[str, Any]] | None = None) -> Any:
+    return accept_job(body, [NODE] if nodes is None else nodes, lambda name: f"{name}-00000000")
+
+
+def test_a_job_gets_an_id_if_the_client_chose_none() -> None:
+    assert accept({"manifest": document()}).job_id == "j-00000000"
+    assert accept({"manifest": document(), "id": "j-12345678"}).job_id == "j-12345678"
+
+
+@pytest.mark.parametrize("job_id", ["k-12345678", "j-1234567", "j-12345678/..", "j-1234567G", "j", "../j-12345678", 7])
+def test_an_id_that_does_not_belong_to_the_name_is_refused(job_id: Any) -> None:
+    with pytest.raises(InputError, match="id: must be"):
+        accept({"manifest": document(), "id": job_id})
+
+
+def test_components_run_in_the_folder_of_their_file() -> None:
+    assert accept({"manifest": document(), "cwd": "/home/ann"}).job.components["w"].cwd == "/home/ann"
+    assert accept({"manifest": document(cwd="src"), "cwd": "/home/ann"}).job.components["w"].cwd == "/home/ann/src"
+    assert accept({"manifest": document(cwd="/opt"), "cwd": "/home/ann"}).job.components["w"].cwd == "/opt"
+    assert accept({"manifest": document()}).job.components["w"].cwd is None
+
+
+def test_a_folder_that_is_not_absolute_is_refused() -> None:
+    with pytest.raises(InputError, match="cwd: must be an absolute path"):
+        accept({"manifest": document(), "cwd": "src"})
+
+
+def test_what_no_node_can_hold_is_accepted_unless_strict() -> None:
+    large = document(resources={"cpu": 8})
+    assert accept({"manifest": large}).job.components["w"].resources.cpu == 8000
+    with pytest.raises(ManifestError) as caught:
+        accept({"manifest": large, "strict": True})
+    [problem] = caught.value.problems
+    assert str(problem) == "components.w.resources: needs 8 cpu per task; the largest node has 2"
+
+
+def test_strict_refuses_warnings_too() -> None:
+    pictured = document(image="busybox")
+    assert len(accept({"manifest": pictured}).warnings) == 1
+    with pytest.raises(ManifestError, match="image"):
+        accept({"manifest": pictured, "strict": True})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"manifest": []}, {"manifest": document(), "mode": "x"}, {"manifest": document(), "strict": "yes"}],
+)
+def test_a_body_of_the_wrong_form_is_refused(body: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        accept(body)
+
+
+def test_the_jobs_of_a_schedule_run_in_its_folder_too() -> None:
+    batch = {"name": "s", "jobs": ["a", "b"], "components": {"w": {"command": "true"}}}
+    schedule = accept_schedule({"manifest": batch, "cwd": "/home/ann"}).schedule
+    assert [(job.name, job.components["w"].cwd) for job in schedule.jobs] == [("a", "/home/ann"), ("b", "/home/ann")]
