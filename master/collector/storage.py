@@ -21,7 +21,8 @@ REMEMBERED = 8192
 """Files whose ends are kept in memory, about half a KiB each."""
 
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}"
-_TAG = re.compile(rf"grass\.({_NAME}-[0-9a-f]{{8}}|{_NAME})\.({_NAME})\.([0-9]{{1,9}})")
+_COMPONENT = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,199}"
+_TAG = re.compile(rf"grass\.({_NAME})\.({_COMPONENT})\.([0-9]{{1,9}})")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -35,7 +36,7 @@ class Target:
 
     @classmethod
     def of_tag(cls, tag: str) -> Target | None:
-        """None when the tag is not ours. Names may hold dots: a job id reaches up to its eight digits."""
+        """None when the tag is not ours. A job id may hold dots, a component's name cannot."""
         match = _TAG.fullmatch(tag)
         if match is None:
             return None

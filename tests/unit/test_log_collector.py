@@ -107,7 +107,7 @@ def test_entries_that_are_packed_badly_are_refused_too():
     [
         (TAG, "digits-0123abcd", "worker.3.jsonl"),
         ("grass.a.b_c-d-0123abcd.worker.0", "a.b_c-d-0123abcd", "worker.0.jsonl"),
-        ("grass.a-0123abcd.my.worker.12", "a-0123abcd", "my.worker.12.jsonl"),
+        ("grass.a-0123abcd.b-0123abcd.w_1.12", "a-0123abcd.b-0123abcd", "w_1.12.jsonl"),
     ],
 )
 def test_a_tag_names_a_file(tag, job_id, file):
