@@ -137,6 +137,20 @@ def grass_home() -> Path:
     return Path(os.environ.get("GRASS_HOME") or Path.home() / ".grass").absolute()
 
 
+_INHERITED = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"}
+    | {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "LD_LIBRARY_PATH"}
+)
+_INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "OMP_")
+
+
+def inherited_environment() -> dict[str, str]:
+    """What daemons, and so tasks, take over from the shell of `grass create`: where programs are, nothing secret."""
+    return {
+        name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
+    }
+
+
 def cluster_home(name: str, home: Path | None = None) -> Path:
     return (home or grass_home()) / "clusters" / name
 

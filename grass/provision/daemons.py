@@ -1,0 +1,114 @@
+"""The daemons of a local cluster and the configuration of `supervisord`, which runs them."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from grass.config import ClusterConfig
+
+MODULES = {
+    "collector": "master.collector",
+    "shepherd": "node.runtime.shepherd",
+    "master-agent": "master.agent",
+    "master-api-server": "master.api",
+    "node-agent": "node.agent",
+    "node-api-server": "node.api",
+}
+REDIS = "redis"
+SHEPHERD = "shepherd"
+SUPERVISOR = "supervisord"
+
+_STOP_SECONDS = {SHEPHERD: 20, REDIS: 10}
+"""Until KILL. The shepherd gives its tasks up to 10 s; redis writes its log."""
+_OTHER_STOP_SECONDS = 5
+_MOST_FILES = 65536
+
+
+@dataclass(frozen=True)
+class Daemon:
+    name: str
+    argv: tuple[str, ...]
+
+    @property
+    def stop_seconds(self) -> int:
+        return _STOP_SECONDS.get(self.name, _OTHER_STOP_SECONDS)
+
+
+def daemons(config: ClusterConfig, redis: list[str]) -> list[Daemon]:
+    """``redis``: the command of the embedded server, empty when the cluster uses a redis of the user's own."""
+    python = [sys.executable, "-m"]
+    found = [Daemon(REDIS, tuple(redis))] if redis else []
+    return found + [Daemon(name, (*python, module, str(config.path))) for name, module in MODULES.items()]
+
+
+def names(config: ClusterConfig) -> list[str]:
+    return ([REDIS] if config.redis.embedded else []) + list(MODULES)
+
+
+def supervisord_conf(config: ClusterConfig, redis: list[str], umask: int) -> str:
+    """All start at once; each waits by itself for what it needs. ``umask`` is the user's, for the tasks.
+
+    ``startsecs=0``: a daemon that ends is started again at once, for ever. With any other value supervisord counts
+    ends in quick succession, waits a second longer after each, and finally gives up; a cluster whose daemon was killed
+    a few times must not stay without it. What it costs is a start per second while a daemon cannot run at all.
+    """
+    sections = [_supervisor_sections(config, umask)]
+    sections += [_program(config, daemon) for daemon in daemons(config, redis)]
+    return "\n".join(sections)
+
+
+def _supervisor_sections(config: ClusterConfig, umask: int) -> str:
+    home = Path(config.home)
+    most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    files = _MOST_FILES if most_files == resource.RLIM_INFINITY else min(_MOST_FILES, most_files)
+    return f"""\
+[unix_http_server]
+file={_plain(config.socket("supervisor"))}
+chmod=0700
+
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
+
+[supervisord]
+identifier=grass-{config.name}
+directory={_plain(home / "log")}
+logfile={_plain(home / "log" / "supervisord.log")}
+logfile_maxbytes=1MB
+logfile_backups=1
+pidfile={_plain(home / "supervisord.pid")}
+childlogdir={_plain(home / "log")}
+minfds={files}
+minprocs=1
+umask={umask:03o}
+"""
+
+
+def _program(config: ClusterConfig, daemon: Daemon) -> str:
+    log = Path(config.home) / "log" / f"{daemon.name}.log"
+    return f"""\
+[program:{daemon.name}]
+command={_plain(shlex.join(daemon.argv))}
+autostart=true
+autorestart=true
+startsecs=0
+startretries=1000000
+stopsignal=TERM
+stopwaitsecs={daemon.stop_seconds}
+redirect_stderr=true
+stdout_logfile={_plain(log)}
+stdout_logfile_maxbytes=5MB
+stdout_logfile_backups=2
+"""
+
+
+def _plain(value: str | Path) -> str:
+    """supervisord expands ``%`` in its configuration, and ends a line at `` ;``."""
+    text = os.fspath(value)
+    if "\n" in text or " ;" in text or " #" in text:
+        raise ValueError(f"supervisord's configuration cannot hold the path {text!r}")
+    return text.replace("%", "%%")

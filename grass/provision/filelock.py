@@ -1,0 +1,54 @@
+"""One `grass` command at a time works on a cluster: a lock file beside the clusters that is gone when nobody has it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from grass import clock
+from grass.errors import ConflictError
+
+PATIENCE = 60.0
+
+
+@contextmanager
+def cluster_lock(home: Path, name: str, patience: float = PATIENCE) -> Iterator[None]:
+    """``home`` is GRASS_HOME. Waits for another command on the same cluster; ConflictError if that takes too long."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = home / f".{name}.lock"
+    descriptor = _take(path, clock.steady() + patience)
+    if descriptor is None:
+        raise ConflictError(f"cluster {name}: another grass command is working on it; try again when that is done")
+    try:
+        yield
+    finally:
+        path.unlink()  # while it is locked: whoever waits for this file finds out and opens the next one
+        os.close(descriptor)
+
+
+def _take(path: Path, until: float) -> int | None:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            if clock.steady() > until:
+                return None
+            clock.sleep(0.02)
+            continue
+        if _same_file(descriptor, path):
+            return descriptor
+        os.close(descriptor)
+
+
+def _same_file(descriptor: int, path: Path) -> bool:
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    here = os.fstat(descriptor)
+    return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)

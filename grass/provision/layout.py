@@ -1,0 +1,159 @@
+"""From settings to a cluster's folder: configuration, secrets, keys. Every step can be repeated, so an interrupted
+`grass create` is finished by the next one."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from grass.api import keyring
+from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets
+from grass.entropy import password
+from grass.errors import ConflictError
+from grass.manifest.settings import RedisSettings, Settings
+from grass.provision import machine, ports, runtime_folder
+from grass.store import embedded
+
+REDIS_USERS = ("admin", "agent", "api", "node")
+FOLDERS = ("master", "client", "redis", "log", "data", "data/logs", "data/jobs", "node", "node/attempts")
+
+
+def existing(cluster_home: Path) -> ClusterConfig | None:
+    """None: there is none, or its making was interrupted before the configuration was whole."""
+    try:
+        return ClusterConfig.load(cluster_home / "cluster.json")
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+
+
+def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None) -> ClusterConfig:
+    """The configuration that ``settings`` ask for. What they leave open stays as it was ``before``, or is chosen.
+
+    Raises ConflictError for a port that is taken, and for another redis than before: its state is not there.
+    """
+    redis = _redis(settings.redis, cluster_home)
+    if before is not None and redis != before.redis:
+        raise ConflictError(
+            f"cluster {settings.name} exists with another redis, where all its state is; "
+            f"`grass delete {settings.name}` removes it"
+        )
+    node = before.node if before else NodeConfig(name="local")
+    master = before.master if before else MasterConfig()
+    api_port = settings.ports.api or master.api_port or _free(master.api_host, cluster_home, settings, set())
+    node_port = settings.ports.node_api or node.api_port or _free(node.address, cluster_home, settings, {api_port})
+    offered = machine.offered(settings.resources)
+    return ClusterConfig(
+        name=settings.name,
+        mode=settings.mode,
+        home=str(cluster_home),
+        runtime_dir=str(runtime_folder.choose(cluster_home)),
+        redis=redis,
+        master=replace(
+            master,
+            api_port=api_port,
+            parallel_level=settings.parallel_level,
+            check_interval=settings.check_interval,
+            keep_agent_alive=settings.keep_agent_alive,
+            agent_countdown=settings.agent_countdown,
+            keep_jobs=settings.keep_jobs,
+            keep_days=settings.keep_days,
+        ),
+        node=replace(node, api_port=node_port, cpu=offered.cpu, memory=offered.memory, gpu=offered.gpu),
+    )
+
+
+def _free(host: str, cluster_home: Path, settings: Settings, taken: set[int]) -> int:
+    asked = {port for port in (settings.ports.api, settings.ports.node_api) if port}
+    return ports.free(host, cluster_home, taken | asked)
+
+
+def _redis(settings: RedisSettings, cluster_home: Path) -> RedisConfig:
+    if settings.embedded:
+        return RedisConfig(embedded=True, socket=str(runtime_folder.choose(cluster_home) / "redis.sock"))
+    return RedisConfig(embedded=False, host=settings.host, port=settings.port)
+
+
+def check_ports(config: ClusterConfig) -> None:
+    """ConflictError, naming who has it, when a port of the stopped cluster is taken."""
+    for key, host, port in (
+        ("api", config.master.api_host, config.master.api_port),
+        ("node_api", config.node.address, config.node.api_port),
+    ):
+        if not ports.available(host, port):
+            raise ConflictError(
+                f"port {port}, the `{key}` port of cluster {config.name}, is taken by {ports.holder(port)}; "
+                f"end that, or give the cluster another one: `ports: {{{key}: NUMBER}}` in a settings file"
+            )
+
+
+def make_folders(config: ClusterConfig) -> None:
+    home = Path(config.home)
+    for folder in (home.parent.parent, home.parent, home, *(home / name for name in FOLDERS)):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    runtime_folder.make(Path(config.runtime_dir))
+
+
+def make_secrets(config: ClusterConfig, redis_password: str | None) -> Secrets:
+    """Kept if they are there; ``redis_password`` is that of a redis of the user's own."""
+    home = Path(config.home)
+    try:
+        secrets = Secrets.load(home)
+    except (FileNotFoundError, json.JSONDecodeError, KeyError):
+        secrets = Secrets({user: password() for user in REDIS_USERS}, password())
+    if not config.redis.embedded and redis_password is not None:
+        secrets = replace(secrets, redis=dict.fromkeys(REDIS_USERS, redis_password))
+    elif not config.redis.embedded and len(set(secrets.redis.values())) > 1:
+        secrets = replace(secrets, redis=dict.fromkeys(REDIS_USERS, ""))
+    secrets.save(home)
+    return secrets
+
+
+def make_redis(config: ClusterConfig, secrets: Secrets) -> list[str]:
+    """The files of the embedded server; returns the command that runs it."""
+    assert config.redis.socket is not None
+    server = embedded.find_server()
+    files = embedded.write_files(
+        Path(config.home) / "redis",
+        server=server,
+        socket=Path(config.redis.socket),
+        prefix=config.key_prefix,
+        node=config.node.name,
+        passwords=secrets.redis,
+    )
+    return [str(server.path), str(files.conf)]
+
+
+def make_keys(config: ClusterConfig) -> None:
+    """Both pairs at once, because making one takes a tenth of a second or several."""
+    master, client = config.master_dir, Path(config.home) / "client"
+    if all((client / name).exists() for name in ("profile.json", "master.pub.json", "user.pem")):
+        return
+    with ThreadPoolExecutor(2) as pool:
+        making = pool.submit(keyring.create_master_key, master), pool.submit(keyring.create_user_key, client)
+        master_key, user_key = (key.result() for key in making)
+    user = user_name()
+    keyring.register_user(master, user, keyring.Role.ADMIN, user_key)
+    url = f"http://{config.master.api_host}:{config.master.api_port}"
+    keyring.save_profile(client, keyring.Profile(config.name, url, user, str(user_key["kid"])), master_key)
+
+
+def refresh_profile(config: ClusterConfig) -> None:
+    """After the port changed."""
+    client = Path(config.home) / "client"
+    profile = keyring.load_profile(client)
+    url = f"http://{config.master.api_host}:{config.master.api_port}"
+    if profile.url != url:
+        master = json.loads((client / "master.pub.json").read_text())
+        keyring.save_profile(client, replace(profile, url=url), master)
+
+
+def user_name() -> str:
+    """The login name; a uid without one is called by its number."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid{os.getuid()}"

@@ -1,0 +1,198 @@
+"""A cluster on this machine, as processes under `supervisord`: create, delete, status. Called by the CLI."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from grass import clock
+from grass.config import ClusterConfig, Secrets, cluster_home, grass_home
+from grass.errors import ConflictError, GrassError, NotFoundError, UnreachableError
+from grass.manifest.settings import Settings
+from grass.provision import daemons, layout, processes, readiness, runtime_folder, stopping
+from grass.provision.doctor import Finding, doctor
+from grass.provision.filelock import cluster_lock
+from grass.provision.supervision import DaemonState, Supervisor
+from grass.store.connect import open_backend
+from grass.store.keys import Keys
+from grass.store.redis_backend import RedisBackend
+
+__all__ = ["Finding", "create", "delete", "doctor", "status"]
+
+Progress = Callable[[str], None]
+
+_UP = frozenset({"RUNNING", "STARTING", "BACKOFF", "EXITED"})
+"""supervisord's words for a daemon that runs or is about to be started again."""
+
+
+def create(settings: Settings | None = None, *, home: Path | None = None, progress: Progress) -> ClusterConfig:
+    """Make the cluster, or start one that was stopped, and return when it is READY. ``home``: GRASS_HOME.
+
+    Without ``settings``: the cluster `local`, as it was when it existed. Raises ConflictError when it runs already or
+    a port is taken, UnreachableError when the redis of your own does not answer, NotReadyError when a daemon fails.
+    """
+    base = (home or grass_home()).absolute()
+    name = settings.name if settings else Settings.name
+    folder = cluster_home(name, base)
+    with cluster_lock(base, name):
+        before = layout.existing(folder)
+        if before is not None and Supervisor(before).answers():
+            return _complete(before, progress)
+        if before is not None:
+            return _start_again(before, settings, folder, progress)
+        progress(f"making the cluster {name} in {folder}")
+        config = layout.design(settings or Settings(), folder, None)
+        layout.check_ports(config)
+        return _start(config, settings, progress, fresh=True)
+
+
+def _complete(config: ClusterConfig, progress: Progress) -> ClusterConfig:
+    """Of a cluster that runs: start what was stopped by hand; ConflictError when there is nothing of that kind."""
+    supervisor = Supervisor(config)
+    down = [state.name for state in supervisor.daemons() if state.state not in _UP]
+    if not down:
+        raise ConflictError(f"cluster {config.name} exists and runs; `grass delete {config.name}` ends it")
+    progress(f"starting {', '.join(down)} of the cluster {config.name} again")
+    since = clock.wall()
+    for name in down:
+        supervisor.start_daemon(name)
+    _wait_ready(config, Secrets.load(config.home), since)
+    return config
+
+
+def _start_again(before: ClusterConfig, settings: Settings | None, folder: Path, progress: Progress) -> ClusterConfig:
+    progress(f"starting the cluster {before.name} again, with its state")
+    config = before if settings is None else layout.design(settings, folder, before)
+    stopping.end_orphans(before)
+    layout.check_ports(config)
+    return _start(config, settings, progress, fresh=False)
+
+
+def _start(config: ClusterConfig, settings: Settings | None, progress: Progress, *, fresh: bool) -> ClusterConfig:
+    layout.make_folders(config)
+    secrets = layout.make_secrets(config, settings.redis.password if settings else None)
+    redis: list[str] = []
+    if config.redis.embedded:
+        redis = layout.make_redis(config, secrets)
+    else:
+        _check_redis(config, secrets, fresh)
+    layout.make_keys(config)
+    layout.refresh_profile(config)
+    umask = os.umask(0o077)
+    os.umask(umask)
+    conf = Path(config.home) / "supervisord.conf"
+    conf.write_text(daemons.supervisord_conf(config, redis, umask))
+    config.save()
+    progress(f"starting {', '.join(daemons.names(config))}")
+    since = clock.wall()
+    Supervisor(config).start()
+    _wait_ready(config, secrets, since)
+    return config
+
+
+def _wait_ready(config: ClusterConfig, secrets: Secrets, since: float) -> None:
+    try:
+        readiness.wait_ready(config, secrets, since=since)
+    except readiness.NotReadyError as error:
+        raise readiness.NotReadyError(
+            f"cluster {config.name} was started, but {error} after {readiness.PATIENCE:g} s; `grass status` shows its "
+            f"daemons, {config.home}/log has what they said, and `grass delete {config.name}` ends it"
+        ) from error
+
+
+def _check_redis(config: ClusterConfig, secrets: Secrets, fresh: bool) -> None:
+    """Of a redis of the user's own: it answers, and no other cluster of this name lives in it."""
+    where = f"{config.redis.host}:{config.redis.port}"
+    backend = open_backend(config, secrets, "admin")
+    try:
+        taken = backend.get(Keys(config.key_prefix).fence) is not None
+    except UnreachableError as error:
+        raise UnreachableError(f"cluster {config.name}: your redis at {where} does not answer ({error})") from error
+    finally:
+        backend.close()
+    if fresh and taken:
+        raise ConflictError(f"the redis at {where} already holds a cluster {config.name}; choose another name")
+
+
+def delete(name: str, *, home: Path | None = None, progress: Progress) -> None:
+    """End the cluster and remove all of it. What was interrupted can be repeated. NotFoundError: there is none."""
+    base = (home or grass_home()).absolute()
+    folder = cluster_home(name, base)
+    if not folder.is_dir():
+        raise NotFoundError(f"there is no cluster {name}; {_others(base)}")
+    with cluster_lock(base, name):
+        config = layout.existing(folder)
+        if config is not None:
+            progress(f"ending the tasks and daemons of the cluster {name}")
+            stopping.stop(config)
+            if not config.redis.embedded:
+                _clear_redis(config, progress)
+            runtime_folder.remove(Path(config.runtime_dir))
+        progress(f"removing {folder}")
+        _remove_tree(folder)
+
+
+def _others(base: Path) -> str:
+    names = sorted(path.name for path in (base / "clusters").glob("*") if path.is_dir())
+    return f"there are: {', '.join(names)}" if names else f"none exists in {base}"
+
+
+def _clear_redis(config: ClusterConfig, progress: Progress) -> None:
+    with suppress(FileNotFoundError):
+        backend: RedisBackend = open_backend(config, Secrets.load(config.home), "admin")
+        try:
+            backend.delete_prefix(config.key_prefix)
+        except GrassError as error:
+            progress(f"the keys {config.key_prefix}* stay in {config.redis.host}:{config.redis.port}: {error}")
+        finally:
+            backend.close()
+
+
+def _remove_tree(folder: Path) -> None:
+    """Also what tasks made unwritable."""
+    for path, _, _ in os.walk(folder):
+        with suppress(OSError):
+            Path(path).chmod(0o700)
+    shutil.rmtree(folder)
+
+
+def status(name: str, home: Path | None = None) -> list[dict[str, Any]]:
+    """``{"name", "pid", "state", "start"}`` of supervisord and each daemon; works whatever of it is down.
+
+    ``state`` is supervisord's word (RUNNING, EXITED, …). Without supervisord: ORPHANED for what runs on unsupervised
+    (`grass create` takes it over), STOPPED for the rest. ``start``: wall seconds, null when it does not run.
+    """
+    config = layout.existing(cluster_home(name, home))
+    if config is None:
+        raise NotFoundError(f"there is no cluster {name}; {_others(home or grass_home())}")
+    found = _supervised(config) or _orphaned(config)
+    return [{"name": one.name, "pid": one.pid, "state": one.state, "start": one.start} for one in found]
+
+
+def _supervised(config: ClusterConfig) -> list[DaemonState]:
+    supervisor = Supervisor(config)
+    try:
+        own, states = supervisor.pid(), {state.name: state for state in supervisor.daemons()}
+    except OSError:
+        return []
+    since = processes.start_of(own)
+    return [
+        DaemonState(daemons.SUPERVISOR, own, "RUNNING", since),
+        *(states[name] for name in daemons.names(config) if name in states),
+    ]
+
+
+def _orphaned(config: ClusterConfig) -> list[DaemonState]:
+    alive = {process.name: process for process in reversed(processes.of_cluster(config))}
+    found = []
+    for name in (daemons.SUPERVISOR, *daemons.names(config)):
+        process = alive.get(name)
+        if process is None:
+            found.append(DaemonState(name, None, "STOPPED", None))
+        else:
+            found.append(DaemonState(name, process.pid, "ORPHANED", process.started_at()))
+    return found

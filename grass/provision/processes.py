@@ -1,0 +1,162 @@
+"""Which processes belong to a cluster, found in /proc: the truth when supervisord is gone.
+
+Only processes of this user count, and only what proves that they are this cluster's: the path of its ``cluster.json``
+as a whole argument of one of our modules, its ``supervisord.conf``, or a redis that works in its folder.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from grass import clock
+from grass.config import ClusterConfig
+from grass.provision.daemons import MODULES, REDIS, SUPERVISOR
+
+_PROC = Path("/proc")
+_NAME_OF = {module: name for name, module in MODULES.items()}
+
+
+@dataclass(frozen=True)
+class Process:
+    """``start`` in clock ticks since boot: with the pid it names one process for ever."""
+
+    name: str
+    pid: int
+    parent: int
+    start: int
+
+    def started_at(self) -> float:
+        return _wall(self.start)
+
+
+def of_cluster(config: ClusterConfig) -> list[Process]:
+    """Daemons and supervisord, oldest first. A server's workers are in it, under their parent's name."""
+    found = []
+    for pid in _own_pids():
+        name = _daemon_name(pid, config)
+        stat = _stat(pid) if name else None
+        if name and stat:
+            found.append(Process(name, pid, *stat))
+    return sorted(found, key=lambda process: process.start)
+
+
+def start_of(pid: int) -> float | None:
+    """Wall seconds, for display."""
+    stat = _stat(pid)
+    return _wall(stat[1]) if stat else None
+
+
+def tasks_of(config: ClusterConfig) -> list[int]:
+    """Pids of tasks: their scratch folder, which the shepherd gave them, lies in this cluster's."""
+    mark = f"GRASS_SCRATCH={config.node_dir / 'attempts'}/".encode()
+    return [pid for pid in _own_pids() if any(word.startswith(mark) for word in _words(pid, "environ"))]
+
+
+def shepherd_pid(config: ClusterConfig) -> int | None:
+    """The process whose children the tasks are; it is a child of the one that supervisord knows."""
+    try:
+        return int((config.node_dir / "shepherd.lock").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def end(pids: Iterable[int], number: signal.Signals, seconds: float) -> list[int]:
+    """Signal them all and wait; returns those that are still there after ``seconds``."""
+    with _watched(pids) as watched:
+        for descriptor in watched:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, number)
+        return _wait(watched, seconds)
+
+
+def wait_gone(pids: Iterable[int], seconds: float) -> list[int]:
+    """Returns those that are still there after ``seconds``."""
+    with _watched(pids) as watched:
+        return _wait(watched, seconds)
+
+
+@contextmanager
+def _watched(pids: Iterable[int]) -> Iterator[dict[int, int]]:
+    """A descriptor that becomes readable with its end → pid, for each that is there."""
+    watched: dict[int, int] = {}
+    try:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                watched[os.pidfd_open(pid)] = pid
+        yield watched
+    finally:
+        for descriptor in watched:
+            os.close(descriptor)
+
+
+def _wait(watched: dict[int, int], seconds: float) -> list[int]:
+    poll = select.poll()
+    left = dict(watched)
+    for descriptor in left:
+        poll.register(descriptor, select.POLLIN)
+    until = clock.steady() + seconds
+    while left and (patience := until - clock.steady()) > 0:
+        for descriptor, _ in poll.poll(patience * 1000):
+            poll.unregister(descriptor)
+            del left[descriptor]
+    return list(left.values())
+
+
+def _daemon_name(pid: int, config: ClusterConfig) -> str | None:
+    words = _words(pid, "cmdline")
+    path = os.fsencode(config.path)
+    for flag, module, argument in zip(words, words[1:], words[2:], strict=False):
+        if flag == b"-m" and argument == path:
+            return _NAME_OF.get(os.fsdecode(module))
+    if b"supervisor.supervisord" in words and os.fsencode(Path(config.home) / "supervisord.conf") in words:
+        return SUPERVISOR
+    return REDIS if _is_redis(pid, words, Path(config.home) / "redis") else None
+
+
+def _is_redis(pid: int, words: list[bytes], folder: Path) -> bool:
+    """It rewrites its command line, but stays in its folder; a child that rewrites the log counts, too."""
+    if not words or not (b"redis" in words[0] or b"valkey" in words[0]):
+        return False
+    try:
+        return (_PROC / str(pid) / "cwd").readlink() == folder
+    except OSError:
+        return False
+
+
+def _own_pids() -> list[int]:
+    uid, me = os.getuid(), os.getpid()
+    found = []
+    for entry in os.scandir(_PROC):
+        if entry.name.isdigit() and int(entry.name) != me:
+            try:
+                if entry.stat().st_uid == uid:
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def _words(pid: int, file: str) -> list[bytes]:
+    try:
+        return (_PROC / str(pid) / file).read_bytes().rstrip(b"\0").split(b"\0")
+    except OSError:
+        return []
+
+
+def _stat(pid: int) -> tuple[int, int] | None:
+    """Parent and start; None for a zombie or one that is gone."""
+    try:
+        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else (int(fields[1]), int(fields[19]))
+
+
+def _wall(ticks: int) -> float:
+    return clock.wall() - clock.steady() + ticks / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,39 @@
+"""Idle shut-down: the master-agent asks for the end of the cluster that it is itself a part of.
+
+``python -m grass.provision.shutdown CLUSTER_JSON`` does it, a process of its own, because the asker ends with the rest.
+State stays: `grass create` starts the cluster again with it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from grass.config import ClusterConfig
+from grass.provision import stopping
+from grass.provision.filelock import cluster_lock
+
+
+def request_shutdown(config: ClusterConfig) -> None:
+    """Returns at once."""
+    log = (Path(config.home) / "log" / "shutdown.log").open("w")
+    with log:
+        subprocess.Popen(
+            [sys.executable, "-m", "grass.provision.shutdown", str(config.path)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            start_new_session=True,
+        )
+
+
+def main(path: str) -> None:
+    config = ClusterConfig.load(path)
+    with cluster_lock(Path(config.home).parents[1], config.name):
+        stopping.stop(config)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,87 @@
+"""Ending the processes of a cluster, in order, whatever state it is in: tasks and daemons first, redis last."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+
+from grass.config import ClusterConfig
+from grass.errors import GrassError
+from grass.provision import processes
+from grass.provision.daemons import REDIS, SUPERVISOR
+from grass.provision.processes import Process
+from grass.provision.supervision import Supervisor
+
+TASKS_SECONDS = 20.0
+"""The shepherd gives tasks up to 10 s of grace, then kills them."""
+REDIS_SECONDS = 10.0
+KILL_SECONDS = 5.0
+
+
+class CannotStopError(GrassError):
+    """Processes that not even KILL ends: they hang in the kernel. Try again later."""
+
+
+def stop(config: ClusterConfig) -> None:
+    """Returns when no process of the cluster is left. Its state stays on the disk."""
+    supervisor = Supervisor(config)
+    if supervisor.answers():
+        _stop_supervised(config, supervisor)
+    _stop_unsupervised(config)
+
+
+def end_orphans(config: ClusterConfig) -> None:
+    """After supervisord died: end what it left running, so that the next one can start everything anew.
+
+    The shepherd itself stays, because it is the parent of the tasks; only its guard is ended. The next guard waits
+    for that shepherd, and takes over when it ends.
+    """
+    shepherd = processes.shepherd_pid(config)
+    orphans = [process for process in processes.of_cluster(config) if process.pid != shepherd]
+    supervisors, others, redis = _sorted(orphans)
+    processes.end(supervisors + others, signal.SIGKILL, KILL_SECONDS)
+    _end(redis, REDIS_SECONDS)
+
+
+def _stop_supervised(config: ClusterConfig, supervisor: Supervisor) -> None:
+    try:
+        states = supervisor.daemons()
+        pids = {state.name: state.pid for state in states if state.pid is not None}
+        for name in [name for name in pids if name != REDIS]:
+            supervisor.stop_daemon(name)
+        processes.wait_gone([pid for name, pid in pids.items() if name != REDIS], TASKS_SECONDS)
+        if REDIS in pids:
+            supervisor.stop_daemon(REDIS)
+            processes.wait_gone([pids[REDIS]], REDIS_SECONDS)
+        own = supervisor.pid()
+        supervisor.shutdown()
+        processes.wait_gone([own], KILL_SECONDS)
+    except OSError:
+        return  # it died in between; the rest is found without it
+
+
+def _stop_unsupervised(config: ClusterConfig) -> None:
+    supervisors, others, redis = _sorted(processes.of_cluster(config))
+    processes.end(supervisors, signal.SIGKILL, KILL_SECONDS)  # first, so that it starts nothing again
+    _end(others, TASKS_SECONDS)
+    _end(processes.tasks_of(config), 1.0)
+    _end(redis, REDIS_SECONDS)
+    left = [process.pid for process in processes.of_cluster(config)] + processes.tasks_of(config)
+    left = processes.end(left, signal.SIGKILL, KILL_SECONDS)
+    if left:
+        raise CannotStopError(
+            f"cluster {config.name}: processes {', '.join(map(str, left))} do not end, even when killed"
+        )
+
+
+def _end(pids: Iterable[int], seconds: float) -> None:
+    left = processes.end(pids, signal.SIGTERM, seconds)
+    processes.end(left, signal.SIGKILL, KILL_SECONDS)
+
+
+def _sorted(found: list[Process]) -> tuple[list[int], list[int], list[int]]:
+    """Pids of supervisord, of daemons, of redis."""
+    supervisors = [process.pid for process in found if process.name == SUPERVISOR]
+    redis = [process.pid for process in found if process.name == REDIS]
+    others = [process.pid for process in found if process.name not in (SUPERVISOR, REDIS)]
+    return supervisors, others, redis

@@ -1,0 +1,130 @@
+"""Talking to a cluster's `supervisord`, over its unix socket."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import xmlrpc.client
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grass.config import ClusterConfig, inherited_environment
+from grass.errors import GrassError
+
+_PATIENCE = 5.0
+
+
+class CannotSuperviseError(GrassError):
+    """supervisord did not start; its own words are in the message."""
+
+
+@dataclass(frozen=True)
+class DaemonState:
+    """``state`` is supervisord's word (RUNNING, STOPPED, …); ``start`` wall seconds."""
+
+    name: str
+    pid: int | None
+    state: str
+    start: float | None
+
+
+class Supervisor:
+    """The supervisord of one cluster. Every call raises OSError while it does not answer."""
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._socket = config.socket("supervisor")
+        self._conf = Path(config.home) / "supervisord.conf"
+        self._proxy = xmlrpc.client.ServerProxy("http://localhost", _UnixTransport(str(self._socket)))
+
+    def answers(self) -> bool:
+        try:
+            self.pid()
+        except OSError:
+            return False
+        return True
+
+    def pid(self) -> int:
+        return int(self._call("getPID"))
+
+    def daemons(self) -> list[DaemonState]:
+        return [
+            DaemonState(info["name"], info["pid"] or None, info["statename"], info["start"] if info["pid"] else None)
+            for info in self._call("getAllProcessInfo")
+        ]
+
+    def start_daemon(self, name: str) -> None:
+        self._tell("startProcess", name, False)
+
+    def stop_daemon(self, name: str) -> None:
+        """Sends it TERM, and KILL when its time is over; it is not started again."""
+        self._tell("stopProcess", name, False)
+
+    def start(self) -> None:
+        """Returns when it listens; it then starts everything at once."""
+        self._socket.unlink(missing_ok=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "supervisor.supervisord", "-c", str(self._conf)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=inherited_environment(),
+            cwd="/",
+            start_new_session=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise CannotSuperviseError(
+                f"cannot start supervisord with {self._conf}: {(done.stderr or done.stdout).strip()}"
+            )
+        self._wake()
+
+    def shutdown(self) -> None:
+        self._call("shutdown")
+
+    def _wake(self) -> None:
+        """It looks after its children when something happens, or once a second; this is something."""
+        self._call("getState")
+
+    def _tell(self, method: str, *arguments: Any) -> None:
+        try:
+            self._call(method, *arguments)
+        except xmlrpc.client.Fault:
+            return  # it is in that state already
+        self._wake()
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        try:
+            return getattr(self._proxy.supervisor, method)(*arguments)
+        except (http.client.HTTPException, xmlrpc.client.ProtocolError) as error:
+            raise OSError(f"supervisord answers nonsense: {error}") from error
+
+
+class _UnixTransport(xmlrpc.client.Transport):
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+
+    def make_connection(self, host: Any) -> http.client.HTTPConnection:
+        return _UnixConnection(self._path)
+
+    def close(self) -> None:
+        return
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=_PATIENCE)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        try:
+            self.sock.connect(os.fspath(self._path))
+        except OSError:
+            self.sock.close()
+            raise
