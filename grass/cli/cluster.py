@@ -52,11 +52,15 @@ def _settings(file: Path | None) -> Any:
 @_YES
 @pass_invocation
 def delete(invocation: Invocation, name: str | None, yes: bool) -> Exit:
-    """End a cluster and remove all of it: its jobs, their logs, its processes."""
+    """End a cluster and remove all of it: its jobs, their logs, its processes.
+
+    Asks first, on a terminal, if neither NAME nor --yes is given.
+    """
     from grass.provision import local
 
+    sure = yes or name is not None
     name = invocation.existing_cluster(name)
-    if not yes and not invocation.output.ask(f"Delete the cluster {name}, its jobs and their logs?"):
+    if not sure and not invocation.output.ask(f"Delete the cluster {name}, its jobs and their logs?"):
         return _unchanged(invocation)
     local.delete(name, progress=invocation.output.note)
     _stop_using(name)
@@ -71,11 +75,9 @@ def status(invocation: Invocation) -> Exit:
     from grass.provision import local
 
     name = invocation.existing_cluster()
-    view: dict[str, Any] = {
-        "cluster": name,
-        "url": _url(config.ClusterConfig.load(config.cluster_home(name) / "cluster.json")),
-    }
-    view |= {"daemons": local.status(name), "nodes": None, "jobs": None, "error": None}
+    daemons = local.status(name)
+    url = _url(config.ClusterConfig.load(config.cluster_home(name) / "cluster.json"))
+    view: dict[str, Any] = {"cluster": name, "url": url, "daemons": daemons, "nodes": None, "jobs": None, "error": None}
     try:
         client = invocation.client()
         view |= {"jobs": client.status()["jobs"], "nodes": client.nodes()}

@@ -1,0 +1,386 @@
+"""`grass` as people and scripts use it: processes of it, against a real local cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+from collections.abc import Iterator
+from fcntl import ioctl
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grass.cli.exits import Exit
+
+DAEMONS = {
+    "supervisord",
+    "redis",
+    "collector",
+    "shepherd",
+    "master-agent",
+    "master-api-server",
+    "node-agent",
+    "node-api-server",
+}
+PROGRAM = [sys.executable, "-c", "from grass.cli.main import main; main()"]
+
+
+class Grass:
+    """The command, in a GRASS_HOME of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("GRASS_")}
+        self.environment = {**kept, "GRASS_HOME": str(home), "PYTHONWARNINGS": "error"}
+
+    def __call__(self, *arguments: str, timeout: float = 40) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*PROGRAM, *arguments],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+    def good(self, *arguments: str) -> str:
+        done = self(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.good(*arguments, "-o", "json"))
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*PROGRAM, *arguments],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def on_terminal(self, columns: int, *arguments: str) -> str:
+        """What it writes to a terminal of that width."""
+        ours, theirs = pty.openpty()
+        ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        environment = {key: value for key, value in self.environment.items() if key not in ("COLUMNS", "LINES")}
+        process = subprocess.Popen([*PROGRAM, *arguments], env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        written = b""
+        try:
+            while piece := os.read(ours, 65536):
+                written += piece
+        except OSError:  # how the end of a terminal shows on Linux
+            pass
+        finally:
+            os.close(ours)
+        assert process.wait(timeout=20) in tuple(Exit)
+        return written.decode()
+
+
+@pytest.fixture(scope="module")
+def grass() -> Iterator[Grass]:
+    home = Path(tempfile.mkdtemp(prefix="grass-cli-", dir="/tmp"))
+    command = Grass(home)
+    settings = home / "settings.yml"
+    settings.write_text("mode: local\nname: local\nresources: {cpu: 8, memory: 2GiB, gpu: 0}\n")
+    try:
+        command.good("create", str(settings))
+        yield command
+    finally:
+        command("delete", "local", "--yes")
+        shutil.rmtree(home)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def job_file(folder: Path, name: str, command: str, *lines: str) -> str:
+    path = folder / f"{name}.yml"
+    body = "".join(f"    {line}\n" for line in lines)
+    head = f"name: {name}\ncomponents:\n  main:\n    command: {json.dumps(command)}\n"
+    path.write_text(f"{head}    resources: {{cpu: 0.1}}\n{body}")
+    return str(path)
+
+
+def wait_for_line(process: subprocess.Popen[str], pattern: str) -> str:
+    """The first line of its stdout that matches; the test's own deadline ends it."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if re.search(pattern, line):
+            return line
+    raise AssertionError(f"ended without a line like {pattern!r}")
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=30)
+    return process.returncode, out, err
+
+
+def test_status_names_each_daemon_with_pid_state_and_start(grass: Grass) -> None:
+    status = grass.json("status")
+    assert {daemon["name"] for daemon in status["daemons"]} == DAEMONS
+    for daemon in status["daemons"]:
+        assert Path(f"/proc/{daemon['pid']}").exists()
+        assert daemon["state"] == "RUNNING"
+        assert daemon["start"] > 0
+    assert status["nodes"][0]["state"] == "READY"
+    table = grass.good("status")
+    assert status["url"] in table
+    assert all(name in table for name in DAEMONS)
+
+
+def test_a_name_that_exists_cannot_be_created_again(grass: Grass) -> None:
+    done = grass("create", str(grass.home / "settings.yml"))
+    assert done.returncode == Exit.BAD_INPUT
+    assert "local" in done.stderr
+
+
+def test_a_job_is_started_listed_shown_and_waited_for(grass: Grass, folder: Path) -> None:
+    started = grass.json("job", "start", job_file(folder, "good", "echo hello; pwd"))
+    assert started["name"] == "good"
+    done = grass("job", "wait", "good")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1].startswith("good: SUCCEEDED")
+    assert grass.good("job", "logs", "good") == f"hello\n{folder}\n"
+    assert started["id"] in grass.good("job", "list", "--all", "-o", "quiet").split()
+    assert started["id"] not in grass.good("job", "list", "-o", "quiet").split()
+    page = grass.good("job", "show", "good")
+    assert "main.0" in page
+    assert [task["state"] for task in grass.json("job", "show", "good")["tasks"]] == ["SUCCEEDED"]
+    deleted = grass.good("job", "delete", "good")
+    assert started["id"] in deleted
+    assert grass("job", "show", started["id"]).returncode == Exit.BAD_INPUT
+
+
+def test_a_bad_file_is_told_with_its_path_and_changes_nothing(grass: Grass, folder: Path) -> None:
+    before = grass.json("job", "list", "--all")
+    path = job_file(folder, "bad", "true", "replicas: -1")
+    plain = grass("job", "start", path)
+    assert plain.returncode == Exit.BAD_INPUT
+    assert f"{path}: components.main.replicas" in plain.stderr
+    told = json.loads(grass("job", "start", path, "-o", "json").stderr)["error"]
+    assert told["code"] == "bad-manifest"
+    assert told["problems"][0]["path"] == "components.main.replicas"
+    assert grass("job", "start", str(folder / "none.yml")).returncode == Exit.BAD_INPUT
+    assert grass.json("job", "list", "--all") == before
+
+
+def test_waiting_for_a_job_that_failed_or_was_stopped_is_never_0(grass: Grass, folder: Path) -> None:
+    grass.good("job", "start", job_file(folder, "fails", "exit 3"))
+    failed = grass("job", "wait", "fails", "-o", "json")
+    assert failed.returncode == Exit.JOB_FAILED
+    assert json.loads(failed.stdout)["state"] == "FAILED"
+    grass.good("job", "start", job_file(folder, "sleeps", "sleep 100"))
+    assert grass("job", "wait", "sleeps", "--timeout", "200ms").returncode == Exit.TIMED_OUT
+    grass.good("job", "stop", "sleeps")
+    stopped = grass("job", "wait", "sleeps")
+    assert stopped.returncode == Exit.JOB_FAILED
+    assert "STOPPED" in stopped.stdout
+
+
+def test_a_job_that_cannot_start_says_why_at_every_width(grass: Grass, folder: Path) -> None:
+    path = folder / "large.yml"
+    path.write_text("name: large\ncomponents: {main: {command: 'true', resources: {cpu: 1000}}}\n")
+    assert grass("job", "start", str(path), "--strict").returncode == Exit.BAD_INPUT
+    grass.good("job", "start", str(path))
+    why = grass.good("job", "why", "large")
+    assert "needs 1000 cpu per task; the largest node has 8" in why
+    assert "main: 1 task PENDING" in why
+    for columns in (60, 80, 200):
+        shown = grass.on_terminal(columns, "job", "list")
+        lines = shown.replace("\r", "").splitlines()
+        assert all(len(line) <= columns for line in lines)
+        words = " ".join(shown.split())
+        assert all(word in words for word in ("needs", "1000", "cpu", "per", "task"))
+    grass.good("job", "stop", "large")
+
+
+def test_waiting_on_a_terminal_overwrites_one_line(grass: Grass, folder: Path) -> None:
+    grass.good("job", "start", job_file(folder, "watched", "sleep 0.6"))
+    shown = grass.on_terminal(80, "job", "wait", "watched")
+    assert "\r\x1b[K" in shown
+    assert shown.rstrip().endswith("watched: SUCCEEDED, 1 succeeded")
+
+
+def test_logs_can_be_narrowed(grass: Grass, folder: Path) -> None:
+    command = "for i in 1 2 3; do echo out $GRASS_INDEX line $i; done; echo err $GRASS_INDEX >&2"
+    grass.good("job", "start", job_file(folder, "talks", command, "replicas: 2"))
+    grass.good("job", "wait", "talks")
+    lines = grass.good("job", "logs", "talks").splitlines()
+    assert sorted(lines) == sorted(
+        f"main.{index} | {text}"
+        for index in (0, 1)
+        for text in (*(f"out {index} line {i}" for i in (1, 2, 3)), f"err {index}")
+    )
+    assert "out 1 line 2\n" in grass.good("job", "logs", "talks", "main.1")
+    assert "out 0" not in grass.good("job", "logs", "talks", "main.1")
+    assert len(grass.good("job", "logs", "talks", "main.1", "--tail", "1").splitlines()) == 1
+    assert grass.good("job", "logs", "talks", "main", "--grep", "line [12]").count("\n") == 4
+    assert grass.good("job", "logs", "talks", "--since", "1h").count("\n") == 8
+    assert grass.good("job", "logs", "talks", "--since", "2100-01-01T00:00") == ""
+    assert re.match(r"20\d\d-\d\d-\d\dT[\d:.+-]+ main\.\d \| ", grass.good("job", "logs", "talks", "--timestamps"))
+    records = [json.loads(line) for line in grass.good("job", "logs", "talks", "-o", "json").splitlines()]
+    assert {record["stream"] for record in records} == {"stdout", "stderr"}
+    assert grass("job", "logs", "talks", "nobody").returncode == Exit.BAD_INPUT
+    assert grass("job", "logs", "nothing").returncode == Exit.BAD_INPUT
+
+
+def test_following_logs_ends_with_the_job(grass: Grass, folder: Path) -> None:
+    gate = folder / "gate"
+    grass.good(
+        "job", "start", job_file(folder, "slow", "echo first; until [ -e gate ]; do sleep 0.05; done; echo last")
+    )
+    process = grass.start("job", "logs", "slow", "-f")
+    wait_for_line(process, "^first$")
+    gate.touch()
+    assert finish(process)[:2] == (0, "last\n")
+
+
+def test_a_log_reader_who_leaves_ends_the_command_quietly(grass: Grass, folder: Path) -> None:
+    grass.good("job", "start", job_file(folder, "endless", "while :; do echo more; done", "timeout: 20s"))
+    process = grass.start("job", "logs", "endless", "-f")
+    wait_for_line(process, "more")
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert process.wait(timeout=20) == Exit.PIPE_CLOSED
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    grass.good("job", "stop", "endless", "--grace", "0")
+
+
+def test_binary_output_passes_byte_for_byte(grass: Grass, folder: Path) -> None:
+    grass.good("job", "start", job_file(folder, "binary", r"printf '\377\000\033[1m\n no newline'"))
+    grass.good("job", "wait", "binary")
+    done = subprocess.run([*PROGRAM, "job", "logs", "binary"], env=grass.environment, capture_output=True, timeout=20)
+    assert done.stdout == b"\xff\x00\x1b[1m\n no newline"
+
+
+def test_run_shows_the_output_and_exits_as_the_command_does(grass: Grass) -> None:
+    done = grass("run", "--cpu", "0.5", "--memory", "64MiB", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert (done.returncode, done.stdout) == (7, "out\n")
+    assert "err\n" in done.stderr
+    assert grass("run", "true").returncode == 0
+    assert grass("run", "--", "sh", "-c", "kill -9 $$").returncode == 137
+    missing = grass("run", "--", "no-such-program")
+    assert missing.returncode == 127
+    assert "no-such-program" in missing.stderr
+
+
+def test_the_first_interrupt_stops_what_runs_and_says_so(grass: Grass) -> None:
+    process = grass.start("run", "--name", "stopme", "--", "sh", "-c", "echo begun; sleep 100")
+    wait_for_line(process, "begun")
+    process.send_signal(signal.SIGINT)
+    code, _, err = finish(process)
+    assert code not in (0, Exit.INTERRUPTED)
+    assert "stopping stopme" in err
+    assert grass.json("job", "show", "stopme")["state"] == "STOPPED"
+
+
+def test_the_second_interrupt_detaches(grass: Grass) -> None:
+    stubborn = "trap '' TERM; echo begun; while :; do sleep 1; done"
+    process = grass.start("run", "--name", "stubborn", "--", "sh", "-c", stubborn)
+    wait_for_line(process, "begun")
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    while "stopping" not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    code, _, err = finish(process)
+    assert code == Exit.INTERRUPTED
+    assert "detached; stubborn goes on" in err
+    grass.good("job", "stop", "stubborn", "--grace", "0")
+
+
+def test_an_interrupted_wait_leaves_the_job_alone(grass: Grass, folder: Path) -> None:
+    grass.good("job", "start", job_file(folder, "left", "sleep 100"))
+    process = grass.start("job", "wait", "left")
+    wait_for_line(process, "RUNNING")
+    process.send_signal(signal.SIGINT)
+    code, _, err = finish(process)
+    assert code == Exit.INTERRUPTED
+    assert "left goes on" in err
+    assert grass.json("job", "show", "left")["state"] == "RUNNING"
+    grass.good("job", "stop", "left", "--grace", "0")
+
+
+def test_nodes_and_events_are_shown(grass: Grass, folder: Path) -> None:
+    [node] = grass.json("node", "list")
+    assert grass.good("node", "list", "-o", "quiet").strip() == node["name"]
+    assert node["name"] in grass.good("node", "show", node["name"])
+    assert grass("node", "show", "nothing").returncode == Exit.BAD_INPUT
+    grass.good("job", "start", job_file(folder, "eventful", "true"))
+    grass.good("job", "wait", "eventful")
+    assert "eventful" in grass.good("events")
+    events = [json.loads(line) for line in grass.good("events", "-o", "json").splitlines()]
+    assert any(event.get("job") == "eventful" for event in events)
+
+
+def test_a_batch_is_started_shown_and_stopped(grass: Grass, folder: Path) -> None:
+    path = folder / "batch.yml"
+    component = "{command: 'true', resources: {cpu: 0.1}}"
+    path.write_text(f"name: batch\njobs: [one, two]\ncomponents: {{main: {component}}}\n")
+    assert grass.good("schedule", "start", str(path)).startswith("batch")
+    assert "batch" in grass.good("schedule", "list", "-o", "quiet").split()
+    assert "batch" in grass.good("schedule", "show", "batch")
+    assert grass("job", "wait", "two").returncode == 0
+    grass.good("schedule", "stop", "batch")
+    assert grass("schedule", "show", "nothing").returncode == Exit.BAD_INPUT
+
+
+def test_a_cluster_that_is_away_is_3_and_damaged_keys_are_2(grass: Grass) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        away = grass.home / "clusters" / "away"
+        shutil.copytree(grass.home / "clusters" / "local" / "client", away / "client")
+        try:
+            profile = json.loads((away / "client" / "profile.json").read_text())
+            profile["url"] = f"http://127.0.0.1:{probe.getsockname()[1]}"
+            (away / "client" / "profile.json").write_text(json.dumps(profile))
+            assert grass("job", "list", "--cluster", "away").returncode == Exit.UNREACHABLE
+            for file, content in (("profile.json", "{"), ("profile.json", "[]"), ("user.pem", "x")):
+                (away / "client" / file).write_text(content)
+                done = grass("job", "list", "--cluster", "away")
+                assert done.returncode == Exit.BAD_INPUT, done.stderr
+                assert "damaged" in done.stderr
+        finally:
+            shutil.rmtree(away)
+
+
+def test_ended_jobs_are_cleaned_away_and_others_stay(grass: Grass, folder: Path) -> None:
+    grass.good("job", "start", job_file(folder, "ended", "true"))
+    grass.good("job", "wait", "ended")
+    stays = grass.json("job", "start", job_file(folder, "stays", "sleep 100"))["id"]
+    grass.good("clean", "--yes")
+    assert [job["id"] for job in grass.json("job", "list", "--all")] == [stays]
+    assert grass("job", "delete", "stays").returncode == Exit.BAD_INPUT
+    grass.good("job", "stop", "stays", "--grace", "0")
+
+
+def test_every_command_prints_json_that_parses(grass: Grass) -> None:
+    for words in (
+        ["status"],
+        ["job", "list", "-a"],
+        ["node", "list"],
+        ["schedule", "list"],
+        ["doctor"],
+        ["use", "local"],
+    ):
+        done = grass(*words, "-o", "json")
+        assert done.returncode in (0, 1), done.stderr
+        json.loads(done.stdout)
