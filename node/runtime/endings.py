@@ -1,0 +1,218 @@
+"""How attempts end: by themselves, because they are told to, and with all that they started.
+
+The first process of an attempt ends first. What is left of its process group is then ended, too, and only after that
+the attempt counts as ended: its output does not grow any more.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from grass import clock
+from grass.model.reasons import Reason, ReasonCode
+from node.runtime import proc
+from node.runtime.adoption import MARK
+from node.runtime.attempts import Attempt, Folders
+from node.runtime.guard import Keeper
+from node.runtime.journal import Journal
+from node.runtime.shared_memory import SharedMemory
+from node.runtime.timers import Timers
+
+GROUP_GRACE = 1.0
+"""Seconds that the rest of a group has, after TERM, when its first process ended by itself."""
+GROUP_PATIENCE = 4.0
+"""Seconds after KILL until a group that does not go (stuck in the kernel) is not waited for any longer."""
+
+
+class Endings:
+    """``mains``, by pid: the attempts whose first process, or the rest of its group, has not ended.
+
+    ``note(attempt)`` is called for each one that has ended, after that went to the journal's buffer.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        folders: Folders,
+        keeper: Keeper,
+        timers: Timers,
+        selector: selectors.BaseSelector,
+        note: Callable[[Attempt], None],
+    ) -> None:
+        self._journal = journal
+        self._folders = folders
+        self._keeper = keeper
+        self._timers = timers
+        self._selector = selector
+        self._note = note
+        self.memory = SharedMemory()
+        self.mains: dict[int, Attempt] = {}
+
+    # told to end
+
+    def stop(self, stops: list[tuple[Attempt, float, dict[str, Any] | None]]) -> None:
+        """Each with its grace and the reason of its end. TERM goes out once the journal knows when KILL is due."""
+        told = [attempt for attempt, grace, reason in stops if self._to_be_told(attempt, grace, reason)]
+        self._journal.flush()
+        if told:
+            self.look_at_memory()
+        for attempt in told:
+            self._signal(attempt, signal.SIGTERM)
+            self._arm_kill(attempt)
+
+    def _to_be_told(self, attempt: Attempt, grace: float, reason: dict[str, Any] | None) -> bool:
+        if attempt.ended is not None or attempt.main_ended is not None:
+            return False
+        if attempt.pid is None:  # waits to be spawned
+            attempt.reason = reason
+            self.finish(attempt)
+            return False
+        kill_at = clock.steady() + grace
+        if attempt.kill_at is not None and attempt.kill_at <= kill_at:
+            return False
+        attempt.reason = attempt.reason if attempt.stopping else reason
+        attempt.stopping, attempt.kill_at = True, kill_at
+        self._journal.add("k", attempt.key, kill_at, attempt.reason)
+        return True
+
+    def _arm_kill(self, attempt: Attempt) -> None:
+        assert attempt.kill_at is not None
+        self._timers.at(attempt.kill_at, lambda: self._kill(attempt))
+
+    def _kill(self, attempt: Attempt) -> None:
+        if attempt.main_ended is None and attempt.ended is None:
+            self.look_at_memory()
+            self._signal(attempt, signal.SIGKILL)
+
+    def _signal(self, attempt: Attempt, number: int) -> None:
+        assert attempt.pid is not None
+        proc.signal_group(attempt.pid, number)
+
+    def look_at_memory(self) -> None:
+        self.memory.look({pid: attempt.key for pid, attempt in self.mains.items()})
+
+    # seen to end
+
+    def reap(self) -> None:
+        """The end of a child is written down before the kernel forgets it."""
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if ended is None:
+                return
+            attempt = self.mains.get(ended.si_pid)
+            if attempt:
+                by_itself = ended.si_code == os.CLD_EXITED
+                code, number = (ended.si_status, None) if by_itself else (None, ended.si_status)
+                self._write_end(attempt, code, number)
+            os.waitpid(ended.si_pid, 0)
+            if attempt:
+                self._end_group(attempt)
+
+    def _write_end(self, attempt: Attempt, code: int | None, number: int | None) -> None:
+        attempt.code, attempt.signal, attempt.main_ended = code, number, clock.wall()
+        self._journal.write("m", attempt.key, code, number, attempt.main_ended)
+
+    def _end_group(self, attempt: Attempt) -> None:
+        """Its first process is gone; see to it that the rest of its group goes, too."""
+        assert attempt.pid is not None
+        if not proc.group_exists(attempt.pid):
+            self.finish(attempt)
+            return
+        self.look_at_memory()
+        if attempt.stopping and attempt.kill_at is not None:
+            attempt.group_deadline = attempt.kill_at
+        else:
+            attempt.group_deadline = clock.steady() + GROUP_GRACE
+            proc.signal_group(attempt.pid, signal.SIGTERM)
+        self._watch_group(attempt, 0.001)
+
+    def _watch_group(self, attempt: Attempt, wait: float) -> None:
+        assert attempt.pid is not None
+        now = clock.steady()
+        overdue = now - attempt.group_deadline
+        if not proc.group_exists(attempt.pid) or overdue > GROUP_PATIENCE:
+            self.finish(attempt)
+            return
+        if overdue >= 0:
+            proc.signal_group(attempt.pid, signal.SIGKILL)
+        self._keeper.reap_group(attempt.pid)  # orphans of an earlier shepherd's tasks go to the guard
+        following = min(wait * 1.5, 0.1)
+        self._timers.at(now + wait, lambda: self._watch_group(attempt, following))
+
+    def finish(self, attempt: Attempt) -> None:
+        attempt.ended = attempt.ended or attempt.main_ended or clock.wall()
+        attempt.sizes = self._folders.sizes(attempt.key)
+        if attempt.pid is not None:
+            self.mains.pop(attempt.pid, None)
+            if attempt.code is None and attempt.signal is None and attempt.reason is None:
+                message = "its process is gone and nothing saw how it ended"
+                attempt.reason = Reason(ReasonCode.EXIT_UNKNOWN, message).to_wire()
+        if attempt.pidfd is not None:
+            os.close(attempt.pidfd)
+            attempt.pidfd = None
+        attempt.env = {}
+        entry = (attempt.key, attempt.code, attempt.signal, attempt.reason, attempt.ended, attempt.sizes)
+        self._journal.add("e", *entry)
+        if self.memory.owners:
+            self.memory.release([attempt.key])
+        self._note(attempt)
+
+    # attempts of an earlier shepherd
+
+    def resume(self, attempt: Attempt) -> None:
+        """Go on with what ``adopt`` found."""
+        if attempt.ended is not None:
+            if attempt.sizes is None:
+                self.finish(attempt)
+            return
+        assert attempt.pid is not None
+        self.mains[attempt.pid] = attempt
+        if attempt.main_ended is not None:
+            self._keeper.reap_group(attempt.pid)
+            if self._group_is_ours(attempt):
+                self._end_group(attempt)
+            else:
+                self.finish(attempt)
+        elif attempt.pidfd is None:
+            self._write_end(attempt, None, None)
+            self.finish(attempt)
+        else:
+            self._selector.register(attempt.pidfd, selectors.EVENT_READ, lambda _: self._on_pidfd(attempt))
+            if attempt.stopping:
+                self._arm_kill(attempt)
+
+    def _group_is_ours(self, attempt: Attempt) -> bool:
+        """Whether its process group still has members; a number that was given to another group does not count."""
+        scratch = self._folders.scratch(attempt.key)
+        for pid in proc.processes():
+            stat = proc.stat(pid)
+            if stat and stat.group == attempt.pid and proc.environment(pid, MARK) == scratch:
+                return True
+        return False
+
+    def _on_pidfd(self, attempt: Attempt, patience: int = 20) -> None:
+        """The first process of an adopted attempt has ended; whoever is its parent now may know how."""
+        assert attempt.pid is not None and attempt.pidfd is not None
+        if attempt.pidfd in self._selector.get_map():
+            self._selector.unregister(attempt.pidfd)
+        status = self._keeper.status(attempt.pid)
+        if status is None:
+            status = proc.exit_status(attempt.pidfd)
+        if status is None:
+            stat = proc.stat(attempt.pid)
+            if stat and stat.state == "Z" and stat.start <= attempt.returned + 0.02:
+                status = stat.status
+        if status is None and patience > 0:  # between its end and its being reaped nobody may be able to say
+            self._timers.at(clock.steady() + 0.02, lambda: self._on_pidfd(attempt, patience - 1))
+            return
+        code, number = proc.split_status(status) if status is not None else (None, None)
+        self._write_end(attempt, code, number)
+        self._keeper.reap_group(attempt.pid)
+        self._end_group(attempt)

@@ -1,0 +1,52 @@
+"""Messages on the shepherd's socket: JSON lists, one a line, in batches. Used by the shepherd and its clients."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+Message = list[Any]
+
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
+READ = 1 << 20
+
+
+def pack(message: object) -> bytes:
+    return _encode(message).encode() + b"\n"
+
+
+class Lines:
+    """Cuts what is received into messages."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[Message]:
+        *lines, self._rest = (self._rest + data).split(b"\n") if self._rest else data.split(b"\n")
+        return [json.loads(line) for line in lines]
+
+
+class Outbox:
+    """Bytes on their way into a socket that does not block."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._waiting = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def send(self, data: bytes = b"") -> None:
+        """Send what the socket takes and keep the rest. Raises OSError when the peer is gone."""
+        if self._waiting:
+            self._waiting += data
+            data = bytes(self._waiting)
+            self._waiting.clear()
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self._connection.send(view) :]
+            except BlockingIOError:
+                self._waiting += view
+                return

@@ -1,0 +1,160 @@
+"""What the shepherd's successor has to know: every attempt, what was intended with it and how far that got.
+
+An append-only file of JSON lists. What a killed process wrote survives it, so nothing is synced on the way; ``sync``,
+called about once a second, bounds what a power cut takes.
+
+    ["life", boot id, guard pid]              a shepherd began to write
+    ["i", [keys]]                             these are about to be spawned, in this order
+    ["s", key, pid, began, returned, wall]    was spawned
+    ["k", key, kill_at, reason]               was told to stop
+    ["m", key, code, signal, wall]            its first process ended; written before that process is reaped
+    ["e", key, code, signal, reason, wall, sizes]   the attempt has ended
+    ["f", [keys]]                             may be forgotten
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from node.runtime.attempts import Attempt
+from node.runtime.framing import pack
+
+COMPACT_AT = 4 << 20
+
+
+class Past(NamedTuple):
+    """What a journal says. ``guard`` was the parent of the last shepherd; intents come in the order of spawning."""
+
+    boot_id: str
+    guard: int
+    attempts: dict[str, Attempt]
+
+
+def replay(path: Path) -> Past:
+    boot_id, guard = "", 0
+    attempts: dict[str, Attempt] = {}
+    for entry in _entries(path):
+        match entry:
+            case ["life", boot_id, guard]:
+                pass
+            case ["f", keys]:
+                for key in keys:
+                    attempts.pop(key, None)
+            case ["i", keys]:
+                attempts.update({key: Attempt(key) for key in keys})
+            case [_, key, *_]:
+                _apply(attempts.setdefault(key, Attempt(key)), entry)
+    return Past(boot_id, guard, attempts)
+
+
+def _entries(path: Path) -> Iterable[list[Any]]:
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return
+    for line in lines:
+        try:
+            yield json.loads(line)
+        except ValueError:  # torn by a power cut, or the empty end
+            continue
+
+
+def _apply(attempt: Attempt, entry: list[Any]) -> None:
+    match entry:
+        case ["s", _, pid, began, returned, wall]:
+            attempt.pid, attempt.began, attempt.returned, attempt.started = pid, began, returned, wall
+        case ["k", _, kill_at, reason]:
+            attempt.stopping, attempt.kill_at, attempt.reason = True, kill_at, reason
+        case ["m", _, code, signal, wall]:
+            attempt.code, attempt.signal, attempt.main_ended = code, signal, wall
+        case ["e", _, code, signal, reason, wall, sizes]:
+            attempt.code, attempt.signal, attempt.reason = code, signal, reason
+            attempt.ended, attempt.sizes = wall, sizes
+
+
+class Journal:
+    """Opened once the past was read; begins with that, compacted."""
+
+    def __init__(self, path: Path, boot_id: str, guard: int) -> None:
+        self._path = path
+        self._life = ["life", boot_id, guard]
+        self._descriptor = -1
+        self._size = 0
+        self._floor = 0
+        self._buffer: list[bytes] = []
+        self._dirty = False
+
+    def add(self, *entry: Any) -> None:
+        """Goes to the file with the next ``flush``."""
+        self._buffer.append(pack(entry))
+
+    def write(self, *entry: Any) -> bool:
+        """Goes to the file now, behind what was added before."""
+        self._buffer.append(pack(entry))
+        return self.flush()
+
+    def flush(self) -> bool:
+        """False: the disk does not take it (full); it is kept for next time, behind the torn line that this left."""
+        if not self._buffer:
+            return True
+        data = b"".join(self._buffer)
+        try:
+            _write_all(self._descriptor, data)
+        except OSError:
+            self._buffer = [b"\n", data]
+            return False
+        self._buffer.clear()
+        self._size += len(data)
+        self._dirty = True
+        return True
+
+    def sync(self) -> None:
+        if self._dirty:
+            os.fdatasync(self._descriptor)
+            self._dirty = False
+
+    @property
+    def long(self) -> bool:
+        return self._size > COMPACT_AT and self._size > 2 * self._floor
+
+    def rewrite(self, attempts: Iterable[Attempt]) -> None:
+        """Replace the file by what is known now; also the way to open it. Intents must stay in their order."""
+        replacement = self._path.with_suffix(".new")
+        lines = [pack(self._life), *(pack(entry) for attempt in attempts for entry in _history(attempt))]
+        descriptor = os.open(replacement, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        data = b"".join(lines)
+        _write_all(descriptor, data)
+        os.fdatasync(descriptor)
+        replacement.replace(self._path)
+        self.close()
+        self._descriptor = descriptor
+        self._size = self._floor = len(data)
+        self._buffer.clear()
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _history(attempt: Attempt) -> Iterable[tuple[Any, ...]]:
+    key = attempt.key
+    yield "i", [key]
+    if attempt.pid is not None:
+        yield "s", key, attempt.pid, attempt.began, attempt.returned, attempt.started
+    if attempt.stopping:
+        yield "k", key, attempt.kill_at, attempt.reason
+    if attempt.main_ended is not None:
+        yield "m", key, attempt.code, attempt.signal, attempt.main_ended
+    if attempt.ended is not None:
+        yield "e", key, attempt.code, attempt.signal, attempt.reason, attempt.ended, attempt.sizes
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

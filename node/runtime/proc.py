@@ -1,0 +1,117 @@
+"""What /proc and pidfds tell about processes that need not be children of the asking one. Linux only."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from typing import NamedTuple
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+# struct pidfd_info (linux/pidfd.h, 64 bytes in its first version): u64 mask, u64 cgroupid, 11 × u32, s32 exit_code
+_INFO_SIZE = 64
+_GET_INFO = (3 << 30) | (_INFO_SIZE << 16) | (0xFF << 8) | 11
+_INFO_EXIT = 1 << 3
+_EXIT_CODE_AT = 60
+
+
+class Stat(NamedTuple):
+    """``start``: steady seconds, in steps of 10 ms. ``status``: as from wait(), meaningful only in state Z."""
+
+    state: str
+    parent: int
+    group: int
+    session: int
+    start: float
+    status: int
+
+
+def stat(pid: int) -> Stat | None:
+    """None: there is no such process."""
+    text = read(f"/proc/{pid}/stat")
+    if not text:
+        return None
+    fields = text[text.rindex(b")") + 2 :].split()
+    return Stat(
+        state=fields[0].decode(),
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        start=int(fields[19]) / _TICKS,
+        status=int(fields[49]),
+    )
+
+
+def read(path: str) -> bytes:
+    """The whole of a file in /proc; empty when the process is gone or not ours."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        parts = []
+        while part := os.read(descriptor, 1 << 16):
+            parts.append(part)
+        return b"".join(parts)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
+def children(pid: int) -> list[int]:
+    """Children of a process with one thread, zombies among them."""
+    return [int(child) for child in read(f"/proc/{pid}/task/{pid}/children").split()]
+
+
+def environment(pid: int, name: str) -> str | None:
+    """The value that the process was started with."""
+    prefix = name.encode() + b"="
+    for entry in read(f"/proc/{pid}/environ").split(b"\0"):
+        if entry.startswith(prefix):
+            return os.fsdecode(entry[len(prefix) :])
+    return None
+
+
+def processes() -> list[int]:
+    with os.scandir("/proc") as entries:
+        return [int(entry.name) for entry in entries if entry.name.isdigit()]
+
+
+def group_exists(group: int) -> bool:
+    """Whether any process, zombies included, is in this process group."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def signal_group(group: int, number: int) -> None:
+    """Send to every process of the group that may be signalled; no error when none is left."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def exit_status(pidfd: int) -> int | None:
+    """Status, as from wait(), of any process that was reaped while ``pidfd`` was open. None before Linux 6.15."""
+    info = bytearray(_INFO_SIZE)
+    struct.pack_into("<Q", info, 0, _INFO_EXIT)
+    try:
+        fcntl.ioctl(pidfd, _GET_INFO, info, True)
+    except OSError:
+        return None
+    (mask,) = struct.unpack_from("<Q", info, 0)
+    (status,) = struct.unpack_from("<i", info, _EXIT_CODE_AT)
+    return int(status) if mask & _INFO_EXIT else None
+
+
+def split_status(status: int) -> tuple[int | None, int | None]:
+    """(exit code, signal): exactly one is set."""
+    code = os.waitstatus_to_exitcode(status & 0xFF7F)
+    return (None, -code) if code < 0 else (code, None)

@@ -1,0 +1,152 @@
+"""Attempts as real processes: the client of the shepherd. Part of the node-agent's (or any) single-threaded loop."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from grass import clock
+from grass.errors import UnreachableError
+from node.runtime.framing import READ, Lines, Message, Outbox, pack
+from node.runtime.protocol import Launch, Listed, Observed, Start, Stop
+
+_FIRST_RETRY = 0.02
+_LONGEST_RETRY = 0.5
+
+
+class ProcessRuntime:
+    """Connects by itself, and again when the shepherd was restarted; until then commands are lost (see protocol.py)."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+        self._poll = select.epoll()
+        self._connection: socket.socket | None = None
+        self._outbox: Outbox | None = None
+        self._lines = Lines()
+        self._launches: dict[str, Launch] = {}
+        self._told: set[str] = set()
+        """Ids of launches that this connection has sent."""
+        self._retry = _FIRST_RETRY
+        self._due: float | None = 0.0
+
+    def define(self, launches: dict[str, Launch]) -> None:
+        self._launches.update(launches)
+        self._told.difference_update(launches)
+
+    def drop(self, launches: Iterable[str]) -> None:
+        gone = [name for name in launches if self._launches.pop(name, None)]
+        self._told.difference_update(gone)
+        if gone:
+            self._send([["drop", gone]])
+
+    def start(self, starts: list[Start]) -> None:
+        fresh = {start.launch for start in starts} - self._told
+        messages: list[Message] = [["launch", name, *self._launches[name]] for name in fresh]
+        if self._connection is not None:
+            self._told |= fresh
+        self._send([*messages, ["start", starts]])
+
+    def stop(self, stops: list[Stop]) -> None:
+        self._send([["stop", stops]])
+
+    def signal(self, keys: list[str], number: int) -> None:
+        self._send([["signal", keys, number]])
+
+    def forget(self, keys: list[str]) -> None:
+        self._send([["forget", keys]])
+
+    def receive(self) -> list[Listed | Observed]:
+        if self._connection is None:
+            if self._due is not None and clock.steady() >= self._due:
+                self._connect()
+            return []
+        try:
+            assert self._outbox is not None
+            self._outbox.send()
+            self._arm()
+            data = self._connection.recv(READ)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        if not data:
+            self._disconnect()
+            return []
+        happened: list[Listed | Observed] = []
+        for message in self._lines.feed(data):
+            match message:
+                case ["list", attempts]:
+                    self._retry = _FIRST_RETRY
+                    happened.append(Listed([Observed(*attempt) for attempt in attempts]))
+                case ["events", attempts]:
+                    happened += [Observed(*attempt) for attempt in attempts]
+        return happened
+
+    def fileno(self) -> int:
+        return self._poll.fileno()
+
+    def due(self) -> float | None:
+        return self._due
+
+    def close(self) -> None:
+        self._disconnect()
+        self._poll.close()
+
+    def _connect(self) -> None:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(self._path)
+        except OSError:
+            connection.close()
+            self._due = clock.steady() + self._retry
+            self._retry = min(self._retry * 2, _LONGEST_RETRY)
+            return
+        connection.setblocking(False)
+        self._connection, self._outbox = connection, Outbox(connection)
+        self._lines = Lines()
+        self._told.clear()
+        self._due = None
+        self._poll.register(connection.fileno(), select.EPOLLIN)
+        self._send([["watch"]])
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._poll.unregister(self._connection.fileno())
+            self._connection.close()
+        self._connection = self._outbox = None
+        self._due = clock.steady() + self._retry
+
+    def _send(self, messages: list[Message]) -> None:
+        if self._outbox is None:
+            return
+        try:
+            self._outbox.send(b"".join(pack(message) for message in messages))
+            self._arm()
+        except OSError:
+            self._disconnect()
+
+    def _arm(self) -> None:
+        """Also wake when the socket takes more, if something waits to be sent."""
+        assert self._connection is not None and self._outbox is not None
+        wanted = select.EPOLLIN | (select.EPOLLOUT if len(self._outbox) else 0)
+        self._poll.modify(self._connection.fileno(), wanted)
+
+
+def ask(path: Path, *message: Any, seconds: float = 5.0) -> list[Observed]:
+    """One request outside any loop: ``ask(path, "list")``. Raises UnreachableError."""
+    lines = Lines()
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(seconds)
+            connection.connect(str(path))
+            connection.sendall(pack(message))
+            while data := connection.recv(READ):
+                for reply in lines.feed(data):
+                    if reply[0] == "list":
+                        return [Observed(*attempt) for attempt in reply[1]]
+    except (OSError, ValueError) as error:
+        raise UnreachableError(f"the shepherd does not answer at {path}: {error}") from error
+    raise UnreachableError(f"the shepherd at {path} closed the connection")

@@ -1,0 +1,105 @@
+"""What the node-agent asks of whatever runs its attempts, and what it hears back.
+
+``ProcessRuntime`` and ``SimulatedRuntime`` are held to the same contract suite (``tests/contract/test_runtime.py``).
+
+The runtime may go away and come back (the shepherd is restarted). Commands given while it is away are lost. As soon as
+it is there, at first and every time again, ``receive`` returns a ``Listed`` with everything it knows; whoever compares
+that with what is desired repeats what got lost. Repeats are harmless: an attempt that the runtime knows is never
+started again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
+
+
+class Launch(NamedTuple):
+    """What attempts of one component have in common. ``cwd`` None: the attempt's own scratch folder."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str | None
+    grace: float
+
+
+class Start(NamedTuple):
+    """Start attempt ``key`` as the launch with the id ``launch`` says, with ``env`` over its environment."""
+
+    key: str
+    launch: str
+    env: dict[str, str]
+
+
+class Stop(NamedTuple):
+    """TERM to the group now, KILL after ``grace`` seconds. ``reason`` (wire form) becomes that of the end."""
+
+    key: str
+    grace: float
+    reason: dict[str, Any] | None = None
+
+
+class Observed(NamedTuple):
+    """One attempt as the runtime knows it; also its wire form, as a list.
+
+    Not ended while ``ended`` is None. ``pid`` None: not started yet, or could not be. ``started`` and ``ended`` are
+    wall seconds, ``since`` the steady seconds of the start. ``code``/``signal`` are both None when nobody can know them
+    (``reason`` says so) or when it was stopped before it started.
+    """
+
+    key: str
+    pid: int | None
+    started: float | None
+    since: float | None
+    stopping: bool
+    ended: float | None
+    code: int | None
+    signal: int | None
+    reason: dict[str, Any] | None
+    sizes: dict[str, int] | None
+
+
+class Listed(NamedTuple):
+    """All attempts that the runtime knows: what was known before and is not in it does not exist."""
+
+    attempts: list[Observed]
+
+
+class Runtime(Protocol):
+    def define(self, launches: dict[str, Launch]) -> None:
+        """Make launches known, before the first start that names them; replaces those of the same id."""
+        ...
+
+    def drop(self, launches: Iterable[str]) -> None: ...
+
+    def start(self, starts: list[Start]) -> None:
+        """Start in this order. An attempt that is known already is left as it is."""
+        ...
+
+    def stop(self, stops: list[Stop]) -> None:
+        """One that has not started yet ends at once, without ever having run. Unknown and ended ones are ignored."""
+        ...
+
+    def signal(self, keys: list[str], number: int) -> None:
+        """Send a signal to the whole process group of each."""
+        ...
+
+    def forget(self, keys: list[str]) -> None:
+        """Ended attempts need not be kept any more. Others are ignored."""
+        ...
+
+    def receive(self) -> list[Listed | Observed]:
+        """What happened since the last call, without waiting: ``Listed`` after a (re)connection, then changes."""
+        ...
+
+    def fileno(self) -> int:
+        """Readable when ``receive`` has something; the same descriptor for the life of the runtime."""
+        ...
+
+    def due(self) -> float | None:
+        """Steady time at which ``receive`` wants to be called even if nothing became readable."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the runtime; attempts run on."""
+        ...

@@ -1,0 +1,76 @@
+"""/dev/shm segments of attempts: which were mapped by an attempt's processes, and which nobody maps any more.
+
+A segment outlives its processes, so what a killed task left would stay until the next boot. Only names that were seen
+mapped by an attempt's own group are ever removed, and only while no process of this user maps them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from node.runtime import proc
+
+FOLDER = "/dev/shm"
+_PREFIX = FOLDER.encode() + b"/"
+_LOOKS = 5
+"""A segment that none of our groups mapped at so many looks is somebody else's."""
+
+
+class SharedMemory:
+    def __init__(self) -> None:
+        self._owner: dict[str, str] = {}
+        self._looks: dict[str, int] = {}
+
+    def look(self, groups: dict[int, str]) -> None:
+        """Note the owners of new segments; ``groups``: process group → attempt key. Cheap when there are none."""
+        names = _ours()
+        self._owner = {name: key for name, key in self._owner.items() if name in names}
+        self._looks = {name: count for name, count in self._looks.items() if name in names}
+        fresh = [name for name in names if name not in self._owner and self._looks.get(name, 0) < _LOOKS]
+        if not fresh or not groups:
+            return
+        for name in fresh:
+            self._looks[name] = self._looks.get(name, 0) + 1
+        for pid in proc.processes():
+            mapped = _mapped(pid).intersection(fresh)
+            stat = proc.stat(pid) if mapped else None
+            key = groups.get(stat.group) if stat else None
+            if key:
+                self._owner.update(dict.fromkeys(mapped, key))
+
+    def release(self, keys: Iterable[str]) -> None:
+        """These attempts have ended: remove their segments that nobody maps."""
+        ended = set(keys)
+        names = {name for name, key in self._owner.items() if key in ended}
+        if not names:
+            return
+        for pid in proc.processes():
+            names -= _mapped(pid)
+        for name in names:
+            self._owner.pop(name)
+            try:
+                os.unlink(f"{FOLDER}/{name}")  # noqa: PTH108
+            except OSError:
+                continue
+
+    @property
+    def owners(self) -> set[str]:
+        """Keys of attempts that have segments."""
+        return set(self._owner.values())
+
+
+def _ours() -> set[str]:
+    try:
+        with os.scandir(FOLDER) as entries:
+            return {entry.name for entry in entries if entry.stat(follow_symlinks=False).st_uid == os.getuid()}
+    except OSError:
+        return set()
+
+
+def _mapped(pid: int) -> set[str]:
+    maps = proc.read(f"/proc/{pid}/maps")
+    if _PREFIX not in maps:
+        return set()
+    paths = (line.split(None, 5)[-1] for line in maps.split(b"\n") if _PREFIX in line)
+    return {os.fsdecode(path[len(_PREFIX) :].split(b"/")[0]) for path in paths if path.startswith(_PREFIX)}

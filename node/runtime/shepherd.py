@@ -1,0 +1,274 @@
+"""The parent of all tasks of a node: starts them, sees them end, keeps that until it is forgotten on request.
+
+Run as ``python -m node.runtime.shepherd CLUSTER_JSON``, under the guard (``guard.py``). One thread, standard library
+only, and no decisions: it outlives the node-agent, so it must hardly ever need an upgrade. SIGTERM means that the
+cluster is being stopped: every task is stopped with its grace, at most ``LONGEST_GRACE``, and then the shepherd ends.
+
+Order that makes ``kill -9`` harmless: intent, spawn, pid; and end, reap. Each is in the journal before what follows it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from grass import clock
+from grass.config import ClusterConfig
+from node.runtime import guard, proc
+from node.runtime.adoption import MARK, adopt
+from node.runtime.attempts import Attempt, Folders
+from node.runtime.endings import Endings
+from node.runtime.framing import Message
+from node.runtime.journal import Journal, replay
+from node.runtime.protocol import Launch
+from node.runtime.serving import Client, Server
+from node.runtime.spawning import CannotStartError, spawn
+from node.runtime.timers import Timers
+from node.runtime.upkeep import Upkeep
+
+LONGEST_GRACE = 10.0
+TURN = 0.005
+"""Seconds of spawning until ends and messages are looked at again."""
+HOLD_STARTED = 0.003
+"""Seconds that news of a start waits for the end of the same attempt: tiny tasks make one event, not two."""
+HOUSEKEEPING = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class Shepherd:
+    def __init__(self, config: ClusterConfig, keeper: guard.Keeper) -> None:
+        self._folders = Folders(str(config.node_dir / "attempts"))
+        self._selector = selectors.DefaultSelector()
+        self._timers = Timers()
+        self._launches: dict[str, Launch] = {}
+        self._queue: deque[Attempt] = deque()
+        self._changed: dict[str, Attempt] = {}
+        self._publish_at: float | None = None
+        self._housekeeping = False
+        self._ending = False
+        self._watch_signals()
+        path = config.node_dir / "shepherd.journal"
+        self._attempts = adopt(replay(path), keeper, clock.boot_id(), self._folders)
+        self._journal = Journal(path, clock.boot_id(), keeper.guard)
+        self._journal.rewrite(self._attempts.values())
+        self._endings = Endings(self._journal, self._folders, keeper, self._timers, self._selector, self._note)
+        self._upkeep = Upkeep(self._attempts, self._endings, self._journal, self._folders, keeper)
+        for attempt in list(self._attempts.values()):
+            self._endings.resume(attempt)
+        self._commands: dict[str, Callable[..., None]] = {
+            "start": self._start,
+            "stop": self._stop,
+            "signal": self._signal,
+            "forget": self._forget,
+            "shutdown": self._end,
+        }
+        self._server = Server(str(config.socket("shepherd")), self._selector, self._on_message)
+        self._keep_house_soon()
+
+    def run(self) -> int:
+        """Returns only when it was told to end and every task has."""
+        while not self._ending or self._endings.mains:
+            for key, events in self._selector.select(self._patience()):
+                key.data(events)
+            self._start_some()
+            self._timers.run(clock.steady())
+            self._publish()
+        self._server.close()
+        self._journal.sync()
+        return 0
+
+    def _patience(self) -> float | None:
+        if self._queue:
+            return 0.0
+        times = [due for due in (self._timers.due, self._publish_at) if due is not None]
+        return max(0.0, min(times) - clock.steady()) if times else None
+
+    # signals
+
+    def _watch_signals(self) -> None:
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._timers.at(0.0, self._end))
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        self._selector.register(reader, selectors.EVENT_READ, lambda _: self._on_signal(reader))
+
+    def _on_signal(self, reader: int) -> None:
+        os.read(reader, 4096)
+        self._endings.reap()
+
+    def _end(self, grace: float = LONGEST_GRACE) -> None:
+        """Stop everything, then end. What was not spawned yet is left out: it can be asked for again."""
+        if not self._ending:
+            log.info("ending %d tasks", len(self._endings.mains))
+        self._ending = True
+        unspawned = [attempt.key for attempt in self._queue if attempt.ended is None]
+        self._queue.clear()
+        for key in unspawned:
+            self._attempts.pop(key)
+        self._journal.add("f", unspawned)
+        self._endings.stop([(each, min(grace, self._grace(each)), None) for each in self._endings.mains.values()])
+
+    def _grace(self, attempt: Attempt) -> float:
+        launch = self._launches.get(attempt.launch)
+        return launch.grace if launch else LONGEST_GRACE
+
+    # messages
+
+    def _on_message(self, client: Client, message: Message) -> None:
+        match message:
+            case ["launch", str(name), argv, env, cwd, grace]:
+                self._launches[name] = Launch(argv, env, cwd, grace)
+            case ["drop", names]:
+                for name in names:
+                    self._launches.pop(name, None)
+            case ["list" | "watch" as word]:
+                client.watches = client.watches or word == "watch"
+                self._list(client)
+            case [str(word), first, *rest] if word in self._commands:
+                self._commands[word](first, *rest)
+            case _:
+                log.warning("ignored a message that this version does not know: %.200r", message)
+
+    def _list(self, client: Client) -> None:
+        self._journal.flush()
+        self._server.reply(client, ["list", [attempt.observed() for attempt in self._attempts.values()]])
+
+    def _forget(self, keys: list[str]) -> None:
+        gone = [key for key in keys if key in self._attempts and self._attempts[key].ended is not None]
+        for key in gone:
+            del self._attempts[key]
+            self._changed.pop(key, None)
+        if gone:
+            self._journal.add("f", gone)
+
+    def _stop(self, stops: list[list[Any]]) -> None:
+        known = self._attempts
+        self._endings.stop([(known[key], float(grace), reason) for key, grace, reason in stops if key in known])
+
+    def _signal(self, keys: list[str], number: int) -> None:
+        for key in keys:
+            attempt = self._attempts.get(key)
+            if attempt and attempt.pid is not None and attempt.main_ended is None and attempt.ended is None:
+                proc.signal_group(attempt.pid, number)
+
+    # starting
+
+    def _start(self, starts: list[list[Any]]) -> None:
+        fresh = []
+        for key, launch, env in starts:
+            if key not in self._attempts and not self._ending:
+                attempt = self._attempts[key] = Attempt(key, launch, env)
+                self._queue.append(attempt)
+                fresh.append(key)
+        if fresh:
+            self._journal.add("i", fresh)
+
+    def _start_some(self) -> None:
+        """Spawn for one turn. Nothing is spawned before its intent is written."""
+        if not self._queue:
+            return
+        if not self._journal.flush():
+            log.error("cannot write the journal (is the disk full?); starts wait")
+            self._selector.select(0.1)
+            return
+        limit = clock.steady() + TURN
+        while self._queue:
+            attempt = self._queue.popleft()
+            if attempt.ended is None:
+                self._spawn(attempt)
+                if clock.steady() > limit:
+                    return
+
+    def _spawn(self, attempt: Attempt) -> None:
+        try:
+            attempt.pid = self._process(attempt)
+        except CannotStartError as error:
+            attempt.code, attempt.reason = error.code, error.reason.to_wire()
+            self._endings.finish(attempt)
+            return
+        attempt.returned = clock.steady()
+        attempt.started = clock.wall()
+        attempt.env = {}
+        self._journal.write("s", attempt.key, attempt.pid, attempt.began, attempt.returned, attempt.started)
+        self._endings.mains[attempt.pid] = attempt
+        self._note(attempt)
+
+    def _process(self, attempt: Attempt) -> int:
+        launch = self._launches.get(attempt.launch)
+        if launch is None:
+            raise CannotStartError(126, f"cannot start: nobody said what {attempt.launch} is")
+        try:
+            scratch = self._folders.make(attempt.key)
+        except OSError as error:
+            raise CannotStartError(126, f"cannot make its folder: {error}") from error
+        env = {**launch.env, **attempt.env, MARK: scratch}
+        attempt.began = clock.steady()
+        return spawn(launch.argv, env, launch.cwd or scratch, self._folders.of(attempt.key))
+
+    # housekeeping and news
+
+    def _keep_house_soon(self) -> None:
+        if not self._housekeeping:
+            self._housekeeping = True
+            self._timers.at(clock.steady() + HOUSEKEEPING, self._keep_house)
+
+    def _keep_house(self) -> None:
+        self._housekeeping = False
+        if self._upkeep.round():
+            self._keep_house_soon()
+
+    def _note(self, attempt: Attempt) -> None:
+        self._changed[attempt.key] = attempt
+        if attempt.ended is not None:
+            self._publish_at = 0.0
+        elif self._publish_at is None:
+            self._publish_at = clock.steady() + HOLD_STARTED
+        self._keep_house_soon()
+
+    def _publish(self) -> None:
+        """Tell those who watch, once it is written down."""
+        if self._publish_at is None or self._publish_at > clock.steady():
+            return
+        self._journal.flush()
+        self._server.push(["events", [attempt.observed() for attempt in self._changed.values()]])
+        self._changed.clear()
+        self._publish_at = None
+
+
+def main(path: str) -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s shepherd: %(message)s")
+    config = ClusterConfig.load(path)
+    config.node_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = str(config.node_dir / "shepherd.lock")
+
+    def live(keeper: guard.Keeper) -> int:
+        guard.become_subreaper()
+        _hold_patiently(lock)
+        return Shepherd(config, keeper).run()
+
+    return guard.run(lock, live)
+
+
+def _hold_patiently(lock: str) -> int:
+    """A task that was just being spawned when the last shepherd was killed has the lock until its program runs."""
+    deadline = clock.steady() + 5.0
+    while True:
+        try:
+            return guard.hold(lock)
+        except BlockingIOError:
+            if clock.steady() > deadline:
+                raise
+            clock.sleep(0.005)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

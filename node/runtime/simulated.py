@@ -1,0 +1,118 @@
+"""Attempts that exist in memory only and end when they are told to, on any clock: for scenarios and large fleets."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+from grass import clock
+from node.runtime.protocol import Launch, Listed, Observed, Start, Stop
+
+Life = tuple[float, int]
+"""Seconds that an attempt lives, and the code it ends with."""
+
+
+class SimulatedRuntime:
+    """``life`` decides how long an attempt lives and with which code it ends; ``now`` is steady, ``wall`` for show.
+
+    An attempt obeys TERM at once (signal 15), unless ``obstinate``: then it ends after its grace (signal 9).
+    """
+
+    def __init__(
+        self,
+        life: Callable[[Start], Life],
+        now: Callable[[], float] = clock.steady,
+        wall: Callable[[], float] = clock.wall,
+        *,
+        obstinate: bool = False,
+    ) -> None:
+        self._life = life
+        self._now = now
+        self._wall = wall
+        self._obstinate = obstinate
+        self._launches: dict[str, Launch] = {}
+        self._attempts: dict[str, Observed] = {}
+        self._ends: list[tuple[float, int, str, int | None, int | None]] = []
+        self._count = 0
+        self._news: list[Listed | Observed] = [Listed([])]
+        self._wake = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def define(self, launches: dict[str, Launch]) -> None:
+        self._launches.update(launches)
+
+    def drop(self, launches: Iterable[str]) -> None:
+        for name in launches:
+            self._launches.pop(name, None)
+
+    def start(self, starts: list[Start]) -> None:
+        for start in starts:
+            if start.key in self._attempts:
+                continue
+            self._count += 1
+            now = self._now()
+            self._tell(Observed(start.key, self._count, self._wall(), now, False, None, None, None, None, None))
+            seconds, code = self._life(start)
+            self._end_at(now + seconds, start.key, code, None)
+
+    def stop(self, stops: list[Stop]) -> None:
+        for key, grace, reason in stops:
+            attempt = self._attempts.get(key)
+            if attempt is None or attempt.ended is not None or attempt.stopping:
+                continue
+            self._attempts[key] = attempt._replace(stopping=True, reason=reason)
+            if self._obstinate:
+                self._end_at(self._now() + grace, key, None, 9)
+            else:
+                self._end(key, None, 15)
+
+    def signal(self, keys: list[str], number: int) -> None:
+        for key in keys:
+            self._end(key, None, number)
+
+    def forget(self, keys: list[str]) -> None:
+        for key in keys:
+            attempt = self._attempts.get(key)
+            if attempt and attempt.ended is not None:
+                del self._attempts[key]
+
+    def restart(self) -> None:
+        """As if the shepherd had been restarted: everything is listed again."""
+        self._news = [Listed(list(self._attempts.values()))]
+        os.eventfd_write(self._wake, 1)
+
+    def receive(self) -> list[Listed | Observed]:
+        while self._ends and self._ends[0][0] <= self._now():
+            _, _, key, code, number = heapq.heappop(self._ends)
+            self._end(key, code, number)
+        news, self._news = self._news, []
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._wake)
+        return news
+
+    def fileno(self) -> int:
+        return self._wake
+
+    def due(self) -> float | None:
+        return self._ends[0][0] if self._ends else None
+
+    def close(self) -> None:
+        os.close(self._wake)
+
+    def _end_at(self, due: float, key: str, code: int | None, number: int | None) -> None:
+        self._count += 1
+        heapq.heappush(self._ends, (due, self._count, key, code, number))
+
+    def _end(self, key: str, code: int | None, number: int | None) -> None:
+        attempt = self._attempts.get(key)
+        if attempt is None or attempt.ended is not None:
+            return
+        ended: dict[str, Any] = {"ended": self._wall(), "code": code, "signal": number}
+        self._tell(attempt._replace(sizes={"stdout": 0, "stderr": 0}, **ended))
+
+    def _tell(self, attempt: Observed) -> None:
+        self._attempts[attempt.key] = attempt
+        self._news.append(attempt)
+        os.eventfd_write(self._wake, 1)

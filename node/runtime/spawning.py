@@ -1,0 +1,88 @@
+"""Starting the process of one attempt: posix_spawn in its own session, output straight into its files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+
+from grass.model.reasons import Reason, ReasonCode
+
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+
+_DEFAULTS = sorted(set(range(1, 32)) - {signal.SIGKILL, signal.SIGSTOP})
+_OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+
+
+class CannotStartError(Exception):
+    """The process could not be made. ``code`` is what a shell would have ended with."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @property
+    def reason(self) -> Reason:
+        return Reason(ReasonCode.CANNOT_START, str(self))
+
+
+def spawn(argv: list[str], env: dict[str, str], cwd: str, folder: str) -> int:
+    """Returns the pid once the program runs in its own session. Changes this process's working directory.
+
+    Raises CannotStartError. A failure of the exec itself is reported by posix_spawn, so no process is left then.
+    """
+    if not argv:
+        raise CannotStartError(NOT_FOUND, "cannot start: the command is empty")
+    try:
+        os.chdir(cwd)
+    except OSError as error:
+        raise CannotStartError(NOT_EXECUTABLE, f"cannot start in {cwd}: {_why(error)}") from error
+    program = _program(argv[0], env)
+    try:
+        return os.posix_spawn(
+            program,
+            argv,
+            env,
+            file_actions=(
+                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, folder + "/stdout", _OUTPUT, 0o600),
+                (os.POSIX_SPAWN_OPEN, 2, folder + "/stderr", _OUTPUT, 0o600),
+            ),
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_DEFAULTS,
+        )
+    except FileNotFoundError as error:
+        if os.path.exists(program):  # noqa: PTH110 (relative to the directory we are in)
+            message = f"cannot start {argv[0]}: the interpreter that its first line names was not found"
+            raise CannotStartError(NOT_EXECUTABLE, message) from error
+        raise CannotStartError(NOT_FOUND, f"cannot start {argv[0]}: command not found") from error
+    except (OSError, ValueError, TypeError) as error:
+        raise CannotStartError(NOT_EXECUTABLE, f"cannot start {argv[0]}: {_why(error)}") from error
+
+
+def _program(name: str, env: dict[str, str]) -> str:
+    """Search the PATH of the attempt, not the shepherd's own (posix_spawnp would)."""
+    if "/" in name:
+        return name
+    found = None
+    for folder in env.get("PATH", os.defpath).split(":"):
+        candidate = f"{folder or '.'}/{name}"
+        if os.path.isfile(candidate):  # noqa: PTH113 (the hot path)
+            if os.access(candidate, os.X_OK):
+                return candidate
+            found = found or candidate
+    if found is None:
+        raise CannotStartError(NOT_FOUND, f"cannot start {name}: command not found in PATH")
+    raise CannotStartError(NOT_EXECUTABLE, f"cannot start {name}: {found} is not executable")
+
+
+def _why(error: Exception) -> str:
+    if not isinstance(error, OSError) or error.errno is None:
+        return str(error)
+    if error.errno == errno.ENOEXEC:
+        return "it is not a program (does its first line lack #!?)"
+    if error.errno == errno.E2BIG:
+        return "command and environment are too long"
+    return os.strerror(error.errno).lower()

@@ -1,0 +1,64 @@
+"""What the shepherd looks after about once a second, while anything runs or has just ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from node.runtime import proc
+from node.runtime.adoption import MARK
+from node.runtime.attempts import Attempt, Folders
+from node.runtime.endings import Endings
+from node.runtime.guard import Keeper
+from node.runtime.journal import Journal
+
+
+class Upkeep:
+    def __init__(
+        self,
+        attempts: dict[str, Attempt],
+        endings: Endings,
+        journal: Journal,
+        folders: Folders,
+        keeper: Keeper,
+    ) -> None:
+        self._attempts = attempts
+        self._endings = endings
+        self._journal = journal
+        self._folders = folders
+        self._keeper = keeper
+
+    def round(self) -> bool:
+        """True: another round is needed even if nothing happens."""
+        mains, memory = self._endings.mains, self._endings.memory
+        self._endings.look_at_memory()
+        memory.release(memory.owners - {attempt.key for attempt in mains.values()})
+        strays = self._end_strays()
+        self._journal.flush()
+        self._journal.sync()
+        if self._journal.long:
+            self._journal.rewrite(self._attempts.values())
+        return strays or bool(mains)
+
+    def _end_strays(self) -> bool:
+        """Kill what left the group of an attempt that has ended; True while there may be more.
+
+        Orphans of our children are ours, as we are their subreaper; those of an earlier shepherd's are the guard's.
+        """
+        mine = set(proc.children(os.getpid())) - self._endings.mains.keys()
+        guards = set(self._keeper.children()) - self._endings.mains.keys() - {os.getpid()}
+        killed = False
+        for pid in mine | guards:
+            stat = proc.stat(pid)
+            if stat is None or stat.state in "ZX":
+                if pid in guards:
+                    self._keeper.reap(pid)
+            elif self._has_ended(proc.environment(pid, MARK)):
+                os.kill(pid, signal.SIGKILL)
+                killed = True
+        return killed or bool(guards)
+
+    def _has_ended(self, scratch: str | None) -> bool:
+        key = self._folders.key_of_scratch(scratch or "")
+        attempt = self._attempts.get(key) if key else None
+        return key is not None and (attempt is None or attempt.ended is not None)

@@ -1,0 +1,152 @@
+"""A real shepherd in a folder of its own, and a client that waits for what happens."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from grass.config import ClusterConfig, NodeConfig, RedisConfig
+from node.runtime import proc
+from node.runtime.process import ProcessRuntime
+from node.runtime.protocol import Launch, Listed, Observed, Start, Stop
+
+ENV = {"PATH": os.environ.get("PATH", os.defpath)}
+
+
+def cluster_config(folder: Path, **node: object) -> ClusterConfig:
+    config = ClusterConfig(
+        name="test",
+        mode="local",
+        home=str(folder),
+        runtime_dir=str(folder),
+        redis=RedisConfig(socket=str(folder / "redis.sock")),
+        node=NodeConfig(**node),  # type: ignore[arg-type]
+    )
+    config.save()
+    return config
+
+
+class ShepherdRun:
+    """``start_daemon`` as supervisord would; leaving ends the shepherd and everything that it still runs."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="grass-"))
+        self.config = cluster_config(self.folder)
+        self.guard: subprocess.Popen[bytes] | None = None
+        self.runtime = ProcessRuntime(self.config.socket("shepherd"))
+        self.known: dict[str, Observed] = {}
+        self.ends: dict[str, list[Observed]] = {}
+        self.lists = 0
+        self.log = (self.folder / "shepherd.log").open("ab")
+
+    def __enter__(self) -> ShepherdRun:
+        self.start_daemon()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.guard is None or self.guard.poll() is not None:
+            self.start_daemon()
+        self.wait(lambda: self.lists > 0)
+        self.runtime.stop([Stop(key, 0.0) for key, seen in self.known.items() if seen.ended is None])
+        self.end_daemon()
+        self.runtime.close()
+        self.log.close()
+        text = (self.folder / "shepherd.log").read_text()
+        shutil.rmtree(self.folder)
+        assert "Traceback" not in text, text
+
+    def start_daemon(self) -> None:
+        command = [sys.executable, "-m", "node.runtime.shepherd", str(self.config.path)]
+        self.guard = subprocess.Popen(command, stderr=self.log, stdin=subprocess.DEVNULL)
+
+    def end_daemon(self) -> None:
+        assert self.guard is not None
+        self.guard.send_signal(signal.SIGTERM)
+        assert self.guard.wait(30) == 0
+
+    def shepherd_pid(self) -> int:
+        assert self.guard is not None
+        guard = self.guard.pid
+        lock = self.config.node_dir / "shepherd.lock"
+        self.wait(lambda: lock.exists() and lock.read_text() in map(str, proc.children(guard)))
+        return int(lock.read_text())
+
+    def kill_shepherd(self) -> None:
+        pid = self.shepherd_pid()
+        pidfd = os.pidfd_open(pid)
+        os.kill(pid, signal.SIGKILL)
+        select.select([pidfd], [], [], 10)
+        os.close(pidfd)
+
+    def kill_guard(self) -> None:
+        assert self.guard is not None
+        self.guard.kill()
+        self.guard.wait()
+
+    def launch(self, name: str, argv: list[str], cwd: str | None = None, grace: float = 5.0, **env: str) -> None:
+        self.runtime.define({name: Launch(argv, {**ENV, **env}, cwd, grace)})
+
+    def start(self, launch: str, *keys: str, **env: str) -> None:
+        self.runtime.start([Start(key, launch, env) for key in keys])
+
+    def run(self, argv: list[str], key: str = "j-1/c.0/1", **options: object) -> Observed:
+        """Start one and wait for its end."""
+        self.connect()
+        self.launch(key, argv, **options)  # type: ignore[arg-type]
+        self.start(key, key)
+        return self.ended(key)
+
+    def connect(self) -> None:
+        self.wait(lambda: self.lists > 0)
+
+    def ended(self, key: str, seconds: float = 20) -> Observed:
+        self.wait(lambda: key in self.known and self.known[key].ended is not None, seconds)
+        return self.known[key]
+
+    def started(self, key: str) -> Observed:
+        self.wait(lambda: key in self.known and self.known[key].pid is not None)
+        return self.known[key]
+
+    def relist(self) -> None:
+        """Wait for the next list, which a new connection brings."""
+        before = self.lists
+        self.wait(lambda: self.lists > before)
+
+    def wait(self, condition: Callable[[], bool], seconds: float = 20) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {seconds} s; known: {self.known}\n{self.log_text()}"
+            select.select([self.runtime], [], [], 0.01)
+            self.take()
+
+    def take(self) -> None:
+        for event in self.runtime.receive():
+            if isinstance(event, Listed):
+                self.lists += 1
+                self.known = {attempt.key: attempt for attempt in event.attempts}
+                for attempt in event.attempts:
+                    self._seen(attempt)
+            else:
+                self.known[event.key] = event
+                self._seen(event)
+
+    def _seen(self, attempt: Observed) -> None:
+        if attempt.ended is not None:
+            self.ends.setdefault(attempt.key, []).append(attempt)
+
+    def log_text(self) -> str:
+        return (self.folder / "shepherd.log").read_text()
+
+    def folder_of(self, key: str) -> Path:
+        return self.config.node_dir / "attempts" / key
+
+    def stdout(self, key: str) -> str:
+        return (self.folder_of(key) / "stdout").read_text()
