@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import resource
 
 import msgpack
 import pytest
@@ -156,6 +157,22 @@ def test_resent_overlapping_and_torn_deliveries_store_each_byte_once(tmp_path_fa
             with (root / TARGET.job_id / TARGET.file).open("ab") as file:
                 file.write(b'{"attempt":1,"stream":"stdout","offset":0,"time":1.0,"te')
     assert stored(root) == data
+
+
+def test_a_write_that_fails_half_way_leaves_the_file_as_it_was(tmp_path):
+    storage = Storage(tmp_path)
+    storage.append(TARGET, [block(0, b"first\n")])
+    size = (tmp_path / TARGET.job_id / TARGET.file).stat().st_size
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            storage.append(TARGET, [block(6, b"x" * 5000)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert stored(tmp_path) == b"first\n"
+    storage.append(TARGET, [block(6, b"x" * 5000)])
+    assert stored(tmp_path) == b"first\n" + b"x" * 5000
 
 
 def test_streams_and_attempts_are_told_apart(tmp_path):
