@@ -1,0 +1,63 @@
+"""What an operator gets: unit files that systemd accepts, for the daemons that there are."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from grass.provision.daemons import MODULES, REDIS
+from grass.share import shared
+
+UNITS = shared("deploy/systemd")
+
+
+def sections(unit: Path) -> configparser.RawConfigParser:
+    parser = configparser.RawConfigParser(strict=True, interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read(unit)
+    return parser
+
+
+def test_there_is_one_unit_for_each_daemon() -> None:
+    found = {path.name for path in UNITS.glob("*.service")}
+    assert found == {f"grass-{name}@.service" for name in (REDIS, *MODULES)}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_unit_runs_the_daemons_module_as_an_own_user_for_ever(name: str) -> None:
+    service = sections(UNITS / f"grass-{name}@.service")["Service"]
+    assert f"-m {MODULES[name]} " in service["ExecStart"]
+    assert (service["User"], service["Restart"], service["StandardOutput"]) == ("grass", "always", "journal")
+
+
+@pytest.mark.parametrize("name", [REDIS, *(name for name in MODULES if name != "shepherd")])
+def test_all_but_the_parent_of_the_tasks_are_confined(name: str) -> None:
+    service = sections(UNITS / f"grass-{name}@.service")["Service"]
+    for directive, value in {"NoNewPrivileges": "true", "ProtectSystem": "strict", "CapabilityBoundingSet": ""}.items():
+        assert service[directive] == value
+    assert "MemoryMax" in service
+
+
+def test_tasks_inherit_no_limit_and_survive_the_end_of_their_parent() -> None:
+    service = sections(UNITS / "grass-shepherd@.service")["Service"]
+    assert service["KillMode"] == "process"
+    assert not {"MemoryMax", "OOMScoreAdjust", "NoNewPrivileges", "ProtectSystem", "PrivateTmp"} & set(service)
+
+
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("needs systemd-analyze")
+    instances = []
+    for unit in [*UNITS.glob("*.service"), *UNITS.glob("*.target")]:
+        target = tmp_path / unit.name
+        shutil.copy(unit, target)
+        instances.append(str(tmp_path / re.sub("@", "@lab", unit.name)))
+    done = subprocess.run([analyze, "verify", *instances], capture_output=True, text=True, timeout=50, check=False)
+    told = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "grass" in line]
+    assert (done.returncode, told) == (0, [])
