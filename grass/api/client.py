@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from grass import clock, config
-from grass.api.follow import follow_events, follow_logs
+from grass.api.follow import LogQuery, follow_events, read_logs
 from grass.api.keyring import load_client
 from grass.api.transport import Transport, with_query
 from grass.entropy import run_id
@@ -118,16 +118,16 @@ class Client:
         since: float | None = None,
         grep: str | None = None,
     ) -> Iterator[View]:
-        """What the tasks wrote: ``{"task", "attempt", "stream", "time", "text", "newline"}``.
+        """What the tasks wrote: ``{"task", "attempt", "stream", "time", "text", "newline", "lost"}``.
 
-        ``component`` may also be one task, ``worker.3``. ``tail``: the last lines of each task. ``since``: wall
-        seconds. ``grep``: a regular expression. ``follow``: until the job has ended and its log is complete. Survives
-        restarts of the API server without a line lost or repeated.
+        ``component`` may also be one task, ``worker.3``. ``tail``: so many last lines, of all tasks together.
+        ``since``: wall seconds. ``grep``: a regular expression. ``follow``: until the job has ended and its log is
+        complete. Survives restarts of the API server without a line lost or repeated.
         """
         if component is not None and index is None:
             component, index = _task(component)
-        query = {"component": component, "index": index, "tail": tail, "since": since, "grep": grep}
-        return follow_logs(self._transport, _path("jobs", name, "logs"), query, follow)
+        query = LogQuery(component, index, tail, since, grep, follow)
+        return read_logs(self._transport, lambda job: _path("jobs", job, "logs"), name, query)
 
     def stop(self, name: str, grace: float | None = None) -> View:
         """Ask a job to stop; ``wait`` says when it has. ``grace``: seconds between TERM and KILL."""

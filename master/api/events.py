@@ -13,6 +13,7 @@ from master.api.registry import noun_blueprint
 from master.api.views import View
 
 AT_ONCE = 1000
+PAUSE = 1.0
 HEARTBEAT = 5.0
 """Seconds after which an idle stream says that it is alive; how long a client that went away costs a place."""
 
@@ -57,7 +58,7 @@ def _follow(call: Call, chosen: _Chosen, after: str) -> Pieces:
                 after = piece["after"]
                 yield {**piece, "open": True}
             if not granted or call.api.feed.closed:
-                yield {"events": [], "after": after, "open": True, "pause": 1.0}
+                yield {"events": [], "after": after, "open": True, "pause": 0.0 if granted else PAUSE}
                 return
             if not changed.wait(HEARTBEAT):
                 yield {"events": [], "after": after, "open": True}

@@ -9,7 +9,8 @@ from grass.entropy import run_id
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest import Wrong
 from grass.manifest.quantities import duration_or_zero
-from master.api.call import Api, Call, Handler, Reply
+from master.api.call import Api, Call, Handler, Pieces, Reply
+from master.api.log_stream import stream_logs
 from master.api.registry import noun_blueprint
 from master.api.submission import accept_job
 from master.api.views import View, ended, job_view, progress_mark, task_views
@@ -30,6 +31,7 @@ def blueprint(api: Api) -> Blueprint:
         "tasks": list_tasks,
         "why": explain_job,
         "wait": wait_for_job,
+        "logs": read_logs,
         "stop": stop_job,
         "delete": delete_job,
     }
@@ -105,6 +107,10 @@ def _same_run(call: Call, first: View) -> View:
     if record is None or record["id"] != first["id"]:
         raise NotFoundError(f"job {first['name']} ({first['id']}) was deleted")
     return record
+
+
+def read_logs(call: Call, job: str) -> Pieces:
+    return stream_logs(call, find_job(call, job))
 
 
 def stop_job(call: Call, job: str) -> View:

@@ -18,6 +18,7 @@ class LogLine(NamedTuple):
     "surrogateescape")`` gives the very bytes that the task printed, and ``json.dumps`` carries it as it is.
     ``time``: wall clock of the node when the end of the line was seen. ``newline``: false for a last line that was
     left without one. ``lost``: bytes of the stream missing before this line (a power cut, a file that was deleted).
+    ``end``: where the line ends in its stream, in bytes, newline included.
     """
 
     task: str
@@ -27,6 +28,7 @@ class LogLine(NamedTuple):
     text: str
     newline: bool = True
     lost: int = 0
+    end: int = 0
 
 
 class _Stream:
@@ -60,6 +62,10 @@ class Assembler:
         known = self._streams.get((attempt, stream))
         return known.end if known else None
 
+    def positions(self) -> dict[Key, int]:
+        """Where the last whole line of each stream ends, in bytes."""
+        return {key: known.end - sum(map(len, known.parts)) for key, known in self._streams.items()}
+
     def feed(self, block: Block) -> list[LogLine | None]:
         """The lines that ``block`` completes."""
         stream = self._streams.get(block.key)
@@ -76,9 +82,12 @@ class Assembler:
         stream.end, stream.time = rest.end, block.time
         first, *others = rest.data.split(b"\n")
         stream.parts.append(first)
+        end = rest.offset + len(first)
         for part in others:
-            lines.append(self._line(block.key, stream, newline=True))
+            end += 1
+            lines.append(self._line(block.key, stream, end, newline=True))
             stream.parts.append(part)
+            end += len(part)
         return lines
 
     def finish(self, attempt: int | None = None) -> list[LogLine | None]:
@@ -91,9 +100,9 @@ class Assembler:
         ]
 
     def _flush(self, key: Key, stream: _Stream) -> list[LogLine | None]:
-        return [self._line(key, stream, newline=False)] if any(stream.parts) else []
+        return [self._line(key, stream, stream.end, newline=False)] if any(stream.parts) else []
 
-    def _line(self, key: Key, stream: _Stream, *, newline: bool) -> LogLine | None:
+    def _line(self, key: Key, stream: _Stream, end: int, *, newline: bool) -> LogLine | None:
         data = stream.parts[0] if len(stream.parts) == 1 else b"".join(stream.parts)
         stream.parts.clear()
         if not stream.started:
@@ -101,4 +110,4 @@ class Assembler:
             return None
         lost, stream.lost = stream.lost, 0
         text = data.decode("utf-8", "surrogateescape")
-        return LogLine(self._task, key[0], key[1], stream.time, text, newline, lost)
+        return LogLine(self._task, key[0], key[1], stream.time, text, newline, lost, end)

@@ -89,6 +89,18 @@ class Follower:
             lines = list(self._merged(POLL_BYTES))
         return lines
 
+    @property
+    def behind(self) -> bool:
+        """Whether ``poll`` stopped because it had enough, not because there was no more."""
+        return bool(self._heap)
+
+    def positions(self) -> dict[str, dict[str, int]]:
+        """By task and ``<attempt>/<stream>``: where the last whole line that was read ends, in bytes."""
+        return {
+            task: {f"{attempt}/{stream}": end for (attempt, stream), end in log.assembler.positions().items()}
+            for task, log in self._logs.items()
+        }
+
     def drain(self) -> Iterator[LogLine]:
         """All that is there now, and then the lines without newline."""
         if self._tail is not None:

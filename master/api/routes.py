@@ -93,6 +93,15 @@ ROUTES: tuple[Route, ...] = (
         "Waited",
         query={"timeout": _TIMEOUT, "seen": _SEEN},
     ),
+    Route(
+        "jobs.logs",
+        "POST /v1/jobs/{job}/logs",
+        _READ,
+        "What the tasks of a job printed",
+        "LogPiece",
+        "LogQuery",
+        stream=True,
+    ),
     Route("jobs.stop", "POST /v1/jobs/{job}/stop", _WRITE, "Stop a job; an ended one stays as it is", "Job", "Stop"),
     Route("schedules.list", "GET /v1/schedules", _READ, "All schedules", "Schedules"),
     Route(

@@ -128,24 +128,31 @@ SCHEMAS: dict[str, Schema] = {
         {
             "component": _maybe(_TEXT),
             "index": _maybe(_WHOLE),
-            "tail": _maybe(_WHOLE),
-            "since": _maybe(_NUMBER),
-            "grep": _maybe(_TEXT),
+            "tail": {**_maybe(_WHOLE), "description": "So many last lines"},
+            "since": {**_maybe(_NUMBER), "description": "Only lines that are newer, wall clock"},
             "follow": _TRUTH,
-            "cursor": {"type": ["object", "null"], "description": "Where an earlier stream was cut off"},
+            "cursor": {"type": ["object", "null"], "description": "All cursors of an earlier stream, merged"},
+            "before": {**_maybe(_NUMBER), "description": "As the earlier stream said"},
         },
     ),
-    "LogPiece": {"type": "object", "properties": {"lines": _list(_ref("LogLine"))}},
-    "LogLine": _object(
+    "LogPiece": _object(
         {
-            "task": _TEXT,
-            "attempt": _WHOLE,
-            "stream": {"type": "string", "enum": ["stdout", "stderr"]},
-            "time": _NUMBER,
-            "text": _TEXT,
-            "newline": {**_TRUTH, "description": "Whether the line ends here: a long one comes in several pieces"},
-        }
+            "job_id": _TEXT,
+            "lines": _list(_ref("LogLine")),
+            "cursor": {"type": "object", "description": "To be merged, by task and stream, into those before"},
+            "live": {**_TRUTH, "description": "All that was there at the beginning has been sent"},
+            "open": {**_TRUTH, "description": "In the last piece: there may be more, ask again"},
+        },
+        {
+            "before": {**_NUMBER, "description": "To be sent back with the cursor"},
+            "pause": {**_NUMBER, "description": "Seconds after which to ask again, where too many follow already"},
+        },
     ),
+    "LogLine": {
+        "type": "array",
+        "description": "task, attempt, stream, time, text, whether a newline ends it, bytes lost before it",
+        "prefixItems": [_TEXT, _WHOLE, {"enum": ["stdout", "stderr"]}, _NUMBER, _TEXT, _TRUTH, _WHOLE],
+    },
     "Stop": _object({}, {"grace": {**_maybe(_NUMBER), "description": "Seconds between TERM and KILL"}}),
     "Schedule": _object(
         {

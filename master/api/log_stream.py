@@ -1,0 +1,200 @@
+"""`POST /v1/jobs/{job}/logs`: lines as sealed pieces, once or as they come, resumable after any of them.
+
+Patterns are not searched here: a regular expression can take for ever, so it runs on the machine of whoever wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from grass.clock import steady
+from grass.errors import InputError
+from grass.model.lifecycle import TaskState
+from master.api.call import Call, Pieces
+from master.api.log_lines import LogLine
+from master.api.logs import Follower
+from master.api.views import View, ended
+
+PIECE_CHARACTERS = 512 * 1024
+"""About how much text one piece of a whole log carries."""
+HEARTBEAT = 5.0
+LATE = 5.0
+"""Seconds that the log of an ended job may be silent until it is taken for as complete as it will get: a node that is
+gone took the rest with it."""
+PAUSE = 1.0
+_SHORTEST, _LONGEST = 0.1, 0.5
+"""Bounds of the seconds between two looks at the files; in between, ten times as long as a look takes."""
+
+Cursor = dict[str, dict[str, int]]
+"""Task → ``<attempt>/<stream>`` → bytes that the client has. It merges and returns them, and knows no more of them."""
+
+
+@dataclass(frozen=True)
+class LogQuery:
+    component: str | None
+    index: int | None
+    tail: int | None
+    since: float | None
+    follow: bool
+    cursor: Cursor | None
+    before: float
+
+    @classmethod
+    def of(cls, body: dict[str, Any]) -> LogQuery:
+        unknown = sorted(set(body) - set(cls.__dataclass_fields__))
+        if unknown:
+            raise InputError(f"unknown key {unknown[0]!r} in the body of the request")
+        cursor = _typed(body, "cursor", dict)
+        return cls(
+            component=_typed(body, "component", str),
+            index=_typed(body, "index", int),
+            tail=None if cursor is not None else _typed(body, "tail", int),
+            since=_typed(body, "since", int, float),
+            follow=_typed(body, "follow", bool) or False,
+            cursor=_checked(cursor),
+            before=_typed(body, "before", int, float) or 0.0,
+        )
+
+
+def stream_logs(call: Call, record: View) -> Pieces:
+    """Pieces ``{"job_id", "lines", "cursor", "live", "open"}``; in the first one of a followed tail also ``before``.
+
+    ``lines``: lists in the order of the schema ``LogLine``. ``cursor``: to be merged into what was sent before.
+    ``live``: all that was there at the beginning has been sent. ``open`` in the last piece: ask again for the rest.
+    """
+    query = LogQuery.of(call.body)
+    follower = Follower(
+        call.api.config.logs_dir,
+        record["id"],
+        component=query.component,
+        index=query.index,
+        tail=query.tail,
+        since=query.since,
+    )
+    if query.follow:
+        return _Following(call, record, query, follower).pieces()
+    return _whole(record, query, follower)
+
+
+def _whole(record: View, query: LogQuery, follower: Follower) -> Pieces:
+    envelope = _Envelope(record["id"], query)
+    if query.tail is not None:
+        yield envelope.of(follower.drain(), live=True, is_open=False)
+        return
+    for lines in _batches(filter(envelope.is_new, follower.drain())):
+        yield envelope.of(lines)
+    yield envelope.of([], live=True, is_open=False)
+
+
+class _Following:
+    def __init__(self, call: Call, record: View, query: LogQuery, follower: Follower) -> None:
+        self._call = call
+        self._record = record
+        self._query = query
+        self._follower = follower
+        self._envelope = _Envelope(record["id"], query)
+        self._moved = steady()
+
+    def pieces(self) -> Pieces:
+        api, told, live = self._call.api, steady(), False
+        with api.places.take() as granted, api.feed.listen(self._record["name"]) as changed:
+            if self._query.tail is not None:
+                yield self._tail()
+            while True:
+                changed.clear()
+                over, begun = self._job_is_over(), steady()
+                for piece in self._new():
+                    if piece["lines"] or steady() - told > HEARTBEAT:
+                        yield piece
+                        told = steady()
+                if over and self._nothing_more_comes():
+                    yield self._envelope.of(self._follower.finish(), live=True, is_open=False)
+                    return
+                if not granted or api.feed.closed:
+                    yield {**self._envelope.of([], live=True), "pause": 0.0 if granted else PAUSE}
+                    return
+                if not live or steady() - told > HEARTBEAT:
+                    yield self._envelope.of([], live=True)
+                    told, live = steady(), True
+                changed.wait(min(_LONGEST, max(_SHORTEST, 10 * (steady() - begun))))
+
+    def _tail(self) -> View:
+        """All of the tail and every position at once, so that a client that has this piece can go on from it."""
+        lines = self._follower.poll()
+        piece = self._envelope.of(lines)
+        newest = max((line.time for line in lines), default=0.0)
+        return {**piece, "cursor": self._follower.positions(), "before": newest}
+
+    def _new(self) -> Iterator[View]:
+        while (lines := self._follower.poll()) or self._follower.behind:
+            self._moved = steady()
+            yield self._envelope.of(lines)
+
+    def _job_is_over(self) -> bool:
+        record = self._call.api.store.job(self._record["id"])
+        return record is None or record["id"] != self._record["id"] or ended(record)
+
+    def _nothing_more_comes(self) -> bool:
+        return self._complete() or steady() - self._moved > LATE
+
+    def _complete(self) -> bool:
+        tasks = self._call.api.store.tasks(self._record["id"])
+        return all(
+            self._follower.reached(task, view["attempt"], view["sizes"])
+            for task, view in tasks.items()
+            if TaskState(view["state"]).ended and view["sizes"] and self._asked_for(view)
+        )
+
+    def _asked_for(self, view: View) -> bool:
+        return self._query.component in (None, view["component"]) and self._query.index in (None, view["index"])
+
+
+class _Envelope:
+    """Makes pieces, without the lines that the client already has."""
+
+    def __init__(self, job_id: str, query: LogQuery) -> None:
+        self._job_id = job_id
+        self._had = query.cursor or {}
+        self._before = query.before
+
+    def of(self, lines: Iterable[LogLine], *, live: bool = False, is_open: bool = True) -> View:
+        sent, cursor = [], Cursor()
+        for line in filter(self.is_new, lines):
+            sent.append([line.task, line.attempt, line.stream, line.time, line.text, line.newline, line.lost])
+            cursor.setdefault(line.task, {})[f"{line.attempt}/{line.stream}"] = line.end
+        return {"job_id": self._job_id, "lines": sent, "cursor": cursor, "live": live, "open": is_open}
+
+    def is_new(self, line: LogLine) -> bool:
+        """``before`` is for streams that lay wholly before a tail, so that no position of them was known."""
+        place = self._had.get(line.task, {}).get(f"{line.attempt}/{line.stream}")
+        return line.time > self._before if place is None else line.end > place
+
+
+def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:
+    batch: list[LogLine] = []
+    size = 0
+    for line in lines:
+        batch.append(line)
+        size += len(line.text) + 1
+        if size >= PIECE_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    yield batch
+
+
+def _typed(body: dict[str, Any], key: str, *kinds: type) -> Any:
+    value = body.get(key)
+    if value is not None and type(value) not in kinds:
+        raise InputError(f"{key}: must be a {kinds[-1].__name__}, got {value!r}")
+    return value
+
+
+def _checked(cursor: Any) -> Cursor | None:
+    if cursor is None:
+        return None
+    for places in cursor.values():
+        if not isinstance(places, dict) or not all(type(place) is int for place in places.values()):
+            raise InputError("cursor: must be what the server sent")
+    return Cursor(cursor)

@@ -1,0 +1,274 @@
+"""Logs through the API: once, followed, resumed. The files are written as the collector writes them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grass.errors import InputError, NotAllowedError, NotFoundError
+from grass.store.records import TASK_FIELDS, pack
+from master.api import log_stream
+from tests.support.api_world import ApiWorld, api_world
+from tests.support.waiting import wait_until
+
+JOB = {"name": "j", "components": {"w": {"command": "true", "replicas": 2}, "v": {"command": "true"}}}
+
+
+class Logs:
+    """The log files of one job. ``print_`` appends a block, as the collector does."""
+
+    def __init__(self, world: ApiWorld, job_id: str) -> None:
+        self.world = world
+        self.job_id = job_id
+        self.sizes: dict[tuple[str, int, str], int] = {}
+        self.clock = 0.0
+
+    def print_(self, task: str, text: str, *, attempt: int = 1, stream: str = "stdout") -> None:
+        folder = self.world.config.logs_dir / self.job_id
+        folder.mkdir(parents=True, exist_ok=True)
+        key = (task, attempt, stream)
+        self.clock += 1.0
+        place = {
+            "attempt": attempt,
+            "stream": stream,
+            "offset": self.sizes.get(key, 0),
+            "time": self.clock,
+            "text": text,
+        }
+        self.sizes[key] = self.sizes.get(key, 0) + len(text.encode())
+        with (folder / f"{task}.jsonl").open("a") as file:
+            file.write(pack(place) + "\n")
+
+    def end_task(self, task: str, *, attempt: int = 1, **more: int) -> None:
+        sizes = {stream: self.sizes.get((task, attempt, stream), 0) for stream in ("stdout", "stderr")}
+        values: dict[str, Any] = {"state": "SUCCEEDED", "attempt": attempt, "sizes": {**sizes, **more}}
+        record = [values.get(field) for field in TASK_FIELDS]
+        keys = self.world.keys
+        self.world.backend.apply([("HSET", keys.tasks(self.job_id), task, pack(record))])
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[ApiWorld]:
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    with api_world(tmp_path) as world:
+        yield world
+
+
+@pytest.fixture
+def logs(world: ApiWorld) -> Logs:
+    return Logs(world, world.client().start(JOB)["id"])
+
+
+def texts(records: Iterator[dict[str, Any]]) -> list[str]:
+    return [record["text"] for record in records]
+
+
+def follow(world: ApiWorld, pool: ThreadPoolExecutor, **query: Any) -> tuple[list[str], Any]:
+    """A list that grows as lines come, and the future that ends with the stream."""
+    seen: list[str] = []
+
+    def read() -> None:
+        for record in world.client().logs("j", follow=True, **query):
+            seen.append(record["text"])
+
+    return seen, pool.submit(read)
+
+
+def test_every_line_comes_with_task_attempt_stream_and_time(world: ApiWorld, logs: Logs) -> None:
+    logs.print_("w.0", "one\ntwo\n")
+    logs.print_("v.0", "no newline", stream="stderr", attempt=2)
+    assert list(world.client().logs("j")) == [
+        {"task": "w.0", "attempt": 1, "stream": "stdout", "time": 1.0, "text": "one", "newline": True, "lost": 0},
+        {"task": "w.0", "attempt": 1, "stream": "stdout", "time": 1.0, "text": "two", "newline": True, "lost": 0},
+        {
+            "task": "v.0",
+            "attempt": 2,
+            "stream": "stderr",
+            "time": 2.0,
+            "text": "no newline",
+            "newline": False,
+            "lost": 0,
+        },
+    ]
+
+
+def test_a_job_that_printed_nothing_has_no_lines(world: ApiWorld, logs: Logs) -> None:
+    assert texts(world.client().logs("j")) == []
+
+
+def test_lines_are_chosen_by_component_task_time_pattern_and_tail(world: ApiWorld, logs: Logs) -> None:
+    for number in range(3):
+        logs.print_("w.0", f"a{number}\n")
+        logs.print_("w.1", f"b{number}\n")
+        logs.print_("v.0", f"c{number}\n")
+    client = world.client()
+    assert texts(client.logs("j", "w")) == ["a0", "b0", "a1", "b1", "a2", "b2"]
+    assert texts(client.logs("j", "w", 1)) == texts(client.logs("j", "w.1")) == ["b0", "b1", "b2"]
+    assert texts(client.logs("j", since=7.0)) == ["a2", "b2", "c2"]
+    assert texts(client.logs("j", grep="[ac]2")) == ["a2", "c2"]
+    assert texts(client.logs("j", tail=2)) == ["b2", "c2"]
+    assert texts(client.logs("j", tail=2, grep="a")) == ["a1", "a2"]
+
+
+def test_bytes_that_are_not_utf8_survive(world: ApiWorld, logs: Logs) -> None:
+    folder = world.config.logs_dir / logs.job_id
+    folder.mkdir(parents=True)
+    block = '{"attempt":1,"stream":"stdout","offset":0,"time":1.0,"base64":"/w8K"}\n'
+    (folder / "w.0.jsonl").write_text(block)
+    [text] = texts(world.client().logs("j"))
+    assert text.encode("utf-8", "surrogateescape") == b"\xff\x0f"
+
+
+def test_a_line_of_ten_megabytes_survives(world: ApiWorld, logs: Logs) -> None:
+    for _ in range(160):
+        logs.print_("w.0", "x" * 65536)
+    logs.print_("w.0", "\nafter\n")
+    assert [len(text) for text in texts(world.client().logs("j"))] == [160 * 65536, 5]
+
+
+@pytest.mark.parametrize("query", [{"grep": "("}, {"tail": -1}, {"component": "w.x"}])
+def test_a_senseless_question_is_refused(world: ApiWorld, logs: Logs, query: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        list(world.client().logs("j", **query))
+
+
+def test_logs_of_others_and_of_nobody_are_not_told(world: ApiWorld, logs: Logs) -> None:
+    with pytest.raises(NotAllowedError):
+        list(world.client("bob").logs("j"))
+    with pytest.raises(NotFoundError):
+        list(world.client().logs("k"))
+
+
+def test_following_ends_when_the_job_has_and_its_log_is_complete(world: ApiWorld, logs: Logs) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        logs.print_("w.0", "one\n")
+        seen, reading = follow(world, pool)
+        wait_until(lambda: seen == ["one"])
+        logs.print_("w.1", "two\n")
+        wait_until(lambda: seen == ["one", "two"])
+        logs.end_task("w.0")
+        logs.end_task("w.1", stdout=len("two\nlast\nend"))
+        world.end_job(logs.job_id)
+        logs.print_("w.1", "last\nend")
+        reading.result(10)
+        assert seen == ["one", "two", "last", "end"]
+
+
+def test_following_does_not_wait_for_ever_for_what_a_lost_node_took_along(
+    world: ApiWorld, logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_stream, "LATE", 0.2)
+    logs.print_("w.0", "one\n")
+    logs.end_task("w.0", stdout=1000)
+    world.end_job(logs.job_id)
+    assert texts(world.client().logs("j", follow=True)) == ["one"]
+
+
+def test_following_a_job_that_ended_long_ago_is_reading_it(world: ApiWorld, logs: Logs) -> None:
+    logs.print_("w.0", "one\ntwo\n")
+    logs.end_task("w.0")
+    world.end_job(logs.job_id)
+    assert texts(world.client().logs("j", follow=True)) == ["one", "two"]
+
+
+def test_a_followed_tail_begins_with_the_last_lines(world: ApiWorld, logs: Logs) -> None:
+    logs.print_("w.0", "1\n2\n3\n")
+    with ThreadPoolExecutor(1) as pool:
+        seen, reading = follow(world, pool, tail=2)
+        wait_until(lambda: seen == ["2", "3"])
+        logs.print_("w.0", "4\n")
+        wait_until(lambda: seen == ["2", "3", "4"])
+        logs.end_task("w.0")
+        world.end_job(logs.job_id)
+        reading.result(10)
+
+
+def test_a_followed_tail_of_a_pattern_counts_what_it_finds(world: ApiWorld, logs: Logs) -> None:
+    logs.print_("w.0", "a1\nb1\na2\na3\nb2\n")
+    with ThreadPoolExecutor(1) as pool:
+        seen, reading = follow(world, pool, tail=2, grep="a")
+        wait_until(lambda: seen == ["a2", "a3"])
+        logs.print_("w.0", "b3\na4\n")
+        wait_until(lambda: seen == ["a2", "a3", "a4"])
+        logs.end_task("w.0")
+        world.end_job(logs.job_id)
+        reading.result(10)
+
+
+def _holds(seen: list[str], count: int) -> bool:
+    return len(seen) >= count
+
+
+@pytest.mark.parametrize("tail", [None, 1])
+def test_restarts_of_the_server_lose_and_repeat_no_line(world: ApiWorld, logs: Logs, tail: int | None) -> None:
+    logs.print_("w.0", "0\n", stream="stderr")
+    logs.print_("w.0", "0\n")
+    expected = ["0", "0"] if tail is None else ["0"]
+    with ThreadPoolExecutor(1) as pool:
+        seen, reading = follow(world, pool, tail=tail)
+        wait_until(lambda: seen == expected)
+        for number in range(1, 4):
+            world.stop()
+            logs.print_("w.0", f"{number}a\n{number}b\nhalf")
+            logs.print_("w.1", f"{number}c\n", attempt=number)
+            world.serve()
+            expected += [f"{number}a" if number == 1 else f"half{number}a", f"{number}b", f"{number}c"]
+            wait_until(partial(_holds, seen, len(expected)))
+            assert sorted(seen) == sorted(expected)
+        logs.end_task("w.0")
+        world.end_job(logs.job_id)
+        reading.result(10)
+    assert seen[-1] == "half"
+
+
+def test_a_stream_that_is_cut_anywhere_goes_on_where_it_was(
+    world: ApiWorld, logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_stream, "PIECE_CHARACTERS", 10)
+    for number in range(200):
+        logs.print_("w.0", f"line {number}\n")
+        logs.print_("w.1", f"line {number}\n", stream="stderr")
+    client = world.client()
+    honest, count = client._transport.stream, iter(range(10_000))
+
+    def stream(method: str, target: str, body: Any = None) -> Iterator[dict[str, Any]]:
+        from grass.api.transport import StreamCutError
+
+        for piece in honest(method, target, body):
+            if next(count) % 7 == 6:
+                raise StreamCutError("cut")
+            yield piece
+
+    monkeypatch.setattr(client._transport, "stream", stream)
+    assert sorted(texts(client.logs("j"))) == sorted(f"line {number}" for number in range(200) for _ in range(2))
+
+
+def test_an_expensive_pattern_cannot_stop_the_server(world: ApiWorld, logs: Logs) -> None:
+    """It runs on the client's side; the server answers others meanwhile."""
+    logs.print_("w.0", "a" * 23 + "b\n")
+    reading = threading.Thread(target=lambda: texts(world.client().logs("j", grep="(a+)+$")))
+    reading.start()
+    assert "grep" not in log_stream.LogQuery.__dataclass_fields__
+    reading.join()
+
+
+def test_followers_beyond_the_places_see_every_line_too(tmp_path: Path) -> None:
+    with api_world(tmp_path, waiting=1) as world:
+        logs = Logs(world, world.client().start(JOB)["id"])
+        logs.print_("w.0", "0\n")
+        with ThreadPoolExecutor(3) as pool:
+            readers = [follow(world, pool) for _ in range(3)]
+            wait_until(lambda: all(seen == ["0"] for seen, _ in readers))
+            logs.print_("w.0", "1\n")
+            wait_until(lambda: all(seen == ["0", "1"] for seen, _ in readers))
+            logs.end_task("w.0")
+            world.end_job(logs.job_id)
+            for _, reading in readers:
+                reading.result(10)
