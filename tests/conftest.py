@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from grass.store.embedded import NoRedisError, find_server
+from tests.support.local_cluster import LocalCluster
 from tests.support.needs import missing, require_root
 from tests.support.redis_server import RedisServer
 
@@ -27,6 +28,17 @@ def redis_server() -> Iterator[RedisServer]:
         yield server
     finally:
         server.remove()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[LocalCluster]:
+    """One local cluster for the whole run. Tests leave it running, and use job names of their own."""
+    made = LocalCluster()
+    try:
+        made.create()
+        yield made
+    finally:
+        made.end()
 
 
 @pytest.fixture(autouse=True)

@@ -61,7 +61,7 @@ def test_it_has_the_units_the_templates_the_examples_and_the_licence(wheel: Path
 
 
 def test_an_installed_grass_finds_its_files_without_the_checkout(site: Path) -> None:
-    ask = "import grass, grass.share as s; print(grass.__file__, s.shared('deploy/redis/redis.conf'), s.shared('examples'))"
+    ask = "import grass, grass.share as s; print(grass.__file__, s.shared('deploy/redis'), s.shared('examples'))"
     module, *found = run(site, "-c", ask).split()
     assert module.startswith(str(site))
     assert all(path.startswith(str(site)) and Path(path).exists() for path in found)

@@ -1,0 +1,50 @@
+"""A real local cluster in a GRASS_HOME of its own."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grass import Client
+from grass.config import ClusterConfig
+from grass.manifest.settings import Settings
+from grass.provision import local, processes
+
+
+@dataclass
+class LocalCluster:
+    """Made by ``create``; ``end`` deletes it and its GRASS_HOME, whatever happened to it in between."""
+
+    settings: Settings = field(default_factory=Settings)
+    home: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="grass-test-", dir="/tmp")))
+    config: ClusterConfig = field(init=False)
+
+    def create(self) -> ClusterConfig:
+        self.config = local.create(self.settings, home=self.home, progress=lambda _: None)
+        return self.config
+
+    def delete(self) -> None:
+        local.delete(self.settings.name, home=self.home, progress=lambda _: None)
+
+    def end(self) -> None:
+        if (self.home / "clusters" / self.settings.name).exists():
+            self.delete()
+        shutil.rmtree(self.home)
+
+    def client(self) -> Client:
+        """The caller closes it."""
+        return Client(self.settings.name, home=self.home)
+
+    def states(self) -> dict[str, str]:
+        return {entry["name"]: entry["state"] for entry in local.status(self.settings.name, self.home)}
+
+    def pid(self, daemon: str) -> int | None:
+        """Of supervisord or a daemon, while it runs."""
+        [entry] = [entry for entry in local.status(self.settings.name, self.home) if entry["name"] == daemon]
+        return entry["pid"] if entry["state"] in ("RUNNING", "ORPHANED") else None
+
+    def pids(self) -> list[int]:
+        """All processes: supervisord, daemons, tasks."""
+        return [process.pid for process in processes.of_cluster(self.config)] + processes.tasks_of(self.config)

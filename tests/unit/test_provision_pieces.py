@@ -1,0 +1,230 @@
+"""The parts of a local cluster's making that can be looked at one by one."""
+
+from __future__ import annotations
+
+import configparser
+import multiprocessing
+import os
+import shlex
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from grass.config import ClusterConfig, RedisConfig, inherited_environment
+from grass.errors import ConflictError
+from grass.manifest.settings import OfferedResources, PortSettings, RedisSettings, Settings
+from grass.provision import daemons, layout, machine, ports, processes, runtime_folder
+from grass.provision.doctor import doctor
+from grass.provision.filelock import cluster_lock
+
+
+def config_in(home: Path, **settings: object) -> ClusterConfig:
+    return layout.design(Settings(**settings), home, None)  # type: ignore[arg-type]
+
+
+# settings → configuration
+
+
+def test_what_the_settings_leave_open_is_chosen_and_stays_so(tmp_path: Path) -> None:
+    first = config_in(tmp_path)
+    assert first.master.api_port != first.node.api_port
+    assert min(first.master.api_port, first.node.api_port) >= ports.LOWEST
+    again = layout.design(Settings(parallel_level=3), tmp_path, first)
+    assert (again.master.api_port, again.node.api_port) == (first.master.api_port, first.node.api_port)
+    assert again.master.parallel_level == 3
+
+
+def test_ports_and_resources_that_the_settings_name_are_taken(tmp_path: Path) -> None:
+    config = config_in(tmp_path, ports=PortSettings(api=62001), resources=OfferedResources(cpu=1500, memory=1 << 30))
+    assert (config.master.api_port, config.node.cpu, config.node.memory) == (62001, 1500, 1 << 30)
+    assert config.node.api_port not in (0, 62001)
+
+
+def test_two_clusters_choose_different_ports(tmp_path: Path) -> None:
+    one, two = config_in(tmp_path / "one"), config_in(tmp_path / "two")
+    assert not {one.master.api_port, one.node.api_port} & {two.master.api_port, two.node.api_port}
+
+
+def test_another_redis_is_refused_because_the_state_is_in_the_old_one(tmp_path: Path) -> None:
+    before = config_in(tmp_path)
+    own = RedisSettings(embedded=False, host="localhost", port=7000)
+    with pytest.raises(ConflictError, match="exists with another redis"):
+        layout.design(Settings(redis=own), tmp_path, before)
+
+
+def test_a_taken_port_is_named_with_its_key_and_its_holder(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        config = config_in(tmp_path, ports=PortSettings(api=port))
+        with pytest.raises(ConflictError, match=rf"port {port}, the `api` port .* is taken by .*pid {os.getpid()}"):
+            layout.check_ports(config)
+
+
+def test_the_node_offers_no_more_than_the_machine_has() -> None:
+    offered = machine.offered(OfferedResources())
+    assert 0 < offered.cpu <= (os.cpu_count() or 1) * 1000
+    assert offered.memory > 1 << 20
+
+
+# folders
+
+
+def test_sockets_lie_in_the_clusters_folder_while_their_paths_are_short_enough(tmp_path: Path) -> None:
+    short, long = Path("/h/clusters/local"), Path("/" + "x" * 100)
+    assert runtime_folder.choose(short) == short / "run"
+    chosen = runtime_folder.choose(long)
+    assert chosen.parent == Path("/tmp") and str(os.getuid()) in chosen.name
+    assert runtime_folder.choose(long) == chosen != runtime_folder.choose(Path("/" + "y" * 100))
+
+
+@pytest.mark.parametrize("trap", ["link", "open to others", "file"])
+def test_a_folder_for_sockets_that_somebody_else_prepared_is_refused(tmp_path: Path, trap: str) -> None:
+    folder = tmp_path / "sockets"
+    match trap:
+        case "link":
+            (tmp_path / "elsewhere").mkdir(mode=0o700)
+            folder.symlink_to(tmp_path / "elsewhere")
+        case "open to others":
+            folder.mkdir()
+            folder.chmod(0o777)
+        case "file":
+            folder.touch(0o600)
+    with pytest.raises(runtime_folder.UnsafeFolderError, match="not a folder that only you can enter"):
+        runtime_folder.make(folder)
+
+
+def test_removing_the_folder_for_sockets_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "precious")
+    runtime_folder.remove(tmp_path / "link")
+    assert (tmp_path / "precious").is_dir()
+
+
+# supervisord.conf
+
+
+def programs(text: str) -> dict[str, dict[str, str]]:
+    parser = configparser.ConfigParser(inline_comment_prefixes=(";", "#"))
+    parser.read_string(text)
+    return {name.partition(":")[2]: dict(parser[name]) for name in parser.sections() if name.startswith("program:")}
+
+
+def test_supervisord_runs_every_daemon_with_the_configuration_as_only_argument(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "100 % sure; it's fine")
+    found = programs(daemons.supervisord_conf(config, ["/bin/redis-server", "/x/redis.conf"], 0o022))
+    assert list(found) == daemons.names(config)
+    for name, module in daemons.MODULES.items():
+        assert shlex.split(found[name]["command"])[1:] == ["-m", module, str(config.path)]
+        assert (found[name]["startsecs"], found[name]["autorestart"]) == ("0", "true")
+
+
+def test_a_redis_of_your_own_is_not_supervised(tmp_path: Path) -> None:
+    config = config_in(tmp_path, redis=RedisSettings(embedded=False, host="h", port=1))
+    assert "redis" not in programs(daemons.supervisord_conf(config, [], 0o022))
+
+
+def test_secrets_are_neither_in_the_environment_nor_in_what_others_may_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "hunter2")
+    assert "MY_TOKEN" not in inherited_environment() and "PATH" in inherited_environment()
+    config = config_in(tmp_path / "home" / "clusters" / "c")
+    layout.make_folders(config)
+    secrets = layout.make_secrets(config, None)
+    layout.make_redis(config, secrets)
+    layout.make_keys(config)
+    words = [*secrets.redis.values(), secrets.node_token]
+    for path in (tmp_path / "home").rglob("*"):
+        if path.is_dir() or any(word in path.read_text() for word in words) or path.suffix == ".pem":
+            assert path.stat().st_mode & 0o077 == 0, path
+    text = daemons.supervisord_conf(config, [], 0o022)
+    assert not any(word in text for word in words)
+
+
+def test_making_a_cluster_twice_keeps_its_secrets_and_keys(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    layout.make_folders(config)
+    first = layout.make_secrets(config, None)
+    layout.make_keys(config)
+    pem = (tmp_path / "client" / "user.pem").read_text()
+    assert layout.make_secrets(config, None) == first
+    layout.make_keys(config)
+    assert (tmp_path / "client" / "user.pem").read_text() == pem
+
+
+def test_a_password_for_your_own_redis_serves_all_daemons_and_stays(tmp_path: Path) -> None:
+    config = ClusterConfig("c", "local", str(tmp_path), str(tmp_path / "run"), RedisConfig(False, None, "h", 1))
+    layout.make_folders(config)
+    assert set(layout.make_secrets(config, "s3cret").redis.values()) == {"s3cret"}
+    assert set(layout.make_secrets(config, None).redis.values()) == {"s3cret"}
+
+
+# processes
+
+
+def test_only_a_process_that_names_this_cluster_belongs_to_it(tmp_path: Path) -> None:
+    assert processes.of_cluster(config_in(tmp_path)) == []
+    assert processes.tasks_of(config_in(tmp_path)) == []
+
+
+# the lock
+
+
+def test_the_second_of_two_commands_waits_for_the_first_and_no_file_is_left(tmp_path: Path) -> None:
+    order: list[str] = []
+    inside = threading.Event()
+
+    def first() -> None:
+        with cluster_lock(tmp_path, "c"):
+            inside.set()
+            waits.wait(5)
+            order.append("first")
+
+    waits = threading.Event()
+    thread = threading.Thread(target=first)
+    thread.start()
+    assert inside.wait(5)
+    with pytest.raises(ConflictError, match="another grass command"), cluster_lock(tmp_path, "c", patience=0.05):
+        pass
+    waits.set()
+    with cluster_lock(tmp_path, "c", patience=5):
+        order.append("second")
+    thread.join()
+    assert order == ["first", "second"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def _hold_and_die(home: Path) -> None:
+    with cluster_lock(home, "c"):
+        os._exit(9)
+
+
+def test_a_command_that_was_killed_holds_nothing(tmp_path: Path) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=_hold_and_die, args=(tmp_path,))
+    process.start()
+    process.join()
+    process.close()
+    with cluster_lock(tmp_path, "c", patience=1):
+        pass
+
+
+# doctor
+
+
+def test_the_doctor_looks_at_everything_and_says_what_to_do(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    findings = {finding.name: finding for finding in doctor(tmp_path)}
+    assert {"python", "redis", "GRASS_HOME", "sockets", "disk", "shared memory", "clock", "gpu"} <= set(findings)
+    assert findings["python"].ok and findings["redis"].ok
+    assert not findings["GRASS_HOME"].ok and findings["GRASS_HOME"].fix == f"chmod 700 {tmp_path}"
+    assert all(finding.fix for finding in findings.values() if not finding.ok)
+
+
+def test_the_doctor_knows_a_cluster_whose_making_was_interrupted(tmp_path: Path) -> None:
+    (tmp_path / "clusters" / "half").mkdir(parents=True)
+    [finding] = [finding for finding in doctor(tmp_path) if finding.name == "cluster half"]
+    assert not finding.ok and "interrupted" in finding.message
