@@ -47,7 +47,12 @@ def create(settings: Settings | None = None, *, home: Path | None = None, progre
         progress(f"making the cluster {name} in {folder}")
         config = layout.design(settings or Settings(), folder, None)
         layout.check_ports(config)
-        return _start(config, settings, progress, fresh=True)
+        try:
+            return _start(config, settings, progress, fresh=True)
+        except BaseException:
+            if not config.path.exists():  # nothing was started yet
+                _remove_files(config)
+            raise
 
 
 def _complete(config: ClusterConfig, progress: Progress) -> ClusterConfig:
@@ -127,13 +132,13 @@ def delete(name: str, *, home: Path | None = None, progress: Progress) -> None:
     with cluster_lock(base, name):
         config = layout.existing(folder)
         if config is not None:
-            progress(f"ending the tasks and daemons of the cluster {name}")
+            progress(f"ending the tasks and daemons of the cluster {name}, and removing {folder}")
             stopping.stop(config)
             if not config.redis.embedded:
                 _clear_redis(config, progress)
-            runtime_folder.remove(Path(config.runtime_dir))
-        progress(f"removing {folder}")
-        _remove_tree(folder)
+            _remove_files(config)
+        else:
+            _remove_tree(folder)
 
 
 def _others(base: Path) -> str:
@@ -152,12 +157,20 @@ def _clear_redis(config: ClusterConfig, progress: Progress) -> None:
             backend.close()
 
 
+def _remove_files(config: ClusterConfig) -> None:
+    runtime_folder.remove(Path(config.runtime_dir))
+    _remove_tree(Path(config.home))
+
+
 def _remove_tree(folder: Path) -> None:
     """Also what tasks made unwritable."""
-    for path, _, _ in os.walk(folder):
-        with suppress(OSError):
-            Path(path).chmod(0o700)
-    shutil.rmtree(folder)
+    if folder.exists():
+        for path, inner, _ in os.walk(folder):
+            for name in inner:  # before the walk looks into them
+                below = Path(path) / name
+                if not below.is_symlink():
+                    below.chmod(0o700)
+        shutil.rmtree(folder)
 
 
 def status(name: str, home: Path | None = None) -> list[dict[str, Any]]:

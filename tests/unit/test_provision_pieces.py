@@ -15,7 +15,7 @@ import pytest
 from grass.config import ClusterConfig, RedisConfig, inherited_environment
 from grass.errors import ConflictError
 from grass.manifest.settings import OfferedResources, PortSettings, RedisSettings, Settings
-from grass.provision import daemons, layout, machine, ports, processes, runtime_folder
+from grass.provision import daemons, layout, local, machine, ports, processes, runtime_folder
 from grass.provision.doctor import doctor
 from grass.provision.filelock import cluster_lock
 
@@ -228,3 +228,17 @@ def test_the_doctor_knows_a_cluster_whose_making_was_interrupted(tmp_path: Path)
     (tmp_path / "clusters" / "half").mkdir(parents=True)
     [finding] = [finding for finding in doctor(tmp_path) if finding.name == "cluster half"]
     assert not finding.ok and "interrupted" in finding.message
+
+
+def test_what_a_task_made_unreadable_is_removed_and_what_it_linked_to_is_not(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir(mode=0o755)
+    tree = tmp_path / "tree"
+    (tree / "a" / "b").mkdir(parents=True)
+    (tree / "a" / "b" / "file").touch()
+    (tree / "link").symlink_to(precious)
+    (tree / "a" / "b").chmod(0o000)
+    (tree / "a").chmod(0o500)
+    local._remove_tree(tree)
+    assert not tree.exists()
+    assert precious.stat().st_mode & 0o777 == 0o755

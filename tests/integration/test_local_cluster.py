@@ -1,0 +1,349 @@
+"""Making, ending and repairing a local cluster, with all its real daemons."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from grass.config import Secrets
+from grass.errors import ConflictError, NotFoundError, UnreachableError
+from grass.manifest.settings import PortSettings, RedisSettings, Settings
+from grass.provision import daemons, local, ports, processes, stopping
+from grass.provision.shutdown import request_shutdown
+from grass.store.embedded import find_server
+from grass.store.redis_backend import RedisBackend
+from tests.support.example_run import free_port
+from tests.support.local_cluster import LocalCluster
+from tests.support.needs import require
+from tests.support.waiting import wait_until
+
+Make = Callable[..., LocalCluster]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """``make()`` creates a cluster that the end of the test removes."""
+    made: list[LocalCluster] = []
+
+    def new(settings: Settings | None = None, home: Path | None = None) -> LocalCluster:
+        cluster = LocalCluster(settings or Settings()) if home is None else LocalCluster(settings or Settings(), home)
+        made.append(cluster)
+        cluster.create()
+        return cluster
+
+    yield new
+    for cluster in made:
+        cluster.end()
+
+
+def create_process(home: Path) -> subprocess.Popen[bytes]:
+    script = "from pathlib import Path; from grass.provision import local; import sys; "
+    script += "local.create(None, home=Path(sys.argv[1]), progress=lambda _: None)"
+    return subprocess.Popen([sys.executable, "-c", script, str(home)], stderr=subprocess.PIPE)
+
+
+def sleeper(name: str, marks: Path, seconds: int = 600) -> dict[str, object]:
+    """A job of one task that leaves a line per start."""
+    return {"name": name, "components": {"t": {"command": f"echo run >> {marks}; exec sleep {seconds}"}}}
+
+
+def start_sleeper(cluster: LocalCluster, marks: Path) -> int:
+    """Returns the pid of the task."""
+    with cluster.client() as client:
+        client.start(sleeper("sleeper", marks))
+        wait_until(marks.exists, what="the start of the task")
+        wait_until(lambda: client.tasks("sleeper")[0]["state"] == "RUNNING", what="RUNNING")
+        return int(client.tasks("sleeper")[0]["pid"])
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_new_cluster_is_ready_and_all_its_daemons_run(make: Make) -> None:
+    began = time.monotonic()
+    cluster = make()
+    print(f"READY after {time.monotonic() - began:.2f} s")
+    assert cluster.states() == dict.fromkeys((daemons.SUPERVISOR, *daemons.names(cluster.config)), "RUNNING")
+    for entry in local.status("local", cluster.home):
+        assert entry["pid"] > 0 and abs(time.time() - entry["start"]) < 30
+    with cluster.client() as client:
+        assert [node["state"] for node in client.nodes()] == ["READY"]
+
+
+def test_creating_what_runs_already_is_refused_and_changes_nothing(make: Make) -> None:
+    cluster = make()
+    before = local.status("local", cluster.home)
+    with pytest.raises(ConflictError, match="cluster local exists and runs; `grass delete local` ends it"):
+        cluster.create()
+    assert local.status("local", cluster.home) == before
+
+
+def test_deleting_leaves_no_process_socket_port_file_or_shared_memory(make: Make, tmp_path: Path) -> None:
+    memory = set(os.listdir("/dev/shm"))
+    cluster = make()
+    task = start_sleeper(cluster, tmp_path / "marks")
+    pids = [*cluster.pids(), task]
+    cluster.delete()
+    assert [pid for pid in pids if alive(pid)] == []
+    assert [path for path in cluster.home.rglob("*") if path.name != "clusters"] == []
+    assert not Path(cluster.config.runtime_dir).exists()
+    for port in (cluster.config.master.api_port, cluster.config.node.api_port):
+        assert ports.available("127.0.0.1", port)
+    assert set(os.listdir("/dev/shm")) <= memory
+
+
+def test_deleting_what_does_not_exist_names_what_does(make: Make) -> None:
+    cluster = make()
+    with pytest.raises(NotFoundError, match="there is no cluster lokal; there are: local"):
+        local.delete("lokal", home=cluster.home, progress=lambda _: None)
+
+
+def test_two_clusters_live_side_by_side_in_one_home(make: Make) -> None:
+    one = make()
+    two = make(Settings(name="second"), home=one.home)
+    try:
+        with one.client() as first, two.client() as second:
+            first.start({"name": "only-here", "components": {"t": {"command": "true"}}})
+            assert first.wait("only-here", timeout=30)["state"] == "SUCCEEDED"
+            assert second.jobs() == []
+    finally:
+        two.delete()
+    assert set(one.states().values()) == {"RUNNING"}
+
+
+def test_a_home_whose_path_is_too_long_for_sockets_works_all_the_same(make: Make, tmp_path: Path) -> None:
+    home = tmp_path / ("long" * 30)
+    home.mkdir()
+    cluster = make(home=home)
+    assert cluster.config.runtime_dir.startswith("/tmp/grass-")
+    cluster.delete()
+    assert not Path(cluster.config.runtime_dir).exists()
+
+
+def test_after_the_idle_shut_down_create_starts_it_again_with_its_state(make: Make) -> None:
+    cluster = make()
+    with cluster.client() as client:
+        job_id = client.start({"name": "before", "components": {"t": {"command": "true"}}})["id"]
+        client.wait("before", timeout=30)
+    pids = cluster.pids()
+    request_shutdown(cluster.config)
+    wait_until(lambda: not any(map(alive, pids)), what="the end of all daemons")
+    wait_until(lambda: not list(cluster.home.glob(".*.lock")), what="the end of the shut-down")
+    assert set(cluster.states().values()) == {"STOPPED"}
+    cluster.create()
+    with cluster.client() as client:
+        assert client.job("before")["id"] == job_id
+        client.start({"name": "after", "components": {"t": {"command": "true"}}})
+        assert client.wait("after", timeout=30)["state"] == "SUCCEEDED"
+
+
+def test_when_a_port_is_taken_at_the_next_start_it_says_so(make: Make) -> None:
+    cluster = make()
+    stopping.stop(cluster.config)
+    holder = subprocess.Popen([sys.executable, "-m", "http.server", str(cluster.config.master.api_port)], stderr=-3)
+    try:
+        wait_until(lambda: not ports.available("127.0.0.1", cluster.config.master.api_port), what="the other server")
+        with pytest.raises(ConflictError, match=rf"`api` port of cluster local, is taken by .*pid {holder.pid}"):
+            cluster.create()
+    finally:
+        holder.kill()
+        holder.wait()
+    cluster.create()
+
+
+def test_a_create_that_was_killed_is_finished_by_the_next_one(tmp_path: Path) -> None:
+    cluster = LocalCluster()
+    try:
+        for patience in (0.15, 0.3, 0.45, 0.6, 0.9):
+            process = create_process(cluster.home)
+            try:
+                process.wait(patience)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            process.communicate()
+        try:
+            cluster.create()
+        except ConflictError:  # the last one had come far enough
+            wait_until(lambda: set(cluster.states().values()) == {"RUNNING"})
+            return
+        with cluster.client() as client:
+            assert client.status()["cluster"] == "local"
+    finally:
+        cluster.end()
+
+
+def test_of_two_creates_at_once_one_makes_the_cluster_and_the_other_is_told(tmp_path: Path) -> None:
+    cluster = LocalCluster()
+    try:
+        creates = [create_process(cluster.home) for _ in range(2)]
+        said = [process.communicate(timeout=50)[1].decode() for process in creates]
+        assert sorted(process.returncode for process in creates) == [0, 1]
+        assert "exists and runs" in "".join(said)
+    finally:
+        cluster.end()
+
+
+def test_a_daemon_that_is_killed_twenty_times_in_a_row_still_comes_back(make: Make) -> None:
+    cluster = make()
+    longest = 0.0
+    for _ in range(20):
+        pid = cluster.pid("collector")
+        assert pid is not None
+        began = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda pid=pid: cluster.pid("collector") not in (None, pid), seconds=5, what="the collector")
+        longest = max(longest, time.monotonic() - began)
+    print(f"back after {longest:.2f} s at most")
+
+
+def test_a_killed_api_server_leaves_no_worker_and_gets_its_port_back(make: Make) -> None:
+    cluster = make()
+    parent = cluster.pid("master-api-server")
+    assert parent is not None
+    of_api = [p.pid for p in processes.of_cluster(cluster.config) if p.name == "master-api-server"]
+    assert len(of_api) == 2
+    os.kill(parent, signal.SIGKILL)
+    wait_until(lambda: not any(map(alive, of_api)), seconds=5, what="the end of the worker")
+    wait_until(lambda: answers(cluster), seconds=5, what="the next API server")
+
+
+def answers(cluster: LocalCluster) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", cluster.config.master.api_port, timeout=2)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().status > 0
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def test_when_supervisord_is_killed_tasks_go_on_and_create_takes_over(make: Make, tmp_path: Path) -> None:
+    cluster = make()
+    marks = tmp_path / "marks"
+    task = start_sleeper(cluster, marks)
+    supervisor = cluster.pid(daemons.SUPERVISOR)
+    assert supervisor is not None
+    os.kill(supervisor, signal.SIGKILL)
+    wait_until(lambda: not alive(supervisor))
+    states = cluster.states()
+    assert states.pop(daemons.SUPERVISOR) == "STOPPED"
+    assert set(states.values()) == {"ORPHANED"}
+    cluster.create()
+    assert set(cluster.states().values()) == {"RUNNING"}
+    assert alive(task) and marks.read_text() == "run\n"
+    with cluster.client() as client:
+        client.stop("sleeper")
+        assert client.wait("sleeper", timeout=30)["state"] == "STOPPED"
+
+
+def test_deleting_works_when_supervisord_and_half_of_the_daemons_are_dead(make: Make, tmp_path: Path) -> None:
+    cluster = make()
+    task = start_sleeper(cluster, tmp_path / "marks")
+    pids = [*cluster.pids(), task]
+    for daemon in (daemons.SUPERVISOR, "node-agent", "master-agent", "redis"):
+        pid = cluster.pid(daemon)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+    cluster.delete()
+    assert [pid for pid in pids if alive(pid)] == []
+
+
+def test_daemons_and_tasks_have_no_secret_in_their_environment_or_arguments(make: Make, tmp_path: Path) -> None:
+    cluster = make()
+    task = start_sleeper(cluster, tmp_path / "marks")
+    secrets = Secrets.load(cluster.config.home)
+    words = [word.encode() for word in (*secrets.redis.values(), secrets.node_token)]
+    for pid in [*cluster.pids(), task]:
+        for file in ("environ", "cmdline"):
+            text = Path(f"/proc/{pid}/{file}").read_bytes()
+            assert not any(word in text for word in words)
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[tuple[int, str]]:
+    """A plain redis on a port, with a password: port and password."""
+    port, password = free_port(), "pass word"
+    arguments = ["--port", str(port), "--requirepass", password, "--dir", str(tmp_path), "--appendonly", "yes"]
+    process = subprocess.Popen([find_server().path, *arguments], stdout=subprocess.DEVNULL)
+    wait_until(lambda: not ports.available("127.0.0.1", port), what="redis")
+    yield port, password
+    process.terminate()
+    process.wait()
+
+
+def test_a_redis_of_your_own_serves_a_cluster_and_gets_rid_of_its_keys(make: Make, own_redis: tuple[int, str]) -> None:
+    port, password = own_redis
+    settings = Settings(redis=RedisSettings(False, "127.0.0.1", port, password))
+    redis = RedisBackend(host="127.0.0.1", port=port, password=password)
+    try:
+        redis.apply([("SET", "mine", "kept")])
+        cluster = make(settings)
+        assert "redis" not in cluster.states()
+        with cluster.client() as client:
+            client.start({"name": "there", "components": {"t": {"command": "true"}}})
+            assert client.wait("there", timeout=30)["state"] == "SUCCEEDED"
+        assert redis.get("grass:local:fence") is not None
+        elsewhere = LocalCluster(settings)
+        with pytest.raises(ConflictError, match="already holds a cluster local"):
+            elsewhere.create()
+        elsewhere.end()
+        cluster.delete()
+        assert redis.get("grass:local:fence") is None
+        assert redis.get("mine") == "kept"
+    finally:
+        redis.close()
+
+
+def test_a_redis_of_your_own_that_does_not_answer_is_said_and_leaves_nothing(tmp_path: Path) -> None:
+    cluster = LocalCluster(Settings(redis=RedisSettings(False, "127.0.0.1", free_port())))
+    try:
+        with pytest.raises(UnreachableError, match=r"your redis at 127\.0\.0\.1:.* does not answer"):
+            cluster.create()
+        assert not (cluster.home / "clusters" / "local").exists()
+    finally:
+        cluster.end()
+
+
+def test_a_port_that_the_settings_ask_for_and_somebody_has_is_refused(tmp_path: Path, make: Make) -> None:
+    first = make()
+    taken = first.config.master.api_port
+    second = LocalCluster(Settings(name="second", ports=PortSettings(api=taken)), first.home)
+    with pytest.raises(ConflictError, match=f"port {taken}"):
+        second.create()
+    assert not (first.home / "clusters" / "second").exists()
+
+
+@pytest.mark.needs_root
+def test_another_user_has_a_cluster_of_the_same_name(make: Make) -> None:
+    make()
+    runs = subprocess.run([sys.executable, "-c", "import grass"], user="nobody", capture_output=True, check=False)
+    require(runs.returncode == 0, "a Python that other users can run", sys.executable)
+    home = Path("/tmp") / f"grass-nobody-{os.getpid()}"
+    script = f"""
+import os; from pathlib import Path
+from grass.provision import local
+home = Path({str(home)!r}); home.mkdir(mode=0o700)
+local.create(None, home=home, progress=lambda _: None)
+print(sorted({{entry["state"] for entry in local.status("local", home)}}))
+local.delete("local", home=home, progress=lambda _: None)
+os.rmdir(home / "clusters"); os.rmdir(home)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], user="nobody", group="nogroup", extra_groups=[], cwd="/", env={"HOME": "/tmp"},
+        capture_output=True, text=True, timeout=50, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("['RUNNING']\n", "")

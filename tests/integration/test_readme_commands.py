@@ -1,0 +1,104 @@
+"""The two commands of the README, from a clean clone: what a new user does first."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.needs import require
+
+CHECKOUT = Path(__file__).parents[2]
+LEAST_ACCURACY = 0.93
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def system_python() -> str:
+    """One that other users can run, too, and that can make virtual environments; else the one of this run."""
+    for candidate in ("/usr/bin/python3", sys.executable):
+        check = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))"
+        if Path(candidate).exists() and subprocess.run([candidate, "-c", check], check=False).returncode == 0:
+            return candidate
+    return sys.executable
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of what is committed; its ``.venv`` is made by the first script that runs."""
+    require(shutil.which("git") is not None and (CHECKOUT / ".git").exists(), "git, and a checkout of it")
+    folder = tmp_path_factory.mktemp("clone")
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(0o755)  # the ordinary user of one test has to get in
+    git = ["git", "-c", "safe.directory=*", "clone", "--quiet", str(CHECKOUT), str(folder / "grass")]
+    subprocess.run(git, check=True, timeout=60)
+    return folder / "grass"
+
+
+def run(clone: Path, *command: str, user: str | None = None, home: Path | None = None) -> str:
+    """As a fresh shell does. Returns what it printed; fails with it when it did not end well."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    kept |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    env = kept | {"PYTHON": system_python()} | ({"HOME": str(home)} if home else {})
+    done = subprocess.run(
+        command,
+        cwd=clone,
+        env=env,
+        user=user,
+        extra_groups=None if user is None else [],
+        stdout=-1,
+        stderr=-2,
+        check=False,
+    )
+    text = done.stdout.decode()
+    assert done.returncode == 0, text
+    return text
+
+
+def check_demo(text: str) -> None:
+    [accuracy] = re.findall(r"accuracy[ :=]+([01]\.\d+)", text)[-1:]
+    assert float(accuracy) >= LEAST_ACCURACY
+    for command in (
+        "grass create",
+        "grass job start",
+        "grass job logs",
+        "grass job show",
+        "grass status",
+        "grass delete",
+    ):
+        assert f"$ {command}" in text
+    assert "SUCCEEDED" in text
+
+
+def left_behind() -> list[str]:
+    return [path for path in os.listdir("/tmp") if path.startswith("grass-demo.")]
+
+
+def test_the_demo_works_twice_in_a_row_and_leaves_nothing(clone: Path) -> None:
+    before = left_behind()
+    assert "setting up .venv" in (first := run(clone, "scripts/demo"))
+    check_demo(first)
+    assert "setting up .venv" not in (second := run(clone, "scripts/demo"))
+    check_demo(second)
+    assert left_behind() == before
+
+
+@pytest.mark.needs_root
+def test_the_demo_works_for_an_ordinary_user(clone: Path, tmp_path: Path) -> None:
+    run(clone, "scripts/setup-venv")
+    try_python = subprocess.run([clone / ".venv" / "bin" / "python", "-c", ""], user="nobody", check=False)
+    require(try_python.returncode == 0, "a Python that other users can run", system_python())
+    shutil.chown(tmp_path, "nobody")
+    check_demo(run(clone, "scripts/demo", user="nobody", home=tmp_path))
+
+
+def test_the_test_command_says_what_it_does_and_ends_with_the_summary(clone: Path) -> None:
+    """One small file of tests: all of them are what is running just now."""
+    text = run(clone, "scripts/test", "tests/unit/test_deploy.py")
+    assert "== checks" in text and "== every test" in text
+    assert re.search(r"\d+ passed.* in ", text.strip().splitlines()[-1])
