@@ -140,7 +140,9 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
         "node": f"~{keys.reports(node)} {' '.join(read + key for key in node_reads)} "
         f"resetchannels -@all {connects} {_READS} {_EVALS} +xadd",
     }
-    lines = ["user default off"]
+    # Nobody can be `default`, but the server is while it reads its AOF: without these rights it drops every step of a
+    # script or transaction there ("ACLs rules changed"), and what was acknowledged is gone after a restart.
+    lines = ["user default off resetpass ~* &* +@all"]
     lines += [f"user {user} on #{_digest(passwords[user])} {right}" for user, right in rights.items()]
     return "\n".join(lines) + "\n"
 

@@ -131,13 +131,14 @@ def test_the_api_cannot_write_what_only_the_master_agent_writes(
 
 def test_what_was_acknowledged_survives_a_kill_and_nothing_is_world_readable(server: RedisServer) -> None:
     backend = server.backend()
-    backend.apply([("SET", "grass:test:kept", "yes")])
+    backend.apply([("SET", "grass:test:kept", "yes"), ("HSET", "grass:test:step", "field", "of several writes")])
     backend.close()
     server.kill()
     server.start()
     backend = server.backend()
     try:
         assert backend.get("grass:test:kept") == "yes"
+        assert backend.hget("grass:test:step", "field") == "of several writes"
     finally:
         backend.close()
     assert server.folder.stat().st_mode & 0o077 == 0
