@@ -1,0 +1,264 @@
+"""`python -m master.api` as it runs in a cluster: gunicorn, a real redis, kill -9, many clients."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from grass.api.client import Client
+from grass.config import ClusterConfig, RedisConfig, Secrets
+from grass.errors import UnreachableError
+from grass.store.api_store import ApiStore
+from grass.store.keys import Keys
+from grass.store.records import pack
+from tests.support.api_world import write_client, write_cluster
+from tests.support.example_run import free_port
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.needs_redis
+JOB = {"name": "j", "components": {"w": {"command": "true"}}}
+
+
+class Server:
+    """The daemon over its own name in the shared redis. ``start``/``kill`` may be repeated."""
+
+    def __init__(self, home: Path, redis_server: RedisServer) -> None:
+        self.home = home
+        self.redis = redis_server
+        self.clients: list[Client] = []
+        config = write_cluster(home, free_port(), {"ann": "user"})
+        name = redis_server.prefix.split(":")[1]
+        embedded = RedisConfig(socket=str(redis_server.socket))
+        self.config: ClusterConfig = replace(config, name=name, redis=embedded, runtime_dir=str(home))
+        self.config.save()
+        Secrets(redis=redis_server.passwords, node_token="").save(self.config.home)
+        self.backend = redis_server.backend("admin")
+        self.backend.delete_prefix(self.config.key_prefix)
+        self.keys = Keys(self.config.key_prefix)
+        self.store = ApiStore(self.backend, self.keys)
+        self.log = home / "api.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            command = [sys.executable, "-m", "master.api", str(self.config.path)]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def worker(self) -> psutil.Process:
+        assert self.process is not None
+        wait_until(lambda: psutil.Process(self.process.pid).children(), what="the worker")  # type: ignore[union-attr]
+        return psutil.Process(self.process.pid).children()[0]
+
+    def stop(self, how: int = signal.SIGTERM) -> None:
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait(20)
+            self.process = None
+
+    def client(self) -> Client:
+        client = Client("local", home=self.home / "home-ann")
+        self.clients.append(client)
+        return client
+
+    def end_job(self, job_id: str) -> None:
+        record = self.store.job(job_id)
+        assert record is not None
+        record.update(state="SUCCEEDED", ended=2.0, exit_code=0)
+        event = {"time": time.time(), "kind": "job-succeeded", "user": "", "message": "", "job": record["name"]}
+        self.backend.apply(
+            [
+                ("HSET", self.keys.jobs, job_id, pack(record)),
+                ("HDEL", self.keys.live, record["name"]),
+                ("XADD", self.keys.events, 0, "event", pack(event)),
+            ]
+        )
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+        self.stop()
+        self.backend.delete_prefix(self.config.key_prefix)
+        self.backend.close()
+
+
+@pytest.fixture
+def server(tmp_path: Path, redis_server: RedisServer) -> Iterator[Server]:
+    server = Server(tmp_path, redis_server)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def test_a_job_is_submitted_and_waited_for(server: Server) -> None:
+    client = server.client()
+    started = client.start(JOB)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.wait, "j")
+        server.end_job(started["id"])
+        assert waiting.result(20)["state"] == "SUCCEEDED"
+    assert [event["kind"] for event in client.events()] == ["job-submitted", "job-succeeded"]
+
+
+def test_a_killed_worker_is_replaced_and_nobody_notices(server: Server) -> None:
+    client = server.client()
+    started = client.start(JOB)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.wait, "j")
+        server.worker().kill()
+        assert client.job("j")["id"] == started["id"]
+        server.end_job(started["id"])
+        assert waiting.result(20)["state"] == "SUCCEEDED"
+
+
+def test_a_killed_server_leaves_its_port_to_the_next(server: Server) -> None:
+    client = server.client()
+    client.start(JOB)
+    worker = server.worker()
+    server.stop(signal.SIGKILL)
+    wait_until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, 5)
+    server.start()
+    assert client.job("j")["name"] == "j"
+
+
+def test_a_stopped_server_ends_at_once_though_clients_wait(server: Server) -> None:
+    client = server.client()
+    started = client.start(JOB)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(client.wait, "j")
+        following = pool.submit(lambda: next(iter(client.events(follow=True))))
+        assert following.result(20)["kind"] == "job-submitted"
+        begun = time.monotonic()
+        server.stop()
+        assert time.monotonic() - begun < 8
+        server.start()
+        server.end_job(started["id"])
+        assert waiting.result(20)["state"] == "SUCCEEDED"
+
+
+def test_redis_may_be_away_for_a_moment(tmp_path: Path, redis_server: RedisServer) -> None:
+    own = RedisServer(redis_server.server)
+    own.start()
+    server = Server(tmp_path, own)
+    server.start()
+    try:
+        client = server.client()
+        started = client.start(JOB)
+        with ThreadPoolExecutor(2) as pool:
+            waiting = pool.submit(client.wait, "j")
+            own.kill()
+            asking = pool.submit(client.job, "j")
+            own.start()
+            assert asking.result(20)["id"] == started["id"]
+            server.end_job(started["id"])
+            assert waiting.result(20)["state"] == "SUCCEEDED"
+    finally:
+        server.close()
+        own.remove()
+
+
+def test_a_hundred_wait_while_others_are_answered(server: Server) -> None:
+    client = server.client()
+    started = client.start(JOB)
+    with ThreadPoolExecutor(100) as pool:
+        waiting = [pool.submit(server.client().wait, "j") for _ in range(100)]
+        slowest = 0.0
+        for _ in range(10):
+            begun = time.monotonic()
+            client.job("j")
+            slowest = max(slowest, time.monotonic() - begun)
+        assert slowest < 5
+        threads = server.worker().num_threads()
+        server.end_job(started["id"])
+        assert {future.result(40)["state"] for future in waiting} == {"SUCCEEDED"}
+    assert threads < 80
+
+
+def test_slow_and_broken_peers_do_not_keep_others_out(server: Server) -> None:
+    server.client().status()
+    sockets = [socket.create_connection(("127.0.0.1", server.config.master.api_port)) for _ in range(100)]
+    try:
+        for number, sock in enumerate(sockets):
+            sock.sendall([b"", b"\x16\x03\x01", b"GET /v1/health HTTP/1.1\r\n\r\n"][number % 3])
+        assert server.client().status()["user"] == "ann"
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
+def test_health_and_the_document_are_open_and_the_rest_is_not(server: Server) -> None:
+    import http.client
+
+    server.client().status()
+    connection = http.client.HTTPConnection("127.0.0.1", server.config.master.api_port)
+    answers = {}
+    for path in ("/v1/health", "/v1/openapi.json", "/v1/jobs", "/v1/nothing"):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        answers[path] = answer.status, answer.read()
+    connection.close()
+    assert answers["/v1/health"] == (200, b"{}\n")
+    assert json.loads(answers["/v1/openapi.json"][1])["openapi"] == "3.1.0"
+    assert [answers["/v1/jobs"][0], answers["/v1/nothing"][0]] == [401, 404]
+
+
+def test_the_server_writes_nothing_about_requests_into_its_log(server: Server) -> None:
+    server.client().start(JOB)
+    server.stop()
+    assert "Traceback" not in server.log.read_text()
+    assert "JOSE" not in server.log.read_text()
+
+
+def test_a_second_cluster_on_another_port_refuses_this_ones_user(server: Server, tmp_path: Path) -> None:
+    home = write_client(tmp_path, "bob", f"http://127.0.0.1:{server.config.master.api_port}")
+    server.client().status()
+    from grass.errors import NotAllowedError
+
+    with Client("local", home=home) as stranger, pytest.raises(NotAllowedError):
+        stranger.status()
+
+
+def test_the_command_line_of_the_daemon_is_its_configuration_and_nothing_else(server: Server) -> None:
+    server.client().status()
+    assert server.process is not None
+    arguments = psutil.Process(server.process.pid).cmdline()
+    assert arguments[-2:] == ["master.api", str(server.config.path)] or "grass-api" in arguments[0]
+
+
+def test_an_unreachable_cluster_is_given_up_after_five_seconds(server: Server) -> None:
+    client = server.client()
+    client.status()
+    server.stop()
+    begun = time.monotonic()
+    with pytest.raises(UnreachableError):
+        client.status()
+    assert 4.5 < time.monotonic() - begun < 9
+
+
+def pss(process: psutil.Process) -> int:
+    text = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+    return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
+
+
+def test_the_server_is_lean(server: Server) -> None:
+    server.client().start(JOB)
+    assert server.process is not None
+    processes: list[Any] = [psutil.Process(server.process.pid), server.worker()]
+    total = sum(pss(process) for process in processes)
+    print(f"PSS {total / 1024:.1f} MiB", [pss(process) // 1024 for process in processes], os.getpid())
+    assert total < 120 * 1024
