@@ -23,7 +23,7 @@ from grass import clock
 from node.runtime import proc
 
 _PR_SET_CHILD_SUBREAPER = 36
-_SHORTEST_LIFE = 1.0
+_SHORTEST_LIFE = 0.2
 """A shepherd that ends sooner is started again only after so many seconds."""
 _REPLY_TIMEOUT = 2.0
 

@@ -1,0 +1,176 @@
+"""What the node-agent does for each attempt while it lives and after: its log, its time limits, its folder."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from grass import clock
+from grass.config import ClusterConfig
+from grass.model.reasons import Reason, ReasonCode
+from node.agent import environment
+from node.agent.folders import Removal, attempt_folders
+from node.agent.readiness import Check, Readiness
+from node.agent.reconcile import DEFAULT_GRACE, Entry, Template
+from node.runtime.attempts import Folders
+from node.runtime.protocol import Observed, Stop
+from node.runtime.timers import Timers
+
+FOLLOW_AFTER = 0.05
+"""Seconds that an attempt lives before its output is followed; one that is over sooner, and silent, costs nothing."""
+REMOVE_EVERY = 0.2
+"""Seconds between rounds of removing folders."""
+
+
+class LogShipper(Protocol):
+    """What is needed of ``node.agent.shipper.Shipper``."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def follow(self, key: str, directory: str) -> None: ...
+    def ended(self, key: str, sizes: dict[str, int]) -> None: ...
+    def complete(self, key: str) -> bool: ...
+    def forget(self, key: str) -> None: ...
+
+
+class Attempts:
+    """``stop`` is called for an attempt that is over its time. ``base``: the environment that tasks inherit."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        shipper: LogShipper,
+        readiness: Readiness,
+        timers: Timers,
+        removal: Removal,
+        stop: Callable[[Stop], None],
+        base: Mapping[str, str],
+    ) -> None:
+        self._config = config
+        self._shipper = shipper
+        self._readiness = readiness
+        self._timers = timers
+        self._removal = removal
+        self._stop = stop
+        self._base = base
+        self._folders = Folders(str(config.node_dir / "attempts"))
+        self._alive: dict[str, Template | None] = {}
+        """Running attempts and their templates."""
+        self._followed: set[str] = set()
+        self._released: set[str] = set()
+        """Nobody needs them any more but the shipper."""
+        self._to_remove: list[str] = []
+
+    def resume(self, known: Mapping[str, Observed], desired: Mapping[str, Entry]) -> None:
+        """After a restart: go on shipping what is on disk, and remove what is neither known nor desired."""
+        for key in attempt_folders(self._config):
+            attempt = known.get(key)
+            if attempt is not None and attempt.ended is None:
+                self._follow(key)
+            elif attempt is None and key not in desired:
+                self._log_ended(key, self._folders.sizes(key))
+                self.release(key)
+
+    def relisted(self) -> None:
+        """The runtime lists everything anew: what is alive will be said again, with all that follows from it."""
+        self._alive.clear()
+
+    def started(self, attempt: Observed, entry: Entry | None, template: Template | None) -> bool:
+        """False when that was known."""
+        key, since = attempt.key, attempt.since
+        if key in self._alive or since is None:
+            return False
+        self._alive[key] = template
+        self._timers.at(since + FOLLOW_AFTER, lambda: self._follow_if_alive(key))
+        if template and template["timeout"] is not None:
+            limit: float = template["timeout"]
+            self._timers.at(since + limit, lambda: self._over(key, f"ran longer than its limit of {limit:g} s"))
+        if template and template["ready"] and entry and not entry["stop"]:
+            self._readiness.watch(self._check(attempt, entry, template))
+        return True
+
+    def ended(self, attempt: Observed) -> None:
+        self._alive.pop(attempt.key, None)
+        self._readiness.drop(attempt.key)
+        self._log_ended(attempt.key, attempt.sizes or {})
+
+    def not_ready(self, key: str) -> None:
+        """Its readiness check did not pass in time."""
+        template = self._alive.get(key)
+        if template:
+            self._over(key, f"not ready after {template['ready']['timeout']:g} s")
+
+    def release(self, key: str) -> None:
+        """It has ended and the master has noted that: its folder may go once its log has gone."""
+        if key in self._followed and not self._shipper.complete(key):
+            self._released.add(key)
+            return
+        if not self._to_remove:
+            self._timers.at(clock.steady() + REMOVE_EVERY, self._remove)
+        self._to_remove.append(key)
+
+    def shipped(self, key: str) -> None:
+        """Its log is complete at the collector."""
+        if key in self._released:
+            self._released.discard(key)
+            self.release(key)
+
+    def _remove(self) -> None:
+        keys, self._to_remove = self._to_remove, []
+        for key in self._followed.intersection(keys):
+            self._shipper.forget(key)
+        self._followed.difference_update(keys)
+        self._removal.attempts(keys)
+
+    def _follow_if_alive(self, key: str) -> None:
+        if key in self._alive:
+            self._follow(key)
+
+    def _follow(self, key: str) -> None:
+        if key not in self._followed:
+            self._followed.add(key)
+            self._shipper.follow(key, self._folders.of(key))
+
+    def _log_ended(self, key: str, sizes: dict[str, int]) -> None:
+        if any(sizes.values()):
+            self._follow(key)
+        if key in self._followed:
+            self._shipper.ended(key, sizes)
+
+    def _over(self, key: str, message: str) -> None:
+        if key in self._alive:
+            template = self._alive[key]
+            grace = template["grace"] if template else DEFAULT_GRACE
+            self._stop(Stop(key, grace, Reason(ReasonCode.TIMEOUT, message).to_wire()))
+
+    def _check(self, attempt: Observed, entry: Entry, template: Template) -> Check:
+        key = attempt.key
+        launch = environment.launch(self._config, template, self._base)
+        scratch = self._folders.scratch(key)
+        ready: dict[str, Any] = template["ready"]
+        return Check(
+            key=key,
+            ready=ready,
+            since=attempt.since or clock.steady(),
+            address=self._config.node.address,
+            ports=entry["ports"],
+            folder=self._folders.of(key),
+            argv=environment.argv(ready["command"]) if ready["command"] is not None else [],
+            env={**launch.env, **environment.attempt_env(key, template["job"], entry, 0), "GRASS_SCRATCH": scratch},
+            cwd=launch.cwd or scratch,
+        )
+
+
+def taken_port(ports: Mapping[str, int]) -> int | None:
+    """The first of these that some program listens on."""
+    for port in ports.values():
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("", port))
+            except PermissionError:
+                continue  # below 1024: only the task itself can tell
+            except OSError:
+                return port
+    return None

@@ -1,0 +1,70 @@
+"""What a task sees: its command and its environment. Pure; the names are those of the design, section 8."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from grass.config import ClusterConfig
+from node.runtime.protocol import Launch
+
+_NOT_INHERITED = ("GRASS_", "SUPERVISOR_")
+
+
+def inherited(environ: Mapping[str, str]) -> dict[str, str]:
+    """The node-agent's own environment without what is Grass's own affair."""
+    return {name: value for name, value in environ.items() if not name.startswith(_NOT_INHERITED)}
+
+
+def argv(command: str | list[str]) -> list[str]:
+    return ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+
+
+def addresses_path(config: ClusterConfig, job_id: str) -> str:
+    return str(config.node_dir / "jobs" / job_id / "addresses")
+
+
+def launch(config: ClusterConfig, template: Mapping[str, Any], base: Mapping[str, str]) -> Launch:
+    """What all attempts of one component on this node have in common. ``base`` is what ``inherited`` left."""
+    job_id, job, component = template["job_id"], template["job"], template["component"]
+    env = {
+        **base,
+        "PYTHONUNBUFFERED": "1",
+        **template["env"],
+        "GRASS_CLUSTER": config.name,
+        "GRASS_JOB": job,
+        "GRASS_JOB_ID": job_id,
+        "GRASS_COMPONENT": component,
+        "GRASS_REPLICAS": str(template["replicas"]),
+        "GRASS_NODE": config.node.name,
+        "GRASS_ADDRESSES": addresses_path(config, job_id),
+        "GRASS_DATA": str(config.data_dir),
+        "CLUSTER_ID": config.name,
+        "CLUSTER_NAME": config.name,
+        "NODE_ID": config.node.name,
+        "NODE_NAME": config.node.name,
+        "JOB_ID": job_id,
+        "JOB_NAME": job,
+        "COMPONENT_TYPE": component,
+    }
+    return Launch(argv(template["command"]), env, template["cwd"], template["grace"])
+
+
+def attempt_env(key: str, job: str, entry: Mapping[str, Any], node_gpus: int) -> dict[str, str]:
+    """What is this attempt's own, over the launch's. The shepherd adds GRASS_SCRATCH."""
+    job_id, task, attempt = key.split("/")
+    index = task.rpartition(".")[2]
+    env = {
+        "GRASS_INDEX": index,
+        "GRASS_TASK": f"{job}.{task}",
+        "GRASS_ATTEMPT": attempt,
+        "COMPONENT_INDEX": index,
+        "COMPONENT_ID": f"{job_id}.{task}",
+        "CONTAINER_NAME": f"{job_id}.{task}.{attempt}",
+    }
+    for name, port in entry["ports"].items():
+        env["GRASS_PORT_" + re.sub(r"[^A-Z0-9]", "_", name.upper())] = str(port)
+    if node_gpus:  # a task that asked for none must not take somebody else's
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, entry["gpus"]))
+    return env

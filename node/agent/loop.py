@@ -1,0 +1,270 @@
+"""The node-agent's loop: take what arrived, decide (``reconcile``), act. One thread, and it waits for events only.
+
+Orders and reports pass through threads of their own (``links``), output through the shipper's, so neither a redis nor a
+collector that is away keeps tasks of this node from being started, seen to end, and followed by the next.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from grass import clock
+from grass.config import ClusterConfig
+from grass.model.reasons import Reason, ReasonCode
+from grass.store.node_store import Desired, NodeStore
+from node.agent import environment, folders
+from node.agent.attempts import Attempts, LogShipper, taken_port
+from node.agent.links import Orders, Reports
+from node.agent.readiness import Readiness
+from node.agent.reconcile import Reconciliation, Template, launch_key
+from node.agent.usage import hello, usage
+from node.runtime.protocol import Listed, Observed, Runtime, Start, Stop
+from node.runtime.timers import Timers
+
+HEARTBEAT = 2.0
+LAST_REPORTS = 2.0
+"""Seconds that an agent which is to end takes to get rid of its reports. The next one says the same again."""
+_NOTHING = {"stdout": 0, "stderr": 0}
+
+log = logging.getLogger(__name__)
+
+
+class NodeAgent:
+    """``shipper`` makes the log shipper, given what to call with the key of each attempt whose log is complete."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        store: NodeStore,
+        runtime: Runtime,
+        shipper: Callable[[Callable[[str], None]], LogShipper],
+        base_env: Mapping[str, str],
+        gpus: list[dict[str, Any]],
+    ) -> None:
+        self._config = config
+        self._runtime = runtime
+        self._base_env = base_env
+        self._gpus = gpus
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._stopping = False
+        self._timers = Timers()
+        self._orders = Orders(store, self.wake)
+        self._reports = Reports(store)
+        self._removal = folders.Removal(config)
+        self._news: deque[tuple[str, str]] = deque()
+        """What threads have to say: ``ready``, ``not-ready`` or ``shipped``, and of which attempt."""
+        self._shipper = shipper(lambda key: self._say("shipped", key))
+        self._readiness = Readiness(lambda key, passed: self._say("ready" if passed else "not-ready", key))
+        self._reconciliation = Reconciliation()
+        self._attempts = Attempts(
+            config, self._shipper, self._readiness, self._timers, self._removal, self._stop_one, base_env
+        )
+        self._defined: dict[str, Template] = {}
+        self._desired = False
+        self._happened: list[Listed | Observed] = []
+        self._greeted = False
+        self._events: list[dict[str, Any]] = []
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._wake, selectors.EVENT_READ)
+        self._selector.register(runtime.fileno(), selectors.EVENT_READ)
+
+    def stop(self) -> None:
+        """May be called from a signal handler or another thread; tasks run on."""
+        self._stopping = True
+        self.wake()
+
+    def wake(self) -> None:
+        os.eventfd_write(self._wake, 1)
+
+    def run(self) -> None:
+        Path(self._config.node_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+        for part in (self._orders, self._reports, self._shipper, self._removal):
+            part.start()
+        try:
+            while not self._stopping:
+                self._wait()
+                self._take()
+                self._act()
+        finally:
+            self._orders.stop()
+            self._readiness.stop()
+            self._reports.stop(LAST_REPORTS)
+            self._shipper.stop()
+            self._removal.stop()
+            self._runtime.close()
+            self._selector.close()
+
+    def _wait(self) -> None:
+        times = [due for due in (self._timers.due, self._runtime.due()) if due is not None]
+        self._selector.select(max(0.0, min(times) - clock.steady()) if times else None)
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._wake)
+
+    # take
+
+    def _take(self) -> None:
+        for arrived in self._orders.take():
+            if isinstance(arrived, Desired):
+                self._on_desired(arrived)
+            else:
+                self._on_order(arrived)
+        self._happened += self._runtime.receive()
+        if self._desired:
+            for happened in self._happened:
+                if isinstance(happened, Listed):
+                    self._on_listed(happened)
+                else:
+                    self._on_attempt(happened)
+            self._happened.clear()
+        while self._news:
+            self._on_news(*self._news.popleft())
+        self._timers.run(clock.steady())
+
+    def _on_desired(self, desired: Desired) -> None:
+        self._desired = True
+        for job_id, text in desired.addresses.items():
+            folders.write_addresses(self._config, job_id, text)
+        self._reconciliation.reset(desired.entries, desired.launch)
+        self._drop([name for name in self._defined if name not in desired.launch])
+        self._remove_jobs(folders.job_ids(self._config))
+
+    def _on_order(self, order: Mapping[str, Any]) -> None:
+        for job_id, text in order.get("addresses", {}).items():
+            folders.write_addresses(self._config, job_id, text)
+        self._reconciliation.apply(order)
+        dropped = order.get("drop", ())
+        if dropped:
+            self._drop(dropped)
+            self._remove_jobs({name.split("/")[0] for name in dropped})
+
+    def _drop(self, names: Iterable[str]) -> None:
+        gone = [name for name in names if self._defined.pop(name, None)]
+        if gone:
+            self._runtime.drop(gone)
+
+    def _remove_jobs(self, job_ids: Iterable[str]) -> None:
+        here = {name.split("/")[0] for name in self._reconciliation.launches}
+        gone = [job_id for job_id in job_ids if job_id not in here]
+        if gone:
+            self._removal.jobs(gone)
+
+    def _on_listed(self, listed: Listed) -> None:
+        """At the first list, the agent says hello; at every one, it says again all that it knows."""
+        known = {attempt.key: attempt for attempt in listed.attempts}
+        self._reconciliation.listed((each.key, each.ended is not None, each.stopping) for each in listed.attempts)
+        if not self._greeted:
+            self._greeted = True
+            self._attempts.resume(known, self._reconciliation.entries)
+            running = [each.key for each in listed.attempts if each.ended is None]
+            self._reports.hello(hello(self._config, self._gpus, running))
+            self._beat()
+        self._attempts.relisted()
+        for attempt in listed.attempts:
+            self._on_attempt(attempt)
+
+    def _on_attempt(self, attempt: Observed) -> None:
+        key = attempt.key
+        entry = self._reconciliation.entries.get(key)
+        if attempt.ended is not None:
+            self._attempts.ended(attempt)
+            self._reconciliation.ended(key)
+            if entry is not None:
+                self._events.append(_ended(attempt))
+        elif self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
+            self._events.append({"key": key, "event": "started", "pid": attempt.pid, "at": attempt.started})
+
+    def _on_news(self, what: str, key: str) -> None:
+        match what:
+            case "shipped":
+                self._attempts.shipped(key)
+            case "ready":
+                self._events.append({"key": key, "event": "ready"})
+            case "not-ready":
+                self._attempts.not_ready(key)
+
+    def _say(self, what: str, key: str) -> None:
+        self._news.append((what, key))
+        self.wake()
+
+    # act
+
+    def _act(self) -> None:
+        actions = self._reconciliation.take()
+        if actions.start:
+            self._start(actions.start)
+        if actions.stop:
+            self._runtime.stop([Stop(key, grace) for key, grace in actions.stop.items()])
+        for key in actions.never:
+            self._events.append(_never(key, None))
+        if actions.forget:
+            self._runtime.forget(actions.forget)
+            for key in actions.forget:
+                self._attempts.release(key)
+        if self._events:
+            self._reports.events(self._events)
+            self._events = []
+
+    def _start(self, keys: list[str]) -> None:
+        starts = []
+        for key in keys:
+            name = launch_key(key)
+            entry, template = self._reconciliation.entries[key], self._reconciliation.launches[name]
+            if self._defined.get(name) is not template:
+                self._define(name, template)
+            if entry["ports"] and (port := taken_port(entry["ports"])):
+                reason = Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is taken by another program")
+                self._events.append(_never(key, reason))
+                self._reconciliation.ended(key)
+                self.wake()  # another one may start in its place
+                continue
+            starts.append(Start(key, name, environment.attempt_env(key, template["job"], entry, len(self._gpus))))
+        if starts:
+            self._runtime.start(starts)
+
+    def _define(self, name: str, template: Template) -> None:
+        if not Path(environment.addresses_path(self._config, template["job_id"])).exists():
+            folders.write_addresses(self._config, template["job_id"], "")
+        self._runtime.define({name: environment.launch(self._config, template, self._base_env)})
+        self._defined[name] = template
+
+    def _stop_one(self, stop: Stop) -> None:
+        self._runtime.stop([stop])
+
+    def _beat(self) -> None:
+        body = {"usage": usage(self._config.node_dir), "silent_after": self._config.master.silent_after}
+        self._reports.heartbeat(body)
+        self._timers.at(clock.steady() + HEARTBEAT, self._beat)
+
+
+def _ended(attempt: Observed) -> dict[str, Any]:
+    return {
+        "key": attempt.key,
+        "event": "ended",
+        "code": attempt.code,
+        "signal": attempt.signal,
+        "reason": attempt.reason,
+        "started": attempt.started,
+        "at": attempt.ended,
+        "sizes": attempt.sizes or _NOTHING,
+    }
+
+
+def _never(key: str, reason: Reason | None) -> dict[str, Any]:
+    """The end of an attempt that never began."""
+    return {
+        "key": key,
+        "event": "ended",
+        "code": None,
+        "signal": None,
+        "reason": reason.to_wire() if reason else None,
+        "started": None,
+        "at": clock.wall(),
+        "sizes": _NOTHING,
+    }

@@ -1,0 +1,205 @@
+"""What to do so that what runs equals what is desired. Pure: no clock, no I/O; every call costs what it changes.
+
+Fed with what is desired (``reset``, ``apply``) and what runs (``listed``, ``ended``), in any order and any number of
+times; ``take`` returns what is to be done about it. An attempt is started at most once unless ``listed`` proves that
+the start was lost.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+DEFAULT_GRACE = 10.0
+
+Entry = dict[str, Any]
+Template = dict[str, Any]
+
+
+class Phase(Enum):
+    """Of one attempt, seen from here: WAITING is desired and not asked for yet, ENDED is kept by the runtime."""
+
+    WAITING = "waiting"
+    STARTED = "started"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+@dataclass
+class Actions:
+    """In the order in which to carry them out. ``never``: attempts that were stopped before they started."""
+
+    start: list[str] = field(default_factory=list)
+    stop: dict[str, float] = field(default_factory=dict)
+    forget: list[str] = field(default_factory=list)
+    never: list[str] = field(default_factory=list)
+
+
+def launch_key(attempt_key: str) -> str:
+    """``<job id>/<component>`` of ``<job id>/<component>.<index>/<attempt>``."""
+    job_id, task, _ = attempt_key.split("/")
+    return f"{job_id}/{task.rpartition('.')[0]}"
+
+
+class Reconciliation:
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.launches: dict[str, Template] = {}
+        self._phases: dict[str, Phase] = {}
+        self._waiting: dict[str, list[tuple[int, str]]] = {}
+        self._running: dict[str, int] = {}
+        self._touched: set[str] = set()
+        """Launch keys of which something may start now."""
+        self._halted: set[str] = set()
+        """Waiting attempts that are to be stopped."""
+        self._actions = Actions()
+        self._listed = False
+
+    # what is desired
+
+    def reset(self, entries: Mapping[str, Entry], launches: Mapping[str, Template]) -> None:
+        """This is all that is desired, whatever was said before."""
+        for key in [key for key in self.entries if key not in entries]:
+            self._remove(key)
+        self.launches = dict(launches)
+        for key, entry in entries.items():
+            self._set(key, entry)
+        self._touched.update(self._waiting)
+
+    def apply(self, order: Mapping[str, Any]) -> None:
+        """One order, as in docs/internals.md."""
+        launches = order.get("launch", {})
+        self.launches.update(launches)
+        self._touched.update(launches)
+        for key, entry in order.get("set", {}).items():
+            self._set(key, entry)
+        for key in order.get("remove", ()):
+            self._remove(key)
+        for name in order.get("drop", ()):
+            self.launches.pop(name, None)
+
+    def _set(self, key: str, entry: Entry) -> None:
+        before = self.entries.get(key)
+        self.entries[key] = entry
+        match self._phases.get(key):
+            case None:
+                self._wait(key)
+            case Phase.WAITING if entry["stop"]:
+                self._halted.add(key)
+            case Phase.STARTED | Phase.STOPPING if entry["stop"] and (before or {}).get("stop") != entry["stop"]:
+                self._stop(key)
+            case _:
+                pass
+
+    def _wait(self, key: str) -> None:
+        name = launch_key(key)
+        self._phases[key] = Phase.WAITING
+        if self.entries[key]["stop"]:
+            self._halted.add(key)
+            return
+        heapq.heappush(self._waiting.setdefault(name, []), (self.entries[key]["seq"], key))
+        self._touched.add(name)
+
+    def _remove(self, key: str) -> None:
+        self.entries.pop(key, None)
+        match self._phases.get(key):
+            case Phase.WAITING:
+                del self._phases[key]  # its place in the heap is skipped when it comes up
+            case Phase.STARTED:
+                self._stop(key)
+            case Phase.ENDED:
+                del self._phases[key]
+                self._actions.forget.append(key)
+            case Phase.STOPPING | None:
+                pass
+
+    def _stop(self, key: str) -> None:
+        entry = self.entries.get(key)
+        stop = entry["stop"] if entry else None
+        template = self.launches.get(launch_key(key), {})
+        self._phases[key] = Phase.STOPPING
+        self._actions.stop[key] = stop["grace"] if stop else template.get("grace", DEFAULT_GRACE)
+
+    # what runs
+
+    def listed(self, attempts: Iterable[tuple[str, bool, bool]]) -> None:
+        """All that the runtime knows, as (key, has ended, is stopping)."""
+        self._listed = True
+        self._running.clear()
+        known = set()
+        for key, ended, stopping in attempts:
+            known.add(key)
+            self._observe(key, ended, stopping)
+        running = (Phase.STARTED, Phase.STOPPING)
+        for key in [key for key, phase in self._phases.items() if phase in running and key not in known]:
+            del self._phases[key]
+            if key in self.entries:
+                self._wait(key)  # the command to start it was lost
+        self._touched.update(self._waiting)
+
+    def _observe(self, key: str, ended: bool, stopping: bool) -> None:
+        entry = self.entries.get(key)
+        if ended:
+            self._phases[key] = Phase.ENDED
+            if entry is None:
+                self._remove(key)
+            return
+        name = launch_key(key)
+        self._running[name] = self._running.get(name, 0) + 1
+        self._phases[key] = Phase.STOPPING if stopping else Phase.STARTED
+        if not stopping and (entry is None or entry["stop"]):
+            self._stop(key)
+
+    def ended(self, key: str) -> None:
+        phase = self._phases.get(key)
+        if phase is Phase.ENDED:
+            return
+        self._phases[key] = Phase.ENDED
+        if phase in (Phase.STARTED, Phase.STOPPING):
+            name = launch_key(key)
+            self._running[name] -= 1
+            self._touched.add(name)
+        if key not in self.entries:
+            self._remove(key)
+
+    # what to do
+
+    def take(self) -> Actions:
+        """What is to be done now, and is not returned again. Nothing before the first ``listed``."""
+        if not self._listed:
+            return Actions()
+        for key in self._halted:
+            if self._phases.get(key) is Phase.WAITING:
+                self._phases[key] = Phase.ENDED
+                self._actions.never.append(key)
+        self._halted.clear()
+        for name in self._touched:
+            self._fill(name)
+        self._touched.clear()
+        actions, self._actions = self._actions, Actions()
+        if len(actions.start) > 1:
+            actions.start.sort(key=lambda key: self.entries[key]["seq"])
+        return actions
+
+    def _fill(self, name: str) -> None:
+        """Start what waits, lowest ``seq`` first, as far as the width of this launch allows."""
+        waiting, template = self._waiting.get(name), self.launches.get(name)
+        if not waiting:
+            return
+        width = template["width"] if template else 0
+        while waiting:
+            seq, key = waiting[0]
+            if self._phases.get(key) is not Phase.WAITING or self.entries[key]["seq"] != seq:
+                heapq.heappop(waiting)
+            elif width is None or self._running.get(name, 0) < width:
+                heapq.heappop(waiting)
+                self._phases[key] = Phase.STARTED
+                self._running[name] = self._running.get(name, 0) + 1
+                self._actions.start.append(key)
+            else:
+                break
+        if not waiting:
+            self._waiting.pop(name)

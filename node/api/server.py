@@ -1,0 +1,49 @@
+"""gunicorn around the node's application: one worker with a few threads."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+from typing import Any
+
+from flask import Flask
+from gunicorn.app.base import BaseApplication
+
+from grass.config import ClusterConfig, Secrets
+from node.api.app import create_app
+
+THREADS = 4
+_PR_SET_PDEATHSIG = 1
+
+
+class Server(BaseApplication):  # type: ignore[misc]
+    def __init__(self, config: ClusterConfig) -> None:
+        self._config = config
+        self._app = create_app(config, Secrets.load(config.home).node_token)
+        super().__init__()
+
+    def load_config(self) -> None:
+        settings = {
+            "bind": f"127.0.0.1:{self._config.node.api_port}",
+            "workers": 1,
+            "worker_class": "gthread",
+            "threads": THREADS,
+            "graceful_timeout": 1,
+            "preload_app": True,  # the worker shares the arbiter's memory
+            "worker_tmp_dir": self._config.runtime_dir,
+            "proc_name": f"grass-node-api-{self._config.name}",
+            "loglevel": "warning",
+            "control_socket_disable": True,
+            "post_fork": _die_with_the_arbiter,
+        }
+        for name, value in settings.items():
+            if name in self.cfg.settings:
+                self.cfg.set(name, value)
+
+    def load(self) -> Flask:
+        return self._app
+
+
+def _die_with_the_arbiter(server: Any, worker: Any) -> None:
+    """If the arbiter is killed the port must be free for the next one at once."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
