@@ -20,6 +20,7 @@ class Invocation:
     output: Output
     named_cluster: str | None = None
     debug: bool = False
+    _client: Client | None = None
 
     @property
     def cluster(self) -> str:
@@ -36,6 +37,16 @@ class Invocation:
         return name
 
     def client(self) -> Client:
+        """The connection to the cluster; the same at every call."""
+        if self._client is None:
+            self._client = self._connect()
+        return self._client
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    def _connect(self) -> Client:
         name = self.existing_cluster()
         from grass.api.client import Client
 

@@ -61,6 +61,8 @@ def execute(arguments: list[str]) -> int:
     except OutputClosedError:
         _silence_standard_streams()
         return Exit.PIPE_CLOSED
+    finally:
+        invocation.close()
     return code
 
 
