@@ -12,9 +12,11 @@ from pathlib import Path
 from joserfc.jwk import RSAKey
 
 from grass.api.keyring import User, load_master_key, load_users
-from grass.api.sealing import EnvelopeError, OpenedRequest, is_fresh, open_request
+from grass.api.sealing import Claims, EnvelopeError, OpenedRequest, is_fresh, open_request
+from grass.clock import steady
 from grass.errors import InputError, NotAllowedError
 from grass.store.api_store import ApiStore
+from master.api.seen import SeenHere
 
 
 class StaleRequestError(NotAllowedError):
@@ -51,6 +53,7 @@ class Door:
         self._key = load_master_key(master_dir)
         self._users = Users(master_dir)
         self._store = store
+        self._seen_here = SeenHere(steady())
 
     def identify(self, token: bytes, method: str, target: str) -> Caller:
         """Everything that needs no memory. Raises EnvelopeError: nothing may be answered but a constant."""
@@ -75,5 +78,10 @@ class Door:
         claims = caller.request.claims
         if not is_fresh(claims, now):
             raise StaleRequestError("this request is too old or too new: the clocks of client and server differ")
-        if not self._store.first_sight(claims.request_id):
+        if not self._first_sight(claims):
             raise EnvelopeError("a request was played again")
+
+    def _first_sight(self, claims: Claims) -> bool:
+        if claims.method == "GET":
+            return self._seen_here.first_sight(claims.request_id, steady())
+        return self._store.first_sight(claims.request_id)

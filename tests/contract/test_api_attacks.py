@@ -80,6 +80,13 @@ def test_a_request_that_is_played_again_is_refused(world: ApiWorld) -> None:
     assert wire.send("POST", "/v1/jobs", token) == (401, REFUSED)
 
 
+def test_a_question_that_is_played_again_is_refused(world: ApiWorld) -> None:
+    wire = Wire(world)
+    token, _ = wire.seal("GET", "/v1/status")
+    assert wire.send("GET", "/v1/status", token)[0] == 200
+    assert wire.send("GET", "/v1/status", token) == (401, REFUSED)
+
+
 def test_a_request_cannot_be_turned_to_another_path(world: ApiWorld) -> None:
     wire = Wire(world)
     for path in ("/v1/nodes", "/v1/status?x=1", "/v1/jobs"):

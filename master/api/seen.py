@@ -1,0 +1,34 @@
+"""Request ids of calls that only read, remembered in this process.
+
+Whoever plays such a call again, after a restart, gets a reply that only the first sender can open. So these ids need
+not outlive the process, and reading costs no write to the store.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from grass.api.sealing import FRESH_SECONDS
+
+KEEP_SECONDS = 2 * FRESH_SECONDS
+"""From the earliest to the latest moment at which one request is fresh."""
+
+
+class SeenHere:
+    """Two sets that take turns: an id is remembered for one to two times ``KEEP_SECONDS``."""
+
+    def __init__(self, now: float) -> None:
+        self._lock = threading.Lock()
+        self._turned = now
+        self._new: set[str] = set()
+        self._old: set[str] = set()
+
+    def first_sight(self, request_id: str, now: float) -> bool:
+        """``now``: steady seconds."""
+        with self._lock:
+            if now - self._turned > KEEP_SECONDS:
+                self._old, self._new, self._turned = self._new, set(), now
+            if request_id in self._new or request_id in self._old:
+                return False
+            self._new.add(request_id)
+            return True
