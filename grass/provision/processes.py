@@ -159,4 +159,4 @@ def _stat(pid: int) -> tuple[int, int] | None:
 
 
 def _wall(ticks: int) -> float:
-    return clock.wall() - clock.steady() + ticks / os.sysconf("SC_CLK_TCK")
+    return round(clock.wall() - clock.steady() + ticks / os.sysconf("SC_CLK_TCK"), 1)

@@ -16,16 +16,17 @@ from grass.provision.filelock import cluster_lock
 
 
 def request_shutdown(config: ClusterConfig) -> None:
-    """Returns at once."""
-    log = (Path(config.home) / "log" / "shutdown.log").open("w")
-    with log:
-        subprocess.Popen(
-            [sys.executable, "-m", "grass.provision.shutdown", str(config.path)],
+    """Returns at once. By way of a shell, so that it is nobody's child and nobody has to wait for it."""
+    command = [sys.executable, "-m", "grass.provision.shutdown", str(config.path)]
+    with (Path(config.home) / "log" / "shutdown.log").open("w") as log:
+        subprocess.run(
+            ["/bin/sh", "-c", '"$@" &', "sh", *command],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd="/",
             start_new_session=True,
+            check=True,
         )
 
 

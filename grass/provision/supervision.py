@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import os
 import socket
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import xmlrpc.client
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.parsers.expat import ExpatError
 
 from grass.config import ClusterConfig, inherited_environment
 from grass.errors import GrassError
@@ -38,7 +38,6 @@ class Supervisor:
     def __init__(self, config: ClusterConfig) -> None:
         self._socket = config.socket("supervisor")
         self._conf = Path(config.home) / "supervisord.conf"
-        self._proxy = xmlrpc.client.ServerProxy("http://localhost", _UnixTransport(str(self._socket)))
 
     def answers(self) -> bool:
         try:
@@ -97,22 +96,17 @@ class Supervisor:
         self._wake()
 
     def _call(self, method: str, *arguments: Any) -> Any:
+        connection = _UnixConnection(str(self._socket))
         try:
-            return getattr(self._proxy.supervisor, method)(*arguments)
-        except (http.client.HTTPException, xmlrpc.client.ProtocolError) as error:
+            request = xmlrpc.client.dumps(arguments, f"supervisor.{method}")
+            connection.request("POST", "/RPC2", request, {"Content-Type": "text/xml"})
+            reply = connection.getresponse()
+            (value,), _ = xmlrpc.client.loads(reply.read())
+        except (http.client.HTTPException, ExpatError, ValueError) as error:
             raise OSError(f"supervisord answers nonsense: {error}") from error
-
-
-class _UnixTransport(xmlrpc.client.Transport):
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self._path = path
-
-    def make_connection(self, host: Any) -> http.client.HTTPConnection:
-        return _UnixConnection(self._path)
-
-    def close(self) -> None:
-        return
+        finally:
+            connection.close()
+        return value
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -124,7 +118,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         try:
-            self.sock.connect(os.fspath(self._path))
+            self.sock.connect(self._path)
         except OSError:
             self.sock.close()
             raise

@@ -31,7 +31,8 @@ class LocalCluster:
     def end(self) -> None:
         if (self.home / "clusters" / self.settings.name).exists():
             self.delete()
-        shutil.rmtree(self.home)
+        if not list(self.home.glob("clusters/*")):  # another one of the same home removes it
+            shutil.rmtree(self.home, ignore_errors=True)
 
     def client(self) -> Client:
         """The caller closes it."""
