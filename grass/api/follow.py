@@ -13,7 +13,6 @@ from grass.api.transport import StreamCutError, Transport, with_query
 from grass.errors import InputError
 
 Record = dict[str, Any]
-_LINE_FIELDS = ("task", "attempt", "stream", "time", "text", "newline", "lost")
 
 
 def follow_events(transport: Transport, query: Mapping[str, str | None], limit: int, follow: bool) -> Iterator[Record]:
@@ -61,10 +60,22 @@ def read_logs(transport: Transport, path_of: Callable[[str], str], job: str, que
 
 def _matching(pieces: Iterator[Record], pattern: re.Pattern[str] | None) -> Iterator[Record]:
     for piece in pieces:
-        for line in piece["lines"]:
-            record = dict(zip(_LINE_FIELDS, line, strict=True))
-            if pattern is None or pattern.search(record["text"]):
-                yield record
+        for run in piece["lines"]:
+            for record in _records(*run):
+                if pattern is None or pattern.search(record["text"]):
+                    yield record
+
+
+def _records(
+    task: str, attempt: int, stream: str, time: float, text: str, newline: bool, lost: int
+) -> Iterator[Record]:
+    """The lines of one run."""
+    *whole, last = text.split("\n")
+    head = {"task": task, "attempt": attempt, "stream": stream, "time": time}
+    for line in whole:
+        yield {**head, "text": line, "newline": True, "lost": lost}
+        lost = 0
+    yield {**head, "text": last, "newline": newline, "lost": lost}
 
 
 def _last(pieces: Iterator[Record], pattern: re.Pattern[str] | None, count: int, follow: bool) -> Iterator[Record]:

@@ -61,7 +61,7 @@ class LogQuery:
 def stream_logs(call: Call, record: View) -> Pieces:
     """Pieces ``{"job_id", "lines", "cursor", "live", "open"}``; in the first one of a followed tail also ``before``.
 
-    ``lines``: lists in the order of the schema ``LogLine``. ``cursor``: to be merged into what was sent before.
+    ``lines``: lists in the order of the schema ``LogLines``. ``cursor``: to be merged into what was sent before.
     ``live``: all that was there at the beginning has been sent. ``open`` in the last piece: ask again for the rest.
     """
     query = LogQuery.of(call.body)
@@ -160,11 +160,13 @@ class _Envelope:
         self._before = query.before
 
     def of(self, lines: Iterable[LogLine], *, live: bool = False, is_open: bool = True) -> View:
-        sent, cursor = [], Cursor()
-        for line in filter(self.is_new, lines):
-            sent.append([line.task, line.attempt, line.stream, line.time, line.text, line.newline, line.lost])
-            cursor.setdefault(line.task, {})[f"{line.attempt}/{line.stream}"] = line.end
-        return {"job_id": self._job_id, "lines": sent, "cursor": cursor, "live": live, "open": is_open}
+        runs, cursor = [], Cursor()
+        for run in _runs(filter(self.is_new, lines)):
+            first, last = run[0], run[-1]
+            text = "\n".join([line.text for line in run])
+            runs.append([first.task, first.attempt, first.stream, first.time, text, last.newline, first.lost])
+            cursor.setdefault(last.task, {})[f"{last.attempt}/{last.stream}"] = last.end
+        return {"job_id": self._job_id, "lines": runs, "cursor": cursor, "live": live, "open": is_open}
 
     def is_new(self, line: LogLine) -> bool:
         """``before`` is for streams that lay wholly before a tail, so that no position of them was known."""
@@ -182,6 +184,18 @@ def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:
             yield batch
             batch, size = [], 0
     yield batch
+
+
+def _runs(lines: Iterable[LogLine]) -> Iterator[list[LogLine]]:
+    """Lines that came together travel together: same task, attempt, stream and time, all but the last whole."""
+    run: list[LogLine] = []
+    for line in lines:
+        if run and (line[:4] != run[-1][:4] or line.lost or not run[-1].newline):
+            yield run
+            run = []
+        run.append(line)
+    if run:
+        yield run
 
 
 def _typed(body: dict[str, Any], key: str, *kinds: type) -> Any:

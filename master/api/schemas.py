@@ -138,7 +138,7 @@ SCHEMAS: dict[str, Schema] = {
     "LogPiece": _object(
         {
             "job_id": _TEXT,
-            "lines": _list(_ref("LogLine")),
+            "lines": _list(_ref("LogLines")),
             "cursor": {"type": "object", "description": "To be merged, by task and stream, into those before"},
             "live": {**_TRUTH, "description": "All that was there at the beginning has been sent"},
             "open": {**_TRUTH, "description": "In the last piece: there may be more, ask again"},
@@ -148,9 +148,10 @@ SCHEMAS: dict[str, Schema] = {
             "pause": {**_NUMBER, "description": "Seconds after which to ask again, where too many follow already"},
         },
     ),
-    "LogLine": {
+    "LogLines": {
         "type": "array",
-        "description": "task, attempt, stream, time, text, whether a newline ends it, bytes lost before it",
+        "description": "task, attempt, stream, time, text of one or more lines, whether a newline ends the last one, "
+        "bytes lost before the first one",
         "prefixItems": [_TEXT, _WHOLE, {"enum": ["stdout", "stderr"]}, _NUMBER, _TEXT, _TRUTH, _WHOLE],
     },
     "Stop": _object({}, {"grace": {**_maybe(_NUMBER), "description": "Seconds between TERM and KILL"}}),
