@@ -24,13 +24,14 @@ def run_stamp(cluster: LocalCluster, command: list[str], stamp: Path) -> dict[st
     return {"submitted": submitted, "stamped": float(stamp.read_text()), "known": known}
 
 
-def compare(options: argparse.Namespace, title: str, bar: str, begin: str, end: str, delay: int) -> None:
-    """Reports the milliseconds from ``begin`` to ``end``; the task lives for ``delay`` ms before its stamp."""
+def compare(options: argparse.Namespace, title: str, bar: str, begin: str, end: str, longest: int) -> None:
+    """Reports the milliseconds from ``begin`` to ``end``; a task lives for up to ``longest`` ms before its stamp."""
     ours: list[float] = []
     theirs: list[float] = []
     with HyperQueue() as peer, LocalCluster() as cluster:
         stamper = Stamper(cluster.folder)
         for round_number in range(-2, options.rounds):
+            delay = random.randint(0, longest)
             for name, samples in (("grass", ours), ("hyperqueue", theirs)):
                 stamp = cluster.folder / f"{name}.{round_number}"
                 command = stamper.command(stamp, delay)

@@ -56,9 +56,9 @@ class LocalCluster:
 
 def run(*arguments: str) -> str:
     """One call of the CLI, its output; a failure ends the bench with what it said."""
-    done = subprocess.run([GRASS, *arguments], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([GRASS, *arguments], capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"grass {' '.join(arguments)} ended with {done.returncode}: {done.stdout}")
+        sys.exit(f"grass {' '.join(arguments)} ended with {done.returncode}: {done.stdout}{done.stderr}")
     return done.stdout
 
 

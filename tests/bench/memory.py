@@ -17,10 +17,14 @@ NODE = ("node-agent", "node-api-server")
 MASTER = ("master-agent", "master-api-server")
 
 
-def pss(pid: int) -> float:
-    """MiB of the process and all that it started."""
-    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-    return sum(_pss_of_one(process.pid) for process in family) / MEBIBYTE
+def pss(pid: int, others: set[int]) -> float:
+    """MiB of the process and all that it started, down to the first that is one of ``others``."""
+    waiting, total = [psutil.Process(pid)], 0
+    while waiting:
+        process = waiting.pop()
+        total += _pss_of_one(process.pid)
+        waiting += [child for child in process.children() if child.pid not in others]
+    return total / MEBIBYTE
 
 
 def _pss_of_one(pid: int) -> int:
@@ -40,7 +44,8 @@ def main() -> None:
     with LocalCluster() as cluster:
         for _ in range(options.rounds):
             cluster.run_job(array("bench-memory", ["/bin/true"], options.tasks))
-            daemons = {name: pss(pid) for name, pid in cluster.daemons().items()}
+            pids = cluster.daemons()
+            daemons = {name: pss(pid, set(pids.values())) for name, pid in pids.items()}
             sides = {
                 "node: agent + api": sum(daemons[name] for name in NODE),
                 "master: agent + api": sum(daemons[name] for name in MASTER),

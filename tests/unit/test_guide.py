@@ -80,3 +80,10 @@ def test_the_python_guide_names_every_method_of_the_client_with_its_arguments() 
     assert shown.keys() == public.keys()
     for name, method in public.items():
         assert shown[name] == list(inspect.signature(method).parameters)[1:], name
+
+
+def test_every_decision_is_in_the_list_of_decisions() -> None:
+    folder = ROOT / "docs" / "adr"
+    index = (folder / "README.md").read_text()
+    for path in folder.glob("0*.md"):
+        assert f"[{path.read_text().splitlines()[0][2:]}]({path.name})" in index
