@@ -22,7 +22,6 @@ from grass.store.embedded import find_server
 from grass.store.redis_backend import RedisBackend
 from tests.support.example_run import free_port
 from tests.support.local_cluster import LocalCluster
-from tests.support.needs import require
 from tests.support.waiting import wait_until
 
 Make = Callable[..., LocalCluster]
@@ -325,32 +324,3 @@ def test_a_port_that_the_settings_ask_for_and_somebody_has_is_refused(tmp_path: 
     with pytest.raises(ConflictError, match=f"port {taken}"):
         second.create()
     assert not (first.home / "clusters" / "second").exists()
-
-
-def usable_by_others() -> bool:
-    try:
-        command = [sys.executable, "-c", "import grass.provision.local"]
-        return subprocess.run(command, user="nobody", capture_output=True, check=False).returncode == 0
-    except PermissionError:
-        return False
-
-
-@pytest.mark.needs_root
-def test_another_user_has_a_cluster_of_the_same_name(make: Make) -> None:
-    make()
-    require(usable_by_others(), "a Python and a checkout that other users can read", sys.executable)
-    home = Path("/tmp") / f"grass-nobody-{os.getpid()}"
-    script = f"""
-import os; from pathlib import Path
-from grass.provision import local
-home = Path({str(home)!r}); home.mkdir(mode=0o700)
-local.create(None, home=home, progress=lambda _: None)
-print(sorted({{entry["state"] for entry in local.status("local", home)}}))
-local.delete("local", home=home, progress=lambda _: None)
-os.rmdir(home / "clusters"); os.rmdir(home)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], user="nobody", group="nogroup", extra_groups=[], cwd="/", env={"HOME": "/tmp"},
-        capture_output=True, text=True, timeout=50, check=False,
-    )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("['RUNNING']\n", "")

@@ -7,10 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.local_cluster import LocalCluster
 from tests.support.needs import missing, require
 
 CHECKOUT = Path(__file__).parents[2]
@@ -29,15 +32,17 @@ def system_python() -> str:
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of what is committed; its ``.venv`` is made by the first script that runs."""
+def clone() -> Iterator[Path]:
+    """Of what is committed, where others can read it; its ``.venv`` is made by the first script that runs."""
     require(shutil.which("git") is not None and (CHECKOUT / ".git").exists(), "git, and a checkout of it")
-    folder = tmp_path_factory.mktemp("clone")
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)  # the ordinary user of one test has to get in
+    folder = Path(tempfile.mkdtemp(prefix="grass-clone-", dir="/tmp"))
+    folder.chmod(0o755)
     git = ["git", "-c", "safe.directory=*", "clone", "--quiet", str(CHECKOUT), str(folder / "grass")]
-    subprocess.run(git, check=True, timeout=60)
-    return folder / "grass"
+    try:
+        subprocess.run(git, check=True, timeout=60)
+        yield folder / "grass"
+    finally:
+        shutil.rmtree(folder)
 
 
 def run(clone: Path, *command: str, user: str | None = None, home: Path | None = None) -> str:
@@ -82,21 +87,49 @@ def left_behind() -> list[str]:
 def test_the_demo_works_twice_in_a_row_and_leaves_nothing(clone: Path) -> None:
     before = left_behind()
     first, second = run(clone, "scripts/demo"), run(clone, "scripts/demo")
-    assert "setting up .venv" in first and "setting up .venv" not in second
+    assert "setting up .venv" not in second
     check_demo(first)
     check_demo(second)
     assert left_behind() == before
 
 
-@pytest.mark.needs_root
-def test_the_demo_works_for_an_ordinary_user(clone: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def ordinary(clone: Path) -> str:
+    """The name of a user who is not root and can run the clone's Python."""
     run(clone, "scripts/setup-venv")
     try:
         subprocess.run([clone / ".venv" / "bin" / "python", "-c", ""], user="nobody", check=True)
     except (PermissionError, subprocess.CalledProcessError):
         missing("a Python that other users can run", system_python())
-    shutil.chown(tmp_path, "nobody")
-    check_demo(run(clone, "scripts/demo", user="nobody", home=tmp_path))
+    (clone.parent / "home").mkdir(mode=0o700)
+    shutil.chown(clone.parent / "home", "nobody")
+    return "nobody"
+
+
+@pytest.mark.needs_root
+def test_the_demo_works_for_an_ordinary_user(clone: Path, ordinary: str) -> None:
+    check_demo(run(clone, "scripts/demo", user=ordinary, home=clone.parent / "home"))
+
+
+@pytest.mark.needs_root
+def test_another_user_has_a_cluster_of_the_same_name(clone: Path, ordinary: str) -> None:
+    mine = LocalCluster()
+    home = clone.parent / "home"
+    script = f"""
+import os; from pathlib import Path
+from grass.provision import local
+home = Path({str(home / ".grass")!r})
+local.create(None, home=home, progress=lambda _: None)
+print(sorted({{entry["state"] for entry in local.status("local", home)}}))
+local.delete("local", home=home, progress=lambda _: None)
+"""
+    try:
+        mine.create()
+        said = run(clone, str(clone / ".venv/bin/python"), "-c", script, user=ordinary, home=home)
+        assert said == "['RUNNING']\n"
+        assert set(mine.states().values()) == {"RUNNING"}
+    finally:
+        mine.end()
 
 
 def test_the_test_command_says_what_it_does_and_ends_with_the_summary(clone: Path) -> None:
