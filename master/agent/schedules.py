@@ -26,6 +26,10 @@ LONGEST_WAIT = 30.0
 def start(step: Step, wire: dict[str, Any], user: str, ticket: str) -> None:
     """``ticket`` makes the ids of the jobs, so that the same ticket never makes two."""
     schedule = Schedule.from_wire(wire)
+    present = step.cluster.schedules.get(schedule.name)
+    if present is not None and present["state"] == "ACTIVE":
+        step.event("schedule-refused", f"schedule {schedule.name} is active already", user, schedule=schedule.name)
+        return
     record: dict[str, Any] = {
         "name": schedule.name,
         "state": "ACTIVE",
