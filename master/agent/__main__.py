@@ -7,10 +7,9 @@ import os
 import signal
 import sys
 
-from grass.provision.shutdown import request_shutdown
-
 from grass.config import ClusterConfig, Secrets
 from grass.errors import StaleLeaseError
+from grass.provision.shutdown import request_shutdown
 from grass.store.agent_store import AgentStore
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
