@@ -183,7 +183,7 @@ def _explain(step: Step, run: JobRun, component: ComponentRun, reason: Reason | 
     spec = component.spec
     if reason is None and component.counts[TaskState.PENDING] and not component.startable:
         if component.backoff:
-            reason = Reason(ReasonCode.BACKOFF, f"{component.backoff} tasks wait before they start again")
+            reason = Reason(ReasonCode.BACKOFF, f"waiting before they start again: {component.backoff} of {spec.name}")
         elif spec.parallelism is not None:
             reason = Reason(ReasonCode.PARALLELISM, f"at most {spec.parallelism} tasks of {spec.name} run at once")
     if reason != component.reason:

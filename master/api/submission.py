@@ -42,8 +42,8 @@ def accept_schedule(body: dict[str, Any]) -> ParsedSchedule:
 
 
 def in_folder(job: Job, folder: PurePosixPath | None) -> Job:
-    """Components of a native file run in its folder, or in what they name relative to it."""
-    if folder is None or job.dialect != "native":
+    """Components run in the folder of their file, or in what they name relative to it."""
+    if folder is None:
         return job
     return replace(job, components={name: _placed(part, folder) for name, part in job.components.items()})
 
