@@ -91,17 +91,6 @@ class AgentStore:
                 messages.append(Message(stream, entry_id, node, fields["kind"], json.loads(fields["body"])))
         return messages
 
-    def accepted(self, messages: list[Message]) -> dict[str, tuple[Job, dict[str, Any]]]:
-        """Specification and first record of the jobs whose start tickets are among ``messages``."""
-        found = {}
-        for message in messages:
-            if message.kind == "start" and not message.node:
-                job_id = message.body["id"]
-                spec, view = self._backend.hget(self.keys.specs, job_id), self._backend.hget(self.keys.jobs, job_id)
-                if spec and view:
-                    found[job_id] = (Job.from_wire(json.loads(spec)), json.loads(view))
-        return found
-
     def commit(self, messages: list[Message], ops: list[Op]) -> None:
         """Consume ``messages`` and write what they led to, in one step.
 

@@ -36,13 +36,13 @@ class ApiStore:
         """
         reason = Reason(ReasonCode.SUBMITTED, "accepted; the master-agent has not looked at it yet")
         record = job_record(job, job_id=job_id, user=user, now=now, warnings=warnings, schedule=schedule, reason=reason)
-        keys = self._keys
+        keys, spec = self._keys, job.to_wire()
         ops: list[Op] = [
-            ("HSET", keys.specs, job_id, pack(job.to_wire())),
+            ("HSET", keys.specs, job_id, pack(spec)),
             ("HSET", keys.jobs, job_id, pack(record)),
             ("HSET", keys.live, job.name, job_id),
             ("HSET", keys.names, job.name, job_id),
-            ("XADD", keys.tickets, 0, "kind", "start", "body", pack({"id": job_id})),
+            ("XADD", keys.tickets, 0, "kind", "start", "body", pack({"id": job_id, "spec": spec, "view": record})),
             self._event("job-submitted", user, f"{job.name} submitted", {"job": job.name}),
         ]
         refused = self._backend.apply(ops, [("no-field", keys.specs, job_id), ("no-field", keys.live, job.name)])

@@ -80,9 +80,8 @@ class MasterAgent:
 
     def _round(self, step: Step, messages: list[Message]) -> None:
         due = self._agenda.due(step.now)
-        accepted = self._patiently(lambda: self._store.accepted(messages))
         try:
-            react(step, messages, accepted, due)
+            react(step, messages, due)
         except Exception:
             log.exception("a defect: deciding on %d messages failed; going on without the one to blame", len(messages))
             self._isolate(messages)

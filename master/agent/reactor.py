@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from grass.model.job import Job
 from grass.model.lifecycle import JobState
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.agent_store import Message
@@ -18,16 +16,13 @@ from master.agent.recover import new_run
 from master.agent.state import JobRun, NodeRun
 from master.agent.step import Step
 
-Accepted = Mapping[str, tuple[Any, dict[str, Any]]]
-"""Job id → its specification and first record, for the start tickets among the messages."""
 
-
-def react(step: Step, messages: list[Message], accepted: Accepted, due: list[Item]) -> None:
+def react(step: Step, messages: list[Message], due: list[Item]) -> None:
     for message in messages:
         if message.node:
             _report(step, message)
         else:
-            _ticket(step, message, accepted)
+            _ticket(step, message)
     for item in due:
         _due(step, item)
     _settle(step)
@@ -51,14 +46,13 @@ def _settle(step: Step) -> None:
                 schedules.ended(step, schedule)
 
 
-def _ticket(step: Step, message: Message, accepted: Accepted) -> None:
+def _ticket(step: Step, message: Message) -> None:
     body = message.body
     run = step.cluster.jobs.get(body.get("id", ""))
     match message.kind:
         case "start":
-            if run is None and body["id"] in accepted:
-                spec, view = accepted[body["id"]]
-                jobs.admit(step, new_run(spec, view))
+            if run is None:
+                jobs.admit(step, new_run(Job.from_wire(body["spec"]), body["view"]))
         case "stop":
             if run is not None:
                 jobs.stop(step, run, body["user"], body.get("grace"))

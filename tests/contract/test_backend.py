@@ -103,7 +103,8 @@ def test_a_submission_is_durable_with_its_ticket_and_the_same_one_again_changes_
     assert view is not None and view["state"] == "QUEUED" and view["reason"]["code"] == "submitted"
     assert store.spec("digits-1") == JOB
     messages = agent(backend).receive(0)
-    assert [(message.kind, message.body) for message in messages] == [("start", {"id": "digits-1"})]
+    assert [(message.kind, message.body["id"]) for message in messages] == [("start", "digits-1")]
+    assert Job.from_wire(messages[0].body["spec"]) == JOB
 
 
 def test_a_name_is_taken_until_its_run_has_ended(backend: Backend) -> None:

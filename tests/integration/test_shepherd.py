@@ -54,7 +54,7 @@ def test_a_task_runs_in_its_scratch_folder_with_nothing_inherited_but_its_enviro
         sh("pwd; cat; ls /proc/self/fd | wc -l; grep -E 'Sig(Blk|Ign)' /proc/self/status; env | sort"), A="b c"
     )
     cwd, descriptors, blocked, ignored, *env = shepherd.stdout("j-1/c.0/1").splitlines()
-    scratch = str(shepherd.folder_of("j-1/c.0/1") / "scratch")
+    scratch = str(shepherd.path("j-1/c.0/1", "scratch"))
     assert cwd == scratch
     assert int(descriptors) == 4  # 0, 1, 2 and the one that ls reads
     assert int(blocked.split()[1], 16) == 0
@@ -110,7 +110,7 @@ def test_stopping_gives_the_whole_group_its_grace_and_then_kills_it(shepherd: Sh
     for key in ("j-1/p.0/1", "j-1/d.0/1"):
         shepherd.started(key)
         shepherd.wait(lambda key=key: "up" in shepherd.stdout(key))
-    child = pid_in(shepherd.folder_of("j-1/d.0/1") / "scratch" / "child", shepherd)
+    child = pid_in(shepherd.path("j-1/d.0/1", "scratch") / "child", shepherd)
     began = clock.steady()
     shepherd.runtime.stop([Stop("j-1/p.0/1", 20.0), Stop("j-1/d.0/1", 0.3, {"code": "timeout", "message": "m"})])
     polite, deaf = shepherd.ended("j-1/p.0/1"), shepherd.ended("j-1/d.0/1")
@@ -134,7 +134,7 @@ os.execvp("sleep", ["sleep", "100"])
         PYTHON=sys.executable,
         DAEMON=daemon,
     )
-    scratch = shepherd.folder_of("j-1/c.0/1") / "scratch"
+    scratch = shepherd.path("j-1/c.0/1", "scratch")
     assert ended.code == 4
     assert not alive(pid_in(scratch / "child", shepherd))
     stray = pid_in(scratch / "daemon", shepherd)
@@ -252,7 +252,7 @@ def test_kill_9_of_guard_and_shepherd_together_is_truthful_about_what_nobody_saw
     ended = shepherd.ended("j-1/a.0/1")
     assert (ended.code, ended.signal) == (None, None)
     assert ended.reason is not None and ended.reason["code"] == "exit-unknown"
-    (shepherd.folder_of("j-1/b.0/1") / "scratch" / "go").touch()
+    (shepherd.path("j-1/b.0/1", "scratch") / "go").touch()
     assert shepherd.ended("j-1/b.0/1").code == 21
 
 
@@ -274,10 +274,10 @@ def test_after_a_reboot_what_had_not_ended_is_reported_so_and_the_rest_is_kept()
     run.config.node_dir.mkdir()
     entries = [
         ["life", "another boot", 1],
-        ["i", ["j-1/a.0/1", "j-1/b.0/1", "j-1/c.0/1"]],
-        ["s", "j-1/a.0/1", os.getpid(), 1.0, 2.0, 3.0],
-        ["s", "j-1/b.0/1", os.getpid(), 1.0, 2.0, 3.0],
+        ["s", "j-1/a.0/1", os.getpid(), 1.0, 2.0, 3.0, "j-1/a"],
+        ["s", "j-1/b.0/1", os.getpid(), 1.0, 2.0, 3.0, "j-1/b"],
         ["e", "j-1/b.0/1", 6, None, None, 4.0, {"stdout": 1, "stderr": 2}],
+        ["i", "j-1/c.0/1"],
     ]
     lines = "".join(json.dumps(entry) + "\n" for entry in entries)
     (run.config.node_dir / "shepherd.journal").write_text(lines + '["s", "j-1/c')  # torn by the power cut

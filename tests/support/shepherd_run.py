@@ -15,6 +15,7 @@ from pathlib import Path
 
 from grass.config import ClusterConfig, NodeConfig, RedisConfig
 from node.runtime import proc
+from node.runtime.attempts import Folders
 from node.runtime.process import ProcessRuntime
 from node.runtime.protocol import Launch, Listed, Observed, Start, Stop
 
@@ -145,8 +146,8 @@ class ShepherdRun:
     def log_text(self) -> str:
         return (self.folder / "shepherd.log").read_text()
 
-    def folder_of(self, key: str) -> Path:
-        return self.config.node_dir / "attempts" / key
+    def path(self, key: str, suffix: str) -> Path:
+        return Path(Folders(str(self.config.node_dir / "attempts")).path(key, suffix))
 
     def stdout(self, key: str) -> str:
-        return (self.folder_of(key) / "stdout").read_text()
+        return self.path(key, "stdout").read_text()

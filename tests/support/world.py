@@ -137,7 +137,7 @@ class World:
         step = step or self.step()
         messages = self.store.receive(0)
         due = self.agenda.due(self.now)
-        react(step, messages, self.store.accepted(messages), due)
+        react(step, messages, due)
         check_invariants(self.cluster)
         self.store.commit(messages, operations(step.changes, self.cluster, self.keys))
         self.removed += step.changes.removed
