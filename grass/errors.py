@@ -6,6 +6,7 @@ GrassError
 ├── ConflictError         the name is taken or the state forbids it   (exit 2)
 ├── NotFoundError         no such job, schedule, node or cluster      (exit 2)
 ├── NotAllowedError       the role or the key does not permit it      (exit 4)
+│   └── ReplayedError         … a sealed request that was seen before
 ├── UnreachableError      retry: the cluster does not answer          (exit 3)
 ├── WaitTimeoutError      wait longer: it goes on without you         (exit 124)
 └── StaleLeaseError       give up: another master-agent took over
@@ -72,6 +73,11 @@ class NotAllowedError(GrassError):
     code = "not-allowed"
     exit_code = 4
     http_status = 403
+
+
+class ReplayedError(NotAllowedError):
+    code = "replayed"
+    http_status = 401
 
 
 class UnreachableError(GrassError):

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from grass.clock import wall
-from grass.errors import ConflictError
+from grass.errors import ConflictError, ReplayedError
 from grass.model.job import Job
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason, ReasonCode
-from grass.store.backend import Backend, Entry, Op
+from grass.store.backend import Backend, Entry, Guard, Op
 from grass.store.keys import EVENTS_KEPT, REQUEST_SECONDS, Keys
 from grass.store.records import TASK_FIELDS, job_record, pack
 
@@ -29,10 +29,12 @@ class ApiStore:
         now: float,
         warnings: list[str],
         schedule: str | None = None,
-    ) -> None:
-        """Specification, first record, name and ticket in one durable step. The same ``job_id`` again changes nothing.
+        request_id: str,
+    ) -> bool:
+        """Specification, first record, name and ticket in one durable step. Returns False, and changes nothing, when ``job_id``
+        was submitted before. ``request_id`` is remembered in the same step (see ``first_sight``).
 
-        Raises ConflictError while another run of that name has not ended.
+        Raises ConflictError while another run of that name has not ended, ReplayedError for a request seen before.
         """
         reason = Reason(ReasonCode.SUBMITTED, "accepted; the master-agent has not looked at it yet")
         record = job_record(job, job_id=job_id, user=user, now=now, warnings=warnings, schedule=schedule, reason=reason)
@@ -45,13 +47,25 @@ class ApiStore:
             ("XADD", keys.tickets, 0, "kind", "start", "body", pack({"id": job_id, "spec": spec, "view": record})),
             self._event("job-submitted", user, f"{job.name} submitted", {"job": job.name}),
         ]
-        refused = self._backend.apply(ops, [("no-field", keys.specs, job_id), ("no-field", keys.live, job.name)])
-        if refused == 2:
-            live = self._backend.hget(keys.live, job.name)
-            raise ConflictError(
-                f"job {job.name} exists and has not ended ({live}); "
-                f"stop it with `grass job stop {job.name}` or choose another name"
-            )
+        seen = keys.request(request_id)
+        ops.append(("SETEX", seen, REQUEST_SECONDS, "1"))
+        guards: list[Guard] = [
+            ("no-key", seen, ""),
+            ("no-field", keys.specs, job_id),
+            ("no-field", keys.live, job.name),
+        ]
+        match self._backend.apply(ops, guards):
+            case 0:
+                return True
+            case 1:
+                raise ReplayedError("this request was seen before")
+            case 2:
+                return False
+        live = self._backend.hget(keys.live, job.name)
+        raise ConflictError(
+            f"job {job.name} exists and has not ended ({live}); "
+            f"stop it with `grass job stop {job.name}` or choose another name"
+        )
 
     def ticket(self, kind: str, body: dict[str, Any]) -> None:
         self._backend.apply([("XADD", self._keys.tickets, 0, "kind", kind, "body", pack(body))])

@@ -15,7 +15,8 @@ Op = tuple[str | int, ...]
 ``("XDEL", key, id, …)``."""
 
 Guard = tuple[str, str, str]
-"""``("equals", key, value)``, ``("below", key, number)``, ``("no-field", hash, field)``; checked in the same step."""
+"""``("equals", key, value)``, ``("below", key, number)``, ``("no-field", hash, field)``,
+``("no-key", key, "")``; checked in the same step."""
 
 Entry = tuple[str, dict[str, str]]
 """One entry of a stream: its id and its fields."""

@@ -136,7 +136,7 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
     rights = {
         "admin": "~* &* +@all",
         "agent": f"~{prefix}* resetchannels -@all {connects} +@read +@write {_EVALS} +xinfo -@dangerous",
-        "api": f"{' '.join(api_keys)} resetchannels -@all {connects} {_READS} {_EVALS} +set +hset +xadd",
+        "api": f"{' '.join(api_keys)} resetchannels -@all {connects} {_READS} {_EVALS} +set +setex +hset +xadd",
         "node": f"~{keys.reports(node)} {' '.join(read + key for key in node_reads)} "
         f"resetchannels -@all {connects} {_READS} {_EVALS} +xadd",
     }

@@ -34,6 +34,8 @@ class MemoryBackend:
                 return float(self._strings.get(key, "0")) < float(number)
             case ("no-field", key, field):
                 return field not in self._hashes.get(key, {})
+            case ("no-key", key, _):
+                return key not in self._strings
         raise ValueError(guard)
 
     def _write(self, op: Op) -> None:  # noqa: C901 (one flat case per kind of write)

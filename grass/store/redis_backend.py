@@ -31,6 +31,8 @@ for i, guard in ipairs(step[1]) do
     if tonumber(redis.call('GET', key) or '0') >= tonumber(value) then return i end
   elseif kind == 'no-field' then
     if redis.call('HEXISTS', key, value) == 1 then return i end
+  elseif kind == 'no-key' then
+    if redis.call('EXISTS', key) == 1 then return i end
   end
 end
 for _, op in ipairs(step[2]) do

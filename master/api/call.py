@@ -16,7 +16,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from grass.api.keyring import Role
 from grass.api.sealing import MAX_REQUEST, EnvelopeError, ReplyKey
 from grass.config import ClusterConfig
-from grass.errors import GrassError, InputError, ManifestError, NotAllowedError, UnreachableError
+from grass.errors import GrassError, InputError, ManifestError, NotAllowedError, ReplayedError, UnreachableError
 from grass.store.api_store import ApiStore
 from master.api.door import Caller, Door, StaleRequestError
 from master.api.feed import Feed, Places
@@ -51,6 +51,7 @@ class Call:
     role: Role
     query: dict[str, Any]
     body: dict[str, Any]
+    request_id: str
 
     def sees(self, owner: str | None) -> bool:
         """A user sees own jobs and schedules; viewers and admins see all."""
@@ -81,14 +82,14 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Res
         return _refusal()
     reply_key = caller.request.reply
     try:
-        api.door.admit(caller, api.wall())
+        api.door.admit(caller, api.wall(), route.takes_id)
         call = _call(api, route, caller)
         result = handler(call, **path)
         if route.stream:
             return _stream(result, reply_key)
         reply = result if isinstance(result, Reply) else Reply(result)
         return _sealed(reply_key, reply.status, reply.body)
-    except EnvelopeError:
+    except (EnvelopeError, ReplayedError):
         return _refusal()
     except StaleRequestError as error:
         return _sealed(reply_key, error.http_status, {"error": {**_error_body(error), "now": api.wall()}})
@@ -105,7 +106,14 @@ def _call(api: Api, route: Route, caller: Caller) -> Call:
     user = caller.user
     if not route.admits(user.role):
         raise NotAllowedError(f"{user.name} has the role {user.role.value}; this needs {route.role.value}")
-    return Call(api, user.name, user.role, parse_query(route.query, request.args), _body(caller.request.body))
+    return Call(
+        api,
+        user.name,
+        user.role,
+        parse_query(route.query, request.args),
+        _body(caller.request.body),
+        caller.request.claims.request_id,
+    )
 
 
 def _token(route: Route) -> bytes:

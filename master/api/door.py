@@ -73,12 +73,12 @@ class Door:
             raise EnvelopeError("a request does not fit its claims")
         return Caller(user, opened)
 
-    def admit(self, caller: Caller, now: float) -> None:
-        """Freshness and replay. Raises StaleRequestError (answered under seal) or EnvelopeError."""
+    def admit(self, caller: Caller, now: float, takes_id: bool = False) -> None:
+        """Freshness and replay (unless the handler ``takes_id`` itself). Raises StaleRequestError (answered under seal) or EnvelopeError."""
         claims = caller.request.claims
         if not is_fresh(claims, now):
             raise StaleRequestError("this request is too old or too new: the clocks of client and server differ")
-        if not self._first_sight(claims):
+        if not takes_id and not self._first_sight(claims):
             raise EnvelopeError("a request was played again")
 
     def _first_sight(self, claims: Claims) -> bool:

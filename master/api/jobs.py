@@ -56,10 +56,12 @@ def start_job(call: Call) -> Reply:
     store = call.api.store
     accepted = accept_job(call.body, store.nodes() if call.body.get("strict") else [], run_id)
     job, job_id = accepted.job, accepted.job_id
-    known = store.job(job_id)
-    if known is not None and known["id"] == job_id and known["user"] != call.user:
-        raise ConflictError(f"job id {job_id} is taken")
-    store.submit(job, job_id=job_id, user=call.user, now=call.api.wall(), warnings=list(accepted.warnings))
+    now, warnings = call.api.wall(), list(accepted.warnings)
+    fresh = store.submit(job, job_id=job_id, user=call.user, now=now, warnings=warnings, request_id=call.request_id)
+    if not fresh:
+        known = store.job(job_id)
+        if known is not None and known["user"] != call.user:
+            raise ConflictError(f"job id {job_id} is taken")
     return Reply({"name": job.name, "id": job_id, "warnings": list(accepted.warnings)}, 201)
 
 

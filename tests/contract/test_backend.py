@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from grass.errors import ConflictError, StaleLeaseError, UnreachableError
+from grass.entropy import request_id
+from grass.errors import ConflictError, ReplayedError, StaleLeaseError, UnreachableError
 from grass.model.job import Component, Job
 from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
@@ -35,7 +36,8 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
 
 
 def submit(backend: Backend, job_id: str = "digits-1", job: Job = JOB) -> None:
-    ApiStore(backend, KEYS).submit(job, job_id=job_id, user="ann", now=1.0, warnings=[])
+    store = ApiStore(backend, KEYS)
+    store.submit(job, job_id=job_id, user="ann", now=1.0, warnings=[], request_id=request_id())
 
 
 def agent(backend: Backend) -> AgentStore:
@@ -105,6 +107,15 @@ def test_a_submission_is_durable_with_its_ticket_and_the_same_one_again_changes_
     messages = agent(backend).receive(0)
     assert [(message.kind, message.body["id"]) for message in messages] == [("start", "digits-1")]
     assert Job.from_wire(messages[0].body["spec"]) == JOB
+
+
+def test_a_request_that_was_seen_submits_nothing(backend: Backend) -> None:
+    store = ApiStore(backend, KEYS)
+    assert store.submit(JOB, job_id="digits-1", user="ann", now=1.0, warnings=[], request_id="once")
+    agent(backend).commit([], [("HDEL", KEYS.live, "digits"), ("HDEL", KEYS.specs, "digits-1")])
+    with pytest.raises(ReplayedError):
+        store.submit(JOB, job_id="digits-1", user="ann", now=1.0, warnings=[], request_id="once")
+    assert not store.first_sight("once")
 
 
 def test_a_name_is_taken_until_its_run_has_ended(backend: Backend) -> None:

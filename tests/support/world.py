@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from grass.entropy import request_id
 from grass.model.job import Job
 from grass.model.resources import Resources
 from grass.store.agent_store import AgentStore
@@ -171,7 +172,7 @@ class World:
 
     def submit(self, job: Job, run: int = 1, user: str = "ann") -> str:
         job_id = f"{job.name}-{run}"
-        self.api.submit(job, job_id=job_id, user=user, now=self.wall, warnings=[])
+        self.api.submit(job, job_id=job_id, user=user, now=self.wall, warnings=[], request_id=request_id())
         self.run()
         return job_id
 
