@@ -31,8 +31,10 @@ class ApiStore:
         schedule: str | None = None,
         request_id: str,
     ) -> bool:
-        """Specification, first record, name and ticket in one durable step. Returns False, and changes nothing, when ``job_id``
-        was submitted before. ``request_id`` is remembered in the same step (see ``first_sight``).
+        """Specification, first record, name and ticket in one durable step.
+
+        ``request_id`` is remembered in the same step (see ``first_sight``). Returns False, and changes nothing, when
+        ``job_id`` was submitted before.
 
         Raises ConflictError while another run of that name has not ended, ReplayedError for a request seen before.
         """

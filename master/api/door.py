@@ -74,7 +74,10 @@ class Door:
         return Caller(user, opened)
 
     def admit(self, caller: Caller, now: float, takes_id: bool = False) -> None:
-        """Freshness and replay (unless the handler ``takes_id`` itself). Raises StaleRequestError (answered under seal) or EnvelopeError."""
+        """Freshness, and replay unless the handler ``takes_id``.
+
+        Raises StaleRequestError (answered under seal) or EnvelopeError.
+        """
         claims = caller.request.claims
         if not is_fresh(claims, now):
             raise StaleRequestError("this request is too old or too new: the clocks of client and server differ")

@@ -14,7 +14,7 @@ from grass.errors import InputError
 from grass.model.lifecycle import TaskState
 from master.api.call import Call, Pieces
 from master.api.log_lines import LogLine
-from master.api.logs import Follower
+from master.api.logs import LINE_COST, Follower
 from master.api.views import View, ended
 
 PIECE_CHARACTERS = 512 * 1024
@@ -179,7 +179,7 @@ def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:
     size = 0
     for line in lines:
         batch.append(line)
-        size += len(line.text) + 1
+        size += len(line.text) + LINE_COST
         if size >= PIECE_CHARACTERS:
             yield batch
             batch, size = [], 0

@@ -21,6 +21,8 @@ from master.api.log_lines import LogLine
 __all__ = ["Follower", "LogLine", "read_lines"]
 
 POLL_BYTES = 1 << 20
+LINE_COST = 64
+"""What a line weighs besides its text: a megabyte of empty lines must not become a gigabyte of objects."""
 """About how much text one ``poll`` returns at most."""
 BUFFERS = 16 << 20
 _FILE = re.compile(r"(.+)\.([0-9]+)\.jsonl")
@@ -138,7 +140,7 @@ class Follower:
         while self._heap and (limit is None or returned < limit):
             _, order, log = self._heap[0]
             for line in log.lines(self._chunk):
-                returned += 1 if line is None else len(line.text) + 1
+                returned += 1 if line is None else len(line.text) + LINE_COST
                 if line is not None and self._wanted(line):
                     yield line
             time = log.next_time(self._chunk)
