@@ -10,7 +10,7 @@ from grass import clock
 from grass.config import ClusterConfig
 from grass.model.reasons import Reason, ReasonCode
 from node.agent import environment
-from node.agent.folders import Removal, attempt_folders
+from node.agent.folders import Removal, attempts_on_disk
 from node.agent.readiness import Check, Readiness
 from node.agent.reconcile import DEFAULT_GRACE, Entry, Template
 from node.runtime.attempts import Folders
@@ -20,7 +20,7 @@ from node.runtime.timers import Timers
 FOLLOW_AFTER = 0.05
 """Seconds that an attempt lives before its output is followed; one that is over sooner, and silent, costs nothing."""
 REMOVE_EVERY = 0.2
-"""Seconds between rounds of removing folders."""
+"""Seconds between rounds of removing files."""
 
 
 class LogShipper(Protocol):
@@ -28,7 +28,7 @@ class LogShipper(Protocol):
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
-    def follow(self, key: str, directory: str) -> None: ...
+    def follow(self, key: str, directory: str, prefix: str) -> None: ...
     def ended(self, key: str, sizes: dict[str, int]) -> None: ...
     def complete(self, key: str) -> bool: ...
     def forget(self, key: str) -> None: ...
@@ -64,7 +64,7 @@ class Attempts:
 
     def resume(self, known: Mapping[str, Observed], desired: Mapping[str, Entry]) -> None:
         """After a restart: go on shipping what is on disk, and remove what is neither known nor desired."""
-        for key in attempt_folders(self._config):
+        for key in attempts_on_disk(self._config):
             attempt = known.get(key)
             if attempt is not None and attempt.ended is None:
                 self._follow(key)
@@ -102,7 +102,7 @@ class Attempts:
             self._over(key, f"not ready after {template['ready']['timeout']:g} s")
 
     def release(self, key: str) -> None:
-        """It has ended and the master has noted that: its folder may go once its log has gone."""
+        """It has ended and the master has noted that: its files may go once its log has gone."""
         if key in self._followed and not self._shipper.complete(key):
             self._released.add(key)
             return
@@ -130,7 +130,7 @@ class Attempts:
     def _follow(self, key: str) -> None:
         if key not in self._followed:
             self._followed.add(key)
-            self._shipper.follow(key, self._folders.of(key))
+            self._shipper.follow(key, self._folders.job(key), self._folders.prefix(key))
 
     def _log_ended(self, key: str, sizes: dict[str, int]) -> None:
         if any(sizes.values()):
@@ -155,7 +155,7 @@ class Attempts:
             since=attempt.since or clock.steady(),
             address=self._config.node.address,
             ports=entry["ports"],
-            folder=self._folders.of(key),
+            outputs=[self._folders.path(key, name) for name in ("stdout", "stderr")],
             argv=environment.argv(ready["command"]) if ready["command"] is not None else [],
             env={**launch.env, **environment.attempt_env(key, template["job"], entry, 0), "GRASS_SCRATCH": scratch},
             cwd=launch.cwd or scratch,

@@ -48,7 +48,7 @@ def launch(config: ClusterConfig, template: Mapping[str, Any], base: Mapping[str
         "JOB_NAME": job,
         "COMPONENT_TYPE": component,
     }
-    return Launch(argv(template["command"]), env, template["cwd"], template["grace"])
+    return Launch(argv(template["command"]), env, template["cwd"], template["grace"], template["width"])
 
 
 def attempt_env(key: str, job: str, entry: Mapping[str, Any], node_gpus: int) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The node's folders of jobs and attempts: addresses files, and the removal of what nobody needs any more."""
+"""The node's files of jobs and attempts: addresses files, and the removal of what nobody needs any more."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import os
 import queue
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from grass.config import ClusterConfig
 from node.agent.environment import addresses_path
+from node.runtime.attempts import Folders
 
 log = logging.getLogger(__name__)
 
@@ -26,12 +27,11 @@ def write_addresses(config: ClusterConfig, job_id: str, text: str) -> None:
     replacement.replace(path)
 
 
-def attempt_folders(config: ClusterConfig) -> Iterator[str]:
-    """Keys of all attempts that have a folder."""
-    root = config.node_dir / "attempts"
-    for path in root.glob("*/*/*"):
-        if path.name.isdigit():
-            yield str(path.relative_to(root))
+def attempts_on_disk(config: ClusterConfig) -> set[str]:
+    """Keys of all attempts that have files."""
+    places = Folders(str(config.node_dir / "attempts"))
+    found = (places.key_of(str(path)) for path in Path(places.root).glob("*/*"))
+    return {key for key in found if key is not None}
 
 
 def job_ids(config: ClusterConfig) -> list[str]:
@@ -40,47 +40,50 @@ def job_ids(config: ClusterConfig) -> list[str]:
 
 
 class Removal:
-    """Removes folders in its own thread: a scratch folder may hold a million files."""
+    """Removes files in its own thread: a scratch folder may hold a million of them."""
 
     def __init__(self, config: ClusterConfig) -> None:
-        self._attempts = config.node_dir / "attempts"
+        self._places = Folders(str(config.node_dir / "attempts"))
         self._jobs = config.node_dir / "jobs"
-        self._queue: queue.SimpleQueue[list[Path] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="removal", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def attempts(self, keys: list[str]) -> None:
-        self._queue.put([self._attempts / key for key in keys])
+        self._queue.put(lambda: self._remove_attempts(keys))
 
     def jobs(self, job_ids: list[str]) -> None:
         """Of jobs that have no part on this node any more."""
-        self._queue.put([self._jobs / job_id for job_id in job_ids])
+        self._queue.put(lambda: self._remove_jobs(job_ids))
 
     def stop(self) -> None:
         self._queue.put(None)
         self._thread.join()
 
     def _run(self) -> None:
-        while (paths := self._queue.get()) is not None:
-            for path in paths:
-                _remove(str(path))
-                if path.is_relative_to(self._attempts):
-                    with contextlib.suppress(OSError):
-                        path.parent.rmdir()
-                        path.parent.parent.rmdir()
+        while (work := self._queue.get()) is not None:
+            work()
+
+    def _remove_attempts(self, keys: list[str]) -> None:
+        for key in keys:
+            for name in ("stdout", "stderr", "shipped"):
+                with contextlib.suppress(OSError):
+                    os.unlink(self._places.path(key, name))  # noqa: PTH108 (thousands a second)
+            _remove_folder(self._places.scratch(key))
+        for job_folder in {self._places.job(key) for key in keys}:
+            with contextlib.suppress(OSError):
+                os.rmdir(job_folder)  # noqa: PTH106
+
+    def _remove_jobs(self, job_ids: list[str]) -> None:
+        for job_id in job_ids:
+            _remove_folder(str(self._jobs / job_id))
 
 
-def _remove(path: str) -> None:
-    """Most attempts leave two files and an empty scratch folder."""
+def _remove_folder(path: str) -> None:
+    """Most scratch folders are empty."""
     try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    os.rmdir(entry.path)  # noqa: PTH106 (thousands a second)
-                else:
-                    os.unlink(entry.path)  # noqa: PTH108
         os.rmdir(path)  # noqa: PTH106
     except FileNotFoundError:
         return

@@ -85,15 +85,15 @@ class Stream:
 class Followed:
     """One attempt. ``ticket``: the one entry in the shipper's queue that is valid for it."""
 
-    def __init__(self, key: str, directory: Path) -> None:
+    def __init__(self, key: str, directory: Path, prefix: str = "") -> None:
         job_id, task, attempt = key.rsplit("/", 2)
         self.key = key
         self.tag = f"grass.{job_id}.{task}"
         self.attempt = int(attempt)
-        self.streams = tuple(Stream(directory / name, name) for name in ("stdout", "stderr"))
+        self.streams = tuple(Stream(directory / f"{prefix}{name}", name) for name in ("stdout", "stderr"))
         self.sizes: dict[str, int] | None = None
         self.ticket = -1
-        self._file = directory / "shipped"
+        self._file = directory / f"{prefix}shipped"
         self._restored = False
         self._grown = 0.0
         self._unstored = 0

@@ -32,14 +32,14 @@ _LINE = 1 << 16
 
 @dataclass
 class Check:
-    """One attempt's. ``since``: steady time of its start. ``ports`` by name, ``folder`` with its stdout and stderr."""
+    """One attempt's. ``since``: steady time of its start. ``ports`` by name, ``outputs``: its stdout and stderr."""
 
     key: str
     ready: dict[str, Any]
     since: float
     address: str
     ports: dict[str, int]
-    folder: str
+    outputs: list[str]
     argv: list[str]
     env: dict[str, str]
     cwd: str
@@ -59,12 +59,12 @@ class Check:
         return timeout is not None and now >= self.since + timeout
 
     def _log_matches(self, pattern: re.Pattern[bytes]) -> bool:
-        return any(self._stream_matches(name, pattern) for name in ("stdout", "stderr"))
+        return any(self._file_matches(path, pattern) for path in self.outputs)
 
-    def _stream_matches(self, name: str, pattern: re.Pattern[bytes]) -> bool:
-        offset, rest = self.read.get(name, (0, b""))
+    def _file_matches(self, path: str, pattern: re.Pattern[bytes]) -> bool:
+        offset, rest = self.read.get(path, (0, b""))
         try:
-            with open(f"{self.folder}/{name}", "rb") as file:  # noqa: PTH123
+            with open(path, "rb") as file:  # noqa: PTH123
                 file.seek(offset)
                 while data := file.read(1 << 20):
                     offset += len(data)
@@ -74,7 +74,7 @@ class Check:
                     rest = rest[-_LINE:]
         except FileNotFoundError:
             return False
-        self.read[name] = (offset, rest)
+        self.read[path] = (offset, rest)
         return False
 
 

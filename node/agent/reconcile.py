@@ -14,6 +14,9 @@ from enum import Enum
 from typing import Any
 
 DEFAULT_GRACE = 10.0
+AHEAD = 64
+"""So many attempts of a launch are handed to the runtime beyond its width: when one ends, the next one is there. The
+runtime itself sees to it that no more than the width run."""
 
 Entry = dict[str, Any]
 Template = dict[str, Any]
@@ -51,6 +54,7 @@ class Reconciliation:
         self._phases: dict[str, Phase] = {}
         self._waiting: dict[str, list[tuple[int, str]]] = {}
         self._running: dict[str, int] = {}
+        """By launch key: handed to the runtime and not ended."""
         self._touched: set[str] = set()
         """Launch keys of which something may start now."""
         self._halted: set[str] = set()
@@ -185,16 +189,18 @@ class Reconciliation:
         return actions
 
     def _fill(self, name: str) -> None:
-        """Start what waits, lowest ``seq`` first, as far as the width of this launch allows."""
+        """Hand over what waits, lowest ``seq`` first, as far as the width of this launch allows."""
         waiting, template = self._waiting.get(name), self.launches.get(name)
         if not waiting:
             return
-        width = template["width"] if template else 0
+        if template is None:
+            return
+        width = template["width"]
         while waiting:
             seq, key = waiting[0]
             if self._phases.get(key) is not Phase.WAITING or self.entries[key]["seq"] != seq:
                 heapq.heappop(waiting)
-            elif width is None or self._running.get(name, 0) < width:
+            elif width is None or self._running.get(name, 0) < width + AHEAD:
                 heapq.heappop(waiting)
                 self._phases[key] = Phase.STARTED
                 self._running[name] = self._running.get(name, 0) + 1

@@ -92,12 +92,15 @@ class Shipper:
         self._stop.close()
         self._wake.close()
 
-    def follow(self, key: str, directory: str | os.PathLike[str]) -> None:
-        """Ships ``stdout`` and ``stderr`` in ``directory``, which need not be there yet, as attempt ``key``."""
+    def follow(self, key: str, directory: str | os.PathLike[str], prefix: str = "") -> None:
+        """Ships ``stdout`` and ``stderr`` in ``directory``, which need not be there yet, as attempt ``key``.
+
+        ``prefix``: what the names of its files begin with, if it has not got the directory to itself.
+        """
         with self._lock:
             if key in self._followed or key in self._completed:
                 return
-            followed = self._followed[key] = Followed(key, Path(directory))
+            followed = self._followed[key] = Followed(key, Path(directory), prefix)
             self._inbox.append(followed)
         self._wake.set()
 

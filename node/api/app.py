@@ -22,6 +22,7 @@ from werkzeug.exceptions import HTTPException
 from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError
+from node.runtime.attempts import Folders
 from node.runtime.process import ask
 from node.runtime.protocol import Observed
 
@@ -95,9 +96,9 @@ def _log(config: ClusterConfig, key: str) -> Response:
         raise InputError(f"stream: must be one of {', '.join(STREAMS)}, got {stream!r}")
     if not _KEY.fullmatch(key):
         raise InputError(f"{key!r} is not an attempt key (JOB-ID/COMPONENT.INDEX/ATTEMPT)")
-    path = config.node_dir / "attempts" / key / stream
+    path = Folders(str(config.node_dir / "attempts")).path(key, stream)
     try:
-        with path.open("rb") as file:
+        with open(path, "rb") as file:  # noqa: PTH123
             size = file.seek(0, 2)
             file.seek(offset)
             data = file.read(limit)

@@ -33,12 +33,12 @@ def adopt(past: Past, keeper: Keeper, boot_id: str, folders: Folders) -> dict[st
     for attempt in kept.values():
         _find(attempt)
     if intended:
-        # Attempts are spawned in the order of their intents, so only the first of these can have been.
-        first = intended[0]
+        # One attempt is spawned at a time; older intents without a pid were looked into by earlier shepherds.
+        last = intended[-1]
         mains = {attempt.pid for attempt in kept.values() if attempt.ended is None}
         orphans = set(keeper.children()) - mains - {os.getpid()}
-        if _search(first, orphans if past.guard == keeper.guard else None, folders):
-            kept[first.key] = first
+        if _search(last, orphans if past.guard == keeper.guard else None, folders):
+            kept[last.key] = last
     return kept
 
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
+import stat
+from collections import deque
 from contextlib import suppress
 from typing import Any
 
 from node.runtime.protocol import Observed
+
+_MOST_SPARE = 64
+_NEW_MODE = stat.S_IFDIR | 0o700
+_ATTEMPT_FILE = re.compile(r"([^/]+)/([^/]+)\.([0-9]+)\.[a-z]+")
 
 
 class Attempt:
@@ -70,38 +77,63 @@ class Attempt:
 
 
 class Folders:
-    """``<attempts>/<job id>/<component>.<index>/<attempt>/`` with stdout, stderr and scratch."""
+    """Where the files of attempts lie: in the job's folder, under the attempt's name and a suffix.
+
+    ``<attempts>/<job id>/<component>.<index>.<attempt>`` and ``.stdout``, ``.stderr``, ``.scratch``. There is no folder
+    for each attempt: to make a folder or a file takes up to half as long as to start a process.
+    """
 
     def __init__(self, root: str) -> None:
-        self._root = root
+        self.root = root
+        self._spare: deque[str] = deque(maxlen=_MOST_SPARE)
 
-    def of(self, key: str) -> str:
-        return f"{self._root}/{key}"
+    def job(self, key: str) -> str:
+        return f"{self.root}/{key.partition('/')[0]}"
+
+    def prefix(self, key: str) -> str:
+        """What the names of its files begin with, in the job's folder."""
+        _, task, attempt = key.split("/")
+        return f"{task}.{attempt}."
+
+    def path(self, key: str, suffix: str) -> str:
+        job_id, task, attempt = key.split("/")
+        return f"{self.root}/{job_id}/{task}.{attempt}.{suffix}"
 
     def scratch(self, key: str) -> str:
-        return f"{self._root}/{key}/scratch"
+        return self.path(key, "scratch")
 
-    def key_of_scratch(self, path: str) -> str | None:
-        """The attempt key that a GRASS_SCRATCH belongs to; None: not one of this node's."""
-        prefix, suffix = self._root + "/", "/scratch"
-        return path[len(prefix) : -len(suffix)] if path.startswith(prefix) and path.endswith(suffix) else None
+    def key_of(self, path: str) -> str | None:
+        """The attempt that a file here belongs to; None: it is none of an attempt's."""
+        match = _ATTEMPT_FILE.fullmatch(path[len(self.root) + 1 :]) if path.startswith(self.root + "/") else None
+        return "/".join(match.groups()) if match else None
 
     def make(self, key: str) -> str:
-        """Make the folders of an attempt. Returns its scratch folder, which is made last."""
+        """Make the scratch folder of an attempt and return it."""
         scratch = self.scratch(key)
+        while self._spare:
+            spare = self._spare.popleft()
+            with suppress(OSError):
+                if _is_as_new(spare):
+                    os.rename(spare, scratch)  # noqa: PTH104 (the hot path)
+                    return scratch
         try:
-            os.mkdir(self.of(key), 0o700)  # noqa: PTH102 (the hot path: one call per start)
+            os.mkdir(scratch, 0o700)  # noqa: PTH102
         except FileNotFoundError:
-            os.makedirs(self.of(key), 0o700, exist_ok=True)  # noqa: PTH103
+            os.makedirs(scratch, 0o700, exist_ok=True)  # noqa: PTH103
         except FileExistsError:
             pass
-        with suppress(FileExistsError):
-            os.mkdir(scratch, 0o700)  # noqa: PTH102
         return scratch
 
+    def spare(self, key: str) -> None:
+        """The attempt has ended: if it left nothing in its scratch folder, another may have that."""
+        self._spare.append(self.scratch(key))
+
     def sizes(self, key: str) -> dict[str, int]:
-        folder = self.of(key)
-        return {"stdout": _size(folder + "/stdout"), "stderr": _size(folder + "/stderr")}
+        return {name: _size(self.path(key, name)) for name in ("stdout", "stderr")}
+
+
+def _is_as_new(folder: str) -> bool:
+    return os.stat(folder).st_mode == _NEW_MODE and not os.listdir(folder)  # noqa: PTH116, PTH208
 
 
 def _size(path: str) -> int:

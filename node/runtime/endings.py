@@ -151,6 +151,7 @@ class Endings:
         attempt.sizes = self._folders.sizes(attempt.key)
         if attempt.pid is not None:
             self.mains.pop(attempt.pid, None)
+            self._folders.spare(attempt.key)
             if attempt.code is None and attempt.signal is None and attempt.reason is None:
                 message = "its process is gone and nothing saw how it ended"
                 attempt.reason = Reason(ReasonCode.EXIT_UNKNOWN, message).to_wire()

@@ -4,8 +4,8 @@ An append-only file of JSON lists. What a killed process wrote survives it, so n
 called about once a second, bounds what a power cut takes.
 
     ["life", boot id, guard pid]              a shepherd began to write
-    ["i", [keys]]                             these are about to be spawned, in this order
-    ["s", key, pid, began, returned, wall]    was spawned
+    ["i", key]                                is about to be spawned
+    ["s", key, pid, began, returned, wall, launch]   was spawned
     ["k", key, kill_at, reason]               was told to stop
     ["m", key, code, signal, wall]            its first process ended; written before that process is reaped
     ["e", key, code, signal, reason, wall, sizes]   the attempt has ended
@@ -27,7 +27,7 @@ COMPACT_AT = 4 << 20
 
 
 class Past(NamedTuple):
-    """What a journal says. ``guard`` was the parent of the last shepherd; intents come in the order of spawning."""
+    """What a journal says. ``guard`` was the parent of the last shepherd."""
 
     boot_id: str
     guard: int
@@ -44,8 +44,8 @@ def replay(path: Path) -> Past:
             case ["f", keys]:
                 for key in keys:
                     attempts.pop(key, None)
-            case ["i", keys]:
-                attempts.update({key: Attempt(key) for key in keys})
+            case ["i", key]:
+                attempts[key] = Attempt(key)
             case [_, key, *_]:
                 _apply(attempts.setdefault(key, Attempt(key)), entry)
     return Past(boot_id, guard, attempts)
@@ -65,8 +65,9 @@ def _entries(path: Path) -> Iterable[list[Any]]:
 
 def _apply(attempt: Attempt, entry: list[Any]) -> None:
     match entry:
-        case ["s", _, pid, began, returned, wall]:
+        case ["s", _, pid, began, returned, wall, launch]:
             attempt.pid, attempt.began, attempt.returned, attempt.started = pid, began, returned, wall
+            attempt.launch = launch
         case ["k", _, kill_at, reason]:
             attempt.stopping, attempt.kill_at, attempt.reason = True, kill_at, reason
         case ["m", _, code, signal, wall]:
@@ -122,7 +123,7 @@ class Journal:
         return self._size > COMPACT_AT and self._size > 2 * self._floor
 
     def rewrite(self, attempts: Iterable[Attempt]) -> None:
-        """Replace the file by what is known now; also the way to open it. Intents must stay in their order."""
+        """Replace the file by what is known now; also the way to open it. Not for use between intent and spawn."""
         replacement = self._path.with_suffix(".new")
         lines = [pack(self._life), *(pack(entry) for attempt in attempts for entry in _history(attempt))]
         descriptor = os.open(replacement, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -143,9 +144,8 @@ class Journal:
 
 def _history(attempt: Attempt) -> Iterable[tuple[Any, ...]]:
     key = attempt.key
-    yield "i", [key]
     if attempt.pid is not None:
-        yield "s", key, attempt.pid, attempt.began, attempt.returned, attempt.started
+        yield "s", key, attempt.pid, attempt.began, attempt.returned, attempt.started, attempt.launch
     if attempt.stopping:
         yield "k", key, attempt.kill_at, attempt.reason
     if attempt.main_ended is not None:

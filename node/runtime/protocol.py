@@ -15,12 +15,16 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Launch(NamedTuple):
-    """What attempts of one component have in common. ``cwd`` None: the attempt's own scratch folder."""
+    """What attempts of one component have in common. ``cwd`` None: the attempt's own scratch folder.
+
+    ``width``: at most so many of them run at once, the others wait in the runtime (None: no limit).
+    """
 
     argv: list[str]
     env: dict[str, str]
     cwd: str | None
     grace: float
+    width: int | None = None
 
 
 class Start(NamedTuple):
@@ -73,7 +77,7 @@ class Runtime(Protocol):
     def drop(self, launches: Iterable[str]) -> None: ...
 
     def start(self, starts: list[Start]) -> None:
-        """Start in this order. An attempt that is known already is left as it is."""
+        """Start in this order, as far as the width of their launch allows at a time. Known attempts are left alone."""
         ...
 
     def stop(self, stops: list[Stop]) -> None:

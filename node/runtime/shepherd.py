@@ -26,6 +26,7 @@ from node.runtime.attempts import Attempt, Folders
 from node.runtime.endings import Endings
 from node.runtime.framing import Message
 from node.runtime.journal import Journal, replay
+from node.runtime.lanes import Lanes
 from node.runtime.protocol import Launch
 from node.runtime.serving import Client, Server
 from node.runtime.spawning import CannotStartError, spawn
@@ -37,6 +38,8 @@ TURN = 0.005
 """Seconds of spawning until ends and messages are looked at again."""
 HOLD_STARTED = 0.003
 """Seconds that news of a start waits for the end of the same attempt: tiny tasks make one event, not two."""
+INTERVAL = 0.01
+"""Seconds between two batches of ends: the first comes at once, what follows in quick succession comes together."""
 HOUSEKEEPING = 1.0
 
 log = logging.getLogger(__name__)
@@ -48,9 +51,12 @@ class Shepherd:
         self._selector = selectors.DefaultSelector()
         self._timers = Timers()
         self._launches: dict[str, Launch] = {}
-        self._queue: deque[Attempt] = deque()
+        self._lanes = Lanes()
+        self._queue: deque[str] = deque()
+        """Attempts that are to be spawned now."""
         self._changed: dict[str, Attempt] = {}
         self._publish_at: float | None = None
+        self._published = 0.0
         self._housekeeping = False
         self._ending = False
         self._watch_signals()
@@ -61,6 +67,8 @@ class Shepherd:
         self._endings = Endings(self._journal, self._folders, keeper, self._timers, self._selector, self._note)
         self._upkeep = Upkeep(self._attempts, self._endings, self._journal, self._folders, keeper)
         for attempt in list(self._attempts.values()):
+            if attempt.ended is None:
+                self._lanes.enter(attempt.launch, attempt.key)
             self._endings.resume(attempt)
         self._commands: dict[str, Callable[..., None]] = {
             "start": self._start,
@@ -110,11 +118,10 @@ class Shepherd:
         if not self._ending:
             log.info("ending %d tasks", len(self._endings.mains))
         self._ending = True
-        unspawned = [attempt.key for attempt in self._queue if attempt.ended is None]
+        for key in [*self._queue, *self._lanes.waiting()]:
+            if self._attempts[key].ended is None:
+                del self._attempts[key]
         self._queue.clear()
-        for key in unspawned:
-            self._attempts.pop(key)
-        self._journal.add("f", unspawned)
         self._endings.stop([(each, min(grace, self._grace(each)), None) for each in self._endings.mains.values()])
 
     def _grace(self, attempt: Attempt) -> float:
@@ -125,11 +132,13 @@ class Shepherd:
 
     def _on_message(self, client: Client, message: Message) -> None:
         match message:
-            case ["launch", str(name), argv, env, cwd, grace]:
-                self._launches[name] = Launch(argv, env, cwd, grace)
+            case ["launch", str(name), argv, env, cwd, grace, width]:
+                self._launches[name] = Launch(argv, env, cwd, grace, width)
+                self._queue += self._lanes.widen(name, width)
             case ["drop", names]:
                 for name in names:
                     self._launches.pop(name, None)
+                    self._lanes.drop(name)
             case ["list" | "watch" as word]:
                 client.watches = client.watches or word == "watch"
                 self._list(client)
@@ -163,30 +172,23 @@ class Shepherd:
     # starting
 
     def _start(self, starts: list[list[Any]]) -> None:
-        fresh = []
         for key, launch, env in starts:
             if key not in self._attempts and not self._ending:
-                attempt = self._attempts[key] = Attempt(key, launch, env)
-                self._queue.append(attempt)
-                fresh.append(key)
-        if fresh:
-            self._journal.add("i", fresh)
+                self._attempts[key] = Attempt(key, launch, env)
+                self._queue += self._lanes.add(launch, key)
 
     def _start_some(self) -> None:
         """Spawn for one turn. Nothing is spawned before its intent is written."""
-        if not self._queue:
-            return
-        if not self._journal.flush():
-            log.error("cannot write the journal (is the disk full?); starts wait")
-            self._selector.select(0.1)
-            return
         limit = clock.steady() + TURN
-        while self._queue:
-            attempt = self._queue.popleft()
-            if attempt.ended is None:
-                self._spawn(attempt)
-                if clock.steady() > limit:
+        while self._queue and clock.steady() < limit:
+            attempt = self._attempts.get(self._queue[0])
+            if attempt and attempt.ended is None:
+                if not self._journal.write("i", attempt.key):
+                    log.error("cannot write the journal (is the disk full?); starts wait")
+                    self._selector.select(0.1)
                     return
+                self._spawn(attempt)
+            self._queue.popleft()
 
     def _spawn(self, attempt: Attempt) -> None:
         try:
@@ -198,7 +200,9 @@ class Shepherd:
         attempt.returned = clock.steady()
         attempt.started = clock.wall()
         attempt.env = {}
-        self._journal.write("s", attempt.key, attempt.pid, attempt.began, attempt.returned, attempt.started)
+        self._journal.write(
+            "s", attempt.key, attempt.pid, attempt.began, attempt.returned, attempt.started, attempt.launch
+        )
         self._endings.mains[attempt.pid] = attempt
         self._note(attempt)
 
@@ -209,10 +213,11 @@ class Shepherd:
         try:
             scratch = self._folders.make(attempt.key)
         except OSError as error:
-            raise CannotStartError(126, f"cannot make its folder: {error}") from error
+            raise CannotStartError(126, f"cannot make its scratch folder: {error}") from error
         env = {**launch.env, **attempt.env, MARK: scratch}
         attempt.began = clock.steady()
-        return spawn(launch.argv, env, launch.cwd or scratch, self._folders.of(attempt.key))
+        stdout, stderr = self._folders.path(attempt.key, "stdout"), self._folders.path(attempt.key, "stderr")
+        return spawn(launch.argv, env, launch.cwd or scratch, stdout, stderr)
 
     # housekeeping and news
 
@@ -228,10 +233,14 @@ class Shepherd:
 
     def _note(self, attempt: Attempt) -> None:
         self._changed[attempt.key] = attempt
+        now = clock.steady()
+        due = now + HOLD_STARTED if attempt.ended is None else now
+        due = max(due, self._published + INTERVAL)
+        self._publish_at = due if self._publish_at is None else min(due, self._publish_at)
         if attempt.ended is not None:
-            self._publish_at = 0.0
-        elif self._publish_at is None:
-            self._publish_at = clock.steady() + HOLD_STARTED
+            self._queue += self._lanes.leave(attempt.launch, attempt.key)
+            if attempt.launch not in self._launches:
+                self._lanes.drop(attempt.launch)
         self._keep_house_soon()
 
     def _publish(self) -> None:
@@ -239,9 +248,11 @@ class Shepherd:
         if self._publish_at is None or self._publish_at > clock.steady():
             return
         self._journal.flush()
-        self._server.push(["events", [attempt.observed() for attempt in self._changed.values()]])
-        self._changed.clear()
+        changed, self._changed = self._changed.values(), {}
+        self._server.push(["events", [attempt.observed() for attempt in changed]])
         self._publish_at = None
+        if any(attempt.ended is not None for attempt in changed):
+            self._published = clock.steady()
 
 
 def main(path: str) -> int:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from grass import clock
+from node.runtime.lanes import Lanes
 from node.runtime.protocol import Launch, Listed, Observed, Start, Stop
 
 Life = tuple[float, int]
@@ -33,7 +34,8 @@ class SimulatedRuntime:
         self._now = now
         self._wall = wall
         self._obstinate = obstinate
-        self._launches: dict[str, Launch] = {}
+        self._lanes = Lanes()
+        self._starts: dict[str, Start] = {}
         self._attempts: dict[str, Observed] = {}
         self._ends: list[tuple[float, int, str, int | None, int | None]] = []
         self._count = 0
@@ -41,36 +43,37 @@ class SimulatedRuntime:
         self._wake = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def define(self, launches: dict[str, Launch]) -> None:
-        self._launches.update(launches)
+        for name, launch in launches.items():
+            self._begin(self._lanes.widen(name, launch.width))
 
     def drop(self, launches: Iterable[str]) -> None:
         for name in launches:
-            self._launches.pop(name, None)
+            self._lanes.drop(name)
 
     def start(self, starts: list[Start]) -> None:
         for start in starts:
-            if start.key in self._attempts:
-                continue
-            self._count += 1
-            now = self._now()
-            self._tell(Observed(start.key, self._count, self._wall(), now, False, None, None, None, None, None))
-            seconds, code = self._life(start)
-            self._end_at(now + seconds, start.key, code, None)
+            if start.key not in self._attempts:
+                self._starts[start.key] = start
+                self._attempts[start.key] = Observed(start.key, None, None, None, False, None, None, None, None, None)
+                self._begin(self._lanes.add(start.launch, start.key))
 
     def stop(self, stops: list[Stop]) -> None:
         for key, grace, reason in stops:
             attempt = self._attempts.get(key)
             if attempt is None or attempt.ended is not None or attempt.stopping:
                 continue
-            self._attempts[key] = attempt._replace(stopping=True, reason=reason)
-            if self._obstinate:
+            self._attempts[key] = attempt._replace(stopping=attempt.pid is not None, reason=reason)
+            if attempt.pid is None:
+                self._end(key, None, None)
+            elif self._obstinate:
                 self._end_at(self._now() + grace, key, None, 9)
             else:
                 self._end(key, None, 15)
 
     def signal(self, keys: list[str], number: int) -> None:
         for key in keys:
-            self._end(key, None, number)
+            if key in self._attempts and self._attempts[key].pid is not None:
+                self._end(key, None, number)
 
     def forget(self, keys: list[str]) -> None:
         for key in keys:
@@ -101,6 +104,14 @@ class SimulatedRuntime:
     def close(self) -> None:
         os.close(self._wake)
 
+    def _begin(self, keys: list[str]) -> None:
+        for key in keys:
+            self._count += 1
+            now = self._now()
+            self._tell(self._attempts[key]._replace(pid=self._count, started=self._wall(), since=now))
+            seconds, code = self._life(self._starts[key])
+            self._end_at(now + seconds, key, code, None)
+
     def _end_at(self, due: float, key: str, code: int | None, number: int | None) -> None:
         self._count += 1
         heapq.heappush(self._ends, (due, self._count, key, code, number))
@@ -111,6 +122,7 @@ class SimulatedRuntime:
             return
         ended: dict[str, Any] = {"ended": self._wall(), "code": code, "signal": number}
         self._tell(attempt._replace(sizes={"stdout": 0, "stderr": 0}, **ended))
+        self._begin(self._lanes.leave(self._starts.pop(key).launch, key))
 
     def _tell(self, attempt: Observed) -> None:
         self._attempts[attempt.key] = attempt

@@ -27,7 +27,7 @@ class CannotStartError(Exception):
         return Reason(ReasonCode.CANNOT_START, str(self))
 
 
-def spawn(argv: list[str], env: dict[str, str], cwd: str, folder: str) -> int:
+def spawn(argv: list[str], env: dict[str, str], cwd: str, stdout: str, stderr: str) -> int:
     """Returns the pid once the program runs in its own session. Changes this process's working directory.
 
     Raises CannotStartError. A failure of the exec itself is reported by posix_spawn, so no process is left then.
@@ -46,8 +46,8 @@ def spawn(argv: list[str], env: dict[str, str], cwd: str, folder: str) -> int:
             env,
             file_actions=(
                 (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, folder + "/stdout", _OUTPUT, 0o600),
-                (os.POSIX_SPAWN_OPEN, 2, folder + "/stderr", _OUTPUT, 0o600),
+                (os.POSIX_SPAWN_OPEN, 1, stdout, _OUTPUT, 0o600),
+                (os.POSIX_SPAWN_OPEN, 2, stderr, _OUTPUT, 0o600),
             ),
             setsid=True,
             setsigmask=(),

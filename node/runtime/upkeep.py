@@ -59,6 +59,6 @@ class Upkeep:
         return killed or bool(guards)
 
     def _has_ended(self, scratch: str | None) -> bool:
-        key = self._folders.key_of_scratch(scratch or "")
+        key = self._folders.key_of(scratch or "")
         attempt = self._attempts.get(key) if key else None
         return key is not None and (attempt is None or attempt.ended is not None)
