@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from grass.store.embedded import NoRedisError, find_server
 from tests.support.local_cluster import LocalCluster
 from tests.support.needs import missing, require_root
 from tests.support.redis_server import RedisServer
+
+settings.register_profile("grass", deadline=None)  # how long an example takes says nothing on a machine that others use
+settings.load_profile("grass")
 
 
 @pytest.fixture(scope="session")

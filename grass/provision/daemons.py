@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grass.config import ClusterConfig
+from grass.errors import InputError
 
 MODULES = {
     "collector": "master.collector",
@@ -110,5 +111,5 @@ def _plain(value: str | Path) -> str:
     """supervisord expands ``%`` in its configuration, and ends a line at `` ;``."""
     text = os.fspath(value)
     if "\n" in text or " ;" in text or " #" in text:
-        raise ValueError(f"supervisord's configuration cannot hold the path {text!r}")
+        raise InputError(f"the path {text!r} cannot stand in supervisord's configuration; choose another GRASS_HOME")
     return text.replace("%", "%%")

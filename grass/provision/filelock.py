@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from grass import clock
-from grass.errors import ConflictError
+from grass.errors import ConflictError, InputError
 
 PATIENCE = 60.0
 
@@ -17,9 +17,12 @@ PATIENCE = 60.0
 @contextmanager
 def cluster_lock(home: Path, name: str, patience: float = PATIENCE) -> Iterator[None]:
     """``home`` is GRASS_HOME. Waits for another command on the same cluster; ConflictError if that takes too long."""
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = home / f".{name}.lock"
-    descriptor = _take(path, clock.steady() + patience)
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = _take(path, clock.steady() + patience)
+    except OSError as error:
+        raise InputError(f"cannot write in {home}: {error.strerror}; set GRASS_HOME to a folder of yours") from error
     if descriptor is None:
         raise ConflictError(f"cluster {name}: another grass command is working on it; try again when that is done")
     try:

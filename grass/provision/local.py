@@ -40,9 +40,9 @@ def create(settings: Settings | None = None, *, home: Path | None = None, progre
     folder = cluster_home(name, base)
     with cluster_lock(base, name):
         before = layout.existing(folder)
-        if before is not None and Supervisor(before).answers():
-            return _complete(before, progress)
         if before is not None:
+            with suppress(OSError):  # supervisord is away
+                return _complete(before, progress)
             return _start_again(before, settings, folder, progress)
         progress(f"making the cluster {name} in {folder}")
         config = layout.design(settings or Settings(), folder, None)
@@ -56,7 +56,10 @@ def create(settings: Settings | None = None, *, home: Path | None = None, progre
 
 
 def _complete(config: ClusterConfig, progress: Progress) -> ClusterConfig:
-    """Of a cluster that runs: start what was stopped by hand; ConflictError when there is nothing of that kind."""
+    """Of a cluster that runs: start what was stopped by hand; ConflictError when there is nothing of that kind.
+
+    OSError: supervisord does not answer.
+    """
     supervisor = Supervisor(config)
     down = [state.name for state in supervisor.daemons() if state.state not in _UP]
     if not down:
@@ -127,7 +130,7 @@ def delete(name: str, *, home: Path | None = None, progress: Progress) -> None:
     """End the cluster and remove all of it. What was interrupted can be repeated. NotFoundError: there is none."""
     base = (home or grass_home()).absolute()
     folder = cluster_home(name, base)
-    if not folder.is_dir():
+    if name not in _names(base):  # a name such as `../..` is a path, but never the name of a cluster
         raise NotFoundError(f"there is no cluster {name}; {_others(base)}")
     with cluster_lock(base, name):
         config = layout.existing(folder)
@@ -142,8 +145,12 @@ def delete(name: str, *, home: Path | None = None, progress: Progress) -> None:
 
 
 def _others(base: Path) -> str:
-    names = sorted(path.name for path in (base / "clusters").glob("*") if path.is_dir())
+    names = _names(base)
     return f"there are: {', '.join(names)}" if names else f"none exists in {base}"
+
+
+def _names(base: Path) -> list[str]:
+    return sorted(path.name for path in (base / "clusters").glob("*") if path.is_dir() and not path.is_symlink())
 
 
 def _clear_redis(config: ClusterConfig, progress: Progress) -> None:
@@ -179,9 +186,10 @@ def status(name: str, home: Path | None = None) -> list[dict[str, Any]]:
     ``state`` is supervisord's word (RUNNING, EXITED, …). Without supervisord: ORPHANED for what runs on unsupervised
     (`grass create` takes it over), STOPPED for the rest. ``start``: wall seconds, null when it does not run.
     """
-    config = layout.existing(cluster_home(name, home))
+    base = home or grass_home()
+    config = layout.existing(cluster_home(name, base)) if name in _names(base) else None
     if config is None:
-        raise NotFoundError(f"there is no cluster {name}; {_others(home or grass_home())}")
+        raise NotFoundError(f"there is no cluster {name}; {_others(base)}")
     found = _supervised(config) or _orphaned(config)
     return [{"name": one.name, "pid": one.pid, "state": one.state, "start": one.start} for one in found]
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from grass.store import embedded
 from grass.store.agent_store import AgentStore
@@ -58,7 +60,7 @@ def refused(client: redis.Redis, *command: str) -> bool:
 
 def test_nobody_gets_in_without_a_password(server: RedisServer) -> None:
     with (
-        redis.Redis(unix_socket_path=str(server.socket)) as anonymous,
+        redis.Redis(unix_socket_path=str(server.socket), retry=Retry(NoBackoff(), 0)) as anonymous,
         pytest.raises(redis.exceptions.AuthenticationError),
     ):
         anonymous.ping()

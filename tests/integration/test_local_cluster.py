@@ -18,6 +18,7 @@ from grass.errors import ConflictError, NotFoundError, UnreachableError
 from grass.manifest.settings import PortSettings, RedisSettings, Settings
 from grass.provision import daemons, local, ports, processes, stopping
 from grass.provision.shutdown import request_shutdown
+from grass.provision.supervision import Supervisor
 from grass.store.embedded import find_server
 from grass.store.redis_backend import RedisBackend
 from tests.support.example_run import free_port
@@ -149,6 +150,16 @@ def test_after_the_idle_shut_down_create_starts_it_again_with_its_state(make: Ma
         assert client.wait("after", timeout=30)["state"] == "SUCCEEDED"
 
 
+def test_a_cluster_that_may_end_when_idle_waits_for_its_jobs_and_then_ends_by_itself(make: Make) -> None:
+    cluster = make(Settings(keep_agent_alive=False, agent_countdown=2, check_interval=0.5))
+    pids = cluster.pids()
+    with cluster.client() as client:
+        client.start({"name": "last", "components": {"t": {"command": "sleep 2"}}})
+        assert client.wait("last", timeout=30)["state"] == "SUCCEEDED"
+    wait_until(lambda: not any(map(alive, pids)), what="the end of all daemons")
+    assert cluster.config.path.exists()
+
+
 def test_when_a_port_is_taken_at_the_next_start_it_says_so(make: Make) -> None:
     cluster = make()
     stopping.stop(cluster.config)
@@ -247,6 +258,26 @@ def test_when_supervisord_is_killed_tasks_go_on_and_create_takes_over(make: Make
     with cluster.client() as client:
         client.stop("sleeper")
         assert client.wait("sleeper", timeout=30)["state"] == "STOPPED"
+
+
+def test_create_starts_what_was_stopped_by_hand_and_leaves_the_rest_alone(make: Make, tmp_path: Path) -> None:
+    cluster = make()
+    task = start_sleeper(cluster, tmp_path / "marks")
+    Supervisor(cluster.config).stop_daemon("collector")
+    wait_until(lambda: cluster.states()["collector"] == "STOPPED")
+    cluster.create()
+    assert set(cluster.states().values()) == {"RUNNING"}
+    assert alive(task)
+
+
+def test_a_supervisord_that_hangs_is_replaced(make: Make) -> None:
+    cluster = make()
+    hanging = cluster.pid(daemons.SUPERVISOR)
+    assert hanging is not None
+    os.kill(hanging, signal.SIGSTOP)
+    cluster.create()
+    assert cluster.pid(daemons.SUPERVISOR) not in (None, hanging)
+    assert not alive(hanging)
 
 
 def test_deleting_works_when_supervisord_and_half_of_the_daemons_are_dead(make: Make, tmp_path: Path) -> None:

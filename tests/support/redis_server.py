@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grass.entropy import password
+from grass.errors import UnreachableError
 from grass.store.embedded import Files, Server, write_files
 from grass.store.redis_backend import RedisBackend
 
@@ -45,14 +45,21 @@ class RedisServer:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen([self.server.path, self.files.conf], stdout=log, stderr=log)
         deadline = time.monotonic() + 10
-        while not self._accepts():
+        while not self._answers():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"redis did not start:\n{self.log.read_text()}")
             time.sleep(0.01)
 
-    def _accepts(self) -> bool:
-        with socket.socket(socket.AF_UNIX) as probe:
-            return probe.connect_ex(str(self.socket)) == 0
+    def _answers(self) -> bool:
+        """After a restart it listens before it has read its log."""
+        backend = self.backend()
+        try:
+            backend.ping()
+        except UnreachableError:
+            return False
+        finally:
+            backend.close()
+        return True
 
     def stop(self) -> None:
         if self.process is not None:

@@ -138,7 +138,7 @@ def test_a_tag_that_is_not_ours_names_none(tag):
     assert Target.of_tag(tag) is None
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     data=st.binary(min_size=1, max_size=200),
     deliveries=st.lists(st.tuples(st.integers(0, 200), st.integers(1, 60), st.booleans(), st.booleans()), max_size=12),

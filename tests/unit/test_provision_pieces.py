@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from grass.config import ClusterConfig, RedisConfig, inherited_environment
-from grass.errors import ConflictError
+from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest.settings import OfferedResources, PortSettings, RedisSettings, Settings
 from grass.provision import daemons, layout, local, machine, ports, processes, runtime_folder
 from grass.provision.doctor import doctor
@@ -242,3 +242,26 @@ def test_what_a_task_made_unreadable_is_removed_and_what_it_linked_to_is_not(tmp
     local._remove_tree(tree)
     assert not tree.exists()
     assert precious.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_home_that_cannot_be_written_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="set GRASS_HOME"), cluster_lock(tmp_path / "file" / "home", "c"):
+        pass
+
+
+def test_a_home_that_supervisord_could_not_read_back_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="choose another GRASS_HOME"):
+        daemons.supervisord_conf(config_in(tmp_path / "a ;b"), [], 0o022)
+
+
+@pytest.mark.parametrize("name", ["../precious", "..", ".", "", "/etc", "link", "missing"])
+def test_deleting_something_that_is_no_clusters_name_touches_nothing(tmp_path: Path, name: str) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "clusters").mkdir()
+    (tmp_path / "clusters" / "link").symlink_to(tmp_path / "precious")
+    with pytest.raises(NotFoundError):
+        local.delete(name, home=tmp_path, progress=lambda _: None)
+    with pytest.raises(NotFoundError):
+        local.status(name, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["clusters", "precious"]
