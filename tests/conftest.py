@@ -27,8 +27,8 @@ def redis_server() -> Iterator[RedisServer]:
     except NoRedisError as error:
         missing("redis", str(error))
     server = RedisServer(found)
-    server.start()
     try:
+        server.start()
         yield server
     finally:
         server.remove()

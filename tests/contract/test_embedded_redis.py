@@ -32,8 +32,8 @@ def servers() -> list[Server]:
 @pytest.fixture(scope="module", params=servers(), ids=lambda server: f"{server.origin}-{server.version[0]}")
 def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
     running = RedisServer(request.param)
-    running.start()
     try:
+        running.start()
         yield running
     finally:
         running.remove()
