@@ -99,7 +99,7 @@ def _job_facts(job: View, now: float) -> list[tuple[str, str]]:
         ("Name", job["name"]),
         ("Id", job["id"]),
         ("State", job["state"]),
-        ("Reason", job_reason(job)),
+        ("Reason", show_reason(job["reason"])),
         ("User", job["user"] or ""),
         ("Schedule", job["schedule"] or ""),
         ("Submitted", show_instant(job["submitted"])),

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import click
 
@@ -54,10 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def execute(arguments: list[str]) -> int:
     """Runs one command line; returns its exit code. Whatever happens was said by then."""
-    invocation = Invocation(Output(sys.stdout, sys.stderr, wanted_format(arguments)))
+    output = Output(_or_nowhere(sys.stdout), _or_nowhere(sys.stderr), wanted_format(arguments))
+    invocation = Invocation(output)
     try:
         code = _guarded(invocation, arguments)
-        invocation.output.close()
     except OutputClosedError:
         _silence_standard_streams()
         return Exit.PIPE_CLOSED
@@ -66,10 +66,17 @@ def execute(arguments: list[str]) -> int:
     return code
 
 
+def _or_nowhere(stream: TextIO | None) -> TextIO:
+    """None is what Python makes of a descriptor that was closed before it began (``grass … >&-``)."""
+    return stream if stream is not None else Path(os.devnull).open("w", encoding="utf-8")
+
+
 def _guarded(invocation: Invocation, arguments: list[str]) -> int:
     output = invocation.output
     try:
-        return int(grass.main(arguments, prog_name="grass", standalone_mode=False, obj=invocation) or Exit.OK)
+        code = grass.main(arguments, prog_name="grass", standalone_mode=False, obj=invocation)
+        output.close()
+        return int(code or Exit.OK)
     except OutputClosedError:
         raise
     except click.exceptions.NoArgsIsHelpError as error:

@@ -81,8 +81,8 @@ class Output:
             else:
                 buffer.write(text.encode("utf-8", "surrogateescape"))
             stream.flush()
-        except BrokenPipeError as error:
-            raise OutputClosedError from error
+        except OSError as error:
+            self._failed(stream, error)
 
     def progress(self, line: str) -> None:
         """How far something is: a line that overwrites itself on a terminal, plain lines in a pipe; only in table."""
@@ -125,11 +125,8 @@ class Output:
 
     def close(self) -> None:
         """Leaves no half line, and nothing that the interpreter would still try to write at its end."""
-        try:
-            self._end_live()
-            self._out.flush()
-        except (BrokenPipeError, OutputClosedError) as error:
-            raise OutputClosedError from error
+        self._end_live()
+        self._put(self._out, "")
 
     def _tell(self, message: str) -> None:
         lines = [cells.clean(line) for line in message.splitlines()]
@@ -153,5 +150,13 @@ class Output:
         try:
             stream.write(text)
             stream.flush()
-        except BrokenPipeError as error:
+        except OSError as error:
+            self._failed(stream, error)
+
+    def _failed(self, stream: TextIO, error: OSError) -> None:
+        """A result that cannot be written (full disk) is an error to tell; when stderr fails, there is no way to."""
+        if stream is self._err:
+            return
+        if isinstance(error, BrokenPipeError):
             raise OutputClosedError from error
+        raise error

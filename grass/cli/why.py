@@ -26,8 +26,9 @@ def page(answer: Mapping[str, Any], width: int | None) -> list[str]:
 
 def _head(answer: Mapping[str, Any]) -> str:
     head = f"{answer['name']} is {answer['state']}"
-    if answer["reason"] is not None:
-        return f"{head}: {show_reason(answer['reason'])}"
+    reason = show_reason(answer["reason"])
+    if reason and reason not in [show_reason(group["reason"]) for group in answer["groups"]]:
+        return f"{head}: {reason}"
     return head if answer["groups"] or JobState(answer["state"]).ended else f"{head}; no part of it waits"
 
 
