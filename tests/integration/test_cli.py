@@ -21,7 +21,10 @@ from typing import Any
 
 import pytest
 
+from grass.api.keyring import Profile, Role, create_user_key, load_profile, register_user, remove_user, save_profile
 from grass.cli.exits import Exit
+from grass.config import ClusterConfig
+from grass.provision.supervision import Supervisor
 
 DAEMONS = {
     "supervisord",
@@ -361,6 +364,44 @@ def test_a_cluster_that_is_away_is_3_and_damaged_keys_are_2(grass: Grass) -> Non
                 assert "damaged" in done.stderr
         finally:
             shutil.rmtree(away)
+
+
+def test_what_a_viewer_may_not_do_is_4(grass: Grass, folder: Path) -> None:
+    local, viewer = grass.home / "clusters" / "local", grass.home / "clusters" / "viewer"
+    try:
+        key = create_user_key(viewer / "client")
+        register_user(local / "master", "vera", Role.VIEWER, key)
+        known = load_profile(local / "client")
+        master = json.loads((local / "client" / "master.pub.json").read_text())
+        save_profile(viewer / "client", Profile("local", known.url, "vera", key["kid"]), master)
+        assert grass("job", "list", "--cluster", "viewer").returncode == 0
+        refused = grass("job", "start", job_file(folder, "refused", "true"), "--cluster", "viewer")
+        assert refused.returncode == Exit.NOT_ALLOWED
+        assert "viewer" in refused.stderr
+    finally:
+        shutil.rmtree(viewer)
+        remove_user(local / "master", "vera")
+
+
+def test_daemons_are_shown_and_the_exit_code_is_3_while_the_api_is_down(grass: Grass) -> None:
+    supervisor = Supervisor(ClusterConfig.load(grass.home / "clusters" / "local" / "cluster.json"))
+    supervisor.stop_daemon("master-api-server")
+    try:
+        done = grass("status", "-o", "json")
+    finally:
+        supervisor.start_daemon("master-api-server")
+    assert done.returncode == Exit.UNREACHABLE
+    status = json.loads(done.stdout)
+    assert "does not answer" in status["error"]
+    assert {daemon["name"] for daemon in status["daemons"]} == DAEMONS
+    assert grass("job", "list").returncode == 0
+
+
+def test_the_shell_completes_names_of_jobs(grass: Grass, folder: Path) -> None:
+    grass.good("job", "start", job_file(folder, "completed", "true"))
+    asked = {"_GRASS_COMPLETE": "bash_complete", "COMP_WORDS": "grass job show comp", "COMP_CWORD": "3"}
+    done = subprocess.run(PROGRAM, env={**grass.environment, **asked}, capture_output=True, text=True, timeout=20)
+    assert done.stdout.split() == ["plain,completed"]
 
 
 def test_ended_jobs_are_cleaned_away_and_others_stay(grass: Grass, folder: Path) -> None:
