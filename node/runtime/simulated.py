@@ -19,7 +19,7 @@ Life = tuple[float, int]
 class SimulatedRuntime:
     """``life`` decides how long an attempt lives and with which code it ends; ``now`` is steady, ``wall`` for show.
 
-    An attempt obeys TERM at once (signal 15), unless ``obstinate``: then it ends after its grace (signal 9).
+    An attempt obeys TERM at once (signal 15), unless it is ``obstinate``: then it ends after its grace (signal 9).
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class SimulatedRuntime:
         now: Callable[[], float] = clock.steady,
         wall: Callable[[], float] = clock.wall,
         *,
-        obstinate: bool = False,
+        obstinate: Callable[[Start], bool] = lambda _: False,
     ) -> None:
         self._life = life
         self._now = now
@@ -65,7 +65,7 @@ class SimulatedRuntime:
             self._attempts[key] = attempt._replace(stopping=attempt.pid is not None, reason=reason)
             if attempt.pid is None:
                 self._end(key, None, None)
-            elif self._obstinate:
+            elif self._obstinate(self._starts[key]):
                 self._end_at(self._now() + grace, key, None, 9)
             else:
                 self._end(key, None, 15)

@@ -55,12 +55,14 @@ class ShepherdRun:
     def __exit__(self, *_: object) -> None:
         if self.guard is None or self.guard.poll() is not None:
             self.start_daemon()
-        self.wait(lambda: self.lists > 0)
-        self.runtime.stop([Stop(key, 0.0) for key, seen in self.known.items() if seen.ended is None])
-        self.end_daemon()
-        self.runtime.close()
-        self.log.close()
-        text = (self.folder / "shepherd.log").read_text()
+        try:
+            self.wait(lambda: self.lists > 0)
+            self.runtime.stop([Stop(key, 0.0) for key, seen in self.known.items() if seen.ended is None])
+        finally:
+            self.end_daemon()
+            self.runtime.close()
+            self.log.close()
+        text = self.log_text()
         shutil.rmtree(self.folder)
         assert "Traceback" not in text, text
 

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from grass.config import ClusterConfig, NodeConfig
+from node.agent.environment import argv, attempt_env, inherited, launch
+
+CONFIG = ClusterConfig(name="lab", mode="local", home="/h", runtime_dir="/r", node=NodeConfig(name="n1"))
+TEMPLATE: dict[str, Any] = {
+    "job_id": "train-12345678",
+    "job": "train",
+    "component": "actor",
+    "replicas": 4,
+    "command": "echo hi",
+    "env": {"EPOCHS": "5", "GRASS_NODE": "elsewhere", "PYTHONUNBUFFERED": ""},
+    "cwd": None,
+    "ready": None,
+    "grace": 2.0,
+    "timeout": None,
+    "width": 3,
+    "framework": None,
+}
+
+
+def test_what_a_component_has_in_common() -> None:
+    made = launch(CONFIG, TEMPLATE, {"PATH": "/bin", "EPOCHS": "1"})
+    assert (made.argv, made.cwd, made.grace, made.width) == (["/bin/sh", "-c", "echo hi"], None, 2.0, 3)
+    assert made.env == {
+        "PATH": "/bin",
+        "EPOCHS": "5",
+        "PYTHONUNBUFFERED": "",
+        "GRASS_CLUSTER": "lab",
+        "GRASS_JOB": "train",
+        "GRASS_JOB_ID": "train-12345678",
+        "GRASS_COMPONENT": "actor",
+        "GRASS_REPLICAS": "4",
+        "GRASS_NODE": "n1",
+        "GRASS_ADDRESSES": "/h/node/jobs/train-12345678/addresses",
+        "GRASS_DATA": str(Path("/h/data")),
+        "CLUSTER_ID": "lab",
+        "CLUSTER_NAME": "lab",
+        "NODE_ID": "n1",
+        "NODE_NAME": "n1",
+        "JOB_ID": "train-12345678",
+        "JOB_NAME": "train",
+        "COMPONENT_TYPE": "actor",
+    }
+
+
+def test_what_is_an_attempts_own() -> None:
+    entry = {"seq": 1, "ports": {"params": 4000, "tensor-board": 4001}, "gpus": [], "stop": None}
+    assert attempt_env("train-12345678/actor.3/2", "train", entry, node_gpus=0) == {
+        "GRASS_INDEX": "3",
+        "GRASS_TASK": "train.actor.3",
+        "GRASS_ATTEMPT": "2",
+        "COMPONENT_INDEX": "3",
+        "COMPONENT_ID": "train-12345678.actor.3",
+        "CONTAINER_NAME": "train-12345678.actor.3.2",
+        "GRASS_PORT_PARAMS": "4000",
+        "GRASS_PORT_TENSOR_BOARD": "4001",
+    }
+
+
+def test_a_task_sees_the_gpus_that_it_was_given_and_no_others() -> None:
+    entry: dict[str, Any] = {"seq": 1, "ports": {}, "gpus": [0, 3], "stop": None}
+    assert attempt_env("j-1/a.0/1", "j", entry, node_gpus=4)["CUDA_VISIBLE_DEVICES"] == "0,3"
+    assert attempt_env("j-1/a.0/1", "j", {**entry, "gpus": []}, node_gpus=4)["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_a_string_runs_in_a_shell_and_a_list_as_it_is() -> None:
+    assert argv("a b") == ["/bin/sh", "-c", "a b"]
+    assert argv(["a b"]) == ["a b"]
+
+
+def test_what_belongs_to_grass_itself_is_not_inherited() -> None:
+    assert inherited({"PATH": "/bin", "GRASS_HOME": "/x", "SUPERVISOR_SERVER_URL": "y"}) == {"PATH": "/bin"}
