@@ -1,0 +1,249 @@
+"""The node-agent as a process, over a real redis and a real shepherd; the test plays the master-agent."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from grass import clock
+from grass.store.embedded import NoRedisError, find_server
+from node.runtime.process import ask
+from tests.support.needs import missing
+from tests.support.node_run import NodeRun
+
+pytestmark = pytest.mark.timeout(120)
+
+ONE = "j-1/c.0/1"
+
+
+@pytest.fixture
+def node() -> Iterator[NodeRun]:
+    try:
+        find_server()
+    except NoRedisError as error:
+        missing("redis", str(error))
+    with NodeRun() as run:
+        yield run
+
+
+def keys(count: int) -> list[str]:
+    return [f"j-1/c.{index}/1" for index in range(count)]
+
+
+def ready(**check: Any) -> dict[str, Any]:
+    return {"port": None, "command": None, "log": None, "timeout": 20.0, **check}
+
+
+def test_it_says_hello_and_then_that_it_lives(node: NodeRun) -> None:
+    node.wait(lambda: node.heartbeats > 0)
+    [hello] = node.hellos
+    assert hello["boot_id"] == clock.boot_id()
+    assert hello["attempts"] == [] and hello["address"] == "127.0.0.1"
+    assert hello["resources"]["cpu"] >= 1000 and hello["resources"]["memory"] > 1 << 20
+
+
+def test_a_task_starts_runs_with_its_environment_ends_and_leaves_nothing(node: NodeRun) -> None:
+    node.order(addresses={"j-1": "j.c.0 127.0.0.1 4000 params\n"})
+    node.start("cat $GRASS_ADDRESSES; echo $GRASS_TASK $EPOCHS; exit 3", ONE, env={"EPOCHS": "5"})
+    ended = node.ended(ONE)
+    assert (ended["code"], ended["signal"], ended["reason"]) == (3, None, None)
+    assert node.path(ONE, "stdout").read_text() == "j.c.0 127.0.0.1 4000 params\nj.c.0 5\n"
+    assert ended["sizes"] == {"stdout": node.path(ONE, "stdout").stat().st_size, "stderr": 0}
+    assert ended["started"] <= ended["at"]
+    node.start("exit 0", "j-1/d.0/1", launch="j-1/d")
+    node.ended("j-1/d.0/1")
+    node.order(remove=[ONE, "j-1/d.0/1"], drop=["j-1/c", "j-1/d"])
+    node.wait(lambda: ask(node.config.socket("shepherd"), "list") == [])
+    node.wait(lambda: not node.path("j-1/d.0/1", "stdout").exists())
+    node.wait(lambda: not (node.config.node_dir / "jobs" / "j-1").exists())
+    assert node.path(ONE, "stdout").exists()  # there is no collector: its log is not shipped yet
+
+
+def test_what_cannot_start_says_so(node: NodeRun) -> None:
+    node.start(["no-such-program"], ONE)
+    ended = node.ended(ONE)
+    assert ended["code"] == 127 and ended["reason"]["code"] == "cannot-start"
+
+
+def test_a_port_that_another_program_holds_is_said_to_be_taken(node: NodeRun) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        node.start("true", ONE, ports={"params": other.getsockname()[1]})
+        ended = node.ended(ONE)
+    assert ended["reason"]["code"] == "port-taken" and ended["started"] is None
+    assert not node.path(ONE, "stdout").exists()
+
+
+def test_ready_when_the_port_answers(node: NodeRun) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    script = """
+import os, socket, time
+server = socket.create_server(("127.0.0.1", int(os.environ["GRASS_PORT_P"])))
+time.sleep(100)
+"""
+    node.start([sys.executable, "-c", script], ONE, ports={"p": port}, ready=ready(port="p"))
+    node.event(ONE, "ready")
+    assert [each["event"] for each in node.events] == ["started", "ready"]
+
+
+def test_ready_when_the_command_succeeds_in_the_tasks_own_place(node: NodeRun) -> None:
+    node.start("sleep 0.1; touch up; sleep 100", ONE, ready=ready(command='test -e "$GRASS_SCRATCH/up" -a -e up'))
+    node.event(ONE, "ready")
+
+
+def test_ready_when_a_line_of_the_log_matches(node: NodeRun) -> None:
+    node.start(
+        "echo not yet; sleep 0.1; echo listening on 4000 >&2; sleep 100", ONE, ready=ready(log=r"listening on \d+$")
+    )
+    node.event(ONE, "ready")
+
+
+def test_what_does_not_get_ready_in_time_is_stopped(node: NodeRun) -> None:
+    node.start("sleep 100", ONE, ready=ready(log="never", timeout=0.3))
+    ended = node.ended(ONE)
+    assert ended["signal"] == signal.SIGTERM
+    assert (ended["reason"]["code"], ended["reason"]["message"]) == ("timeout", "not ready after 0.3 s")
+    assert not node.of(ONE, "ready")
+
+
+def test_a_task_that_is_over_its_time_limit_is_stopped(node: NodeRun) -> None:
+    node.start("trap '' TERM; while :; do sleep 0.02; done", ONE, timeout=0.3, grace=0.2)
+    ended = node.ended(ONE)
+    assert ended["signal"] == signal.SIGKILL
+    assert ended["reason"]["message"] == "ran longer than its limit of 0.3 s"
+
+
+def test_stopping_reaches_what_runs_and_what_waits(node: NodeRun) -> None:
+    node.start("exec sleep 100", *keys(3), width=1)
+    node.event(keys(3)[0], "started")
+    node.stop(*keys(3))
+    first, *others = [node.ended(key) for key in keys(3)]
+    assert first["signal"] == signal.SIGTERM
+    assert [(each["code"], each["signal"], each["started"]) for each in others] == [(None, None, None)] * 2
+
+
+def test_kill_9_of_the_agent_loses_no_end_and_starts_nothing_twice(node: NodeRun) -> None:
+    command = "echo run; sleep 0.$((GRASS_INDEX * 4)); exit $((GRASS_INDEX + 1))"
+    node.start(command, *keys(20))
+    node.wait(lambda: all(node.of(key, "started") for key in keys(20)))
+    node.kill_agent()
+    node.start_agent()
+    for index, key in enumerate(keys(20)):
+        assert node.ended(key)["code"] == index + 1
+        assert node.path(key, "stdout").read_text() == "run\n"
+    assert len(node.hellos) == 2
+    assert set(node.hellos[1]["attempts"]) <= set(keys(20))
+
+
+def test_kill_9_of_the_shepherd_under_an_array_is_not_noticed_by_the_master(node: NodeRun) -> None:
+    node.start("echo run; exit 7", *keys(300), width=4)
+    for done in (60, 150):
+        node.wait(lambda done=done: sum(each["event"] == "ended" for each in node.events) >= done)
+        node.shepherd.kill_shepherd()
+    for key in keys(300):
+        ended = node.ended(key)
+        assert (ended["code"], ended["reason"]) == (7, None), key
+        assert node.path(key, "stdout").read_text() == "run\n", key
+
+
+def test_while_redis_is_away_the_node_goes_on_and_tells_it_all_afterwards(node: NodeRun) -> None:
+    node.start("echo run; sleep 0.02; exit $((GRASS_INDEX % 50))", *keys(100), width=2)
+    node.wait(lambda: len(node.events) > 10)
+    node.redis.kill()
+    shepherd = node.config.socket("shepherd")
+    deadline = time.monotonic() + 30
+    while sum(attempt.ended is not None for attempt in ask(shepherd, "list")) < 100:
+        assert time.monotonic() < deadline
+    node.redis.start()
+    node.backend.close()
+    node.backend = node.redis.backend("admin")
+    for index, key in enumerate(keys(100)):
+        assert node.ended(key)["code"] == index % 50
+        assert node.path(key, "stdout").read_text() == "run\n"
+    node.start("exit 0", "j-1/d.0/1", launch="j-1/d")
+    node.ended("j-1/d.0/1")
+
+
+def test_orders_that_were_trimmed_before_they_were_read_are_made_up_for(node: NodeRun) -> None:
+    node.start("sleep 100", ONE)
+    node.event(ONE, "started")
+    assert node.agent is not None
+    node.agent.send_signal(signal.SIGSTOP)
+    node.stop(ONE)
+    for number in range(200):
+        node.order(set={}, number=number)
+    stream = node.keys.orders("local")
+    entries = node.backend.stream(stream, "0", 1000)
+    node.backend.apply([("XDEL", stream, *[entry_id for entry_id, _ in entries[:-10]])])
+    node.agent.send_signal(signal.SIGCONT)
+    assert node.ended(ONE)["signal"] == signal.SIGTERM
+
+
+def test_sigterm_ends_the_agent_and_not_the_tasks(node: NodeRun) -> None:
+    node.start("until [ -e go ]; do sleep 0.02; done; exit 5", ONE)
+    node.event(ONE, "started")
+    node.end_agent()
+    [running] = ask(node.config.socket("shepherd"), "list")
+    assert running.ended is None
+    node.start_agent()
+    (node.path(ONE, "scratch") / "go").touch()
+    assert node.ended(ONE)["code"] == 5
+
+
+def test_what_the_master_does_not_want_any_more_is_stopped(node: NodeRun) -> None:
+    node.start("exec sleep 100", ONE)
+    node.event(ONE, "started")
+    node.end_agent()
+    node.order(remove=[ONE], drop=["j-1/c"])
+    node.start_agent()
+    node.wait(lambda: ask(node.config.socket("shepherd"), "list") == [])
+    node.wait(lambda: not node.path(ONE, "stdout").exists())
+
+
+def test_an_array_of_5000_tiny_tasks(node: NodeRun, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the order to the last report, two at a time; and what that costs."""
+    assert node.agent is not None
+    node.wait(lambda: bool(node.hellos))
+    agent, shepherd = psutil.Process(node.agent.pid), psutil.Process(node.shepherd.shepherd_pid())
+    before = [sum(each.cpu_times()[:2]) for each in (agent, shepherd)]
+    began = clock.steady()
+    node.start(["/bin/true"], *keys(5000), width=2)
+    done: set[str] = set()
+    while len(done) < 5000:
+        node.take()
+        done |= {each["key"] for each in node.events if each["event"] == "ended" and each["code"] == 0}
+        assert all(each.get("code", 0) == 0 for each in node.events)
+        node.events.clear()
+        assert clock.steady() - began < 60
+    seconds = clock.steady() - began
+    cost = [sum(each.cpu_times()[:2]) - was for each, was in zip((agent, shepherd), before, strict=True)]
+    memory = agent.memory_full_info().pss >> 20
+    with capsys.disabled():
+        print(f"\nnode-agent and shepherd: {5000 / seconds:.0f} tasks/s; ", end="")
+        print(f"{cost[0] * 200:.0f} + {cost[1] * 200:.0f} µs of CPU a task; node-agent {memory} MiB PSS")
+    assert memory < 60
+
+
+def test_the_report_of_an_end_can_be_read_by_the_master(node: NodeRun) -> None:
+    node.start("exit 1", ONE)
+    assert json.loads(json.dumps(node.ended(ONE))).keys() == {
+        "key",
+        "event",
+        "code",
+        "signal",
+        "reason",
+        "started",
+        "at",
+        "sizes",
+    }
