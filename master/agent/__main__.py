@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -22,6 +23,8 @@ def main() -> int:
     backend = open_backend(config, Secrets.load(config.home), "agent")
     agent = MasterAgent(config, AgentStore(backend, Keys(config.key_prefix)), lambda: request_shutdown(config))
     signal.signal(signal.SIGTERM, _stop)
+    gc.freeze()  # what was imported lives for ever; looking through it again and again delays decisions
+    gc.set_threshold(50_000, 20, 50)
     try:
         agent.start(owner=f"{config.node.name}:{os.getpid()}")
         agent.run(stopped=lambda: False)
