@@ -96,7 +96,7 @@ def test_every_daemon_at_once_may_die(home: Path, tmp_path: Path) -> None:
 
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 FAKED = ["collector", "shepherd", "master-agent", "node-agent"]
-"""Not redis, which does not start under libfaketime, nor the API servers, in which Python's own sleep fails under it."""
+"""Not redis, which does not start under libfaketime, nor the API servers, where Python's own sleep fails under it."""
 
 
 def with_a_clock_of_their_own(home: Path, offset: Path) -> None:
