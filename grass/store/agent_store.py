@@ -11,6 +11,7 @@ from grass.model.job import Job
 from grass.store.backend import Backend, Op
 from grass.store.keys import Keys
 from grass.store.node_store import order_number
+from grass.store.records import ended
 
 _READ_AT_ONCE = 5_000
 
@@ -28,7 +29,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Loaded:
-    """Everything that the master-agent's memory is rebuilt from."""
+    """Everything that the master-agent's memory is rebuilt from; ``tasks`` of jobs that have not ended."""
 
     specs: dict[str, Job]
     jobs: dict[str, dict[str, Any]]
@@ -67,7 +68,7 @@ class AgentStore:
         return Loaded(
             specs={job_id: Job.from_wire(wire) for job_id, wire in _decoded(read(keys.specs)).items()},
             jobs=jobs,
-            tasks={job_id: _decoded(read(keys.tasks(job_id))) for job_id in jobs},
+            tasks={job_id: _decoded(read(keys.tasks(job_id))) for job_id in jobs if not ended(jobs[job_id])},
             nodes=nodes,
             desired={node: _decoded(read(keys.desired(node))) for node in nodes},
             launch={node: _decoded(read(keys.launch(node))) for node in nodes},

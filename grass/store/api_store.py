@@ -8,11 +8,13 @@ from typing import Any
 from grass.clock import wall
 from grass.errors import ConflictError, ReplayedError
 from grass.model.job import Job
-from grass.model.lifecycle import JobState, TaskState
+from grass.model.lifecycle import TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.backend import Backend, Entry, Guard, Op
 from grass.store.keys import EVENTS_KEPT, REQUEST_SECONDS, Keys
-from grass.store.records import TASK_FIELDS, job_record, pack
+from grass.store.records import TASK_FIELDS, ended, job_record, pack
+
+__all__ = ["ApiStore", "ended", "pending_task"]
 
 
 class ApiStore:
@@ -132,10 +134,6 @@ def pending_task(component: str, index: int, reason: dict[str, Any] | None) -> d
     values: dict[str, Any] = dict.fromkeys(TASK_FIELDS)
     values.update(state=TaskState.PENDING.value, attempt=0, restarts=0, ports={}, reason=reason)
     return {"task": f"{component}.{index}", "component": component, "index": index, **values}
-
-
-def ended(view: dict[str, Any]) -> bool:
-    return JobState(view["state"]).ended
 
 
 def _task_view(task: str, record: list[Any]) -> dict[str, Any]:

@@ -70,3 +70,8 @@ def job_record(
         "outcome": None,
         "deadline": None,
     }
+
+
+def ended(view: dict[str, Any]) -> bool:
+    """Whether the job of this view has come to its end."""
+    return JobState(view["state"]).ended

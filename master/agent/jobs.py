@@ -154,6 +154,8 @@ def _end(step: Step, run: JobRun) -> None:
             order.launch.pop(launch_key(run.id, component), None)
         order.addresses.pop(run.id, None)
     run.nodes.clear()
+    for part in run.components.values():
+        part.tasks.clear()  # their records stay in the store; a thousand ended arrays would fill the memory
     step.cluster.queue.pop(run.id, None)
     step.cluster.live.pop(run.job.name, None)
     step.changes.names_free.append(run.job.name)

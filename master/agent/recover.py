@@ -57,6 +57,13 @@ def _job(
     cluster: Cluster, loaded: Loaded, job_id: str, view: dict[str, Any], agenda: Agenda, now: float, boot: str
 ) -> None:
     run = new_run(loaded.specs[job_id], view)
+    if run.state.ended:
+        for part in run.components.values():
+            counts = view["components"][part.spec.name]["counts"]
+            part.counts.clear()
+            part.counts.update({TaskState(state): count for state, count in counts.items()})
+        cluster.jobs[job_id] = run
+        return
     records = loaded.tasks.get(job_id, {})
     for name, record in records.items():
         component, _, index = name.rpartition(".")
@@ -67,8 +74,6 @@ def _job(
         state, reason, code = view["outcome"]
         run.outcome = (JobState(state), Reason.from_wire(reason) if reason else None, code)
     cluster.jobs[job_id] = run
-    if run.state.ended:
-        return
     _requeue(cluster, run)
     if view.get("deadline"):
         at, moment_boot = view["deadline"]
@@ -120,7 +125,7 @@ def _finish_component(component: ComponentRun, state: JobState) -> None:
     for index in missing:  # cannot happen: tasks are assigned in order; if it does, they are simply started
         component.tasks[index] = TaskRun()
         heapq.heappush(component.again, index)
-    if state.ended or state is JobState.STOPPING:
+    if state is JobState.STOPPING:
         never = component.counts[TaskState.PENDING]
         component.counts[TaskState.PENDING] = 0
         component.counts[TaskState.STOPPED] += never
