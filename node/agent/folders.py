@@ -27,6 +27,14 @@ def write_addresses(config: ClusterConfig, job_id: str, text: str) -> None:
     replacement.replace(path)
 
 
+def make_addresses(config: ClusterConfig, job_id: str) -> None:
+    """An empty addresses file, unless there is one."""
+    path = Path(addresses_path(config, job_id))
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
 def attempts_on_disk(config: ClusterConfig) -> set[str]:
     """Keys of all attempts that have files."""
     places = Folders(str(config.node_dir / "attempts"))

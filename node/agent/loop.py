@@ -212,12 +212,13 @@ class NodeAgent:
             self._events = []
 
     def _start(self, keys: list[str]) -> None:
-        starts = []
+        starts, fresh = [], []
         for key in keys:
             name = launch_key(key)
             entry, template = self._reconciliation.entries[key], self._reconciliation.launches[name]
             if self._defined.get(name) is not template:
                 self._define(name, template)
+                fresh.append(name)
             if entry["ports"] and (port := taken_port(entry["ports"])):
                 reason = Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is taken by another program")
                 self._events.append(_never(key, reason))
@@ -227,10 +228,10 @@ class NodeAgent:
             starts.append(Start(key, name, environment.attempt_env(key, template["job"], entry, len(self._gpus))))
         if starts:
             self._runtime.start(starts)
+        for name in fresh:  # a job without ports has no addresses, but what its tasks look into must be there
+            folders.make_addresses(self._config, name.partition("/")[0])
 
     def _define(self, name: str, template: Template) -> None:
-        if not Path(environment.addresses_path(self._config, template["job_id"])).exists():
-            folders.write_addresses(self._config, template["job_id"], "")
         self._runtime.define({name: environment.launch(self._config, template, self._base_env)})
         self._defined[name] = template
 
