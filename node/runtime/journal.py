@@ -15,6 +15,7 @@ called about once a second, bounds what a power cut takes.
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,6 +25,8 @@ from node.runtime.attempts import Attempt
 from node.runtime.framing import pack
 
 COMPACT_AT = 4 << 20
+
+log = logging.getLogger(__name__)
 
 
 class Past(NamedTuple):
@@ -115,7 +118,10 @@ class Journal:
 
     def sync(self) -> None:
         if self._dirty:
-            os.fdatasync(self._descriptor)
+            try:
+                os.fdatasync(self._descriptor)
+            except OSError as error:
+                log.error("the journal may not survive a power cut: %s", error)
             self._dirty = False
 
     @property
@@ -123,14 +129,26 @@ class Journal:
         return self._size > COMPACT_AT and self._size > 2 * self._floor
 
     def rewrite(self, attempts: Iterable[Attempt]) -> None:
-        """Replace the file by what is known now; also the way to open it. Not for use between intent and spawn."""
+        """Replace the file by what is known now; also the way to open it. Not for use between intent and spawn.
+
+        When the disk does not take it, the old file goes on.
+        """
         replacement = self._path.with_suffix(".new")
         lines = [pack(self._life), *(pack(entry) for attempt in attempts for entry in _history(attempt))]
-        descriptor = os.open(replacement, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         data = b"".join(lines)
-        _write_all(descriptor, data)
-        os.fdatasync(descriptor)
-        replacement.replace(self._path)
+        descriptor = _open(replacement, os.O_TRUNC)
+        try:
+            _write_all(descriptor, data)
+            os.fdatasync(descriptor)
+            replacement.replace(self._path)
+        except OSError as error:
+            log.error("cannot write the journal anew, the old one goes on: %s", error)
+            os.close(descriptor)
+            self._floor = self._size
+            if self._descriptor < 0:
+                self._descriptor = _open(self._path)
+                self._buffer = [b"\n", pack(self._life)]
+            return
         self.close()
         self._descriptor = descriptor
         self._size = self._floor = len(data)
@@ -152,6 +170,10 @@ def _history(attempt: Attempt) -> Iterable[tuple[Any, ...]]:
         yield "m", key, attempt.code, attempt.signal, attempt.main_ended
     if attempt.ended is not None:
         yield "e", key, attempt.code, attempt.signal, attempt.reason, attempt.ended, attempt.sizes
+
+
+def _open(path: Path, flags: int = 0) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -73,6 +73,8 @@ class Grass:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # whoever runs the tests in the background of a shell hands down an ignored SIGINT
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
     def on_terminal(self, columns: int, *arguments: str) -> str:

@@ -131,5 +131,5 @@ def _status(port: int) -> dict[str, object] | None:
     except urllib.error.HTTPError as error:
         error.close()
         raise
-    except urllib.error.URLError:
-        return None
+    except (urllib.error.URLError, ConnectionError):
+        return None  # not up yet, or the last worker of a killed server on its way out

@@ -233,6 +233,21 @@ def test_kill_9_of_the_guard_changes_nothing_and_the_next_guard_takes_over_later
     assert shepherd.ended("j-1/b.0/1").code == 12  # from its pidfd: it was never a child of the new guard
 
 
+def test_a_guard_that_waits_for_the_old_shepherd_passes_sigterm_on(shepherd: ShepherdRun) -> None:
+    shepherd.connect()
+    shepherd.launch("t", sh("exec sleep 100"))
+    shepherd.start("t", "j-1/a.0/1")
+    task = shepherd.started("j-1/a.0/1").pid
+    assert task
+    shepherd.kill_guard()
+    shepherd.start_daemon()
+    shepherd.end_daemon()
+    assert not alive(task)
+    shepherd.start_daemon()
+    shepherd.relist()
+    assert shepherd.known["j-1/a.0/1"].signal == signal.SIGTERM
+
+
 def test_kill_9_of_guard_and_shepherd_together_is_truthful_about_what_nobody_saw(shepherd: ShepherdRun) -> None:
     shepherd.connect()
     shepherd.launch("gone", sh("sleep 100"))
