@@ -144,10 +144,11 @@ class Journal:
         except OSError as error:
             log.error("cannot write the journal anew, the old one goes on: %s", error)
             os.close(descriptor)
-            self._floor = self._size
             if self._descriptor < 0:
                 self._descriptor = _open(self._path)
+                self._size = os.fstat(self._descriptor).st_size
                 self._buffer = [b"\n", pack(self._life)]
+            self._floor = self._size
             return
         self.close()
         self._descriptor = descriptor

@@ -36,6 +36,11 @@ def alive(pid: int) -> bool:
     return stat is not None and stat.state not in "ZX"
 
 
+def handles_sigterm(pid: int) -> bool:
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return bool(int(status["SigCgt"], 16) & 1 << (signal.SIGTERM - 1))
+
+
 def pid_in(path: Path, run: ShepherdRun) -> int:
     run.wait(lambda: path.exists() and path.read_text().endswith("\n"))
     return int(path.read_text())
@@ -241,6 +246,7 @@ def test_a_guard_that_waits_for_the_old_shepherd_passes_sigterm_on(shepherd: She
     assert task
     shepherd.kill_guard()
     shepherd.start_daemon()
+    shepherd.wait(lambda: handles_sigterm(shepherd.guard_pid()))
     shepherd.end_daemon()
     assert not alive(task)
     shepherd.start_daemon()

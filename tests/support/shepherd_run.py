@@ -75,6 +75,10 @@ class ShepherdRun:
         self.guard.send_signal(signal.SIGTERM)
         assert self.guard.wait(30) == 0
 
+    def guard_pid(self) -> int:
+        assert self.guard is not None
+        return self.guard.pid
+
     def shepherd_pid(self) -> int:
         assert self.guard is not None
         guard = self.guard.pid

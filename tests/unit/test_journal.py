@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from node.runtime import journal as module
+from node.runtime.attempts import Attempt
+from node.runtime.journal import Journal, replay
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "shepherd.journal"
+
+
+@pytest.fixture
+def journal(path: Path) -> Iterator[Journal]:
+    made = Journal(path, "boot", 7)
+    made.rewrite([])
+    yield made
+    made.close()
+
+
+@contextmanager
+def full_disk(path: Path, room: int = 0) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def write_a_life(journal: Journal, key: str, pid: int = 11) -> None:
+    journal.write("i", key)
+    journal.write("s", key, pid, 1.0, 2.0, 3.0, "j/c")
+    journal.write("k", key, 9.0, {"code": "timeout"})
+    journal.write("m", key, 5, None, 4.0)
+
+
+def test_the_past_is_what_was_written(journal: Journal, path: Path) -> None:
+    write_a_life(journal, "j/c.0/1")
+    journal.write("i", "j/c.1/1")
+    past = replay(path)
+    assert (past.boot_id, past.guard) == ("boot", 7)
+    first, second = past.attempts["j/c.0/1"], past.attempts["j/c.1/1"]
+    assert (first.pid, first.began, first.returned, first.started, first.launch) == (11, 1.0, 2.0, 3.0, "j/c")
+    assert (first.stopping, first.kill_at, first.reason) == (True, 9.0, {"code": "timeout"})
+    assert (first.code, first.main_ended, first.ended) == (5, 4.0, None)
+    assert (second.pid, second.ended) == (None, None)
+    journal.write("e", "j/c.0/1", 5, None, None, 6.0, {"stdout": 1, "stderr": 2})
+    journal.write("f", ["j/c.1/1"])
+    [ended] = replay(path).attempts.values()
+    assert (ended.ended, ended.sizes, ended.reason) == (6.0, {"stdout": 1, "stderr": 2}, None)
+
+
+def test_written_anew_it_says_the_same_in_fewer_words(journal: Journal, path: Path) -> None:
+    write_a_life(journal, "j/c.0/1")
+    for _ in range(10):
+        journal.write("i", "j/c.1/1")
+        journal.write("f", ["j/c.1/1"])
+    before = {key: attempt.observed() for key, attempt in replay(path).attempts.items()}
+    size = path.stat().st_size
+    journal.rewrite(replay(path).attempts.values())
+    assert {key: attempt.observed() for key, attempt in replay(path).attempts.items()} == before
+    assert path.stat().st_size < size
+
+
+def test_no_journal_is_an_empty_past(path: Path) -> None:
+    assert replay(path).attempts == {}
+
+
+def test_a_line_torn_by_a_power_cut_is_left_out(journal: Journal, path: Path) -> None:
+    write_a_life(journal, "j/c.0/1")
+    path.write_bytes(path.read_bytes()[:-20])
+    assert replay(path).attempts["j/c.0/1"].main_ended is None
+
+
+def test_what_a_full_disk_refuses_is_written_when_there_is_room(journal: Journal, path: Path) -> None:
+    write_a_life(journal, "j/c.0/1")
+    with full_disk(path, room=10):
+        assert not journal.write("e", "j/c.0/1", 5, None, None, 6.0, None)
+        assert not journal.write("i", "j/c.1/1")
+    assert journal.write("i", "j/c.2/1")
+    past = replay(path)
+    assert past.attempts["j/c.0/1"].ended == 6.0
+    assert set(past.attempts) == {"j/c.0/1", "j/c.1/1", "j/c.2/1"}
+
+
+def test_on_a_full_disk_the_old_file_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Journal(path, "boot", 7)
+    first.rewrite([])
+    write_a_life(first, "j/c.0/1")
+    first.close()
+    second = Journal(path, "boot", 8)
+    monkeypatch.setattr(module, "COMPACT_AT", 0)
+    with full_disk(path, room=-10):
+        second.rewrite([Attempt(f"j/c.{index}/1") for index in range(9)] + list(replay(path).attempts.values()) * 9)
+    assert second.write("i", "j/c.1/1")
+    past = replay(path)
+    assert past.guard == 8 and set(past.attempts) == {"j/c.0/1", "j/c.1/1"}
+    assert not second.long
+    second.close()
