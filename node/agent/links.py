@@ -14,8 +14,8 @@ from grass.store.node_store import Desired, NodeStore, OrdersGapError
 
 _FIRST_RETRY = 0.05
 _LONGEST_RETRY = 1.0
-_WAIT = 5.0
-"""Seconds that one read waits for orders."""
+_WAIT = 2.0
+"""Seconds that one read waits for orders; well below the client's own timeout, after which redis counts as away."""
 _AT_ONCE = 2000
 """Most events in one report."""
 

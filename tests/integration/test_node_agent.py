@@ -136,7 +136,7 @@ def test_stopping_reaches_what_runs_and_what_waits(node: NodeRun) -> None:
 def test_kill_9_of_the_agent_loses_no_end_and_starts_nothing_twice(node: NodeRun) -> None:
     command = "echo run; sleep 0.$((GRASS_INDEX * 4)); exit $((GRASS_INDEX + 1))"
     node.start(command, *keys(20))
-    node.wait(lambda: all(node.of(key, "started") for key in keys(20)))
+    node.wait(lambda: {each["key"] for each in node.events} == set(keys(20)))
     node.kill_agent()
     node.start_agent()
     for index, key in enumerate(keys(20)):
