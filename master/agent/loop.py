@@ -23,7 +23,7 @@ from master.agent.step import Limits, Step
 
 _T = TypeVar("_T")
 log = logging.getLogger("grass.master-agent")
-LONGEST_WAIT = 5.0
+LONGEST_WAIT = 2.0
 RETRY = 0.1
 
 
