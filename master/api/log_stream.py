@@ -73,7 +73,8 @@ def stream_logs(call: Call, record: View) -> Pieces:
         tail=query.tail,
         since=query.since,
     )
-    if query.follow:
+    if query.follow or (query.tail is None and ended(record)):
+        # also of a job that has just ended: its last lines may still be on their way from the node
         return _Following(call, record, query, follower).pieces()
     return _whole(record, query, follower)
 

@@ -80,6 +80,14 @@ def test_killing_a_daemon_loses_no_task_and_runs_none_twice(daemon: str, home: P
     assert lines == sorted(f"task {index}" for index in range(TASKS))
 
 
+def test_the_log_is_whole_as_soon_as_the_job_has_ended(home: Path) -> None:
+    with Client("local", home=home) as client:
+        for number in range(20):
+            client.start({"name": f"told-{number}", "components": {"t": {"command": f"echo {number}; echo end >&2"}}})
+            client.wait(f"told-{number}", timeout=20)
+            assert sorted(line["text"] for line in client.logs(f"told-{number}")) == sorted([str(number), "end"])
+
+
 def test_every_daemon_at_once_may_die(home: Path, tmp_path: Path) -> None:
     with Client("local", home=home) as client:
         client.start(marking(tmp_path, "all", "2"))
