@@ -6,7 +6,7 @@ All carry the cluster's prefix (``grass:<cluster>:``), so a redis of your own ca
 key                      type     writer  content, lifetime
 fence                    string   A       number of the lease that may write; grows by one with every takeover
 commit                   string   A       number of the last commit, so that a repeated one does nothing
-lease                    string   A       owner of the lease, expires (PX) unless renewed
+lease                    string   A       who took the fence last, for people to read (ADR 4)
 cursor                   hash     A       stream name → last entry taken
 tickets                  stream   P       requests; A removes each entry with the commit that took it
 specs                    hash     P, A    job id → specification; removed with the job

@@ -145,13 +145,18 @@ def _judge(step: Step, run: JobRun, component: ComponentRun, index: int, task: T
     if wanted and allowed and not final:
         task.restarts += 1
         run.view["restarts"] += 1
-        wait = min(MOST_BACKOFF, policy.backoff * 2.0 ** (task.restarts - 1))
+        wait = _backoff(policy.backoff, task.restarts)
         _again(step, run, component, index, task, wait)
         return
     component.move(task, TaskState.FAILED if failed else TaskState.SUCCEEDED)
     if code == EXIT_STOP_JOB:
         message = f"{component.spec.name}.{index} ended with {EXIT_STOP_JOB}: stop the job"
         jobs.finish(step, run, JobState.FAILED, Reason(ReasonCode.STOP_CODE, message), code)
+
+
+def _backoff(first: float, restarts: int) -> float:
+    """Seconds before restart number ``restarts``; the exponent is bounded, restarts may have no limit."""
+    return min(MOST_BACKOFF, first * 2.0 ** min(restarts - 1, 64))
 
 
 def _again(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRun, wait: float) -> None:
