@@ -29,7 +29,8 @@ def place(step: Step) -> None:
     result = plan(_nodes(step), _demands(step, considered), _job_limit(step))
     for placement in result.placements:
         run, component = considered[placement.demand.job_id, placement.demand.component]
-        _assign(step, run, component, placement)
+        if not _assign(step, run, component, placement):
+            result.waiting[run.id, component.spec.name] = _no_ports(placement.node)
     for key, (run, component) in considered.items():
         _explain(step, run, component, result.waiting.get(key))
     refill(step)
@@ -47,7 +48,7 @@ def refill(step: Step) -> None:
             if run.outcome is not None or component.spec.resources.gpu or component.spec.parallelism is not None:
                 continue
             wanted = launch.width + depth(launch.width, component.mean) - launch.live
-            count = min(wanted, component.startable)
+            count = min(wanted, component.startable, _port_room(node, component))
             if launch.live > 0 and count > 0:
                 _tell_width(step, run, component, node, launch)
                 for _ in range(count):
@@ -89,22 +90,37 @@ def _demands(step: Step, considered: dict[tuple[str, str], tuple[JobRun, Compone
                 _explain(step, run, component, None)
 
 
-def _assign(step: Step, run: JobRun, component: ComponentRun, placement: Placement) -> None:
+def _assign(step: Step, run: JobRun, component: ComponentRun, placement: Placement) -> bool:
+    """False when the node has too few free ports for all of them; the others wait."""
     node = step.cluster.nodes[placement.node]
+    count = min(placement.count, _port_room(node, component))
+    if count == 0:
+        return False
     if run.state is JobState.QUEUED:
         jobs.begin(step, run)
     key = launch_key(run.id, component.spec.name)
     launch = node.launches.get(key)
     if launch is None:
         launch = node.launches[key] = Launch(component.spec.resources, 0)
-    launch.width += placement.count
-    for _ in range(placement.count):
+    launch.width += count
+    for _ in range(count):
         _assign_one(step, run, component, node, launch)
     run.nodes.add(node.name)
     _tell_width(step, run, component, node, launch)
     step.touch_job(run)
     if any(part.spec.ports for part in run.components.values()):
         publish_addresses(step, run)
+    return count == placement.count
+
+
+def _port_room(node: NodeRun, component: ComponentRun) -> int:
+    """How many more tasks of the component find ports on the node. A tenth is left free: ports are drawn by chance."""
+    ports = len(component.spec.ports)
+    return max(0, len(PORTS) * 9 // 10 - len(node.ports)) // ports if ports else component.spec.replicas
+
+
+def _no_ports(node: str) -> Reason:
+    return Reason(ReasonCode.NO_ROOM, f"waits for free ports: too many of {node} are held by tasks", {"node": node})
 
 
 def _assign_one(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -> None:

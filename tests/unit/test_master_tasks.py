@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from grass.model.job import Component, Job, Restart, RestartOn
+from grass.model.resources import Resources
 from tests.support.world import World
 
 
@@ -17,3 +18,16 @@ def test_a_task_without_a_limit_is_restarted_for_ever() -> None:
     world.end(f"{job_id}/t.0/1100")
     assert world.job("j")["state"] == "SUCCEEDED"
     assert world.job("j")["restarts"] == 1099
+
+
+def test_more_tasks_than_a_node_has_ports_wait_and_say_so() -> None:
+    world = World()
+    world.add_node("n1")
+    component = Component("t", "x", replicas=12_000, resources=Resources(), ports=("p",))
+    world.api.submit(
+        Job("j", {"t": component}, ("t",)), job_id="j-1", user="ann", now=world.wall, warnings=[], request_id="r"
+    )
+    world.round()
+    view = world.job("j")
+    assert view["counts"] == {"ASSIGNED": 10_800, "PENDING": 1_200}
+    assert view["components"]["t"]["reason"]["message"] == "waits for free ports: too many of n1 are held by tasks"
