@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from grass.model.lifecycle import JobState, TaskState
-from grass.model.resources import show_cpu, show_memory
+from grass.model.resources import show_cpu, show_gpu, show_memory
 
 NOTHING = "-"
 
@@ -72,7 +72,7 @@ def show_share(free: Mapping[str, int] | None, total: Mapping[str, int] | None, 
     """``1.5/2`` free of all; ``-`` where the node did not say."""
     if not total:
         return NOTHING
-    show = {"cpu": show_cpu, "memory": show_memory}.get(name, str)
+    show = {"cpu": show_cpu, "memory": show_memory, "gpu": show_gpu}.get(name, str)
     left = "?" if free is None else show(free.get(name, 0))
     return f"{left}/{show(total.get(name, 0))}"
 

@@ -47,7 +47,11 @@ def run(
     Ctrl-C stops the job; a second Ctrl-C leaves it alone and returns.
     """
     client = invocation.client()
-    resources = {"cpu": None if cpu is None else cpu / 1000, "memory": memory, "gpu": gpu}
+    resources = {
+        "cpu": None if cpu is None else cpu / 1000,
+        "memory": memory,
+        "gpu": None if gpu is None else gpu / 1000,
+    }
     job = client.start(document_of(name or entropy.run_id("run"), command, resources))
     output = invocation.output
     output.note(f"{job['name']}: started as {job['id']}")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from grass.manifest.values import Wrong, show
+from grass.model.resources import DEVICE
 
 MAX_DURATION = 365 * 86400.0
 MAX_CPU = 65_536
@@ -124,7 +125,7 @@ def _checked_memory(size: float, value: Any) -> int:
 
 
 def gpu(value: Any) -> int:
-    """Whole devices."""
+    """Thousandths of a device, from whole devices."""
     if isinstance(value, float) and not value.is_integer():
         raise Wrong(f"must be a whole number of devices, got {show(value)}")
     count = number(value, "a whole number of devices")
@@ -132,7 +133,7 @@ def gpu(value: Any) -> int:
         raise Wrong(f"must not be negative, got {show(value)}")
     if count > MAX_GPU or not count.is_integer():
         raise Wrong(f"must be a whole number of devices, at most {MAX_GPU}; got {show(value)}")
-    return int(count)
+    return int(count) * DEVICE
 
 
 def all_or(parse: Callable[[Any], int]) -> Callable[[Any], int | None]:

@@ -56,9 +56,64 @@ class Ready:
     timeout: float | None = None
 
 
+NODE_LEVEL = 99
+"""As a topology level: the node itself. Levels 1, 2, … are the first parts of a node's path (``rack1/switch3``)."""
+
+
+@dataclass(frozen=True)
+class GpuNeed:
+    """Which devices will do, besides how many (``Resources.gpu``): ``model`` as NVML names it (a part of the name is
+    enough, case does not matter; None: any), ``memory`` at least so many bytes each."""
+
+    model: str | None = None
+    memory: int = 0
+
+
+class Policy(str, Enum):
+    """How nodes that could hold a task are ranked (the two with a metric as MARO has them)."""
+
+    BEST_FIT = "best-fit"
+    BALANCED = "single-metric-balanced"
+    COMPACTED = "single-metric-compacted"
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A path of the host that a container sees; the cluster's settings say which are allowed."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class Container:
+    """What only containers have. ``shm``: bytes of /dev/shm (None: the engine's default). ``network``: host, bridge.
+
+    ``data``: where the share is seen inside (None: where the host has it).
+    """
+
+    entrypoint: tuple[str, ...] | None = None
+    user: str | None = None
+    shm: int | None = None
+    network: str = "host"
+    ulimits: dict[str, int] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    data: str | None = None
+
+
+PLAIN_CONTAINER = Container()
+
+
 @dataclass(frozen=True)
 class Component:
-    """``command``: a string is run by /bin/sh, a tuple is an argv. ``parallelism``: most tasks at once (None: all)."""
+    """``command``: a string is run by /bin/sh, a tuple is an argv. ``parallelism``: most tasks at once (None: all).
+
+    ``where``: label → the values of which a node must have one. ``avoid``: names of nodes. ``spread``, ``pack``: a
+    topology level over which its tasks are spread evenly, or kept within one value. ``matrix``: name → values; task
+    ``i`` gets the ``i``-th combination, the last name varying fastest, and ``replicas`` is their number.
+    ``runtime``: ``process``, ``docker``, or None: docker when there is an image and the node has an engine.
+    """
 
     name: str
     command: str | tuple[str, ...]
@@ -75,6 +130,22 @@ class Component:
     parallelism: int | None = None
     image: str | None = None
     framework: str | None = None
+    gpu: GpuNeed = GpuNeed()
+    where: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    avoid: tuple[str, ...] = ()
+    spread: int | None = None
+    pack: int | None = None
+    matrix: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    runtime: str | None = None
+    container: Container = PLAIN_CONTAINER
+
+
+@dataclass(frozen=True)
+class After:
+    """Another job, by name or id, and what it must have come to: ``succeeded`` or ``ended``."""
+
+    job: str
+    state: str = "succeeded"
 
 
 @dataclass(frozen=True)
@@ -82,7 +153,9 @@ class Job:
     """``success``: the components that must succeed; the others are stopped once those have.
 
     ``fail_fast``: the first task that fails for good ends the job; otherwise the rest goes on and the job fails when
-    it is done.
+    it is done. ``gang``: components whose tasks start all together or not at all. ``policy`` ranks nodes, by ``metric``
+    (a resource) where it needs one. ``together``: all tasks within one value of this topology level. ``preemptible``:
+    may be stopped and queued again for a job of higher priority.
     """
 
     name: str
@@ -93,6 +166,12 @@ class Job:
     priority: int = 0
     tags: dict[str, str] = field(default_factory=dict)
     dialect: str = "native"
+    gang: tuple[str, ...] = ()
+    policy: Policy = Policy.BEST_FIT
+    metric: str = "cpu"
+    together: int | None = None
+    preemptible: bool = False
+    after: tuple[After, ...] = ()
 
     @property
     def task_count(self) -> int:
@@ -108,6 +187,12 @@ class Job:
             "priority": self.priority,
             "tags": self.tags,
             "dialect": self.dialect,
+            "gang": list(self.gang),
+            "policy": self.policy.value,
+            "metric": self.metric,
+            "together": self.together,
+            "preemptible": self.preemptible,
+            "after": [[after.job, after.state] for after in self.after],
         }
 
     @classmethod
@@ -121,6 +206,12 @@ class Job:
             priority=wire["priority"],
             tags=wire["tags"],
             dialect=wire["dialect"],
+            gang=tuple(wire["gang"]),
+            policy=Policy(wire["policy"]),
+            metric=wire["metric"],
+            together=wire["together"],
+            preemptible=wire["preemptible"],
+            after=tuple(After(job, state) for job, state in wire["after"]),
         )
 
 
@@ -145,7 +236,39 @@ def _component_to_wire(component: Component) -> dict[str, Any]:
         "parallelism": component.parallelism,
         "image": component.image,
         "framework": component.framework,
+        "gpu": [component.gpu.model, component.gpu.memory],
+        "where": {label: list(wanted) for label, wanted in component.where.items()},
+        "avoid": list(component.avoid),
+        "spread": component.spread,
+        "pack": component.pack,
+        "matrix": {name: list(choices) for name, choices in component.matrix.items()},
+        "runtime": component.runtime,
+        "container": container_to_wire(component.container),
     }
+
+
+def container_to_wire(container: Container) -> dict[str, Any]:
+    return {
+        "entrypoint": None if container.entrypoint is None else list(container.entrypoint),
+        "user": container.user,
+        "shm": container.shm,
+        "network": container.network,
+        "ulimits": container.ulimits,
+        "mounts": [[mount.source, mount.target, mount.read_only] for mount in container.mounts],
+        "data": container.data,
+    }
+
+
+def container_from_wire(wire: dict[str, Any]) -> Container:
+    return Container(
+        entrypoint=None if wire["entrypoint"] is None else tuple(wire["entrypoint"]),
+        user=wire["user"],
+        shm=wire["shm"],
+        network=wire["network"],
+        ulimits=wire["ulimits"],
+        mounts=tuple(Mount(source, target, read_only) for source, target, read_only in wire["mounts"]),
+        data=wire["data"],
+    )
 
 
 def ready_to_wire(ready: Ready) -> dict[str, Any]:
@@ -176,6 +299,14 @@ def _component_from_wire(name: str, wire: dict[str, Any]) -> Component:
         parallelism=wire["parallelism"],
         image=wire["image"],
         framework=wire["framework"],
+        gpu=GpuNeed(*wire["gpu"]),
+        where={label: tuple(wanted) for label, wanted in wire["where"].items()},
+        avoid=tuple(wire["avoid"]),
+        spread=wire["spread"],
+        pack=wire["pack"],
+        matrix={name: tuple(choices) for name, choices in wire["matrix"].items()},
+        runtime=wire["runtime"],
+        container=container_from_wire(wire["container"]),
     )
 
 

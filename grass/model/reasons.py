@@ -21,6 +21,15 @@ class ReasonCode(str, Enum):
     DEPENDS_ON = "depends-on"  # waits for another component
     BACKOFF = "backoff"  # restarts at a known time
     PARALLELISM = "parallelism"  # the array's own limit
+    AFTER = "after"  # waits for another job
+    QUOTA = "quota"  # its user has all that the quota allows
+    CONSTRAINTS = "constraints"  # no node satisfies its labels, devices, topology or runtime
+    GANG = "gang"  # some of its tasks would fit now, but not all
+    BEHIND = "behind"  # would fit, but could delay a job that is served first
+    PREEMPTING = "preempting"  # jobs of lower priority are being stopped for it
+    PREEMPTED = "preempted"  # was stopped for a job of higher priority, and is queued again
+    DRAINED = "drained"  # its node was drained; it is placed again
+    IMAGE = "image"  # waits for its image
     # ended
     EXIT_CODE = "exit-code"
     SIGNAL = "signal"
@@ -32,6 +41,7 @@ class ReasonCode(str, Enum):
     JOB_ENDED = "job-ended"  # stopped because the job reached its outcome
     EXIT_UNKNOWN = "exit-unknown"  # the process is gone and nothing saw it end
     PORT_TAKEN = "port-taken"  # another program holds the port; the task gets a new one
+    AFTER_FAILED = "after-failed"  # the job that it waited for did not succeed
     NODE_LOST = "node-lost"
     NODE_REBOOTED = "node-rebooted"
 

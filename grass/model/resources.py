@@ -5,46 +5,107 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+DEVICE = 1000
+"""One whole GPU: devices are counted in thousandths, as cores are, because a task may ask for a share of one."""
+
 
 @dataclass(frozen=True)
 class Resources:
-    """``cpu`` in thousandths of a core, ``memory`` in bytes, ``gpu`` in whole devices. Integers, so sums are exact."""
+    """``cpu`` in thousandths of a core, ``memory`` and ``disk`` (scratch) in bytes, ``gpu`` in thousandths of a device.
+
+    ``custom``: countable things with a name (licences), as sorted pairs without zeros. Integers, so sums are exact.
+    """
 
     cpu: int = 0
     memory: int = 0
     gpu: int = 0
+    disk: int = 0
+    custom: tuple[tuple[str, int], ...] = ()
 
     def __add__(self, other: Resources) -> Resources:
-        return Resources(self.cpu + other.cpu, self.memory + other.memory, self.gpu + other.gpu)
+        custom = _merged(self.custom, other.custom, 1) if self.custom or other.custom else ()
+        return Resources(
+            self.cpu + other.cpu,
+            self.memory + other.memory,
+            self.gpu + other.gpu,
+            self.disk + other.disk,
+            custom,
+        )
 
     def __sub__(self, other: Resources) -> Resources:
-        return Resources(self.cpu - other.cpu, self.memory - other.memory, self.gpu - other.gpu)
+        custom = _merged(self.custom, other.custom, -1) if self.custom or other.custom else ()
+        return Resources(
+            self.cpu - other.cpu,
+            self.memory - other.memory,
+            self.gpu - other.gpu,
+            self.disk - other.disk,
+            custom,
+        )
 
     def __mul__(self, times: int) -> Resources:
-        return Resources(self.cpu * times, self.memory * times, self.gpu * times)
+        custom = tuple((name, amount * times) for name, amount in self.custom) if times else ()
+        return Resources(self.cpu * times, self.memory * times, self.gpu * times, self.disk * times, custom)
 
     def fits(self, within: Resources) -> bool:
-        return self.cpu <= within.cpu and self.memory <= within.memory and self.gpu <= within.gpu
+        return (
+            self.cpu <= within.cpu
+            and self.memory <= within.memory
+            and self.gpu <= within.gpu
+            and self.disk <= within.disk
+            and (not self.custom or all(amount <= within.amount(name) for name, amount in self.custom))
+        )
 
     def times_within(self, within: Resources) -> int | None:
         """How many of these fit side by side; None when this needs nothing, so any number does."""
-        counts = [
-            have // need
-            for have, need in ((within.cpu, self.cpu), (within.memory, self.memory), (within.gpu, self.gpu))
-            if need > 0
-        ]
+        counts = [within.amount(name) // need for name, need in self.amounts().items() if need > 0]
         return max(0, min(counts)) if counts else None
 
-    def to_wire(self) -> dict[str, int]:
-        return {"cpu": self.cpu, "memory": self.memory, "gpu": self.gpu}
+    def amount(self, name: str) -> int:
+        """Of one resource by its name; a custom one that is not there is 0."""
+        match name:
+            case "cpu":
+                return self.cpu
+            case "memory":
+                return self.memory
+            case "gpu":
+                return self.gpu
+            case "disk":
+                return self.disk
+        return dict(self.custom).get(name, 0)
+
+    def amounts(self) -> dict[str, int]:
+        """Every amount by name; the four that all nodes have come first."""
+        return {"cpu": self.cpu, "memory": self.memory, "gpu": self.gpu, "disk": self.disk, **dict(self.custom)}
+
+    def to_wire(self) -> dict[str, Any]:
+        wire: dict[str, Any] = {"cpu": self.cpu, "memory": self.memory, "gpu": self.gpu}
+        if self.disk:
+            wire["disk"] = self.disk
+        if self.custom:
+            wire["custom"] = dict(self.custom)
+        return wire
 
     @classmethod
     def from_wire(cls, wire: dict[str, Any]) -> Resources:
-        return cls(wire["cpu"], wire["memory"], wire["gpu"])
+        custom = tuple(sorted((name, amount) for name, amount in wire.get("custom", {}).items() if amount))
+        return cls(wire["cpu"], wire["memory"], wire["gpu"], wire.get("disk", 0), custom)
+
+
+def _merged(
+    left: tuple[tuple[str, int], ...], right: tuple[tuple[str, int], ...], sign: int
+) -> tuple[tuple[str, int], ...]:
+    amounts = dict(left)
+    for name, amount in right:
+        amounts[name] = amounts.get(name, 0) + sign * amount
+    return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
 
 
 def show_cpu(milli: int) -> str:
     return f"{milli / 1000:g}"
+
+
+def show_gpu(milli: int) -> str:
+    return f"{milli / DEVICE:g}"
 
 
 def show_memory(size: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from grass.manifest.settings import OfferedResources
-from grass.model.resources import Resources
+from grass.model.resources import DEVICE, Resources
 
 _GROUP = Path("/sys/fs/cgroup")
 
@@ -37,8 +37,8 @@ def memory() -> int:
 
 
 def gpus() -> int:
-    """Devices that this process can see; in a container those that were handed in."""
-    return sum(re.fullmatch(r"nvidia\d+", path.name) is not None for path in Path("/dev").iterdir())
+    """Thousandths of the devices that this process can see; in a container those that were handed in."""
+    return DEVICE * sum(re.fullmatch(r"nvidia\d+", path.name) is not None for path in Path("/dev").iterdir())
 
 
 def _read(path: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from grass.model.lifecycle import NodeState, check_node
 from grass.model.reasons import Reason, ReasonCode
-from grass.model.resources import Resources
+from grass.model.resources import DEVICE, Resources
 from master.agent import tasks
 from master.agent.state import NodeRun
 from master.agent.step import Step
@@ -28,7 +28,7 @@ def on_hello(step: Step, node: NodeRun, body: dict[str, Any]) -> None:
     if total != node.total:
         held = {gpu for run in step.cluster.jobs.values() for gpu in _held(node.name, run)}
         node.total = total
-        node.gpus = set(range(total.gpu)) - held
+        node.gpus = set(range(total.gpu // DEVICE)) - held
     heard(step, node)
     step.touch_node(node)
     step.changes.plan = True

@@ -8,6 +8,7 @@ from typing import Any
 from grass.model.job import ready_to_wire
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode
+from grass.model.resources import DEVICE
 from master.agent import jobs
 from master.agent.addresses import publish_addresses
 from master.agent.booking import release
@@ -135,7 +136,7 @@ def _assign_one(step: Step, run: JobRun, component: ComponentRun, node: NodeRun,
     task.node, task.seq = node.name, step.cluster.seq
     task.exit_code = task.signal = task.reason = task.started = task.ended = task.pid = task.sizes = None
     task.ports = _take_ports(step, node, component.spec.ports)
-    task.gpus = [node.gpus.pop() for _ in range(component.spec.resources.gpu)]
+    task.gpus = [node.gpus.pop() for _ in range(component.spec.resources.gpu // DEVICE)]
     entry = {"seq": task.seq, "ports": task.ports, "gpus": task.gpus, "stop": None}
     step.changes.order(node.name).put(attempt_key(run.id, component.spec.name, index, task.attempt), entry)
     step.changes.tasks[run.id, component.spec.name, index] = task

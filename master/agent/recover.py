@@ -8,7 +8,7 @@ from typing import Any
 from grass.model.job import Job
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason
-from grass.model.resources import Resources
+from grass.model.resources import DEVICE, Resources
 from grass.store.agent_store import Loaded
 from master.agent.agenda import Agenda
 from master.agent.state import Cluster, ComponentRun, JobRun, Launch, NodeRun, TaskRun, launch_key
@@ -48,7 +48,7 @@ def _node(name: str, view: dict[str, Any], now: float, order: int) -> NodeRun:
         view["usage"],
         now,
         view["boot"],
-        gpus=set(range(total.gpu)),
+        gpus=set(range(total.gpu // DEVICE)),
         order=order,
     )
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from grass.model.reasons import Reason, ReasonCode
-from grass.model.resources import Resources, show_cpu, show_memory
+from grass.model.resources import Resources, show_cpu, show_gpu, show_memory
 from master.planning.view import JobLimit, NodeView
 
 _DIMENSIONS: tuple[tuple[str, Callable[[Resources], int], Callable[[int], str]], ...] = (
-    ("gpu", lambda resources: resources.gpu, str),
+    ("gpu", lambda resources: resources.gpu, show_gpu),
     ("cpu", lambda resources: resources.cpu, show_cpu),
     ("memory", lambda resources: resources.memory, show_memory),
 )

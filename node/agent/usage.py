@@ -10,6 +10,7 @@ import psutil
 
 from grass import __version__, clock
 from grass.config import ClusterConfig
+from grass.model.resources import DEVICE
 
 
 def usage(folder: Path) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def hello(config: ClusterConfig, gpus: list[dict[str, Any]], attempts: list[str]
     resources = {
         "cpu": node.cpu or 1000 * (os.cpu_count() or 1),
         "memory": node.memory or psutil.virtual_memory().total,
-        "gpu": node.gpu or len(gpus),
+        "gpu": node.gpu or DEVICE * len(gpus),
     }
     return {
         "boot_id": clock.boot_id(),

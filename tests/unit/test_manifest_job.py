@@ -105,7 +105,7 @@ def test_a_job_with_several_components_fails_fast_and_an_array_does_not() -> Non
         ("resources: {cpu: 0.5}", "resources", Resources(500, 0, 0)),
         ("resources: {cpu: 1.50, memory: 1.5GiB}", "resources", Resources(1500, 3 << 29, 0)),
         ("resources: {memory: 2GB}", "resources", Resources(1000, 2 * 10**9, 0)),
-        ("resources: {cpu: 0, gpu: 2}", "resources", Resources(0, 0, 2)),
+        ("resources: {cpu: 0, gpu: 2}", "resources", Resources(0, 0, 2000)),
         ("resources: {memory: 1048576}", "resources", Resources(1000, 1 << 20, 0)),
         ("timeout: 1h30m", "timeout", 5400.0),
         ("timeout: 500ms", "timeout", 0.5),

@@ -69,7 +69,7 @@ def test_a_process_job_reserves_nothing_that_it_does_not_name() -> None:
 def test_a_grass_job_keeps_its_resources_and_says_what_it_ignores(mode: str) -> None:
     parsed = parse_job(read_document(GRASS.replace("mode: grass\n", f"mode: {mode}\n")))
     assert parsed.job.components["actor"].resources == Resources(1000, 512 << 20, 0)
-    assert parsed.job.components["learner"].resources == Resources(2000, 2048 << 20, 1)
+    assert parsed.job.components["learner"].resources == Resources(2000, 2048 << 20, 1000)
     assert parsed.job.components["actor"].image == "maro_runtime_cpu"
     assert parsed.job.tags == {"owner": "me"}
     assert parsed.warnings == (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grass.model.reasons import ReasonCode
-from grass.model.resources import Resources
+from grass.model.resources import DEVICE, Resources
 from master.planning.backlog import HORIZON, MOST, depth
 from master.planning.planner import plan
 from master.planning.view import Demand, JobLimit, NodeView
@@ -15,7 +15,7 @@ CORE = Resources(1000)
 def node(
     name: str, cpu: int = 4, memory: int = 8, gpu: int = 0, used: Resources = CORE * 0, ready: bool = True
 ) -> NodeView:
-    total = Resources(cpu * 1000, memory * GIB, gpu)
+    total = Resources(cpu * 1000, memory * GIB, gpu * DEVICE)
     return NodeView(name, total, total - used, ready)
 
 
@@ -54,7 +54,7 @@ def test_a_task_too_large_for_every_node_is_told_the_largest() -> None:
     assert (code, message) == (ReasonCode.TOO_LARGE, "needs 8 cpu per task; the largest node has 2")
     code, message = reason([node("n1")], Demand("j", "a", 1, Resources(0, 64 * GIB)))
     assert (code, message) == (ReasonCode.TOO_LARGE, "needs 64GiB memory per task; the largest node has 8GiB")
-    assert reason([node("n1")], Demand("j", "a", 1, Resources(gpu=1)))[1] == (
+    assert reason([node("n1")], Demand("j", "a", 1, Resources(gpu=DEVICE)))[1] == (
         "needs 1 gpu per task; the largest node has 0"
     )
 
