@@ -1,0 +1,159 @@
+"""One host of a lab: a container whose first process is systemd. Only this file knows how such a one is run."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .command import LabError, Output, attempt, docker, run, wait_until
+
+ADMIN = "grass-admin"  # sudo with a password
+OPERATOR = "ops"  # sudo without one
+BOOT_SECONDS = 60.0
+
+_SET_UP = """set -eu
+for home in /root /home/grass-admin /home/ops; do
+    user=$(basename $home)
+    install -d -m 0700 -o $user -g $user $home/.ssh
+    printf '%s\\n' "$KEY" > $home/.ssh/authorized_keys
+    chown $user:$user $home/.ssh/authorized_keys
+    chmod 0600 $home/.ssh/authorized_keys
+done
+printf 'grass-admin:%s\\n' "$PASSWORD" | chpasswd
+printf '%s\\n' "$HOSTS" | while read -r address name; do
+    grep -q "[[:space:]]$name\\$" /etc/hosts || printf '%s\\t%s\\n' "$address" "$name" >> /etc/hosts
+done
+"""
+
+
+@dataclass(frozen=True)
+class Host:
+    """``name`` as the hosts call it, ``container`` as docker does; ``address`` stays, whatever happens to the host."""
+
+    name: str
+    address: str
+    variant: str
+    container: str
+    network: str
+
+    def exists(self) -> bool:
+        return attempt(["docker", "container", "inspect", "--format", "{{.Id}}", self.container]).code == 0
+
+    def create(self, image: str, lab: str, known: Mapping[str, str]) -> None:
+        """Run it. ``known``: name → address of all hosts of the lab, for /etc/hosts."""
+        names = [f"--add-host={name}:{address}" for name, address in known.items() if name != self.name]
+        docker(
+            "run",
+            "--detach",
+            *("--name", self.container, "--hostname", self.name),
+            *("--label", f"grass.lab={lab}", "--label", f"grass.lab.variant={self.variant}"),
+            *("--network", self.network, "--ip", self.address, "--network-alias", self.name, *names),
+            # A container cannot be --privileged where this machine itself lacks a capability.
+            *("--cap-add", "ALL", "--cap-drop", "SYS_RESOURCE"),
+            *("--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined"),
+            *("--cgroupns=host", "--volume", "/sys/fs/cgroup:/sys/fs/cgroup:rw"),
+            *("--device", "/dev/fuse", "--tmpfs", "/run", "--tmpfs", "/run/lock"),
+            *("--volume", "/var/lib/docker"),  # overlay2 does not work upon overlay2
+            *("--env", "container=docker", "--stop-signal", "SIGRTMIN+3"),
+            image,
+        )
+
+    def set_up(self, public_key: str, password: str, known: Mapping[str, str]) -> None:
+        """Users' keys and the password; names of hosts that came later. May be repeated."""
+        hosts = "\n".join(f"{address} {name}" for name, address in known.items() if name != self.name)
+        given = {"KEY": public_key.strip(), "PASSWORD": password, "HOSTS": hosts}
+        options = [word for key in given for word in ("--env", key)]
+        run(["docker", "exec", "-i", *options, self.container, "sh", "-s"], text_in=_SET_UP, environment=given)
+
+    def state(self) -> str:
+        """``running``, ``exited``, ``paused``, … as docker says, or ``absent``."""
+        found = attempt(["docker", "container", "inspect", "--format", "{{.State.Status}}", self.container])
+        return found.stdout.strip() if found.code == 0 else "absent"
+
+    def is_cut(self) -> bool:
+        networks = json.loads(docker("inspect", "--format", "{{json .NetworkSettings.Networks}}", self.container))
+        return self.network not in networks
+
+    def image(self) -> str:
+        return docker("inspect", "--format", "{{.Config.Image}}", self.container)
+
+    def wait_booted(self, seconds: float = BOOT_SECONDS) -> str:
+        """Wait for the end of the boot; returns the names of failed units, empty when all is well."""
+        wait_until(
+            lambda: self._system() in ("running", "degraded"), seconds, f"the end of the boot of {self.name}", 0.2
+        )
+        if not self.is_cut():
+            wait_until(self._sshd_answers, seconds, f"an answer of sshd on {self.name} ({self.address})")
+        if self._system() == "running":
+            return ""
+        return " ".join(self.sh("systemctl list-units --failed --plain --no-legend | cut -d' ' -f1").split())
+
+    def host_key(self) -> str:
+        """Its public SSH host key (type and key), read from inside: nothing to trust on the way."""
+        return " ".join(self.run("cat", "/etc/ssh/ssh_host_ed25519_key.pub").stdout.split()[:2])
+
+    def attempt(self, *argv: str, text_in: str = "", seconds: float = 60.0) -> Output:
+        """Run ``argv`` on it as root, past the network (also when it is cut off), whatever the exit code."""
+        return attempt(["docker", "exec", "-i", self.container, *argv], text_in=text_in, seconds=seconds)
+
+    def run(self, *argv: str, text_in: str = "", seconds: float = 60.0) -> Output:
+        """The same; LabError with its output unless it exits with 0."""
+        done = self.attempt(*argv, text_in=text_in, seconds=seconds)
+        if done.code != 0:
+            raise LabError(f"{self.name}: {argv} exited with {done.code}: {(done.stdout + done.stderr).strip()}")
+        return done
+
+    def sh(self, script: str, *, seconds: float = 60.0) -> str:
+        """What a shell script wrote to stdout; LabError unless it exits with 0."""
+        return self.run("sh", "-c", script, seconds=seconds).stdout
+
+    def cut(self) -> None:
+        """Take its network away, as by pulling the cable. Nothing if it has none."""
+        if not self.is_cut():
+            docker("network", "disconnect", self.network, self.container)
+
+    def heal(self) -> None:
+        """Give the network back, with the same address."""
+        if self.is_cut():
+            docker("network", "connect", "--ip", self.address, "--alias", self.name, self.network, self.container)
+
+    def kill(self) -> None:
+        """Power loss: every process on it is gone at once; disks stay."""
+        if self.state() in ("running", "paused"):
+            docker("kill", self.container)
+
+    def start(self) -> None:
+        """Power on, and wait for the end of the boot."""
+        docker("start", self.container)
+        self.wait_booted()
+
+    def reboot(self) -> None:
+        """An orderly shutdown and a boot; waits for its end."""
+        docker("restart", "--time", "30", self.container)
+        self.wait_booted()
+
+    def hang(self) -> None:
+        """Freeze every process on it; the kernel still answers pings."""
+        if self.state() == "running":
+            docker("pause", self.container)
+
+    def resume(self) -> None:
+        """End a hang."""
+        if self.state() == "paused":
+            docker("unpause", self.container)
+
+    def remove(self) -> None:
+        """The host and its disks. Nothing if it is not there."""
+        attempt(["docker", "rm", "--force", "--volumes", self.container])
+
+    def _system(self) -> str:
+        return self.attempt("systemctl", "is-system-running").stdout.strip()
+
+    def _sshd_answers(self) -> bool:
+        try:
+            with socket.create_connection((self.address, 22), timeout=2) as connection:
+                return connection.recv(4) == b"SSH-"
+        except OSError:
+            return False

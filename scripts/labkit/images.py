@@ -1,0 +1,137 @@
+"""The images of the hosts, and the task images for the engines inside them: made here, kept until their recipe changes.
+
+No registry is asked: the root is debootstrap, everything above it comes from Debian's packages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from .command import LabError, attempt, docker, run, say
+
+RECIPE = Path(__file__).parent / "recipe"
+SUITE = "bookworm"
+VARIANTS = ("full", "bare", "minimal")
+"""full: docker, redis, samba, rclone; bare: the same without docker; minimal: systemd, sshd, sudo, python3."""
+TASK_IMAGES = {"python": "lab-python:latest", "busybox": "lab-busybox:latest"}
+LABEL = "grass.lab.image"
+
+
+class Images:
+    """``folder`` keeps the tar files of the task images."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._base = f"grass-lab-base:{_digest(SUITE + LABEL, 'base.packages')}"
+        self._hosts = _digest(self._base, "Dockerfile", "lab-init")
+        self._tasks = _digest(self._base, "task-image")
+
+    def host_image(self, variant: str) -> str:
+        return f"grass-lab-{variant}:{self._hosts}"
+
+    def task_tar(self, kind: str = "python") -> Path:
+        """A file for ``docker load`` inside a host; it brings the image TASK_IMAGES[kind]."""
+        return self.folder / f"{kind}-{self._tasks}.tar"
+
+    def build(self) -> None:
+        """All of them are there afterwards; only what is missing is made."""
+        started = time.monotonic()
+        made = [self._build_base()]
+        made += [self._build_host(variant) for variant in VARIANTS]
+        made += [self._build_task(kind) for kind in TASK_IMAGES]
+        if any(made):
+            say(f"images built in {time.monotonic() - started:.0f} s; they are kept")
+            self._remove_outdated()
+
+    def remove(self) -> None:
+        """Every image of the lab, those of other versions of the recipe too, and the tar files."""
+        for name in _labelled_images():
+            attempt(["docker", "rmi", "--force", name])
+        for tar in self.folder.glob("*.tar"):
+            tar.unlink()
+
+    def _build_base(self) -> bool:
+        if _exists(self._base):
+            return False
+        say("building the base image with debootstrap, about a minute")
+        packages = ",".join((RECIPE / "base.packages").read_text().split())
+        with tempfile.TemporaryDirectory(prefix="grass-lab-base-", dir="/var/tmp") as place:
+            root = f"{place}/root"
+            # Its mounts vanish with the mount namespace, however it ends: all below `place` may be removed.
+            alone = ["nice", "unshare", "--mount", "--fork", "--kill-child"]
+            bootstrap = ["debootstrap", "--variant=minbase", f"--include={packages}", SUITE, root]
+            run([*alone, *bootstrap], seconds=900)
+            shutil.rmtree(f"{root}/var/cache/apt/archives", ignore_errors=True)
+            command = ["tar", "-C", root, "--numeric-owner", "-c", "."]
+            _import(command, self._base)
+        return True
+
+    def _build_host(self, variant: str) -> bool:
+        name = self.host_image(variant)
+        if _exists(name):
+            return False
+        say(f"building the host image {name}")
+        arguments = ["--build-arg", f"BASE={self._base}", "--build-arg", f"VARIANT={variant}"]
+        command = ["nice", "docker", "build", "--network", "host", "--tag", name, *arguments, str(RECIPE)]
+        run(command, seconds=900, environment={"DOCKER_BUILDKIT": "0"})
+        return True
+
+    def _build_task(self, kind: str) -> bool:
+        tar = self.task_tar(kind)
+        if tar.exists():
+            return False
+        say(f"making the task image {TASK_IMAGES[kind]}")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        mount = f"{RECIPE}/task-image:/task-image:ro"
+        collect = ["docker", "run", "--rm", "--network", "none", "--volume", mount, self._base, "/task-image", kind]
+        _import(collect, TASK_IMAGES[kind])
+        partial = tar.with_suffix(".partial")
+        docker("save", "--output", str(partial), TASK_IMAGES[kind])
+        partial.rename(tar)
+        docker("rmi", TASK_IMAGES[kind])
+        return True
+
+    def _remove_outdated(self) -> None:
+        current = {self._base, *(self.host_image(variant) for variant in VARIANTS)}
+        for name in _labelled_images():
+            if name not in current:
+                attempt(["docker", "rmi", name])  # fails where a host still uses it: later, then
+        keep = {self.task_tar(kind) for kind in TASK_IMAGES}
+        for tar in self.folder.glob("*.tar"):
+            if tar not in keep:
+                tar.unlink()
+
+
+def _digest(first: str, *files: str) -> str:
+    digest = hashlib.sha256(first.encode())
+    for name in files:
+        digest.update((RECIPE / name).read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _exists(image: str) -> bool:
+    return attempt(["docker", "image", "inspect", "--format", "{{.Id}}", image]).code == 0
+
+
+def _labelled_images() -> list[str]:
+    listed = docker("images", "--filter", f"label={LABEL}", "--format", "{{.Repository}}:{{.Tag}}")
+    return [name for name in listed.splitlines() if "<none>" not in name]
+
+
+def _import(tar_command: list[str], image: str) -> None:
+    """Make ``image`` of the tar stream that ``tar_command`` writes."""
+    with subprocess.Popen(tar_command, stdout=subprocess.PIPE) as source:
+        taken = subprocess.run(
+            ["docker", "import", "--change", f"LABEL {LABEL}=base", "-", image],
+            stdin=source.stdout,
+            capture_output=True,
+            text=True,
+        )
+    if taken.returncode or source.returncode:
+        attempt(["docker", "rmi", image])
+        raise LabError(f"making {image} failed: `{tar_command[0]}` {source.returncode}, {taken.stderr.strip()}")
