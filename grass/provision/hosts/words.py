@@ -1,0 +1,42 @@
+"""Commands as words: the one place where they are quoted for a shell, and where they are shown to people."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+_LONGEST_SHOWN = 300
+
+
+class Secret(str):
+    """Text that prints as ``[REDACTED]``. ``reveal()`` is for the one place that sends it, over standard input."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "[REDACTED]"
+
+    def __str__(self) -> str:
+        return "[REDACTED]"
+
+    def __format__(self, spec: str) -> str:
+        return format("[REDACTED]", spec)
+
+    def reveal(self) -> str:
+        return str.__str__(self)
+
+
+def command_line(argv: Sequence[str]) -> str:
+    """``argv`` for a POSIX shell. A secret has no place in it: everybody on a machine can read command lines."""
+    if any(isinstance(word, Secret) for word in argv):
+        raise ValueError("a secret may not be part of a command line; send it through standard input")
+    if any("\0" in word for word in argv):
+        raise ValueError("a command line cannot hold a NUL character")
+    return shlex.join(argv)
+
+
+def shown(argv: Sequence[str]) -> str:
+    """``argv`` for people: a script is cut to its first line, long lines in their middle."""
+    words = [f"{word.strip().splitlines()[0]} …" if "\n" in word.strip() else word for word in argv]
+    line = shlex.join(words)
+    return line if len(line) <= _LONGEST_SHOWN else f"{line[: _LONGEST_SHOWN - 40]} … {line[-36:]}"

@@ -1,0 +1,168 @@
+"""Steps: what is to be done on a host, as data that pure code makes and ``--plan`` prints; and the runner that does it.
+
+A step is *unchanged* when nothing of it is to be done: its ``check`` ends with 0 and every file of its ``Put``s is there
+with that content, mode and owner. Otherwise all its actions are carried out, in order. So a step that holds only files and
+what has to happen when they change (`systemctl daemon-reload`) needs no check; one with commands needs one, or it runs
+every time. Everything runs as root on the host, unless an action says ``sudo=False``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grass.errors import GrassError
+from grass.provision.hosts import Host, shown
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A command. ``stdin`` may hold secrets: it is never shown. ``timeout`` in seconds."""
+
+    argv: tuple[str, ...]
+    stdin: bytes | Path | None = field(default=None, repr=False)
+    sudo: bool = True
+    timeout: float = 600.0
+
+    def __str__(self) -> str:
+        return f"run {shown(self.argv)}"
+
+
+@dataclass(frozen=True)
+class Put:
+    """A file with exactly this content (a local path: that file's). ``owner``: ``USER:GROUP``."""
+
+    target: str
+    content: bytes | Path = field(repr=False)
+    mode: int = 0o644
+    owner: str = "root:root"
+
+    def __str__(self) -> str:
+        return f"write {self.target} (mode {self.mode:o}, {self.owner})"
+
+    def digest(self) -> str:
+        if isinstance(self.content, bytes):
+            return hashlib.sha256(self.content).hexdigest()
+        digest = hashlib.sha256()
+        with self.content.open("rb") as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Call:
+    """Something that a command cannot say: ``do`` gets the host. ``text`` says what, for ``--plan``."""
+
+    text: str
+    do: Callable[[Host], None] = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Action = Run | Put | Call
+
+
+@dataclass(frozen=True)
+class Step:
+    """``name``: a short imperative ("install redis-server"). ``hint``: what to do when it fails."""
+
+    name: str
+    actions: tuple[Action, ...] = ()
+    check: Run | None = None
+    hint: str = ""
+
+    def lines(self) -> Iterator[str]:
+        """For ``--plan``: what would be done."""
+        if self.check is not None:
+            yield f"unless `{shown(self.check.argv)}`"
+        yield from (str(action) for action in self.actions)
+
+
+class StepFailedError(GrassError):
+    """Names host, step, command and output; the same command again continues there."""
+
+    code = "step-failed"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How many steps had something to do, and how many had not."""
+
+    done: int
+    unchanged: int
+
+
+def run_steps(host: Host, steps: Sequence[Step], progress: Progress, label: str | None = None) -> Outcome:
+    """In order, to the first that fails: StepFailedError with host, step, command and its output."""
+    changed = 0
+    for number, step in enumerate(steps, 1):
+        place = f"{label or host.name}: [{number}/{len(steps)}] {step.name}"
+        try:
+            if _nothing_to_do(host, step):
+                progress(f"{place}: unchanged")
+                continue
+            progress(f"{place} …")
+            for action in step.actions:
+                _carry_out(host, action)
+        except GrassError as error:
+            hint = f"\n  {step.hint}" if step.hint else ""
+            message = f"{place}: failed; the same command again continues here\n  {error}{hint}"
+            raise _as_failure(error, message) from error
+        changed += 1
+        progress(f"{place}: done")
+    return Outcome(changed, len(steps) - changed)
+
+
+def _as_failure(error: GrassError, message: str) -> StepFailedError:
+    """Keeps the exit code of what went wrong: a host that is away is 3, as everywhere."""
+    failure = StepFailedError(message)
+    failure.exit_code = error.exit_code  # type: ignore[misc]
+    return failure
+
+
+def _carry_out(host: Host, action: Action) -> None:
+    match action:
+        case Run():
+            host.run(action.argv, stdin=action.stdin, sudo=action.sudo, timeout=action.timeout).check()
+        case Put():
+            host.put(action.content, action.target, action.mode, action.owner, sudo=True)
+        case Call():
+            action.do(host)
+
+
+def _nothing_to_do(host: Host, step: Step) -> bool:
+    puts = [action for action in step.actions if isinstance(action, Put)]
+    if step.check is None and not puts:
+        return False
+    if puts and not _in_place(host, puts):
+        return False
+    if step.check is None:
+        return True
+    return host.run(step.check.argv, step.check.stdin, sudo=step.check.sudo, timeout=step.check.timeout).ok
+
+
+_COMPARE = """
+while [ $# -gt 0 ]; do
+  [ -f "$1" ] && [ ! -L "$1" ] || exit 1
+  [ "$(stat -c '%a %U:%G' -- "$1")" = "$2 $3" ] || exit 1
+  printf '%s  %s\\n' "$4" "$1" | sha256sum --check --status || exit 1
+  shift 4
+done
+"""
+
+
+def _in_place(host: Host, puts: Sequence[Put]) -> bool:
+    words = [word for put in puts for word in (put.target, f"{put.mode:o}", put.owner, put.digest())]
+    return host.run(["sh", "-c", _COMPARE, "compare", *words], sudo=True).ok
+
+
+def plan_lines(steps: Sequence[Step], label: str) -> Iterator[str]:
+    for number, step in enumerate(steps, 1):
+        yield f"{label}: [{number}/{len(steps)}] {step.name}"
+        yield from (f"    {line}" for line in step.lines())
