@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from grass.config import ClusterConfig, Secrets
+from grass.store.embedded import node_user
 from grass.store.redis_backend import RedisBackend
 
 
 def open_backend(config: ClusterConfig, secrets: Secrets, user: str) -> RedisBackend:
     """``user`` is ``admin``, ``agent``, ``api`` or ``node``; a redis of your own has one password for all."""
-    if config.redis.embedded:
-        return RedisBackend(unix_socket_path=config.redis.socket, username=user, password=secrets.redis[user])
-    return RedisBackend(host=config.redis.host, port=config.redis.port, password=secrets.redis.get(user) or None)
+    password = secrets.redis.get(user) or None
+    name = node_user(config.node.name) if user == "node" else user
+    redis = config.redis
+    if redis.embedded:
+        return RedisBackend(unix_socket_path=redis.socket, username=name, password=password)
+    if config.mode == "local":
+        return RedisBackend(host=redis.host, port=redis.port, password=password)
+    return RedisBackend(host=redis.host, port=redis.port, username=name, password=password)

@@ -99,7 +99,8 @@ def write_files(
     """``redis.conf`` and ``users.acl`` in ``folder`` (made, 0700), both 0600, each replaced whole."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     conf, acl = folder / "redis.conf", folder / "users.acl"
-    _replace(acl, acl_text(prefix=prefix, node=node, passwords=passwords, version=server.version))
+    joined = _joined(acl, node)
+    _replace(acl, acl_text(prefix=prefix, node=node, passwords=passwords, version=server.version) + joined)
     _replace(conf, conf_text(folder=folder, socket=socket, acl_file=acl))
     return Files(conf, acl)
 
@@ -118,33 +119,68 @@ _CONNECTS = "+ping +hello +auth +client|setname +client|id +multi +exec"
 
 
 def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tuple[int, ...]) -> str:
-    """One line per user. Least privilege follows the column "writer" of ``grass/store/keys.py``.
+    """One line per user. ``passwords["node"]`` is that of the node ``node``, whose user is ``node_user(node)``.
+
+    Least privilege follows the column "writer" of ``grass/store/keys.py``.
 
     A script's own commands are checked against the user who calls it. Servers before 7.0 know no read-only keys:
     there, what a user may read it may also write with the commands that it has.
     """
     _check_plain(prefix, node)
     keys = Keys(prefix)
-    connects = _CONNECTS + (" +client|setinfo" if version >= _CLIENT_SETINFO else "")
+    connects = _connects(version)
     read = "%R~" if version >= _READ_PATTERNS else "~"
     api_keys = [
         *(f"~{key}" for key in (keys.specs, keys.jobs, keys.live, keys.names, keys.tickets, keys.events)),
         f"~{keys.request('*')}",
+        f"~{keys.join('*')}",
         *(f"{read}{key}" for key in (keys.tasks("*"), keys.schedules, keys.nodes, keys.lease)),
     ]
-    node_reads = (keys.desired(node), keys.launch(node), keys.addresses(node), keys.orders(node))
     rights = {
         "admin": "~* &* +@all",
         "agent": f"~{prefix}* resetchannels -@all {connects} +@read +@write {_EVALS} +xinfo -@dangerous",
         "api": f"{' '.join(api_keys)} resetchannels -@all {connects} {_READS} {_EVALS} +set +setex +hset +xadd",
-        "node": f"~{keys.reports(node)} {' '.join(read + key for key in node_reads)} "
-        f"resetchannels -@all {connects} {_READS} {_EVALS} +xadd",
+        "node": " ".join(node_rights(prefix, node, version)),
     }
     # Nobody can be `default`, but the server is while it reads its AOF: without these rights it drops every step of a
     # script or transaction there ("ACLs rules changed"), and what was acknowledged is gone after a restart.
     lines = ["user default off resetpass ~* &* +@all"]
-    lines += [f"user {user} on #{_digest(passwords[user])} {right}" for user, right in rights.items()]
+    for user, right in rights.items():
+        name = node_user(node) if user == "node" else user
+        lines.append(f"user {name} on #{_digest(passwords[user])} {right}")
     return "\n".join(lines) + "\n"
+
+
+def node_user(node: str) -> str:
+    """The redis user of a node."""
+    return f"node-{node}"
+
+
+def node_rights(prefix: str, node: str, version: tuple[int, ...]) -> list[str]:
+    """What a node may do: read its own desired state, write its own reports and ring the bell.
+
+    Words of an ACL rule, as in the file or after ``ACL SETUSER``.
+    """
+    _check_plain(prefix, node)
+    keys = Keys(prefix)
+    read = "%R~" if version >= _READ_PATTERNS else "~"
+    reads = (keys.desired(node), keys.launch(node), keys.addresses(node), keys.orders(node))
+    rights = [f"~{keys.reports(node)}", f"~{keys.bell}", *(read + key for key in reads)]
+    return [*rights, "resetchannels", "-@all", *_connects(version).split(), *_READS.split(), *_EVALS.split(), "+xadd"]
+
+
+def _connects(version: tuple[int, ...]) -> str:
+    return _CONNECTS + (" +client|setinfo" if version >= _CLIENT_SETINFO else "")
+
+
+def _joined(acl: Path, node: str) -> str:
+    """The lines of nodes that joined: the server itself wrote them there (``accounts.py``)."""
+    try:
+        lines = acl.read_text().splitlines()
+    except FileNotFoundError:
+        return ""
+    names = ((line.split()[1], line) for line in lines if line.startswith("user node-"))
+    return "".join(line + "\n" for name, line in names if name != node_user(node))
 
 
 def _check_plain(*words: str) -> None:

@@ -21,14 +21,18 @@ node:<n>:launch          hash     A       launch key → template
 node:<n>:addresses       hash     A       job id → addresses file
 node:<n>:orders          stream   A       changes of the three above; trimmed to ORDERS_KEPT
 node:<n>:reports         stream   N       what happened there; A removes each entry with the commit that took it
+bell                     stream   N       name of a node that has reports to take; trimmed to BELLS_KEPT (ADR 7)
+usage                    hash     A       user → decayed use of the cluster, for fair shares
 events                   stream   A, P    who did what, and what happened; trimmed to EVENTS_KEPT
 request:<id>             string   P       a request id that was seen; expires
+join:<digest>            string   P       a join token, by the SHA-256 of its secret: uses left, by whom; expires
 """
 
 from __future__ import annotations
 
 ORDERS_KEPT = 2_000
 EVENTS_KEPT = 100_000
+BELLS_KEPT = 10_000
 REQUEST_SECONDS = 600
 
 
@@ -49,6 +53,8 @@ class Keys:
         self.schedules = prefix + "schedules"
         self.nodes = prefix + "nodes"
         self.events = prefix + "events"
+        self.bell = prefix + "bell"
+        self.usage = prefix + "usage"
 
     def tasks(self, job_id: str) -> str:
         return f"{self.prefix}tasks:{job_id}"
@@ -67,6 +73,9 @@ class Keys:
 
     def reports(self, node: str) -> str:
         return f"{self.prefix}node:{node}:reports"
+
+    def join(self, digest: str) -> str:
+        return f"{self.prefix}join:{digest}"
 
     def request(self, request_id: str) -> str:
         return f"{self.prefix}request:{request_id}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grass.store.backend import Backend, Entry, Op
-from grass.store.keys import Keys
+from grass.store.keys import BELLS_KEPT, Keys
 
 
 class OrdersGapError(Exception):
@@ -27,6 +27,8 @@ class Desired:
 class NodeStore:
     def __init__(self, backend: Backend, keys: Keys, node: str) -> None:
         self._backend = backend
+        self._node = node
+        self._bell = keys.bell
         self._orders = keys.orders(node)
         self._reports = keys.reports(node)
         self._desired = (keys.desired(node), keys.launch(node), keys.addresses(node))
@@ -50,11 +52,14 @@ class NodeStore:
         return (found[-1][0] if found else cursor), [json.loads(fields["body"]) for _, fields in found]
 
     def report(self, reports: list[tuple[str, dict[str, Any]]]) -> None:
-        """Durable when it returns. In order; a repeat after a lost reply is harmless."""
+        """Durable when it returns. In order; a repeat after a lost reply is harmless. A heartbeat can wait, so it does
+        not ring."""
         ops: list[Op] = [
             ("XADD", self._reports, 0, "kind", kind, "body", json.dumps(body, separators=(",", ":")))
             for kind, body in reports
         ]
+        if any(kind != "heartbeat" for kind, _ in reports):
+            ops.append(("XADD", self._bell, BELLS_KEPT, "node", self._node))
         self._backend.apply(ops)
 
 

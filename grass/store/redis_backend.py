@@ -116,6 +116,27 @@ class RedisBackend:
             for key in self._redis.scan_iter(match=prefix + "*", count=500):
                 self._redis.delete(key)
 
+    def set_user(self, name: str, rules: list[str]) -> None:
+        """Make or replace a user and keep it in the server's file of users. Needs the rights of ``admin``."""
+        with _translated():
+            self._redis.execute_command("ACL", "SETUSER", name, *rules)
+            self._redis.execute_command("ACL", "SAVE")
+
+    def delete_users(self, names: list[str]) -> None:
+        """Their connections are closed; names that are not there do not matter."""
+        with _translated():
+            self._redis.execute_command("ACL", "DELUSER", *names)
+            self._redis.execute_command("ACL", "SAVE")
+
+    def users(self) -> list[str]:
+        with _translated():
+            return cast("list[str]", self._redis.execute_command("ACL", "USERS"))
+
+    def version(self) -> tuple[int, ...]:
+        with _translated():
+            info = cast("dict[str, Any]", self._redis.info("server"))
+            return tuple(int(part) for part in str(info["redis_version"]).split("."))
+
     def close(self) -> None:
         self._redis.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 
@@ -10,12 +11,15 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from grass.errors import NotAllowedError
 from grass.store import embedded
+from grass.store.accounts import RedisAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
 from grass.store.embedded import Server
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
+from grass.store.redis_backend import RedisBackend
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
@@ -42,7 +46,9 @@ def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
 @pytest.fixture
 def clients(server: RedisServer) -> Iterator[dict[str, redis.Redis]]:
     made = {
-        user: redis.Redis(unix_socket_path=str(server.socket), username=user, password=word, decode_responses=True)
+        user: redis.Redis(
+            unix_socket_path=str(server.socket), username=server.login(user), password=word, decode_responses=True
+        )
         for user, word in server.passwords.items()
     }
     yield made
@@ -105,6 +111,34 @@ def test_no_daemon_may_administrate_the_server_or_touch_keys_of_others(
     assert refused(client, "EVAL", "return redis.pcall('HSET', 'grass:other:jobs', 'a', 'b')", "1", "grass:other:jobs")
 
 
+def test_a_node_that_joins_gets_a_user_that_outlives_the_server_and_its_files_being_written_anew(
+    server: RedisServer,
+) -> None:
+    backend = server.backend()
+    accounts = RedisAccounts(backend, server.prefix)
+    for _ in range(2):
+        accounts.add("n1", hashlib.sha256(b"word").hexdigest())
+    accounts.add("n2", hashlib.sha256(b"other").hexdigest())
+    accounts.keep({"local", "n1"})
+    backend.close()
+    server.stop()
+    server.write_files()
+    server.start()
+    joined = RedisBackend(unix_socket_path=str(server.socket), username="node-n1", password="word")
+    try:
+        NodeStore(joined, KEYS, "n1").report([("hello", {})])
+        with pytest.raises(redis.exceptions.ResponseError, match="No permissions|can't access"):
+            NodeStore(joined, KEYS, "local").report([("hello", {})])
+    finally:
+        joined.close()
+    backend = server.backend()
+    assert {user for user in backend.users() if user.startswith("node-")} == {"node-local", "node-n1"}
+    RedisAccounts(backend, server.prefix).remove("n1")
+    backend.close()
+    with pytest.raises(NotAllowedError):
+        RedisBackend(unix_socket_path=str(server.socket), username="node-n1", password="word").ping()
+
+
 def test_a_node_writes_nothing_but_its_own_reports(clients: dict[str, redis.Redis]) -> None:
     node = clients["node"]
     assert not refused(node, "XADD", KEYS.reports("local"), "*", "kind", "x", "body", "{}")
@@ -144,7 +178,7 @@ def test_what_was_acknowledged_survives_a_kill_and_nothing_is_world_readable(ser
     finally:
         backend.close()
     assert server.folder.stat().st_mode & 0o077 == 0
-    assert server.files.acl.stat().st_mode & 0o077 == 0
+    assert server.files.conf.stat().st_mode & 0o077 == 0  # the server writes users.acl itself when a node joins
     assert not any(word in server.files.acl.read_text() for word in server.passwords.values())
 
 

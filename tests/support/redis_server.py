@@ -11,7 +11,7 @@ from pathlib import Path
 
 from grass.entropy import password
 from grass.errors import UnreachableError
-from grass.store.embedded import Files, Server, write_files
+from grass.store.embedded import Files, Server, node_user, write_files
 from grass.store.redis_backend import RedisBackend
 
 USERS = ("admin", "agent", "api", "node")
@@ -31,7 +31,10 @@ class RedisServer:
         self.folder = Path(tempfile.mkdtemp(prefix="grass-redis-", dir="/tmp"))  # short: the socket is in it
         self.socket = self.folder / "redis.sock"
         self.log = self.folder / "log"
-        self.files: Files = write_files(
+        self.files = self.write_files()
+
+    def write_files(self) -> Files:
+        return write_files(
             self.folder,
             server=self.server,
             socket=self.socket,
@@ -78,5 +81,9 @@ class RedisServer:
         shutil.rmtree(self.folder)
 
     def backend(self, user: str = "admin") -> RedisBackend:
-        """A new backend as this user; the caller closes it."""
-        return RedisBackend(unix_socket_path=str(self.socket), username=user, password=self.passwords[user])
+        """A new backend as this user (``node``: that of ``self.node``); the caller closes it."""
+        name = self.login(user)
+        return RedisBackend(unix_socket_path=str(self.socket), username=name, password=self.passwords[user])
+
+    def login(self, user: str) -> str:
+        return node_user(self.node) if user == "node" else user
