@@ -27,6 +27,7 @@ CONNECT_SECONDS = 15.0
 _ALIVE_SECONDS = 15
 """Between signs of life, so that a connection that is gone is noticed, and no firewall forgets it."""
 _POLL = 0.5
+_PACKET = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -253,10 +254,10 @@ def _feed(channel: paramiko.Channel, before: bytes, stdin: Stdin) -> None:
 
 def _send_all(channel: paramiko.Channel, piece: bytes) -> None:
     """``sendall`` gives up at the channel's timeout; we go on for as long as the channel is there."""
-    view = memoryview(piece)
-    while view:
+    sent = 0
+    while sent < len(piece):
         try:
-            view = view[channel.send(view) :]
+            sent += channel.send(piece[sent : sent + _PACKET])
         except TimeoutError:
             if channel.closed:
                 raise

@@ -1,9 +1,9 @@
 """Steps: what is to be done on a host, as data that pure code makes and ``--plan`` prints; and the runner that does it.
 
-A step is *unchanged* when nothing of it is to be done: its ``check`` ends with 0 and every file of its ``Put``s is there
-with that content, mode and owner. Otherwise all its actions are carried out, in order. So a step that holds only files and
-what has to happen when they change (`systemctl daemon-reload`) needs no check; one with commands needs one, or it runs
-every time. Everything runs as root on the host, unless an action says ``sudo=False``.
+A step is *unchanged* when nothing of it is to be done: its ``check`` ends with 0 and every file of its ``Put``s is
+there with that content, mode and owner. Otherwise all its actions are carried out, in order. So a step that holds only
+files and what has to happen when they change (`systemctl daemon-reload`) needs no check; one with commands needs one,
+or it runs every time. Everything runs as root on the host, unless an action says ``sudo=False``.
 """
 
 from __future__ import annotations
