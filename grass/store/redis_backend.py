@@ -119,23 +119,26 @@ class RedisBackend:
     def set_user(self, name: str, rules: list[str]) -> None:
         """Make or replace a user and keep it in the server's file of users. Needs the rights of ``admin``."""
         with _translated():
-            self._redis.execute_command("ACL", "SETUSER", name, *rules)
-            self._redis.execute_command("ACL", "SAVE")
+            self._command("ACL", "SETUSER", name, *rules)
+            self._command("ACL", "SAVE")
 
     def delete_users(self, names: list[str]) -> None:
         """Their connections are closed; names that are not there do not matter."""
         with _translated():
-            self._redis.execute_command("ACL", "DELUSER", *names)
-            self._redis.execute_command("ACL", "SAVE")
+            self._command("ACL", "DELUSER", *names)
+            self._command("ACL", "SAVE")
 
     def users(self) -> list[str]:
         with _translated():
-            return cast("list[str]", self._redis.execute_command("ACL", "USERS"))
+            return cast("list[str]", self._command("ACL", "USERS"))
 
     def version(self) -> tuple[int, ...]:
         with _translated():
-            info = cast("dict[str, Any]", self._redis.info("server"))
-            return tuple(int(part) for part in str(info["redis_version"]).split("."))
+            said = str(self._redis.info("server")["redis_version"])
+            return tuple(int(part) for part in said.split("."))
+
+    def _command(self, *words: str) -> Any:
+        return self._redis.execute_command(*words)  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
         self._redis.close()

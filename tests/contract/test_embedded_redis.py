@@ -127,7 +127,7 @@ def test_a_node_that_joins_gets_a_user_that_outlives_the_server_and_its_files_be
     joined = RedisBackend(unix_socket_path=str(server.socket), username="node-n1", password="word")
     try:
         NodeStore(joined, KEYS, "n1").report([("hello", {})])
-        with pytest.raises(redis.exceptions.ResponseError, match="No permissions|can't access"):
+        with pytest.raises(redis.exceptions.ResponseError, match=r"No permissions|can't access"):
             NodeStore(joined, KEYS, "local").report([("hello", {})])
     finally:
         joined.close()
