@@ -73,8 +73,7 @@ def reset(lab: Lab, arguments: Arguments) -> int:
 
 
 def down(lab: Lab, arguments: Arguments) -> int:
-    if lab.folder.exists():
-        lab.down()
+    lab.down()
     if arguments.images:
         lab.images.remove()
     running = lab.engine.own_pid()

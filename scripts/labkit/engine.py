@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -23,7 +24,9 @@ class Engine:
         self._record = folder / "engine.json"
 
     def answers(self) -> bool:
-        return attempt(["docker", "version", "--format", "{{.Server.Version}}"], seconds=30).code == 0
+        """Also False where there is no docker at all."""
+        asked = ["docker", "version", "--format", "{{.Server.Version}}"]
+        return shutil.which("docker") is not None and attempt(asked, seconds=30).code == 0
 
     def start(self) -> None:
         """An engine answers afterwards."""

@@ -191,11 +191,15 @@ class Lab:
     @contextmanager
     def _locked(self, path: Path) -> Iterator[None]:
         """One process at a time; others wait, and find the work done."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.home.chmod(0o700)
-        with path.open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+        while True:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.home.chmod(0o700)
+            with path.open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                # A `down` that we waited for has removed the file: then its successor counts.
+                if path.exists() and path.stat().st_ino == os.fstat(lock.fileno()).st_ino:
+                    yield
+                    return
 
 
 def _check(names: list[str], nodes: int, variants: Mapping[str, str]) -> None:
