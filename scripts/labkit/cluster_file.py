@@ -13,10 +13,9 @@ def cluster_file(name: str, master: Host, nodes: list[Host], key: Path) -> str:
         f"# The hosts of the lab {name!r}: `grass create` takes this file.",
         "mode: grass/on-premises",
         f"name: {name}",
-        f"ssh: {{user: {OPERATOR}, key: {key}}}",
-        "become: sudo",
-        f"master: {{hostname: {master.name}, address: {master.address}}}",
+        f"ssh: {{user: {OPERATOR}, key: {key}, become: sudo}}",
+        f"master: {{name: {master.name}, address: {master.address}}}",
         "nodes:",
-        *(f"  - {{hostname: {node.name}, address: {node.address}}}" for node in nodes),
+        *(f"  - {{name: {node.name}, address: {node.address}}}" for node in nodes),
     ]
     return "\n".join(lines) + "\n"
