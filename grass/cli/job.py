@@ -21,7 +21,7 @@ from grass.errors import NotFoundError
 _TASKS_SHOWN = 20
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, lazy={"pull": "grass.cli.pull:pull"})
 def job() -> None:
     """Start jobs, watch them, read their logs, stop them."""
 

@@ -27,6 +27,8 @@ _COMMANDS = {
     "run": "grass.cli.run:run",
     "schedule": "grass.cli.schedule:schedule",
     "node": "grass.cli.node:node",
+    "data": "grass.cli.data:data",
+    "image": "grass.cli.image:image",
     "events": "grass.cli.events:events",
     "template": "grass.cli.template:template",
     "doctor": "grass.cli.doctor:doctor",

@@ -96,6 +96,11 @@ class Output:
         self._put(self._out, f"\r\x1b[K{shown}")
         self._live = self._out
 
+    @property
+    def live(self) -> bool:
+        """Whether progress overwrites itself, so that it may be shown often."""
+        return self.format is Format.TABLE and self._out.isatty()
+
     def note(self, message: str) -> None:
         """What happens, for whoever watches; not in json and quiet."""
         if self.format is Format.TABLE:

@@ -1,0 +1,83 @@
+"""`grass data …`: files of the share, which tasks see under GRASS_DATA."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import click
+
+from grass import clock
+from grass.cli import transfer
+from grass.cli.command import Group
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.output import Result
+from grass.cli.table import Column, table
+from grass.model.resources import show_memory
+from grass.provision.files import paths, transfers
+
+_LIST = (Column("NAME"), Column("SIZE", right=True), Column("MODIFIED (UTC)", drop=1))
+
+
+@click.group(cls=Group)
+def data() -> None:
+    """Files in the share of the cluster; tasks see them under GRASS_DATA."""
+
+
+@data.command()
+@click.argument("local", type=click.Path(path_type=Path))
+@click.argument("remote")
+@pass_invocation
+def push(invocation: Invocation, local: Path, remote: str) -> None:
+    """Send LOCAL to the share, as REMOTE.
+
+    The content of a folder goes into the folder REMOTE; a file becomes REMOTE, or goes into it when it ends in a slash.
+    What is there and unchanged is skipped, and what was cut off goes on, so the same command may be repeated.
+    """
+    begun = clock.steady()
+    size = transfers.push(transfer.place(invocation), local, remote, transfer.shown(invocation.output))
+    transfer.done(invocation.output, f"{local} → {remote}", size, clock.steady() - begun, remote)
+
+
+@data.command()
+@click.argument("remote")
+@click.argument("local", type=click.Path(path_type=Path), default=".")
+@pass_invocation
+def pull(invocation: Invocation, remote: str, local: Path) -> None:
+    """Fetch REMOTE from the share to LOCAL (default: here)."""
+    begun = clock.steady()
+    size = transfers.pull(transfer.place(invocation), remote, local, transfer.shown(invocation.output))
+    transfer.done(invocation.output, f"{remote} → {local}", size, clock.steady() - begun, str(local))
+
+
+@data.command("list")
+@click.argument("remote", default="")
+@pass_invocation
+def list_files(invocation: Invocation, remote: str) -> None:
+    """What is in the share, or in a folder of it."""
+    entries = transfer.place(invocation).ask("list", path=paths.to_read(remote))
+    invocation.output.show(Result(entries, lambda width: file_list(entries, width), [one["name"] for one in entries]))
+
+
+@data.command()
+@click.argument("remote")
+@click.option("-r", "--recursive", is_flag=True, help="A folder with all that is in it.")
+@pass_invocation
+def remove(invocation: Invocation, remote: str, recursive: bool) -> None:
+    """Remove a file or folder from the share."""
+    removed = transfer.place(invocation).ask("remove", path=paths.to_remove(remote), recursive=recursive)
+    invocation.output.show(Result(removed, lambda _: [f"{remote}  removed"], [remote]))
+
+
+def file_list(entries: Sequence[dict[str, Any]], width: int | None) -> list[str]:
+    if not entries:
+        return ["nothing"]
+    return table(_LIST, [_row(entry) for entry in entries], width)
+
+
+def _row(entry: dict[str, Any]) -> list[str]:
+    modified = datetime.fromtimestamp(entry["modified"], timezone.utc).strftime("%Y-%m-%d %H:%M")
+    folder = entry["type"] == "folder"
+    return [entry["name"] + ("/" if folder else ""), "" if folder else show_memory(entry["size"]), modified]

@@ -1,0 +1,29 @@
+"""`grass job pull`: what a job wrote into its folder of the share (GRASS_OUTPUT)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from grass import clock
+from grass.cli import transfer
+from grass.cli.command import Command
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.values import JOB
+from grass.provision.files import paths, transfers
+
+
+@click.command(cls=Command)
+@click.argument("name", type=JOB)
+@click.argument("path", default="")
+@click.option("--to", "local", type=click.Path(path_type=Path), help="Where to put it. [default: ./NAME]")
+@pass_invocation
+def pull(invocation: Invocation, name: str, path: str, local: Path | None) -> None:
+    """Fetch what a job wrote to GRASS_OUTPUT, or PATH in it."""
+    view = invocation.client().job(name)
+    remote = f"{paths.JOBS}/{view['id']}/{paths.to_read(path)}".rstrip("/")
+    target = local or Path(view["name"])
+    begun = clock.steady()
+    size = transfers.pull(transfer.place(invocation), remote, target, transfer.shown(invocation.output))
+    transfer.done(invocation.output, f"{remote} → {target}", size, clock.steady() - begun, str(target))

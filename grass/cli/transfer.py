@@ -1,0 +1,46 @@
+"""What the commands that move files share: the way to the share, and how far a transfer is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grass import clock
+from grass.cli.invocation import Invocation
+from grass.cli.output import Output, Result
+from grass.model.resources import show_memory
+from grass.provision.files.place import Place, place_of
+from grass.provision.files.rsync import Progress
+
+_EVERY = 0.2
+_EVERY_IN_A_PIPE = 5.0
+
+
+def place(invocation: Invocation) -> Place:
+    """Where the share of the cluster is that the command means."""
+    return place_of(invocation.existing_cluster())
+
+
+def shown(output: Output) -> Callable[[Progress], None]:
+    """To be called with each step; a terminal sees each, a pipe one in five seconds."""
+    every = _EVERY if output.live else _EVERY_IN_A_PIPE
+    last = clock.steady() if not output.live else 0.0
+
+    def show(progress: Progress) -> None:
+        nonlocal last
+        now = clock.steady()
+        if now - last >= every or (progress.percent == 100 and output.live):
+            last = now
+            output.progress(line(progress))
+
+    return show
+
+
+def line(progress: Progress) -> str:
+    done, rate = show_memory(progress.done), show_memory(int(progress.rate))
+    return f"{progress.percent:3d} %  {done}  {rate}/s  {progress.left} left"
+
+
+def done(output: Output, what: str, size: int, seconds: float, name: str) -> None:
+    rate = show_memory(int(size / max(seconds, 1e-3)))
+    text = f"{what}  {show_memory(size)} in {seconds:.1f} s ({rate}/s)"
+    output.show(Result({"bytes": size, "seconds": round(seconds, 3)}, lambda _: [text], [name]))

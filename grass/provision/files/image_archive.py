@@ -1,0 +1,148 @@
+"""What `docker save` writes, taken apart: configuration and layers, each a file named by the digest of its content.
+
+Both forms are read: that of old engines (``<id>/layer.tar``) and OCI's (``blobs/sha256/…``, perhaps compressed).
+A layer's digest is that of its uncompressed tar, as the image's configuration names it (its "diff id"), so equal layers
+of different images are equal files.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import tarfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+from grass.errors import InputError
+
+_PIECE = 1 << 20
+_SMALL = 8 << 20
+"""Configurations and manifests are smaller than this; what is larger is a layer."""
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+@dataclass(frozen=True)
+class Image:
+    """``names``: its tags. ``config``, ``layers``: digests, lowest layer first. ``size``: bytes of them all."""
+
+    names: tuple[str, ...]
+    config: str
+    layers: tuple[str, ...]
+    size: int
+
+    def entry(self, pushed: float) -> dict[str, Any]:
+        """What ``images/index.json`` says of it."""
+        return {
+            "id": f"sha256:{self.config}",
+            "config": self.config,
+            "layers": list(self.layers),
+            "size": self.size,
+            "pushed": pushed,
+        }
+
+
+@dataclass(frozen=True)
+class _Member:
+    digest: str
+    size: int
+    content: bytes | None
+    """Kept for small ones: whether it is a configuration is known only at the end."""
+
+
+def unpack(stream: IO[bytes], folder: Path, source: str) -> list[Image]:
+    """Write every blob of the archive into ``folder`` and return its images. InputError: it is no image."""
+    members: dict[str, _Member] = {}
+    links: dict[str, str] = {}
+    try:
+        with tarfile.open(fileobj=stream, mode="r|*") as archive:
+            for info in archive:
+                name = info.name.removeprefix("./")
+                if info.isfile():
+                    members[name] = _store(cast(IO[bytes], archive.extractfile(info)), folder)
+                elif info.issym():
+                    links[name] = _joined(name, info.linkname)
+                elif info.islnk():
+                    links[name] = info.linkname
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise InputError(f"{source} is no image archive: {error}") from error
+    return _images(members, links, source)
+
+
+def _joined(name: str, link: str) -> str:
+    """Old engines store a layer that two images share as a link to the other's."""
+    parts = name.split("/")[:-1]
+    for part in link.split("/"):
+        if part == "..":
+            parts = parts[:-1]
+        else:
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _store(content: IO[bytes], folder: Path) -> _Member:
+    """The blob, uncompressed, under its digest."""
+    first = content.read(4)
+    if first.startswith(_ZSTD):
+        raise InputError("a layer is compressed with zstd, which is not read here; save the image with gzip or without")
+    whole = _Rewound(first, content)
+    reader: Any = gzip.GzipFile(fileobj=cast(Any, whole)) if first.startswith(_GZIP) else whole
+    found, size, head = hashlib.sha256(), 0, b""
+    draft = folder / ".draft"
+    with draft.open("wb") as file:
+        while piece := reader.read(_PIECE):
+            found.update(piece)
+            size += len(piece)
+            file.write(piece)
+            if size <= _SMALL:
+                head += piece
+    digest = found.hexdigest()
+    draft.replace(folder / digest)
+    return _Member(digest, size, head if size <= _SMALL else None)
+
+
+class _Rewound:
+    """A stream whose first bytes were looked at."""
+
+    def __init__(self, first: bytes, rest: IO[bytes]) -> None:
+        self._first = first
+        self._rest = rest
+
+    def read(self, size: int = -1) -> bytes:
+        if self._first:
+            first, self._first = self._first, b""
+            if size < 0:
+                return first + self._rest.read()
+            if len(first) > size:
+                first, self._first = first[:size], first[size:]
+                return first
+            return first + self._rest.read(size - len(first))
+        return self._rest.read(size)
+
+
+def _images(members: Mapping[str, _Member], links: Mapping[str, str], source: str) -> list[Image]:
+    manifest = members.get("manifest.json")
+    if manifest is None or manifest.content is None:
+        raise InputError(f"{source} is no image: it has no manifest.json (is it what `docker save` wrote?)")
+    try:
+        return [_image(one, members, links) for one in json.loads(manifest.content)]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{source}: its manifest.json cannot be understood ({error})") from error
+
+
+def _image(one: Mapping[str, Any], members: Mapping[str, _Member], links: Mapping[str, str]) -> Image:
+    config = members[one["Config"]]
+    wanted = [diff.removeprefix("sha256:") for diff in json.loads(config.content or b"{}")["rootfs"]["diff_ids"]]
+    layers = [members[links.get(path, path)] for path in one["Layers"]]
+    if [layer.digest for layer in layers] != wanted:
+        raise ValueError("its layers are not those that its configuration names")
+    size = config.size + sum(layer.size for layer in layers)
+    return Image(tuple(one.get("RepoTags") or ()), config.digest, tuple(wanted), size)
+
+
+def blobs_of(images: Collection[Image]) -> list[str]:
+    """Every digest once, in a stable order."""
+    return sorted({digest for image in images for digest in (image.config, *image.layers)})

@@ -1,0 +1,144 @@
+"""Where the share of a cluster is, seen from this machine: a folder of it, or behind SSH on the master host."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from grass.config import ClusterConfig, cluster_home
+from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
+from grass.provision.files import serve, share
+
+PROFILE = "files.json"
+"""In the cluster's ``client/`` folder: the fields of ``FilesAccess``, written by `grass create`."""
+
+_ERRORS: dict[str, type[GrassError]] = {each.code: each for each in (InputError, NotFoundError, ConflictError)}
+
+
+class Place(Protocol):
+    """``rsync_path(module, path)`` is what rsync is told, with ``rsync_options``; ``ask`` does one operation."""
+
+    def rsync_options(self) -> list[str]: ...
+
+    def rsync_path(self, module: str, path: str) -> str: ...
+
+    def ask(self, operation: str, **arguments: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class FilesAccess:
+    """How to reach the share by SSH: with a key that can do nothing else. Paths are those of this machine."""
+
+    host: str
+    port: int
+    user: str
+    key: str
+    known_hosts: str
+
+    def save(self, client_dir: Path) -> None:
+        (client_dir / PROFILE).write_text(json.dumps(asdict(self), indent=2) + "\n")
+
+
+@dataclass(frozen=True)
+class FolderPlace:
+    """The share of a cluster on this machine."""
+
+    folder: Path
+
+    def rsync_options(self) -> list[str]:
+        return []
+
+    def rsync_path(self, module: str, path: str) -> str:
+        return f"{self.folder}/{_below(module)}{path}"
+
+    def ask(self, operation: str, **arguments: Any) -> Any:
+        return share.carry_out(self.folder, operation, arguments)
+
+
+@dataclass(frozen=True)
+class SshPlace:
+    access: FilesAccess
+
+    def rsync_options(self) -> list[str]:
+        return ["-e", shlex.join(self._ssh())]
+
+    def rsync_path(self, module: str, path: str) -> str:
+        host = f"[{self.access.host}]" if ":" in self.access.host else self.access.host
+        return f"{self.access.user}@{host}::{module}/{path}"
+
+    def ask(self, operation: str, **arguments: Any) -> Any:
+        command = [*self._ssh(), f"{self.access.user}@{self.access.host}", serve.OPERATION]
+        request = json.dumps({"operation": operation, "arguments": arguments})
+        done = subprocess.run(command, input=request, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return _answer(done.stdout)
+        where = f"{self.access.user}@{self.access.host}:{self.access.port}"
+        raise UnreachableError(f"ssh to {where} for the files of the cluster failed: {_last_line(done.stderr)}")
+
+    def _ssh(self) -> list[str]:
+        access = self.access
+        options = {
+            "BatchMode": "yes",
+            "IdentitiesOnly": "yes",
+            "StrictHostKeyChecking": "yes",
+            "UserKnownHostsFile": access.known_hosts,
+            "GlobalKnownHostsFile": "/dev/null",
+            "ConnectTimeout": "10",
+            "ServerAliveInterval": "15",
+            "Compression": "no",
+        }
+        words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+        return [_program("ssh", "openssh-client"), "-F", "none", "-T", "-i", access.key, "-p", str(access.port), *words]
+
+
+def place_of(cluster: str, home: Path | None = None) -> Place:
+    """NotFoundError: this machine has no way to the files of that cluster."""
+    folder = cluster_home(cluster, home)
+    try:
+        return SshPlace(FilesAccess(**json.loads((folder / "client" / PROFILE).read_text())))
+    except FileNotFoundError:
+        pass
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{folder}/client/{PROFILE} is damaged: {error}") from error
+    try:
+        return FolderPlace(ClusterConfig.load(folder / "cluster.json").data_dir)
+    except FileNotFoundError:
+        raise NotFoundError(
+            f"cluster {cluster}: nothing here says how to reach its files; the machine that created it can"
+        ) from None
+
+
+def rsync_program() -> str:
+    return _program("rsync", "rsync")
+
+
+def _program(name: str, package: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise InputError(f"{name} is not installed on this machine; install it (`apt-get install {package}`)")
+    return found
+
+
+def _below(module: str) -> str:
+    folder = serve.MODULES[module]
+    return f"{folder}/" if folder else ""
+
+
+def _answer(text: str) -> Any:
+    try:
+        reply = json.loads(text)
+    except ValueError as error:
+        raise GrassError(f"the master host answered {text[:200]!r} instead of what was asked for") from error
+    if "error" in reply:
+        raise _ERRORS.get(reply["error"]["code"], GrassError)(reply["error"]["message"])
+    return reply["answer"]
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"

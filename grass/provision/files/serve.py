@@ -1,0 +1,72 @@
+"""The forced command of the files key on the master host: ``python -m grass.provision.files.serve SHARE RSYNCD_CONF``.
+
+sshd runs it as the user `grass` for whoever logs in with that key, and puts what was asked for into
+``SSH_ORIGINAL_COMMAND``. It does two things and no other: rsync's daemon over this connection, whose modules are the
+folders of the share and which lets no path leave them, and the operations of ``share``, one request as JSON on stdin,
+one answer on stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from grass.errors import GrassError, InputError
+from grass.provision.files import share
+
+RSYNC_DAEMON = ["rsync", "--server", "--daemon", "."]
+OPERATION = "grass-files"
+
+_SETTINGS = (
+    "use chroot = no",
+    "munge symlinks = no",
+    "read only = no",
+    "numeric ids = yes",
+    "log file = /dev/null",
+    "uid = root",  # these two are looked at only when root runs it; otherwise it would become nobody
+    "gid = root",
+)
+MODULES = {"data": "", "images": "images"}
+"""Module → folder of the share."""
+
+
+def rsyncd_conf(folder: str) -> str:
+    """The configuration of the daemon for the share at ``folder``. Symbolic links are kept as they are.
+
+    No chroot: that would need root, and the user `grass` may write nowhere else anyway.
+    """
+    lines = [*_SETTINGS]
+    for module, below in MODULES.items():
+        lines += ["", f"[{module}]", f"path = {Path(folder) / below}"]
+    return "\n".join(lines) + "\n"
+
+
+def main(folder: str, rsyncd: str, asked: str) -> int:
+    if asked.split() == RSYNC_DAEMON:
+        command = [*RSYNC_DAEMON[:-1], f"--config={rsyncd}", "."]
+        os.execvp(command[0], command)
+    if asked.strip() != OPERATION:
+        sys.stderr.write("this key is for the files of a Grass cluster only\n")
+        return 2
+    print(json.dumps(answer(Path(folder), sys.stdin.read())))  # noqa: T201 (the reply)
+    return 0
+
+
+def answer(folder: Path, text: str) -> dict[str, object]:
+    """``{"answer": …}``, or ``{"error": {"code", "message"}}``."""
+    try:
+        request = json.loads(text)
+        operation, arguments = request["operation"], request["arguments"]
+    except (ValueError, KeyError, TypeError):
+        error: GrassError = InputError("the request is not one of Grass's")
+        return {"error": {"code": error.code, "message": str(error)}}
+    try:
+        return {"answer": share.carry_out(folder, operation, arguments)}
+    except GrassError as error:
+        return {"error": {"code": error.code, "message": str(error)}}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], os.environ.get("SSH_ORIGINAL_COMMAND", "")))

@@ -1,0 +1,139 @@
+"""What the CLI asks for: push and pull of data and images. Each can be repeated; what is there is not sent again."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any, cast
+
+from grass import clock
+from grass.errors import InputError, NotFoundError
+from grass.model.image import full_name
+from grass.provision.files import paths, rsync
+from grass.provision.files.image_archive import Image, blobs_of, unpack
+from grass.provision.files.place import Place, rsync_program
+
+OnProgress = Callable[[rsync.Progress], object]
+
+
+def push(place: Place, local: Path, remote: str, on_progress: OnProgress) -> int:
+    """A folder's content goes into the folder ``remote``; a file becomes ``remote``, or goes into ``remote/``.
+
+    Returns the bytes looked at. NotFoundError, InputError; UnreachableError: the same call goes on where it stopped.
+    """
+    if not local.exists():
+        raise NotFoundError(f"there is no {local} on this machine")
+    target = paths.to_write(remote)
+    if local.is_dir():
+        source, target = f"{local}/", f"{target}/"
+    else:
+        source = str(local)
+        target = f"{target}/" if remote.endswith("/") else target
+    argv = rsync.command(rsync_program(), place.rsync_options(), [_plain(source)], place.rsync_path("data", target))
+    return rsync.transfer(argv, f"push of {local}", on_progress)
+
+
+def pull(place: Place, remote: str, local: Path, on_progress: OnProgress) -> int:
+    """The file or the content of the folder ``remote`` becomes ``local``; a file goes into it when it is a folder."""
+    path = paths.to_read(remote)
+    kind = "folder" if not path else _kind(place, path)
+    source = place.rsync_path("data", f"{path}/" if kind == "folder" and path else path)
+    if not path:
+        source = place.rsync_path("data", "")
+    target = f"{local}/" if kind == "folder" or local.is_dir() else str(local)
+    argv = rsync.command(rsync_program(), place.rsync_options(), [source], _plain(target))
+    return rsync.transfer(argv, f"pull of {remote or 'the share'}", on_progress)
+
+
+def push_image(
+    place: Place, name: str, archive: Path | None, scratch: Path, say: Callable[[str], object], on_progress: OnProgress
+) -> list[str]:
+    """Sends the image ``name`` of this machine's engine, or those of the file ``archive``; returns their names.
+
+    ``name`` names an image of a file that has no name of its own. ``scratch``: a folder for as much as the image takes.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="image-") as folder:
+        say(f"reading {archive or name}")
+        images = _from_file(archive, Path(folder)) if archive else _from_engine(name, Path(folder))
+        if archive and name and len(images) > 1:
+            raise InputError(f"{archive} holds {len(images)} images; push it without a NAME")
+        named = {full_name(each): image for image in images for each in (image.names or (name,)) if each}
+        if archive and name:
+            named = {full_name(name): images[0]}
+        if not named:
+            raise InputError(f"the image in {archive} has no name; give one: `grass image push NAME --file {archive}`")
+        missing = place.ask("missing", digests=blobs_of(images))
+        if missing:
+            _send_blobs(place, Path(folder), missing, on_progress)
+        say(f"{len(missing)} of {len(blobs_of(images))} parts were sent; the others were there")
+        for each, image in named.items():
+            place.ask("add-image", name=each, entry=image.entry(clock.wall()))
+    return sorted(named)
+
+
+def _send_blobs(place: Place, folder: Path, missing: list[str], on_progress: OnProgress) -> None:
+    argv = rsync.command(
+        rsync_program(),
+        [*place.rsync_options(), "--no-perms", "--chmod=F644"],
+        [str(folder / digest) for digest in missing],
+        place.rsync_path("images", "blobs/"),
+    )
+    rsync.transfer(argv, "push of the image", on_progress)
+
+
+def _from_file(archive: Path, folder: Path) -> list[Image]:
+    try:
+        with archive.open("rb") as file:
+            return unpack(file, folder, str(archive))
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no {archive} on this machine") from None
+    except IsADirectoryError:
+        raise InputError(f"{archive} is a folder, not an image archive") from None
+
+
+def _from_engine(name: str, folder: Path) -> list[Image]:
+    docker = shutil.which("docker")
+    if docker is None:
+        raise InputError("there is no docker on this machine; save the image elsewhere and use --file image.tar")
+    if name.startswith("-"):
+        raise InputError(f"{name!r} is not the name of an image")
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen([docker, "image", "save", name], stdout=subprocess.PIPE, stderr=errors)
+        try:
+            images = unpack(cast(IO[bytes], process.stdout), folder, name)
+        except InputError:
+            process.wait()
+            raise _engine_error(name, errors, process.returncode) from None
+        finally:
+            process.terminate()
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+    return [Image((full_name(name),), image.config, image.layers, image.size) for image in images[:1]]
+
+
+def _engine_error(name: str, errors: IO[bytes], code: int) -> Exception:
+    errors.seek(0)
+    said = errors.read().decode(errors="replace").strip()
+    if code == 0:
+        return InputError(f"what `docker image save {name}` wrote cannot be read")
+    return NotFoundError(f"image {name}: {said.splitlines()[-1] if said else f'docker ended with {code}'}")
+
+
+def _kind(place: Place, path: str) -> str:
+    parent, _, name = path.rpartition("/")
+    entries: list[dict[str, Any]] = place.ask("list", path=parent)
+    for entry in entries:
+        if entry["name"] == name:
+            kind: str = entry["type"]
+            return kind
+    raise NotFoundError(f"there is no {path!r} in the share")
+
+
+def _plain(local: str) -> str:
+    """A local path that rsync takes for one, whatever it is called."""
+    return local if local.startswith("/") else f"./{local}"

@@ -1,0 +1,238 @@
+"""Data and images to and from the share, by the real rsync: from folder to folder, and through a real sshd."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shlex
+import shutil
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from grass.errors import ConflictError, InputError, NotFoundError, UnreachableError
+from grass.provision.files import transfers
+from grass.provision.files.place import FilesAccess, FolderPlace, Place, SshPlace
+from grass.provision.files.rsync import Progress, parse
+from grass.provision.files.serve import rsyncd_conf
+from tests.support.needs import require
+from tests.support.sshd import SshServer, ssh_server
+
+PROGRESS: Callable[[Progress], object] = lambda _: None  # noqa: E731
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SshServer, Path]]:
+    require(shutil.which("sshd", path="/usr/sbin:/usr/bin") is not None, "sshd", "Debian's openssh-server")
+    folder = tmp_path_factory.mktemp("sshd")
+    share = folder / "share"
+    share.mkdir()
+    conf = folder / "rsyncd.conf"
+    conf.write_text(rsyncd_conf(str(share)))
+    command = shlex.join([sys.executable, "-m", "grass.provision.files.serve", str(share), str(conf)])
+    with ssh_server(folder, f'restrict,command="{command}"') as running:
+        yield running, share
+
+
+@pytest.fixture(params=["folder", "ssh"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Place, Path]:
+    require(shutil.which("rsync") is not None, "rsync")
+    if request.param == "folder":
+        (tmp_path / "share").mkdir()
+        return FolderPlace(tmp_path / "share"), tmp_path / "share"
+    running, share = request.getfixturevalue("server")
+    for entry in share.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    return SshPlace(access_of(running)), share
+
+
+def access_of(running: SshServer) -> FilesAccess:
+    return FilesAccess("127.0.0.1", running.port, running.user, str(running.key), str(running.known_hosts))
+
+
+def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        str(path.relative_to(folder)): (path.stat().st_mode & 0o777, path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    (folder / "deep" / "er").mkdir(parents=True)
+    (folder / "a name with spaces 'and quotes'").write_bytes(b"x")
+    (folder / "run.sh").write_text("#!/bin/sh\n")
+    (folder / "run.sh").chmod(0o750)
+    (folder / "deep" / "er" / "empty").touch()
+    (folder / "-rf").write_bytes(os.urandom(3 << 20))
+    return folder
+
+
+def test_a_folder_comes_back_as_it_was_sent(place: tuple[Place, Path], data: Path, tmp_path: Path) -> None:
+    there, share = place
+    transfers.push(there, data, "sets/one", PROGRESS)
+    assert tree(share / "sets" / "one") == tree(data)
+    transfers.pull(there, "sets/one", tmp_path / "back", PROGRESS)
+    assert tree(tmp_path / "back") == tree(data)
+
+
+def test_a_file_becomes_what_it_is_called_there(place: tuple[Place, Path], data: Path, tmp_path: Path) -> None:
+    there, share = place
+    transfers.push(there, data / "run.sh", "start", PROGRESS)
+    transfers.push(there, data / "-rf", "folder/", PROGRESS)
+    assert (share / "start").read_text() == "#!/bin/sh\n"
+    assert (share / "folder" / "-rf").stat().st_size == 3 << 20
+    transfers.pull(there, "start", tmp_path / "begin", PROGRESS)
+    assert (tmp_path / "begin").read_text() == "#!/bin/sh\n"
+
+
+def test_what_is_there_is_not_sent_again(place: tuple[Place, Path], data: Path) -> None:
+    there, share = place
+    transfers.push(there, data, "set", PROGRESS)
+    before = {path: path.stat().st_ino for path in (share / "set").rglob("*") if path.is_file()}
+    (data / "run.sh").write_text("#!/bin/sh\nexit 1\n")
+    transfers.push(there, data, "set", PROGRESS)
+    changed = {path.name for path, inode in before.items() if path.stat().st_ino != inode}
+    assert changed == {"run.sh"}
+
+
+def test_a_half_sent_file_is_not_seen_under_its_name(place: tuple[Place, Path], data: Path) -> None:
+    """What was cut off lies in rsync's own folder, from which the next push goes on."""
+    there, share = place
+    (share / "set" / ".grass-partial").mkdir(parents=True)
+    whole = (data / "-rf").read_bytes()
+    (share / "set" / ".grass-partial" / "-rf").write_bytes(whole[: 2 << 20])
+    transfers.push(there, data, "set", PROGRESS)
+    assert (share / "set" / "-rf").read_bytes() == whole
+    assert not (share / "set" / ".grass-partial").exists()
+
+
+def test_listing_and_removing(place: tuple[Place, Path], data: Path) -> None:
+    there, share = place
+    transfers.push(there, data, "set", PROGRESS)
+    names = [(entry["name"], entry["type"]) for entry in there.ask("list", path="set")]
+    assert ("deep", "folder") in names and ("run.sh", "file") in names
+    with pytest.raises(ConflictError, match="--recursive"):
+        there.ask("remove", path="set", recursive=False)
+    there.ask("remove", path="set", recursive=True)
+    assert not (share / "set").exists()
+    with pytest.raises(NotFoundError):
+        there.ask("list", path="set")
+
+
+@pytest.mark.parametrize("path", ["../outside", "logs/x", "a/../../b", ""])
+def test_nothing_is_removed_outside_the_share(place: tuple[Place, Path], path: str) -> None:
+    with pytest.raises(InputError):
+        place[0].ask("remove", path=path, recursive=True)
+
+
+def test_a_link_does_not_lead_out_of_the_share(place: tuple[Place, Path], tmp_path: Path) -> None:
+    there, share = place
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "precious").touch()
+    (share / "door").symlink_to(tmp_path / "outside")
+    with pytest.raises(InputError, match="symbolic link"):
+        there.ask("remove", path="door/precious", recursive=True)
+    there.ask("remove", path="door", recursive=True)
+    assert (tmp_path / "outside" / "precious").exists()
+
+
+def test_a_push_of_nothing_and_a_pull_of_nothing_say_so(place: tuple[Place, Path], tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="on this machine"):
+        transfers.push(place[0], tmp_path / "absent", "x", PROGRESS)
+    with pytest.raises(NotFoundError, match="in the share"):
+        transfers.pull(place[0], "absent", tmp_path / "x", PROGRESS)
+
+
+def test_the_key_is_good_for_nothing_else(server: tuple[SshServer, Path]) -> None:
+    import subprocess
+
+    access = SshPlace(access_of(server[0]))
+    command = [*access._ssh(), f"{access.access.user}@127.0.0.1"]
+    for asked in (["id"], ["rsync", "--server", "-logDtpre.iLsfxC", ".", "/etc"], ["rsync --server --daemon . ; id"]):
+        done = subprocess.run([*command, *asked], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+        assert done.returncode == 2
+        assert "uid=" not in done.stdout
+
+
+def test_another_host_key_is_refused(server: tuple[SshServer, Path], tmp_path: Path, data: Path) -> None:
+    access = access_of(server[0])
+    other = tmp_path / "known"
+    other.write_text(
+        Path(access.known_hosts).read_text().replace("AAAAC3NzaC1lZDI1NTE5AAAAI", "AAAAC3NzaC1lZDI1NTE5AAAAJ")
+    )
+    changed = SshPlace(FilesAccess(access.host, access.port, access.user, access.key, str(other)))
+    with pytest.raises(UnreachableError):
+        changed.ask("images")
+    with pytest.raises(UnreachableError):
+        transfers.push(changed, data, "x", PROGRESS)
+
+
+def archive(path: Path, layers: list[bytes], name: str) -> None:
+    """What an old engine's `docker save` writes."""
+    config = json.dumps(
+        {"rootfs": {"diff_ids": [f"sha256:{hashlib.sha256(one).hexdigest()}" for one in layers]}}
+    ).encode()
+    files = {f"{number}/layer.tar": one for number, one in enumerate(layers)}
+    manifest = [{"Config": "c.json", "RepoTags": [name], "Layers": list(files)}]
+    files |= {"c.json": config, "manifest.json": json.dumps(manifest).encode()}
+    with tarfile.open(path, "w") as tar:
+        for member, content in files.items():
+            info = tarfile.TarInfo(member)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+
+
+def test_images_share_their_layers(place: tuple[Place, Path], tmp_path: Path) -> None:
+    there, share = place
+    base, first, second = os.urandom(1000), os.urandom(10 << 20), b"second"
+    archive(tmp_path / "a.tar", [base, first], "team/a:1")
+    archive(tmp_path / "b.tar", [base, second], "team/b:1")
+    said: list[str] = []
+    for name in ("a", "b"):
+        transfers.push_image(there, "", tmp_path / f"{name}.tar", tmp_path / "cache", said.append, PROGRESS)
+    assert "2 of 3 parts were sent" in said[-1]
+    index = there.ask("images")
+    assert sorted(index) == ["team/a:1", "team/b:1"]
+    for name, layers in (("a", [base, first]), ("b", [base, second])):
+        blobs = [(share / "images" / "blobs" / digest).read_bytes() for digest in index[f"team/{name}:1"]["layers"]]
+        assert blobs == layers
+    there.ask("remove-image", name="team/a:1")
+    left = {path.name for path in (share / "images" / "blobs").iterdir()}
+    assert left == {index["team/b:1"]["config"], *index["team/b:1"]["layers"]}
+
+
+def test_what_is_no_image_is_refused_and_changes_nothing(place: tuple[Place, Path], tmp_path: Path) -> None:
+    there, _ = place
+    (tmp_path / "text.tar").write_text("no image")
+    with tarfile.open(tmp_path / "empty.tar", "w"):
+        pass
+    for name in ("text.tar", "empty.tar"):
+        with pytest.raises(InputError, match=name):
+            transfers.push_image(there, "x", tmp_path / name, tmp_path / "cache", print, PROGRESS)
+    assert there.ask("images") == {}
+
+
+def test_a_damaged_part_is_found_before_the_image_is_known(place: tuple[Place, Path], tmp_path: Path) -> None:
+    there, share = place
+    archive(tmp_path / "a.tar", [b"layer"], "a")
+    digest = hashlib.sha256(b"layer").hexdigest()
+    (share / "images" / "blobs").mkdir(parents=True)
+    (share / "images" / "blobs" / digest).write_bytes(b"lawyer")
+    with pytest.raises(ConflictError, match="damaged"):
+        transfers.push_image(there, "", tmp_path / "a.tar", tmp_path / "cache", print, PROGRESS)
+    transfers.push_image(there, "", tmp_path / "a.tar", tmp_path / "cache", print, PROGRESS)
+    assert sorted(there.ask("images")) == ["a:latest"]
+
+
+def test_rsyncs_progress_is_understood() -> None:
+    line = b"      209,715,200 100%  250.59MB/s    0:00:12 (xfr#1, to-chk=0/2)"
+    assert parse(line) == Progress(209_715_200, 100, 250.59e6, "0:00:12")
+    assert parse(b"sending incremental file list") is None
