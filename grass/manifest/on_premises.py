@@ -1,0 +1,323 @@
+"""The part of a settings file that is about machines: ``mode: grass/on-premises``, Grass's own form and MARO's.
+
+Every key is explained in ``docs/reference/settings-file.md``. What is None is found out on the machine, or has the
+default that is written beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from grass.manifest import quantities, values
+from grass.manifest.fields import Fields, Problems
+from grass.manifest.placement import label_name, label_value
+from grass.manifest.values import Wrong, show
+
+MODE = "grass/on-premises"
+API_PORT, REDIS_PORT, COLLECTOR_PORT, SAMBA_PORT, NODE_API_PORT = 51812, 6379, 24224, 51445, 51813
+
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*")
+_LOGIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}")
+_SPELLED = re.compile(r"(?:(?P<user>[^@]+)@)?(?P<host>[^@]+?)(?::(?P<port>[0-9]{1,5}))?")
+_PASSWORD = re.compile(r"[\x21-\x7e]{8,127}")
+
+
+class Become(str, Enum):
+    NONE = "none"
+    SUDO = "sudo"
+
+
+class ApiWay(str, Enum):
+    """How the command line reaches the API: at its address, or through SSH to the master."""
+
+    DIRECT = "direct"
+    TUNNEL = "tunnel"
+
+
+class Collector(str, Enum):
+    BUILTIN = "builtin"
+    FLUENTD = "fluentd"
+
+
+@dataclass(frozen=True)
+class Login:
+    """How to get onto a machine by SSH, and become root there. ``username`` None: the name of whoever runs `grass`."""
+
+    username: str | None = None
+    port: int = 22
+    key: str | None = None
+    password: str | None = field(default=None, repr=False)
+    become: Become = Become.NONE
+
+
+@dataclass(frozen=True)
+class HostSettings:
+    """``address``: where SSH answers. ``private_address``: what the other machines of the cluster use."""
+
+    address: str
+    login: Login = Login()
+    name: str | None = None
+    private_address: str | None = None
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """A machine to join at once. Resources as ``OfferedResources``: None is all that the machine has."""
+
+    host: HostSettings
+    labels: dict[str, str] = field(default_factory=dict)
+    topology: tuple[str, ...] = ()
+    cpu: int | None = None
+    memory: int | None = None
+    gpu: int | None = None
+    api_port: int = NODE_API_PORT
+
+
+@dataclass(frozen=True)
+class OnPremises:
+    """``api_bind`` None: every address with `api: direct`, the cluster's own with `api: tunnel`."""
+
+    master: HostSettings
+    nodes: tuple[NodeSettings, ...] = ()
+    admin: str | None = None
+    api: ApiWay = ApiWay.DIRECT
+    api_port: int = API_PORT
+    api_bind: str | None = None
+    redis_port: int = REDIS_PORT
+    collector: Collector = Collector.BUILTIN
+    collector_port: int = COLLECTOR_PORT
+    samba_port: int = SAMBA_PORT
+    samba_password: str | None = field(default=None, repr=False)
+    share: str | None = None
+    """An existing mount that every machine has at the same path; None: the master's samba share."""
+    install_node_runtime: bool = True
+    """System packages that are missing may be installed."""
+    join_after_create: bool = True
+    warnings: tuple[str, ...] = ()
+
+
+def read_on_premises(fields: Fields) -> OnPremises:
+    warnings: list[str] = []
+    default = _login(fields, Login())
+    master = fields.section("master")
+    if master is None:
+        fields.require("master", values.text, "", "is missing: which machine shall be the master?")
+        return OnPremises(HostSettings(""))
+    settings = OnPremises(
+        master=_host(master, default),
+        admin=_admin(fields),
+        api=fields.read("api", values.one_of(ApiWay), ApiWay.DIRECT),
+        share=_share(fields),
+        collector=fields.read("collector", values.one_of(Collector), Collector.BUILTIN),
+        install_node_runtime=_install(fields),
+        join_after_create=fields.read("join_after_create", values.truth, True),
+        nodes=tuple(_nodes(fields, default)),
+    )
+    settings = _services(master, settings)
+    master.done()
+    _check_ports(settings, master)
+    _check_names(settings, fields)
+    return replace(settings, warnings=tuple(warnings))
+
+
+def _services(master: Fields, settings: OnPremises) -> OnPremises:
+    for key in ("api", "api_server"):
+        if (section := master.section(key)) is not None:
+            port = section.read("port", port_number, settings.api_port)
+            settings = replace(settings, api_port=port, api_bind=section.read("bind", address, None))
+            section.done()
+    if (section := master.section("redis")) is not None:
+        settings = replace(settings, redis_port=section.read("port", port_number, REDIS_PORT))
+        section.done()
+    if (section := master.section("fluentd")) is not None:
+        settings = replace(settings, collector_port=section.read("port", port_number, COLLECTOR_PORT))
+        section.done()
+    if (section := master.section("samba")) is not None:
+        settings = replace(
+            settings,
+            samba_port=section.read("port", port_number, SAMBA_PORT),
+            samba_password=section.read("password", _password, None),
+        )
+        section.done()
+    return settings
+
+
+def _host(fields: Fields, default: Login) -> HostSettings:
+    """MARO calls the address of SSH ``public_ip_address`` and the other one ``private_ip_address``."""
+    name = fields.read("name", values.name, None) or fields.read("hostname", values.name, None)
+    key = "public_ip_address" if fields.has("public_ip_address") else "address"
+    where = fields.require(key, address, "", "is missing: at which address does its SSH answer?")
+    private = fields.read("private_ip_address", address, None) or fields.read("private_address", address, None)
+    fields.has("image_files")  # MARO writes it into its own files
+    return HostSettings(where, _login(fields, default), name, private)
+
+
+def _login(fields: Fields, default: Login) -> Login:
+    username = fields.read("username", login_name, default.username)
+    become = fields.read("become", values.one_of(Become), default.become)
+    section = fields.section("ssh")
+    if section is None:
+        return replace(default, username=username, become=become)
+    login = Login(
+        username=section.read("user", login_name, None) or section.read("username", login_name, username),
+        port=section.read("port", port_number, default.port),
+        key=section.read("key", values.text, default.key),
+        password=section.read("password", values.scalar_text, default.password),
+        become=section.read("become", values.one_of(Become), become),
+    )
+    section.has("public_key")  # of MARO's files: the machine knows it already
+    section.done()
+    return login
+
+
+def _admin(fields: Fields) -> str | None:
+    section = fields.section("user")
+    if section is None:
+        return None
+    admin = section.read("admin_id", login_name, None)
+    section.done()
+    return admin
+
+
+def _share(fields: Fields) -> str | None:
+    section = fields.section("share")
+    if section is None:
+        return None
+    path = section.require("path", _absolute, "", "is missing: where is the share mounted on every machine?")
+    section.done()
+    return path
+
+
+def _install(fields: Fields) -> bool:
+    allowed = fields.read("install_node_runtime", values.truth, True)
+    for key in ("configs", "config"):
+        if (section := fields.section(key)) is not None:
+            allowed = section.read("install_node_runtime", values.truth, allowed)
+            section.read("install_node_gpu_support", values.truth, False)
+            section.done()
+    return allowed
+
+
+def _nodes(fields: Fields, default: Login) -> Iterator[NodeSettings]:
+    for path, item in fields.items("nodes"):
+        node = read_node(item, path, fields.problems, default)
+        if node is not None:
+            yield node
+
+
+def read_node(item: Any, path: str, problems: Problems, default: Login) -> NodeSettings | None:
+    """``user@host:port``, or a mapping. None: a problem was noted."""
+    if isinstance(item, str):
+        try:
+            return NodeSettings(spelled_host(item, default))
+        except Wrong as wrong:
+            problems.add(path, str(wrong))
+            return None
+    fields = Fields(item, path, problems)
+    if not fields.intact:
+        return None
+    host = _host(fields, default)
+    offer = fields.section("resources")
+    node = NodeSettings(
+        host,
+        labels=_labels(fields),
+        topology=fields.read("topology", topology, ()),
+        cpu=offer.read("cpu", quantities.all_or(quantities.cpu), None) if offer else None,
+        memory=offer.read("memory", quantities.all_or(quantities.memory), None) if offer else None,
+        gpu=offer.read("gpu", quantities.all_or(quantities.gpu), None) if offer else None,
+    )
+    if offer is not None:
+        offer.done()
+    for key in ("api", "api_server"):
+        if (section := fields.section(key)) is not None:
+            node = replace(node, api_port=section.read("port", port_number, NODE_API_PORT))
+            section.done()
+    fields.done()
+    return node
+
+
+def _labels(fields: Fields) -> dict[str, str]:
+    section = fields.section("labels")
+    if section is None:
+        return {}
+    return {
+        section.parsed(section.at(key), label_name, key, key): section.parsed(section.at(key), label_value, value, "")
+        for key, value in section.entries()
+    }
+
+
+def spelled_host(text: str, default: Login) -> HostSettings:
+    """``[user@]host[:port]``; an address of IPv6 with a port stands in brackets. Raises Wrong."""
+    bare = text.strip()
+    if bare.count(":") > 1 and "]" not in bare:
+        user, _, host = bare.rpartition("@")
+        port = None
+    else:
+        match = _SPELLED.fullmatch(bare)
+        if match is None:
+            raise Wrong(f"must be HOST or USER@HOST or USER@HOST:PORT, got {show(text)}")
+        user, host, port = match["user"] or "", match["host"].strip("[]"), match["port"]
+    login = replace(
+        default,
+        username=login_name(user) if user else default.username,
+        port=port_number(int(port)) if port else default.port,
+    )
+    return HostSettings(address(host), login)
+
+
+def topology(value: Any) -> tuple[str, ...]:
+    """``rack1/switch3``, or a list of its parts."""
+    parts = value.split("/") if isinstance(value, str) else value
+    if not isinstance(parts, (list, tuple)) or not parts:
+        raise Wrong(f"must be a path such as rack1/switch3, got {show(value)}")
+    return tuple(values.name(part) for part in parts)
+
+
+def address(value: Any) -> str:
+    if not isinstance(value, str) or not _HOST.fullmatch(value) or len(value) > 253:
+        raise Wrong(f"must be a host name or an IP address, got {show(value)}")
+    return value
+
+
+def login_name(value: Any) -> str:
+    if not isinstance(value, str) or not _LOGIN.fullmatch(value):
+        raise Wrong(f"must be the name of a user, got {show(value)}")
+    return value
+
+
+port_number = values.whole(1, 65535)
+
+
+def _absolute(value: Any) -> str:
+    path = values.text(value)
+    if not path.startswith("/") or ".." in path.split("/") or "\n" in path:
+        raise Wrong(f"must be an absolute path, got {show(value)}")
+    return path.rstrip("/") or "/"
+
+
+def _password(value: Any) -> str:
+    if not isinstance(value, str) or not _PASSWORD.fullmatch(value):
+        raise Wrong("must be 8 to 127 characters of ASCII without spaces; leave it out to have one made")
+    return value
+
+
+def _check_ports(settings: OnPremises, master: Fields) -> None:
+    taken: dict[int, str] = {settings.master.login.port: "ssh"}
+    used = {"api": settings.api_port, "redis": settings.redis_port, "fluentd": settings.collector_port}
+    for key, port in (used | ({} if settings.share else {"samba": settings.samba_port})).items():
+        if port in taken:
+            master.problems.add(master.at(f"{key}.port"), f"{port} is taken by `{taken[port]}`")
+        taken[port] = key
+
+
+def _check_names(settings: OnPremises, fields: Fields) -> None:
+    seen: dict[str, int] = {}
+    for place, node in enumerate(settings.nodes):
+        name = node.host.name or f"{node.host.address}:{node.host.login.port}"
+        if name in seen:
+            fields.problems.add(f"nodes[{place}]", f"{name} is nodes[{seen[name]}] already")
+        seen[name] = place

@@ -1,0 +1,213 @@
+"""What Grass knows of a machine before it changes anything: gathered by one script in one round trip, parsed purely."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from grass.provision.hosts import Host
+from grass.share import shared
+
+OLDEST_PYTHON = (3, 10)
+_ADDRESS_AND_PORT = re.compile(r"LISTEN\s+\d+\s+\d+\s+(\S+):(\d+)\s+\S+\s*(?:users:\(\((.*)\)\))?")
+
+
+@dataclass(frozen=True)
+class Python:
+    version: tuple[int, int, int]
+    path: str
+
+    @property
+    def short(self) -> str:
+        return f"{self.version[0]}.{self.version[1]}"
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Something that listens on TCP. ``program``: ``name (pid)``, empty if the machine does not tell."""
+
+    address: str
+    port: int
+    program: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Bytes and counts as they are; programs by name with their paths; ``records``: cluster → what was made for it."""
+
+    hostname: str = ""
+    user: str = ""
+    machine: str = ""
+    kernel: str = ""
+    os_id: str = ""
+    os_like: str = ""
+    os_name: str = ""
+    libc: tuple[str, tuple[int, int]] = ("", (0, 0))
+    """``glibc`` or ``musl`` or empty, and its version."""
+    pythons: tuple[Python, ...] = ()
+    systemd: bool = False
+    packagers: tuple[str, ...] = ()
+    programs: dict[str, str] = field(default_factory=dict)
+    redis: tuple[int, ...] = ()
+    """Version of the first redis or valkey on PATH."""
+    docker: str = ""
+    """Version of the engine that answers."""
+    cifs: bool = False
+    fuse: bool = False
+    memory: int = 0
+    cpus: int = 0
+    disk_free: int = 0
+    """Bytes, the least of /opt, /var/lib and /srv."""
+    addresses: tuple[tuple[str, str], ...] = ()
+    """Device, address (without its prefix length)."""
+    listeners: tuple[Listener, ...] = ()
+    time: float = 0.0
+    nologin: str = "/bin/false"
+    grass_user: bool = False
+    docker_group: bool = False
+    paths: frozenset[str] = frozenset()
+    units: frozenset[str] = frozenset()
+    bundle: str = ""
+    """Digest of the bundle from which /opt/grass/venv was installed."""
+    config: dict[str, Any] | None = None
+    """``cluster.json`` of the cluster in question."""
+    records: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def python(self) -> Python | None:
+        """The newest that will do."""
+        usable = [python for python in self.pythons if python.version[:2] >= OLDEST_PYTHON]
+        return max(usable, key=lambda python: python.version, default=None)
+
+    def listens(self, address: str, port: int) -> Listener | None:
+        """Who has this port, at this address or at all of them."""
+        everywhere = {"0.0.0.0", "::", "*", ""}
+        for listener in self.listeners:
+            if listener.port != port:
+                continue
+            if address in everywhere or listener.address in everywhere or listener.address == address:
+                return listener
+        return None
+
+
+def gather(host: Host, cluster: str) -> Facts:
+    """One round trip, as root. Raises what ``Host.run`` raises."""
+    script = shared("on_premises/facts.sh").read_bytes()
+    return parse(host.run(["sh", "-s", cluster], stdin=script, sudo=True, timeout=60).check().out)
+
+
+def parse(text: str) -> Facts:
+    """Of what the script said. Sections that are missing leave their default."""
+    sections = dict(_sections(text))
+    first = {name: (lines[0].strip() if lines else "") for name, lines in sections.items()}
+    os_release = dict(_assignments(sections.get("os", [])))
+    programs = dict(line.split(" ", 1) for line in sections.get("programs", []) if " " in line)
+    return Facts(
+        hostname=first.get("hostname", ""),
+        user=sections.get("user", ["", ""])[-1],
+        machine=first.get("machine", ""),
+        kernel=first.get("kernel", ""),
+        os_id=os_release.get("ID", ""),
+        os_like=os_release.get("ID_LIKE", ""),
+        os_name=os_release.get("PRETTY_NAME", os_release.get("ID", "an unknown system")),
+        libc=_libc(first.get("libc", "")),
+        pythons=tuple(_pythons(sections.get("pythons", []))),
+        systemd=first.get("pid1") == "systemd" and bool(first.get("systemd")),
+        packagers=tuple(sections.get("packager", [])),
+        programs=programs,
+        redis=_redis(sections.get("redis", [])),
+        docker=first.get("docker", ""),
+        cifs=bool(sections.get("cifs")),
+        fuse=bool(sections.get("fuse")),
+        memory=_number(first.get("memory")) * 1024,
+        cpus=_number(first.get("cpus")),
+        disk_free=min((_number(words[3]) for words in map(str.split, sections.get("disk", []))), default=0) * 1024,
+        addresses=tuple(_addresses(sections.get("addresses", []))),
+        listeners=tuple(_listeners(sections.get("listening", []))),
+        time=float(_number(first.get("time"))),
+        nologin=first.get("nologin") or "/bin/false",
+        grass_user=any(line.strip().isdigit() for line in sections.get("users", [])),
+        docker_group=any(line.startswith("docker:") for line in sections.get("users", [])),
+        paths=frozenset(sections.get("paths", [])),
+        units=frozenset(path.rsplit("/", 1)[-1] for path in sections.get("units", [])),
+        bundle=first.get("venv", ""),
+        config=_json("\n".join(sections.get("config", []))),
+        records={
+            name.partition(" ")[2]: record
+            for name, lines in sections.items()
+            if name.startswith("record ") and (record := _json("\n".join(lines))) is not None
+        },
+    )
+
+
+def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
+    name, lines = "", list[str]()
+    for line in text.splitlines():
+        if line.startswith("@"):
+            yield name, lines
+            name, lines = line[1:], []
+        elif line.strip():
+            lines.append(line)
+    yield name, lines
+
+
+def _assignments(lines: list[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        name, sign, value = line.partition("=")
+        if sign:
+            try:
+                yield name.strip(), "".join(shlex.split(value))
+            except (ValueError, IndexError):
+                continue
+
+
+def _libc(line: str) -> tuple[str, tuple[int, int]]:
+    match = re.search(r"(\d+)\.(\d+)", line)
+    version = (int(match[1]), int(match[2])) if match else (0, 0)
+    if "musl" in line:
+        return "musl", version
+    return ("glibc", version) if match and re.search("glibc|gnu|ldd", line, re.IGNORECASE) else ("", version)
+
+
+def _pythons(lines: list[str]) -> Iterator[Python]:
+    for line in lines:
+        words = line.split(maxsplit=4)
+        if len(words) == 5 and words[3] == "cpython":
+            yield Python((int(words[0]), int(words[1]), int(words[2])), words[4])
+
+
+def _redis(lines: list[str]) -> tuple[int, ...]:
+    for line in lines:
+        if match := re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", line):
+            return tuple(int(part) for part in match.groups())
+    return ()
+
+
+def _addresses(lines: list[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        device, _, address = line.partition(" ")
+        yield device, address.partition("/")[0]
+
+
+def _listeners(lines: list[str]) -> Iterator[Listener]:
+    for line in lines:
+        if match := _ADDRESS_AND_PORT.match(line.strip()):
+            who = re.match(r'"([^"]*)",pid=(\d+)', match[3] or "")
+            program = f"{who[1]} (process {who[2]})" if who else ""
+            yield Listener(match[1].partition("%")[0].strip("[]"), int(match[2]), program)
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.strip().isdigit() else 0
+
+
+def _json(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

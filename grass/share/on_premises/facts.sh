@@ -1,0 +1,48 @@
+# What Grass wants to know of a machine, in one go: sections "@name", then lines. Changes nothing. POSIX sh, run as root.
+# $1: name of the cluster
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+say() { printf '@%s\n' "$1"; }
+have() { command -v "$1" >/dev/null 2>&1; }
+say user; id -u; id -un
+say hostname; uname -n
+say machine; uname -m
+say kernel; uname -r
+say os; cat /etc/os-release 2>/dev/null
+say libc; (getconf GNU_LIBC_VERSION || ldd --version 2>&1 | head -n 1) 2>/dev/null
+say pythons
+for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do
+  have "$python" || continue
+  "$python" -c 'import sys; print(*sys.version_info[:3], sys.implementation.name, sys.executable)' 2>/dev/null
+done
+say pid1; cat /proc/1/comm 2>/dev/null
+say systemd; have systemctl && systemctl --version | head -n 1
+say packager; for name in apt-get dnf yum zypper apk pacman; do have "$name" && echo "$name"; done
+say programs
+for name in redis-server valkey-server smbd smbpasswd docker rclone mount.cifs fusermount3 fusermount fluentd fluent-bit \
+  td-agent fluent-package /opt/fluent/bin/fluentd /opt/td-agent/bin/fluentd /usr/sbin/fluentd /usr/sbin/td-agent sudo tar; do
+  have "$name" && printf '%s %s\n' "$name" "$(command -v "$name")"
+done
+say redis; for name in redis-server valkey-server; do have "$name" && "$name" --version; done
+say docker; have docker && timeout 5 docker version --format '{{.Server.Version}}' 2>/dev/null
+say cifs; grep -w cifs /proc/filesystems; { have modprobe && modprobe --dry-run cifs 2>/dev/null && echo modprobe; }
+say fuse; ls /dev/fuse 2>/dev/null
+say memory; sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo
+say cpus; getconf _NPROCESSORS_ONLN
+say disk; df -Pk /opt /var/lib /srv 2>/dev/null | sed 1d
+say addresses; ip -o addr show scope global 2>/dev/null | while read -r _ device _ address _; do echo "$device $address"; done
+say listening; have ss && ss -H -l -t -n -p 2>/dev/null
+say time; date +%s
+say nologin; for shell in /usr/sbin/nologin /sbin/nologin /bin/false; do [ -x "$shell" ] && echo "$shell" && break; done
+say users; id -u grass 2>/dev/null; getent group docker 2>/dev/null
+say paths
+for path in /opt/grass /etc/grass /var/lib/grass /var/lib/grass/installed /var/lib/grass/clusters /run/grass /srv/grass; do
+  [ -e "$path" ] && echo "$path"
+done
+say units; ls -d /etc/systemd/system/grass* 2>/dev/null
+say venv; cat /opt/grass/venv/bundle 2>/dev/null
+say config; cat "/var/lib/grass/clusters/$1/cluster.json" 2>/dev/null
+for record in /var/lib/grass/installed/*.json; do
+  [ -f "$record" ] || continue
+  say "record $(basename "$record" .json)"; cat "$record"; echo
+done
+say end
