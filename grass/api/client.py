@@ -170,6 +170,32 @@ class Client:
     def node(self, name: str) -> View:
         return self._get(_path("nodes", name))
 
+    def cordon(self, node: str) -> View:
+        """Place nothing new there. As the others below: ``{"node": view as it was, "mark": to wait from}``."""
+        return self._post(_path("nodes", node, "cordon"), {})
+
+    def uncordon(self, node: str) -> View:
+        """Let it take tasks again, also after a drain."""
+        return self._post(_path("nodes", node, "uncordon"), {})
+
+    def drain(self, node: str, deadline: float | None = None) -> View:
+        """Nothing new goes there; after ``deadline`` seconds (None: when they end) its tasks are placed elsewhere."""
+        return self._post(_path("nodes", node, "drain"), {"deadline": deadline})
+
+    def remove_node(self, node: str, force: bool = False) -> View:
+        """``force``: although it has tasks, which are then placed elsewhere, or does not answer."""
+        return self._post(_path("nodes", node, "remove"), {"force": force})
+
+    def watch_node(self, node: str, seen: str | None, timeout: float = _LONGEST_WAIT) -> View:
+        """``{"node": view or None when it is gone, "mark"}``, as soon as the mark is another than ``seen``."""
+        answer = self._get(_path("nodes", node, "wait"), seen=seen, timeout=f"{min(timeout, _LONGEST_WAIT):.3f}")
+        clock.sleep(min(answer["pause"], timeout))
+        return answer
+
+    def join_token(self, name: str | None = None, expires: float = 3600.0, uses: int = 1) -> View:
+        """``{"token", "expires": wall seconds, "uses", "name"}``; ``expires`` in seconds."""
+        return self._post("/v1/join-tokens", {"name": name, "expires": expires, "uses": uses})
+
     def events(self, follow: bool = False, job: str | None = None, limit: int = 1000) -> Iterator[View]:
         """The newest ``limit`` events, oldest first, and with ``follow`` each further one as it happens, for ever."""
         return follow_events(self._transport, {"job": job}, limit, follow)

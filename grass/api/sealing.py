@@ -1,6 +1,7 @@
 """Requests and replies of the master-api-server as JOSE objects (design, section 6). Pure: keys, times are arguments.
 
     request = JWE(RSA-OAEP-256, A256GCM, JWS(PS256, claims and body))
+    guest's = JWE(RSA-OAEP-256, A256GCM, claims and body): of nobody; what it may do, its body must prove (a join token)
     reply   = JWE(dir, A256GCM) under the key that the request carried
 
 The claims tie a request to one user, method, path with query, id and moment; the protected header of a reply ties it
@@ -111,7 +112,27 @@ def new_reply_key(request_id: str, random: bytes) -> ReplyKey:
 
 def seal_request(claims: Claims, body: str | None, reply: ReplyKey, signer: RSAKey, master: RSAKey) -> str:
     """``body`` is JSON text. It stays text inside the claims, so that whoever opens them can parse it last."""
-    content = {
+    signed = jws.serialize_compact(
+        {"alg": "PS256", "kid": claims.key_id}, json.dumps(_content(claims, body, reply)), signer, registry=_SIGNATURES
+    )
+    return jwe.encrypt_compact(_outer(_SIGNED, master), signed, master, registry=_REQUESTS)
+
+
+def seal_guest_request(claims: Claims, body: str | None, reply: ReplyKey, master: RSAKey) -> str:
+    """Of somebody without a key of their own: only the master can read it. ``claims.user`` and ``key_id`` are empty."""
+    text = json.dumps(_content(claims, body, reply))
+    return jwe.encrypt_compact(_outer(_UNSIGNED, master), text, master, registry=_REQUESTS)
+
+
+_SIGNED, _UNSIGNED = "JOSE", "JSON"
+
+
+def _outer(content: str, master: RSAKey) -> dict[str, Any]:
+    return {"alg": "RSA-OAEP-256", "enc": "A256GCM", "cty": content, "kid": master.thumbprint()}
+
+
+def _content(claims: Claims, body: str | None, reply: ReplyKey) -> dict[str, Any]:
+    return {
         "user": claims.user,
         "key_id": claims.key_id,
         "method": claims.method,
@@ -121,11 +142,6 @@ def seal_request(claims: Claims, body: str | None, reply: ReplyKey, signer: RSAK
         "reply_key": _encode(reply.key.raw_value),
         "body": body,
     }
-    signed = jws.serialize_compact(
-        {"alg": "PS256", "kid": claims.key_id}, json.dumps(content), signer, registry=_SIGNATURES
-    )
-    header = {"alg": "RSA-OAEP-256", "enc": "A256GCM", "cty": "JOSE", "kid": master.thumbprint()}
-    return jwe.encrypt_compact(header, signed, master, registry=_REQUESTS)
 
 
 @dataclass(frozen=True)
@@ -139,14 +155,8 @@ class OpenedRequest:
 
 def open_request(token: str | bytes, master: RSAKey, find_key: Callable[[str], RSAKey | None]) -> OpenedRequest:
     """Decrypt, then verify with the public key registered under the key id. Raises EnvelopeError for all that fails."""
-    if len(token) > MAX_REQUEST:
-        raise EnvelopeError("a request is too large")
     try:
-        sealed = jwe.decrypt_compact(token, master, registry=_REQUESTS)
-        outer = {"alg": "RSA-OAEP-256", "enc": "A256GCM", "cty": "JOSE", "kid": master.thumbprint()}
-        if sealed.headers() != outer or sealed.plaintext is None:
-            raise EnvelopeError("a request is not sealed for this server")
-        signed = jws.extract_compact(sealed.plaintext, registry=_SIGNATURES)
+        signed = jws.extract_compact(_unwrapped(token, _SIGNED, master), registry=_SIGNATURES)
         header = signed.headers()
         signer = find_key(header["kid"]) if header.keys() == {"alg", "kid"} else None
         if signer is None or not jws.validate_compact(signed, signer, registry=_SIGNATURES):
@@ -154,6 +164,23 @@ def open_request(token: str | bytes, master: RSAKey, find_key: Callable[[str], R
         return _opened(json.loads(signed.payload), header["kid"])
     except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise EnvelopeError("a request could not be opened") from error
+
+
+def open_guest_request(token: str | bytes, master: RSAKey) -> OpenedRequest:
+    """Decrypt. Who sent it is not known. Raises EnvelopeError for all that fails."""
+    try:
+        return _opened(json.loads(_unwrapped(token, _UNSIGNED, master)), "")
+    except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise EnvelopeError("a request could not be opened") from error
+
+
+def _unwrapped(token: str | bytes, content: str, master: RSAKey) -> bytes:
+    if len(token) > MAX_REQUEST:
+        raise EnvelopeError("a request is too large")
+    sealed = jwe.decrypt_compact(token, master, registry=_REQUESTS)
+    if sealed.headers() != _outer(content, master) or sealed.plaintext is None:
+        raise EnvelopeError("a request is not sealed for this server")
+    return sealed.plaintext
 
 
 def _opened(content: dict[str, Any], key_id: str) -> OpenedRequest:

@@ -11,6 +11,7 @@ from grass.model.job import Job
 from grass.model.lifecycle import TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.backend import Backend, Entry, Guard, Op
+from grass.store.join_tokens import JoinTokens
 from grass.store.keys import EVENTS_KEPT, REQUEST_SECONDS, Keys
 from grass.store.records import TASK_FIELDS, ended, job_record, pack
 
@@ -21,6 +22,7 @@ class ApiStore:
     def __init__(self, backend: Backend, keys: Keys) -> None:
         self._backend = backend
         self._keys = keys
+        self.join_tokens = JoinTokens(backend, keys)
 
     def submit(
         self,
@@ -97,6 +99,10 @@ class ApiStore:
     def nodes(self) -> list[dict[str, Any]]:
         views = self._backend.hgetall(self._keys.nodes)
         return [json.loads(views[name]) for name in sorted(views)]
+
+    def node(self, name: str) -> dict[str, Any] | None:
+        text = self._backend.hget(self._keys.nodes, name)
+        return json.loads(text) if text else None
 
     def schedules(self) -> list[dict[str, Any]]:
         views = self._backend.hgetall(self._keys.schedules)

@@ -74,6 +74,10 @@ class Keys:
     def reports(self, node: str) -> str:
         return f"{self.prefix}node:{node}:reports"
 
+    def of_node(self, node: str) -> list[str]:
+        """All that is kept for one node, besides its record."""
+        return [key(node) for key in (self.desired, self.launch, self.addresses, self.orders, self.reports)]
+
     def join(self, digest: str) -> str:
         return f"{self.prefix}join:{digest}"
 

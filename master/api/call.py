@@ -44,7 +44,7 @@ class Api:
 
 @dataclass(frozen=True)
 class Call:
-    """An admitted request. ``body`` is an object whenever the route takes one."""
+    """An admitted request. ``body`` is an object whenever the route takes one. A guest has the empty name."""
 
     api: Api
     user: str
@@ -75,7 +75,8 @@ Handler = Callable[..., Any]
 
 def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Response:
     try:
-        caller = api.door.identify(_token(route), request.method, _target())
+        identify = api.door.identify_guest if route.guest else api.door.identify
+        caller = identify(_token(route), request.method, _target())
     except RequestEntityTooLarge:
         return Response(REFUSED, 413, mimetype="text/plain")
     except EnvelopeError:
@@ -104,12 +105,12 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Res
 
 def _call(api: Api, route: Route, caller: Caller) -> Call:
     user = caller.user
-    if not route.admits(user.role):
+    if user is not None and not route.admits(user.role):
         raise NotAllowedError(f"{user.name} has the role {user.role.value}; this needs {route.role.value}")
     return Call(
         api,
-        user.name,
-        user.role,
+        user.name if user else "",
+        user.role if user else Role.VIEWER,
         parse_query(route.query, request.args),
         _body(caller.request.body),
         caller.request.claims.request_id,

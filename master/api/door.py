@@ -12,7 +12,7 @@ from pathlib import Path
 from joserfc.jwk import RSAKey
 
 from grass.api.keyring import User, load_master_key, load_users
-from grass.api.sealing import Claims, EnvelopeError, OpenedRequest, is_fresh, open_request
+from grass.api.sealing import Claims, EnvelopeError, OpenedRequest, is_fresh, open_guest_request, open_request
 from grass.clock import steady
 from grass.errors import InputError, NotAllowedError
 from grass.store.api_store import ApiStore
@@ -28,7 +28,9 @@ class StaleRequestError(NotAllowedError):
 
 @dataclass(frozen=True)
 class Caller:
-    user: User
+    """``user`` is None for a guest, who proves with the body what may be done."""
+
+    user: User | None
     request: OpenedRequest
 
 
@@ -55,6 +57,15 @@ class Door:
         self._store = store
         self._seen_here = SeenHere(steady())
 
+    @property
+    def key_id(self) -> str:
+        """The thumbprint of the master's key."""
+        return self._key.thumbprint()
+
+    def public_key(self) -> dict[str, object]:
+        """The public half, as a JWK."""
+        return dict(self._key.as_dict(private=False, kid=self.key_id))
+
     def identify(self, token: bytes, method: str, target: str) -> Caller:
         """Everything that needs no memory. Raises EnvelopeError: nothing may be answered but a constant."""
         user: User | None = None
@@ -72,6 +83,14 @@ class Door:
         if user is None or claims.user != user.name or (claims.method, claims.path) != (method, target):
             raise EnvelopeError("a request does not fit its claims")
         return Caller(user, opened)
+
+    def identify_guest(self, token: bytes, method: str, target: str) -> Caller:
+        """As ``identify``, of a request that nobody signed. Raises EnvelopeError."""
+        opened = open_guest_request(token, self._key)
+        claims = opened.claims
+        if (claims.user, claims.method, claims.path) != ("", method, target):
+            raise EnvelopeError("a request does not fit its claims")
+        return Caller(None, opened)
 
     def admit(self, caller: Caller, now: float, takes_id: bool = False) -> None:
         """Freshness, and replay unless the handler ``takes_id``.

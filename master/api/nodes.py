@@ -1,17 +1,35 @@
-"""`/v1/nodes`: the machines of the cluster."""
+"""`/v1/nodes`: the machines of the cluster, and what an administrator does with them.
+
+Changes are tickets to the master-agent; who wants to see the outcome waits for the node (``/wait``).
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from flask import Blueprint
 
-from grass.errors import NotFoundError
-from master.api.call import Api, Call
+from grass.errors import ConflictError, InputError, NotFoundError
+from grass.manifest.quantities import duration_or_zero
+from grass.manifest.values import Wrong
+from grass.model.lifecycle import NodeState
+from master.api.call import Api, Call, Handler, Reply
+from master.api.node_wait import node_mark, wait_for_node
 from master.api.registry import noun_blueprint
 from master.api.views import View, node_view
 
 
 def blueprint(api: Api) -> Blueprint:
-    return noun_blueprint("nodes", api, {"list": list_nodes, "show": show_node})
+    handlers: dict[str, Handler] = {
+        "list": list_nodes,
+        "show": show_node,
+        "wait": wait,
+        "cordon": cordon,
+        "uncordon": uncordon,
+        "drain": drain,
+        "remove": remove,
+    }
+    return noun_blueprint("nodes", api, handlers)
 
 
 def list_nodes(call: Call) -> View:
@@ -19,7 +37,54 @@ def list_nodes(call: Call) -> View:
 
 
 def show_node(call: Call, node: str) -> View:
-    for record in call.api.store.nodes():
-        if record["name"] == node:
-            return node_view(record)
-    raise NotFoundError(f"no node {node}; `grass node list` shows what there is")
+    return node_view(_find(call, node))
+
+
+def wait(call: Call, node: str) -> View:
+    return wait_for_node(call, node)
+
+
+def cordon(call: Call, node: str) -> Reply:
+    return _ticket(call, node, "node-cordon", {})
+
+
+def uncordon(call: Call, node: str) -> Reply:
+    """Also the way back from DRAINED."""
+    return _ticket(call, node, "node-uncordon", {})
+
+
+def drain(call: Call, node: str) -> Reply:
+    deadline = call.body.get("deadline")
+    if deadline is not None:
+        try:
+            deadline = duration_or_zero(deadline)
+        except Wrong as error:
+            raise InputError(f"deadline: {error}") from error
+    return _ticket(call, node, "node-drain", {"deadline": deadline})
+
+
+def remove(call: Call, node: str) -> Reply:
+    """Without ``force`` a node that still has tasks is not removed: drain it first."""
+    record, force = _find(call, node), call.body.get("force") is True
+    if record.get("tasks") and not force:
+        raise ConflictError(
+            f"node {node} has {record['tasks']} task(s); `grass node remove --drain {node}` waits for them, "
+            f"`--force` places them elsewhere"
+        )
+    return _ticket(call, node, "node-remove", {"force": force})
+
+
+def _ticket(call: Call, node: str, kind: str, more: dict[str, Any]) -> Reply:
+    """``mark``: of the node as it was before, to wait from."""
+    record = _find(call, node)
+    if call.api.config.mode == "local" and kind == "node-remove":
+        raise ConflictError(f"node {node} is this local cluster itself; `grass delete` ends the cluster")
+    call.api.store.ticket(kind, {"node": node, "user": call.user, **more})
+    return Reply({"node": node_view(record), "mark": node_mark(record)}, 202)
+
+
+def _find(call: Call, node: str) -> dict[str, Any]:
+    record = call.api.store.node(node)
+    if record is None or record["state"] == NodeState.LEFT.value:
+        raise NotFoundError(f"no node {node}; `grass node list` shows what there is")
+    return record

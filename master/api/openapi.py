@@ -10,11 +10,14 @@ from master.api.routes import ROUTES, Parameter, Route
 from master.api.schemas import SCHEMAS
 
 _SEALING = (
-    "Every request but /v1/health and /v1/openapi.json is sealed: JWE(RSA-OAEP-256, A256GCM, JWS(PS256, claims and "
-    "body)) in compact form; POST carries it as its body, GET and DELETE as `Authorization: JOSE …`. Every reply is "
-    "JWE(dir, A256GCM) under the key that the request carried. The schemas describe what is inside. A stream is one "
-    "such object a line, numbered, the last one marked."
+    "Every request but those without security is sealed: JWE(RSA-OAEP-256, A256GCM, JWS(PS256, claims and body)) in "
+    "compact form; a machine that joins has no user and leaves the JWS out. POST carries it as its body, GET and "
+    "DELETE as `Authorization: JOSE …`. Every reply is JWE(dir, A256GCM) under the key that the request carried. The "
+    "schemas describe what is inside. A stream is one such object a line, numbered, the last one marked."
 )
+
+
+_FILE = {"type": "string", "format": "binary"}
 
 
 def document() -> dict[str, Any]:
@@ -22,6 +25,13 @@ def document() -> dict[str, Any]:
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     paths["/v1/health"] = {"get": _open("health", "Whether the server answers", {"type": "object"})}
+    paths["/v1/key"] = {"get": _open("key", "The master's public key, as a JWK", {"type": "object"})}
+    paths["/v1/join.py"] = {
+        "get": _open("joinScript", "The program that makes a machine a node", _FILE, "text/x-python")
+    }
+    bundle = _open("bundle", "Grass for machines that join: a tar of wheels", _FILE, "application/x-tar")
+    bundle["parameters"] = [{"name": "digest", "in": "path", "required": True, "schema": {"type": "string"}}]
+    paths["/v1/bundle/{digest}"] = {"get": bundle}
     paths["/v1/openapi.json"] = {"get": _open("openapi", "This document", {"type": "object"})}
     return {
         "openapi": "3.1.0",
@@ -43,8 +53,8 @@ def _operation(route: Route) -> dict[str, Any]:
         "operationId": route.operation,
         "tags": [route.noun],
         "summary": route.summary,
-        "security": [{"sealed": [route.role.value]}],
-        "x-grass-role": route.role.value,
+        "security": [{"sealed": [] if route.guest else [route.role.value]}],
+        "x-grass-role": "guest" if route.guest else route.role.value,
         "x-grass-stream": route.stream,
         "parameters": [*path, *(_parameter(name, parameter) for name, parameter in route.query.items())],
         "responses": {
@@ -69,8 +79,8 @@ def _sealed(schema: str) -> dict[str, Any]:
     return {"application/jose": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
 
 
-def _open(name: str, summary: str, schema: dict[str, Any]) -> dict[str, Any]:
-    content = {"application/json": {"schema": schema}}
+def _open(name: str, summary: str, schema: dict[str, Any], kind: str = "application/json") -> dict[str, Any]:
+    content = {kind: {"schema": schema}}
     return {
         "operationId": name,
         "summary": summary,

@@ -44,6 +44,8 @@ class Route:
     stream: bool = False
     takes_id: bool = False
     """The handler remembers the request's id in the very step that makes its change: one write less to wait for."""
+    guest: bool = False
+    """For machines that have no user: sealed, but not signed. The handler judges by a secret in the body."""
 
     @property
     def noun(self) -> str:
@@ -65,12 +67,16 @@ class Route:
         return _RANK[role] >= _RANK[self.role]
 
 
-_READ, _WRITE = Role.VIEWER, Role.USER
+_READ, _WRITE, _RULE = Role.VIEWER, Role.USER, Role.ADMIN
 
 _ALL = Parameter("boolean", "Also those that have ended", default=False)
 _COMPONENT = Parameter("string", "Only those of this component")
 _TIMEOUT = Parameter("number", "Seconds", default=LONGEST_WAIT, minimum=0, maximum=LONGEST_WAIT)
 _SEEN = Parameter("string", "The `mark` of the last answer (empty: none yet): answer also when its tasks got on")
+_NODE_WAIT = {
+    "timeout": _TIMEOUT,
+    "seen": Parameter("string", "The `mark` of the last answer: answer when the node is another than then"),
+}
 _EVENT_QUERY = {
     "after": Parameter("string", "Only events after this id; without it the newest `limit`"),
     "limit": Parameter("integer", "How many of the newest to begin with", 1000, minimum=0, maximum=MOST_EVENTS),
@@ -126,6 +132,65 @@ ROUTES: tuple[Route, ...] = (
     Route("schedules.stop", "POST /v1/schedules/{schedule}/stop", _WRITE, "Start nothing more of it", "Schedule"),
     Route("nodes.list", "GET /v1/nodes", _READ, "All nodes", "Nodes"),
     Route("nodes.show", "GET /v1/nodes/{node}", _READ, "One node", "Node"),
+    Route(
+        "nodes.wait",
+        "GET /v1/nodes/{node}/wait",
+        _READ,
+        "Answers when the node has changed, or time is up",
+        "NodeWaited",
+        query=_NODE_WAIT,
+    ),
+    Route("nodes.cordon", "POST /v1/nodes/{node}/cordon", _RULE, "Nothing new is placed there", "NodeAsked", "Nothing"),
+    Route(
+        "nodes.uncordon",
+        "POST /v1/nodes/{node}/uncordon",
+        _RULE,
+        "It takes tasks again, also after a drain",
+        "NodeAsked",
+        "Nothing",
+    ),
+    Route(
+        "nodes.drain",
+        "POST /v1/nodes/{node}/drain",
+        _RULE,
+        "Nothing new; at the deadline its tasks go elsewhere",
+        "NodeAsked",
+        "Drain",
+    ),
+    Route("nodes.remove", "POST /v1/nodes/{node}/remove", _RULE, "It leaves the cluster", "NodeAsked", "NodeRemoval"),
+    Route(
+        "joins.token", "POST /v1/join-tokens", _RULE, "A token with which machines join", "JoinToken", "JoinTokenWish"
+    ),
+    Route(
+        "joins.join",
+        "POST /v1/join",
+        _RULE,
+        "A machine with a token becomes a node, or asks whether it could",
+        "Joined",
+        "Join",
+        guest=True,
+        takes_id=True,
+    ),
+    Route(
+        "joins.show",
+        "GET /v1/join/{node}",
+        _RULE,
+        "A node asks for itself: answers when it has changed, or time is up",
+        "NodeWaited",
+        "NodeProof",
+        query=_NODE_WAIT,
+        guest=True,
+    ),
+    Route(
+        "joins.leave",
+        "DELETE /v1/join/{node}",
+        _RULE,
+        "A node leaves by itself",
+        "NodeWaited",
+        "NodeProof",
+        query=_NODE_WAIT,
+        guest=True,
+    ),
     Route(
         "events.list",
         "GET /v1/events",

@@ -14,6 +14,7 @@ _NUMBER: Schema = {"type": "number"}
 _WHOLE: Schema = {"type": "integer"}
 _TRUTH: Schema = {"type": "boolean"}
 _TIME: Schema = {"type": ["number", "null"], "description": "Seconds since the epoch, wall clock"}
+_OPEN: Schema = {"type": "object"}
 _COUNTS: Schema = {"type": "object", "additionalProperties": _WHOLE}
 _REASON: Schema = {"oneOf": [{"$ref": "#/components/schemas/Reason"}, {"type": "null"}]}
 _RESOURCES: Schema = {"oneOf": [{"$ref": "#/components/schemas/Resources"}, {"type": "null"}]}
@@ -188,9 +189,62 @@ SCHEMAS: dict[str, Schema] = {
             "version": _maybe(_TEXT),
             "seen": _TIME,
             "gpus": {"type": ["array", "null"]},
+            "labels": _maybe(_OPEN),
+            "path": {"type": ["array", "null"], "items": _TEXT},
+            "runtimes": {"type": ["array", "null"], "items": _TEXT},
+            "cordoned": _maybe(_TRUTH),
         }
     ),
     "Nodes": _object({"nodes": _list(_ref("Node"))}),
+    "NodeWaited": _object(
+        {
+            "node": {"oneOf": [_ref("Node"), {"type": "null"}], "description": "null: it is gone"},
+            "mark": {**_TEXT, "description": "To be given as `seen`"},
+            "pause": {**_NUMBER, "description": "Seconds after which to ask again, where too many wait already"},
+        }
+    ),
+    "NodeAsked": _object({"node": _ref("Node"), "mark": {**_TEXT, "description": "Of the node as it was before"}}),
+    "Nothing": _object({}),
+    "Drain": _object(
+        {}, {"deadline": {**_maybe(_NUMBER), "description": "Seconds until its tasks are stopped; null: when they end"}}
+    ),
+    "NodeRemoval": _object({}, {"force": {**_TRUTH, "description": "Also with tasks, and when it is away"}}),
+    "JoinTokenWish": _object(
+        {},
+        {
+            "name": {**_maybe(_TEXT), "description": "The only node that may use it"},
+            "uses": _WHOLE,
+            "expires": {**_NUMBER, "description": "Seconds"},
+        },
+    ),
+    "JoinToken": _object({"token": _TEXT, "expires": _NUMBER, "uses": _WHOLE, "name": _maybe(_TEXT)}),
+    "Join": _object(
+        {
+            "secret": {**_TEXT, "description": "Of the join token"},
+            "join_id": {
+                **_TEXT,
+                "description": "Chosen by the machine; sent again with the same, nothing is used twice",
+            },
+            "password": {**_TEXT, "description": "The node's for redis, chosen by the machine"},
+            "name": _TEXT,
+            "facts": {**_OPEN, "description": "address, api_port, version, machine, python, resources, gpus, engine"},
+        },
+        {
+            "check": {**_TRUTH, "description": "Only say whether it could join, and what it must be able to reach"},
+            "node": {**_OPEN, "description": "What it offers: cpu, memory, gpu, labels, path, runtimes, mounts"},
+        },
+    ),
+    "Joined": _object(
+        {"cluster": _TEXT, "time": _NUMBER},
+        {
+            "reach": _list(_object({"what": _TEXT, "host": _TEXT, "port": _WHOLE})),
+            "bundle": _TEXT,
+            "config": {**_OPEN, "description": "The node's cluster.json, without its folders"},
+            "secrets": _OPEN,
+            "share": {**_maybe(_OPEN), "description": "Where the share is and how to mount it; null: there is none"},
+        },
+    ),
+    "NodeProof": _object({"token": {**_TEXT, "description": "The node's"}}, {"force": _TRUTH}),
     "Event": _object(
         {"id": _TEXT, "time": _NUMBER, "kind": _TEXT, "user": _TEXT, "message": _TEXT},
         {"job": _TEXT, "task": _TEXT, "node": _TEXT, "schedule": _TEXT},

@@ -21,7 +21,10 @@ TASK_FIELDS = (
     *("task", "component", "index", "state", "attempt", "node", "exit_code", "signal", "reason", "started", "ended"),
     *("ports", "restarts", "pid", "sizes", "ready", "gpus"),
 )
-NODE_FIELDS = ("name", "state", "reason", "address", "resources", "free", "tasks", "usage", "version", "seen", "gpus")
+NODE_FIELDS = (
+    *("name", "state", "reason", "address", "resources", "free", "tasks", "usage", "version", "seen", "gpus"),
+    *("labels", "path", "runtimes", "cordoned"),
+)
 SCHEDULE_FIELDS = (*("name", "state", "kind", "user", "cron", "time_zone", "next", "last", "jobs", "reason"),)
 
 

@@ -125,7 +125,8 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld, monkeyp
         stopping.result(10)
     list(client.events(limit=100))
     assert checked.found == []
-    assert checked.seen == {route.operation for route in ROUTES}
+    elsewhere = {f"nodes.{verb}" for verb in ("wait", "cordon", "uncordon", "drain", "remove")}  # test_api_joins
+    assert checked.seen == {route.operation for route in ROUTES if route.noun != "joins"} - elsewhere
 
 
 def tickets(world: ApiWorld) -> set[str]:

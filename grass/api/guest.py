@@ -1,0 +1,132 @@
+"""The API as a machine sees it that has no user: it joins with a token, and asks for itself with its node's token.
+
+Only the key's thumbprint, which came with the invitation, is trusted: whatever answers at the URL must own that key.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from joserfc.errors import JoseError
+from joserfc.jwk import RSAKey
+
+from grass import clock
+from grass.api import sealing
+from grass.api.invitation import Invitation
+from grass.api.keyring import ClientKeys, Profile
+from grass.api.transport import Transport, with_query
+from grass.entropy import request_id
+from grass.errors import GrassError, NotAllowedError, UnreachableError
+
+View = dict[str, Any]
+_KEY_SECONDS = 5.0
+_LARGEST_KEY = 16_384
+
+
+class Guest:
+    """``url``: where the API answers. Raises UnreachableError, NotAllowedError (another key) when made."""
+
+    def __init__(self, url: str, key: str, *, wall: Callable[[], float] = clock.wall) -> None:
+        self.url = url
+        self.key = key
+        self._transport = _GuestTransport(url, master_key(url, key), wall)
+
+    @property
+    def clock_offset(self) -> float:
+        """Seconds that the master's clock is ahead of ours; 0 while the two are near enough to be understood."""
+        return self._transport.offset
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def join(self, body: View) -> View:
+        """See ``master/api/joins.py``. With the same ``join_id`` it may be repeated."""
+        answer: View = self._transport.call("POST", "/v1/join", body)
+        return answer
+
+    def wait(self, node: str, token: str, seen: str | None, timeout: float) -> View:
+        """``{"node", "mark", "pause"}``, as soon as the mark is another than ``seen``."""
+        return self._ask("GET", node, {"timeout": f"{timeout:.3f}", "seen": seen}, {"token": token})
+
+    def leave(self, node: str, token: str, *, force: bool = False) -> View:
+        return self._ask("DELETE", node, {"timeout": "0"}, {"token": token, "force": force})
+
+    def _ask(self, method: str, node: str, query: Mapping[str, str | None], body: View) -> View:
+        target = with_query(f"/v1/join/{quote(node, safe='')}", query)
+        answer: View = self._transport.call(method, target, body)
+        return answer
+
+
+def open_guest(invitation: Invitation, first: str | None = None) -> Guest:
+    """At the first of the invitation's URLs (``first`` before them) where the right master answers."""
+    failure: GrassError | None = None
+    for url in dict.fromkeys([*([first] if first else []), *invitation.urls]):
+        try:
+            return Guest(url, invitation.key)
+        except (UnreachableError, NotAllowedError) as error:
+            failure = failure or error
+    assert failure is not None
+    raise failure
+
+
+def master_key(url: str, thumbprint: str) -> RSAKey:
+    """The key that the master at ``url`` shows, if it is the right one."""
+    try:
+        key: RSAKey = RSAKey.import_key(json.loads(_fetch(url, "/v1/key")))
+        found = key.thumbprint()
+    except (JoseError, ValueError, TypeError, KeyError) as error:
+        raise UnreachableError(f"what answers at {url} is not a master of Grass") from error
+    if found != thumbprint:
+        raise NotAllowedError(
+            f"the master at {url} is not the one that the join token is for (its key is {found}, "
+            f"the token says {thumbprint}): another cluster, or somebody between"
+        )
+    return key
+
+
+def _fetch(url: str, path: str) -> bytes:
+    address = urlsplit(url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=_KEY_SECONDS)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        text = response.read(_LARGEST_KEY)
+    except (OSError, http.client.HTTPException) as error:
+        raise UnreachableError(
+            f"no master answers at {url} ({error or type(error).__name__}): is it up, and does a firewall let this "
+            "machine through?"
+        ) from error
+    finally:
+        connection.close()
+    if response.status != 200:
+        raise UnreachableError(f"what answers at {url} is not a master of Grass (HTTP status {response.status})")
+    return text
+
+
+class _GuestTransport(Transport):
+    """Seals without a signature. The retries, replies and the correction of the clock are those of every client."""
+
+    def __init__(self, url: str, master: RSAKey, wall: Callable[[], float]) -> None:
+        super().__init__(ClientKeys(Profile("of the join token", url, "", ""), master, master), wall=wall)
+        self._master = master
+
+    @property
+    def offset(self) -> float:
+        return self._offset
+
+    def _seal(self, method: str, target: str, content: Mapping[str, Any] | None) -> tuple[str, sealing.ReplyKey]:
+        new_id = request_id()
+        claims = sealing.Claims("", "", method, target, new_id, self._wall() + self._offset)
+        reply = sealing.new_reply_key(new_id, os.urandom(sealing.KEY_BYTES))
+        body = None if content is None else json.dumps(content, allow_nan=False)
+        return sealing.seal_guest_request(claims, body, reply, self._master), reply
+
+    def _refuse(self, status: int) -> None:
+        if status == 401:
+            raise NotAllowedError(self._text("refuses to open what this machine sends"))
+        super()._refuse(status)

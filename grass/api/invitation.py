@@ -1,0 +1,72 @@
+"""The text that lets a machine join: ``grass1.<base64url of JSON>``. Pure.
+
+It says where the master's API is, which key the master must have (a thumbprint, RFC 7638), which bundle of programs is
+the right one (SHA-256), and a secret that is good for so many joins until it expires. The master stores only the
+secret's digest.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from grass.errors import InputError
+
+_KIND = "grass1"
+_LONGEST = 4096
+
+
+@dataclass(frozen=True)
+class Invitation:
+    """``urls``: the API's, in the order to try. ``bundle``: empty where the master has none to give (same machine)."""
+
+    urls: tuple[str, ...]
+    key: str
+    secret: str = field(repr=False)
+    bundle: str = ""
+
+    def token(self) -> str:
+        wire = {"api": list(self.urls), "key": self.key, "secret": self.secret, "bundle": self.bundle}
+        return f"{_KIND}.{_encode(json.dumps(wire, separators=(',', ':')).encode())}"
+
+
+def parse_token(text: str) -> Invitation:
+    """Raises InputError, which never repeats the token."""
+    kind, _, rest = text.strip().partition(".")
+    if kind != _KIND or len(text) > _LONGEST:
+        raise InputError(f"this is not a join token: one begins with `{_KIND}.`; `grass node token` makes one")
+    try:
+        wire = json.loads(_decode(rest))
+        urls = tuple(_url(url) for url in wire["api"])
+        words = [wire["key"], wire["secret"], wire.get("bundle", "")]
+    except (ValueError, KeyError, TypeError, binascii.Error, UnicodeDecodeError):
+        raise InputError(
+            "this join token is damaged (was it copied whole?); `grass node token` makes another"
+        ) from None
+    if not urls or not all(isinstance(word, str) for word in words):
+        raise InputError("this join token is damaged (was it copied whole?); `grass node token` makes another")
+    return Invitation(urls, *words)
+
+
+def secret_digest(secret: str) -> str:
+    """What the master keeps of a secret."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme != "http" or not parts.hostname or not parts.port:
+        raise ValueError(text)
+    return text
+
+
+def _encode(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _decode(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))

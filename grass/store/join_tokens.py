@@ -1,0 +1,99 @@
+"""Join tokens in the store: issued by an administrator, used up by machines. Part of ``ApiStore``.
+
+A record is kept a while after its token expired or was used up, so that whoever comes with it learns why it is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from grass.errors import ConflictError, ReplayedError
+from grass.store.backend import Backend, Guard, Op
+from grass.store.keys import REQUEST_SECONDS, Keys
+from grass.store.records import pack
+
+_REMEMBERED = 86_400
+"""Seconds for which an expired token is still known."""
+_AGAIN = "`grass node token` makes another"
+
+
+@dataclass(frozen=True)
+class JoinToken:
+    """``name``: the only node that may use it. ``uses``: how many are left. ``taken``: join id → node."""
+
+    name: str | None
+    uses: int
+    by: str
+    expires: float
+    """Wall seconds of the master."""
+    taken: dict[str, str] = field(default_factory=dict)
+
+
+class JoinTokens:
+    def __init__(self, backend: Backend, keys: Keys) -> None:
+        self._backend = backend
+        self._keys = keys
+
+    def issue(self, digest: str, token: JoinToken, now: float) -> None:
+        self._backend.apply([self._write(digest, token, now)])
+
+    def check(self, digest: str, join_id: str, node: str, now: float) -> JoinToken:
+        """The token, if ``node`` may join with it. The same join may come again: its reply may have been lost.
+
+        Raises ConflictError: unknown, expired, used up, or for another node.
+        """
+        return self._read(digest, join_id, node, now)[0]
+
+    def use(self, digest: str, join_id: str, ticket: dict[str, Any], now: float, request_id: str) -> None:
+        """Use the token up for ``ticket["name"]`` and file the ticket, in one durable step.
+
+        Raises ConflictError as ``check``, ReplayedError for a request seen before.
+        """
+        node = ticket["name"]
+        while True:
+            token, text = self._read(digest, join_id, node, now)
+            used = token
+            if join_id not in token.taken:
+                used = replace(token, uses=token.uses - 1, taken={**token.taken, join_id: node})
+            seen = self._keys.request(request_id)
+            ops: list[Op] = [
+                self._write(digest, used, now),
+                ("SETEX", seen, REQUEST_SECONDS, "1"),
+                ("XADD", self._keys.tickets, 0, "kind", "node-join", "body", pack(ticket)),
+            ]
+            guards: list[Guard] = [("no-key", seen, ""), ("equals", self._keys.join(digest), text)]
+            match self._backend.apply(ops, guards):
+                case 0:
+                    return
+                case 1:
+                    raise ReplayedError("this request was seen before")
+                case _:
+                    pass  # somebody else used it at the same time: look again
+
+    def _read(self, digest: str, join_id: str, node: str, now: float) -> tuple[JoinToken, str]:
+        text = self._backend.get(self._keys.join(digest))
+        if text is None:
+            raise ConflictError(f"this cluster does not know this join token; {_AGAIN}")
+        token = JoinToken(**json.loads(text))
+        if token.taken.get(join_id) == node:
+            return token, text
+        if token.uses < 1:
+            users = ", ".join(sorted(set(token.taken.values())))
+            raise ConflictError(f"this join token is used up (by {users}); {_AGAIN}")
+        if token.expires <= now:
+            raise ConflictError(f"this join token expired {_ago(now - token.expires)} ago; {_AGAIN}")
+        if token.name not in (None, node):
+            raise ConflictError(f"this join token is for the node {token.name}, not for {node}; {_AGAIN}")
+        return token, text
+
+    def _write(self, digest: str, token: JoinToken, now: float) -> Op:
+        left = max(0, int(token.expires - now)) + _REMEMBERED
+        return ("SETEX", self._keys.join(digest), left, pack(asdict(token)))
+
+
+def _ago(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

@@ -1,0 +1,30 @@
+"""The bundle that this master hands to joining machines: one tar of wheels beside the environment it runs from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """``digest``: SHA-256 of the file, in hexadecimal. ``python``: ``3.11``; ``machine``: ``x86_64``."""
+
+    path: Path
+    digest: str
+    version: str
+    python: str
+    machine: str
+
+
+def find_bundle(folder: Path | None = None) -> Bundle | None:
+    """None: this master was not installed from a bundle (a cluster on one machine, a checkout)."""
+    folder = folder or Path(sys.prefix).parent / "bundle"
+    try:
+        wire = json.loads((folder / "bundle.json").read_text())
+    except FileNotFoundError:
+        return None
+    path = folder / wire["file"]
+    return Bundle(path, wire["digest"], wire["version"], wire["python"], wire["machine"])

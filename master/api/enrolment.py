@@ -1,0 +1,167 @@
+"""From what a machine says of itself to the files that make it a node. Pure but for the addresses it is given."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from grass.api.node_token import node_token
+from grass.config import ClusterConfig, Secrets
+from grass.errors import InputError
+from grass.model.resources import Resources
+
+_JOIN_ID = re.compile(r"[0-9a-f]{16,64}")
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
+RUNTIMES = ("process", "docker")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A machine that wants to join. ``password`` is what its redis user shall have; the machine keeps it, not we."""
+
+    secret: str = field(repr=False)
+    join_id: str
+    password: str = field(repr=False)
+    name: str
+    check: bool
+    address: str
+    api_port: int
+    version: str
+    facts: dict[str, Any]
+    offer: dict[str, Any]
+    """Limits of cpu, memory, gpu; labels, path, runtimes, mounts. Absent: all that there is."""
+
+    def node(self) -> dict[str, Any]:
+        """For the ticket."""
+        return {
+            "address": self.address,
+            "api_port": self.api_port,
+            "version": self.version,
+            "resources": self.facts.get("resources"),
+            "gpus": self.facts.get("gpus", []),
+            "labels": self.offer.get("labels", {}),
+            "path": self.offer.get("path", []),
+            "runtimes": self.offer.get("runtimes", []),
+        }
+
+
+def parse(body: dict[str, Any]) -> Wish:
+    facts, offer = _object(body, "facts"), _object(body, "node")
+    join_id = _text(body, "join_id")
+    if not _JOIN_ID.fullmatch(join_id):
+        raise InputError("join_id: must be 16 to 64 hexadecimal digits")
+    api_port = facts.get("api_port")
+    if type(api_port) is not int or not 0 < api_port < 65536:
+        raise InputError(f"facts.api_port: must be a port, got {api_port!r}")
+    _check_offer(offer)
+    _check_resources(facts)
+    return Wish(
+        secret=_text(body, "secret"),
+        join_id=join_id,
+        password=_text(body, "password"),
+        name=_text(body, "name"),
+        check=body.get("check") is True,
+        address=_text(facts, "address"),
+        api_port=api_port,
+        version=_text(facts, "version"),
+        facts=facts,
+        offer=offer,
+    )
+
+
+def _check_offer(offer: dict[str, Any]) -> None:
+    labels, path = offer.get("labels", {}), offer.get("path", [])
+    if not isinstance(labels, dict) or not all(
+        isinstance(value, str) and _LABEL.fullmatch(name) for name, value in labels.items()
+    ):
+        raise InputError("labels: must be names with texts")
+    if not _texts(path) or not _texts(offer.get("runtimes", [])) or not _texts(offer.get("mounts", [])):
+        raise InputError("path, runtimes and mounts: must be lists of texts")
+    unknown = sorted(set(offer.get("runtimes", [])) - set(RUNTIMES))
+    if unknown:
+        raise InputError(f"runtimes: {unknown[0]!r} is none; there are {', '.join(RUNTIMES)}")
+    for name in ("cpu", "memory", "gpu"):
+        value = offer.get(name)
+        if value is not None and (type(value) is not int or value < 0):
+            raise InputError(f"{name}: must be a whole number, got {value!r}")
+
+
+def _check_resources(facts: dict[str, Any]) -> None:
+    try:
+        Resources.from_wire(facts["resources"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"facts.resources: not resources ({error})") from error
+
+
+def check_address(config: ClusterConfig, wish: Wish) -> None:
+    """A node that others cannot reach is none."""
+    try:
+        address = ipaddress.ip_address(wish.address)
+    except ValueError:
+        raise InputError(f"facts.address: {wish.address!r} is no IP address") from None
+    own = config.master.api_host
+    if address.is_loopback and own not in ("127.0.0.1", "::1", "localhost"):
+        raise InputError(
+            f"node {wish.name} gives the address {address}, which only itself can reach; "
+            "say which one others shall use with --address"
+        )
+
+
+def api_urls(config: ClusterConfig) -> tuple[str, ...]:
+    """Where machines of the cluster's network reach the API."""
+    return (f"http://{_master_address(config)}:{config.master.api_port}",)
+
+
+def reach(config: ClusterConfig) -> list[tuple[str, str, int]]:
+    """What a node must be able to connect to: ``(what, host, port)``."""
+    found = []
+    if config.redis.host and config.redis.port:
+        found.append(("redis", config.redis.host, config.redis.port))
+    return found
+
+
+def node_files(config: ClusterConfig, secrets: Secrets, wish: Wish) -> dict[str, Any]:
+    """The reply to a join: all that the node needs, and of the secrets only its own."""
+    limits = {name: wish.offer.get(name) for name in ("cpu", "memory", "gpu")}
+    node = {
+        "name": wish.name,
+        "address": wish.address,
+        "api_port": wish.api_port,
+        "labels": wish.offer.get("labels", {}),
+        "path": wish.offer.get("path", []),
+        **limits,
+    }
+    wire = {
+        "name": config.name,
+        "mode": config.mode,
+        "redis": {**asdict(config.redis), "embedded": False, "socket": None},
+        "master": asdict(config.master),
+        "node": node,
+    }
+    own = {"redis": {"node": wish.password}, "node_token": node_token(secrets.node_token, wish.name)}
+    return {"cluster": config.name, "time": 0.0, "config": wire, "secrets": own, "share": None}
+
+
+def _master_address(config: ClusterConfig) -> str:
+    host = config.master.api_host
+    return (config.redis.host or "127.0.0.1") if host in ("0.0.0.0", "::") else host
+
+
+def _object(body: dict[str, Any], key: str) -> dict[str, Any]:
+    value = body.get(key, {})
+    if not isinstance(value, dict):
+        raise InputError(f"{key}: must be an object")
+    return value
+
+
+def _text(body: dict[str, Any], key: str) -> str:
+    value = body.get(key)
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{key}: must be a text")
+    return value
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)

@@ -1,0 +1,155 @@
+"""`/v1/join-tokens` and `/v1/join`: how machines become nodes (docs/internals.md, "Joining").
+
+A machine that joins is a guest: nobody signed its request, and the token in the body says what it may do. Later it
+proves itself with its node's token. What the master-agent makes of it is waited for, so that the answer is the truth.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from typing import Any
+
+from flask import Blueprint
+
+import grass
+from grass.api.invitation import Invitation, secret_digest
+from grass.api.node_token import node_token
+from grass.clock import steady
+from grass.config import Secrets
+from grass.entropy import password
+from grass.errors import ConflictError, InputError, NotAllowedError, UnreachableError
+from grass.model.lifecycle import NodeState
+from grass.store.join_tokens import JoinToken
+from master.api import enrolment
+from master.api.bundle import find_bundle
+from master.api.call import Api, Call, Handler, Reply
+from master.api.node_wait import wait_for_node
+from master.api.registry import noun_blueprint
+from master.api.views import View
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+LONGEST = 30 * 86_400.0
+"""Seconds that a token may be good for."""
+MOST_USES = 1000
+AGENT_SECONDS = 10.0
+"""For the master-agent to take a ticket."""
+
+
+def blueprint(api: Api) -> Blueprint:
+    handlers: dict[str, Handler] = {"token": make_token, "join": join, "show": show_join, "leave": leave}
+    return noun_blueprint("joins", api, handlers)
+
+
+def make_token(call: Call) -> Reply:
+    name, uses, seconds = call.body.get("name"), call.body.get("uses", 1), call.body.get("expires", 3600.0)
+    if name is not None:
+        check_name(name)
+    if type(uses) is not int or not 1 <= uses <= MOST_USES:
+        raise InputError(f"uses: must be a whole number from 1 to {MOST_USES}, got {uses!r}")
+    if type(seconds) not in (int, float) or not 0 < seconds <= LONGEST:
+        raise InputError(f"expires: must be more than 0 and at most 30 days, got {seconds!r} seconds")
+    if name is not None and uses > 1:
+        raise InputError(f"a token for the node {name} is good for one use; leave the name out, or the uses")
+    config, now = call.api.config, call.api.wall()
+    secret = password()
+    token = JoinToken(name, uses, call.user, now + seconds)
+    call.api.store.join_tokens.issue(secret_digest(secret), token, now)
+    bundle = find_bundle()
+    invitation = Invitation(
+        enrolment.api_urls(config), call.api.door.key_id, secret, bundle.digest if bundle is not None else ""
+    )
+    what = f"a join token for {name or 'any machine'}, {uses} use(s), {seconds:.0f} s"
+    call.api.store.log_event("join-token", call.user, what)
+    return Reply({"token": invitation.token(), "expires": token.expires, "uses": uses, "name": name}, 201)
+
+
+def join(call: Call) -> Reply:
+    """With ``check``: says whether it could join, and what it must be able to reach; uses nothing up."""
+    wish = enrolment.parse(call.body)
+    check_name(wish.name)
+    api, now = call.api, call.api.wall()
+    digest = secret_digest(wish.secret)
+    token = api.store.join_tokens.check(digest, wish.join_id, wish.name, now)
+    _check_version(wish)
+    _check_free(api, wish)
+    enrolment.check_address(api.config, wish)
+    bundle = find_bundle()
+    if wish.check:
+        reach = [{"what": what, "host": host, "port": port} for what, host, port in enrolment.reach(api.config)]
+        body = {"cluster": api.config.name, "time": now, "reach": reach, "bundle": bundle.digest if bundle else ""}
+        return Reply(body)
+    redis_digest = secret_digest(wish.password)
+    ticket = {"name": wish.name, "digest": redis_digest, "user": token.by, "node": wish.node()}
+    api.store.join_tokens.use(digest, wish.join_id, ticket, now, call.request_id)
+    _wait_until_known(api, wish, redis_digest)
+    secrets = Secrets.load(api.config.home)
+    return Reply(enrolment.node_files(api.config, secrets, wish), 201)
+
+
+def show_join(call: Call, node: str) -> View:
+    _check_node_token(call, node)
+    return wait_for_node(call, node)
+
+
+def leave(call: Call, node: str) -> View:
+    """Of a node that goes by itself. Its tasks are placed elsewhere."""
+    _check_node_token(call, node)
+    record = call.api.store.node(node)
+    if record is not None and record["state"] != NodeState.LEFT.value:
+        force = call.body.get("force") is True
+        call.api.store.ticket("node-remove", {"node": node, "user": f"node {node}", "force": force})
+    return wait_for_node(call, node)
+
+
+def check_name(name: Any) -> None:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InputError(
+            f"node name {name!r}: letters, digits, '.', '_' and '-', at most 63, beginning with a letter or digit"
+        )
+
+
+def _check_node_token(call: Call, node: str) -> None:
+    check_name(node)
+    given = call.body.get("token")
+    expected = node_token(Secrets.load(call.api.config.home).node_token, node)
+    if not isinstance(given, str) or not hmac.compare_digest(given.encode(), expected.encode()):
+        raise NotAllowedError(f"this is not the token of the node {node} in cluster {call.api.config.name}")
+
+
+def _check_version(wish: enrolment.Wish) -> None:
+    if wish.version != grass.__version__:
+        raise ConflictError(
+            f"{wish.name} has Grass {wish.version}, this cluster {grass.__version__}; install the cluster's there: "
+            "`curl MASTER/v1/join.py | sudo python3 - --token …` does"
+        )
+
+
+def _check_free(api: Api, wish: enrolment.Wish) -> None:
+    record = api.store.node(wish.name)
+    if record is None or record["state"] == NodeState.LEFT.value:
+        return
+    if record.get("digest") == secret_digest(wish.password):
+        return  # the same join again
+    raise ConflictError(
+        f"a node {wish.name} exists ({record['state']}, at {record.get('address') or 'no address'}); choose another "
+        f"name, or remove that one first with `grass node remove {wish.name}`"
+    )
+
+
+def _wait_until_known(api: Api, wish: enrolment.Wish, digest: str) -> None:
+    """Until the master-agent has made the node and its redis user."""
+    until = steady() + AGENT_SECONDS
+    with api.feed.listen() as changed:
+        while not api.feed.closed and steady() < until:
+            changed.clear()
+            record = api.store.node(wish.name)
+            if record is not None and record["state"] != NodeState.LEFT.value:
+                if record.get("digest") == digest:
+                    return
+                raise ConflictError(f"another machine has just joined as {wish.name}; choose another name")
+            changed.wait(0.1)
+    raise UnreachableError(
+        f"the master-agent has not taken {wish.name} in after {AGENT_SECONDS:g} s; the same command again goes on from "
+        "here, and `grass status` says how the daemons are"
+    )

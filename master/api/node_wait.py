@@ -1,0 +1,38 @@
+"""Waiting until a node is another than it was. Used by those who drain or remove one, and by one that joins."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from zlib import crc32
+
+from grass.clock import steady
+from master.api.call import Call
+from master.api.views import View, node_view
+
+PAUSE = 1.0
+_LOOK = 0.25
+"""Seconds between looks at what no event tells of (the number of tasks)."""
+
+
+def wait_for_node(call: Call, name: str) -> View:
+    """``{"node": view or null, "mark", "pause"}`` as soon as the mark differs from ``seen``, or time is up."""
+    seen: str | None = call.query["seen"]
+    with call.api.places.take() as granted, call.api.feed.listen() as changed:
+        until = steady() + (call.query["timeout"] if granted else 0.0)
+        while True:
+            changed.clear()
+            record = call.api.store.node(name)
+            mark, left = node_mark(record), until - steady()
+            if mark != seen or left <= 0 or call.api.feed.closed:
+                view = node_view(record) if record else None
+                return {"node": view, "mark": mark, "pause": 0.0 if granted else PAUSE}
+            changed.wait(min(left, _LOOK))
+
+
+def node_mark(record: dict[str, Any] | None) -> str:
+    """Changes whenever somebody who waits for the node would see something new."""
+    if record is None:
+        return "gone"
+    seen = [record["state"], record.get("reason"), record.get("tasks"), record.get("cordoned")]
+    return f"{crc32(json.dumps(seen, sort_keys=True).encode()):08x}"

@@ -1,0 +1,309 @@
+"""Tokens and joins, over a real socket: what is admitted, what is refused, and that it is used up once."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import grass
+from grass.api.guest import Guest, open_guest
+from grass.api.invitation import Invitation, parse_token, secret_digest
+from grass.api.node_token import node_token
+from grass.config import ClusterConfig, MasterConfig, Secrets
+from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UnreachableError
+from grass.store.records import pack
+from master.api.routes import ROUTES
+from master.api.schemas import SCHEMAS
+from tests.contract.test_api_replies import Checked
+from tests.support.api_world import ApiWorld, api_world, public_jwk
+from tests.support.json_schema import faults
+from tests.support.waiting import wait_until
+
+RESOURCES = {"cpu": 4000, "memory": 1 << 30, "gpu": 0}
+NODE = {"state": "READY", "reason": None, "address": "10.0.0.9", "resources": None, "free": None, "tasks": 0}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[ApiWorld]:
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    with api_world(tmp_path) as world:
+        Secrets({"api": "x"}, "master-secret").save(world.config.home)
+        master = MasterConfig(api_port=world.port)
+        config = ClusterConfig("local", "grass/on-premises", world.config.home, world.config.runtime_dir, master=master)
+        object.__setattr__(
+            world.app.extensions["grass"], "config", config
+        )  # frozen, and made before the port was known
+        yield world
+
+
+class Agent:
+    """Takes tickets as the master-agent does, as far as joins need it."""
+
+    def __init__(self, world: ApiWorld) -> None:
+        self.world = world
+        self.ended = threading.Event()
+        self.taken: list[tuple[str, dict[str, Any]]] = []
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def __enter__(self) -> Agent:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
+        self.thread.join()
+
+    def run(self) -> None:
+        after = "0-0"
+        while not self.ended.is_set():
+            for entries in self.world.backend.wait({self.world.keys.tickets: after}, 0.02, 100).values():
+                for entry_id, fields in entries:
+                    after = entry_id
+                    self.take(fields["kind"], json.loads(fields["body"]))
+
+    def take(self, kind: str, body: dict[str, Any]) -> None:
+        self.taken.append((kind, body))
+        if kind == "node-join":
+            known = self.world.store.node(body["name"])
+            if known is None:
+                put_node(self.world, body["name"], state="JOINING", digest=body["digest"])
+        if kind == "node-remove":
+            put_node(self.world, body["node"], state="LEFT")
+
+
+def put_node(world: ApiWorld, name: str, **values: Any) -> None:
+    event = {"time": 1.0, "kind": "node", "user": "", "message": "", "node": name}
+    world.backend.apply(
+        [
+            ("HSET", world.keys.nodes, name, pack({**NODE, "name": name, **values})),
+            ("XADD", world.keys.events, 0, "event", pack(event)),
+        ]
+    )
+
+
+def wish(token: str, name: str = "n1", **more: Any) -> dict[str, Any]:
+    facts = {"address": "10.0.0.9", "api_port": 4100, "version": grass.__version__, "resources": RESOURCES}
+    body = {"secret": parse_token(token).secret, "join_id": "ab" * 8, "password": "pw", "name": name, "facts": facts}
+    return {**body, **more}
+
+
+def guest(token: str) -> Guest:
+    return open_guest(parse_token(token))
+
+
+def test_a_machine_with_a_token_becomes_a_node(world: ApiWorld) -> None:
+    made = world.client("root").join_token(name="n1", expires=60)
+    assert made["uses"] == 1
+    with Agent(world) as agent:
+        reply = guest(made["token"]).join(wish(made["token"], node={"labels": {"disk": "ssd"}, "cpu": 2000}))
+    assert faults(reply, SCHEMAS["Joined"], SCHEMAS, "reply") == []
+    assert reply["config"]["node"]["labels"] == {"disk": "ssd"}
+    assert (reply["config"]["node"]["cpu"], reply["config"]["node"]["memory"]) == (2000, None)
+    assert reply["secrets"] == {"redis": {"node": "pw"}, "node_token": node_token("master-secret", "n1")}
+    [(kind, ticket)] = agent.taken
+    assert (kind, ticket["name"], ticket["user"]) == ("node-join", "n1", "root")
+    assert ticket["digest"] == secret_digest("pw")
+    assert ticket["node"]["address"] == "10.0.0.9"
+
+
+def test_the_store_holds_no_secret_of_a_token(world: ApiWorld) -> None:
+    token = world.client("root").join_token()["token"]
+    secret = parse_token(token).secret
+    assert world.backend.get(world.keys.join(secret_digest(secret))) is not None
+    assert secret not in repr(vars(world.backend))
+
+
+def test_a_token_used_twice_is_refused_and_says_by_whom_it_was_used(world: ApiWorld) -> None:
+    token = world.client("root").join_token()["token"]
+    with Agent(world) as agent:
+        guest(token).join(wish(token))
+        with pytest.raises(ConflictError, match=r"used up \(by n1\)"):
+            guest(token).join(wish(token, "n2", join_id="cd" * 8))
+    assert len(agent.taken) == 1
+
+
+def test_a_token_of_two_uses_is_good_for_two_machines_at_once(world: ApiWorld) -> None:
+    token = world.client("root").join_token(uses=2)["token"]
+
+    def one(number: int) -> str:
+        try:
+            guest(token).join(wish(token, f"n{number}", join_id=f"{number:016x}"))
+        except ConflictError as error:
+            return str(error)
+        return "joined"
+
+    with Agent(world) as agent, ThreadPoolExecutor(6) as pool:
+        outcomes = list(pool.map(one, range(6)))
+    assert outcomes.count("joined") == 2
+    assert len(agent.taken) == 2
+    assert all("used up" in text for text in outcomes if text != "joined")
+
+
+def test_a_join_whose_reply_was_lost_may_be_repeated(world: ApiWorld) -> None:
+    token = world.client("root").join_token()["token"]
+    with Agent(world):
+        first = guest(token).join(wish(token))
+        again = guest(token).join(wish(token))
+    assert again["secrets"] == first["secrets"]
+
+
+def test_an_expired_token_is_refused(world: ApiWorld) -> None:
+    token = world.client("root").join_token(expires=0.001)["token"]
+    with pytest.raises(ConflictError, match="expired"):
+        guest(token).join(wish(token))
+
+
+def test_a_token_for_one_node_is_for_no_other(world: ApiWorld) -> None:
+    token = world.client("root").join_token(name="n7")["token"]
+    with pytest.raises(ConflictError, match="for the node n7, not for n1"):
+        guest(token).join(wish(token))
+
+
+def test_a_token_that_nobody_issued_is_refused(world: ApiWorld) -> None:
+    token = Invitation((f"http://127.0.0.1:{world.port}",), public_jwk("master")["kid"], "guessed").token()
+    with pytest.raises(ConflictError, match="does not know"):
+        guest(token).join(wish(token))
+
+
+def test_a_master_with_another_key_is_not_spoken_to(world: ApiWorld) -> None:
+    token = Invitation((f"http://127.0.0.1:{world.port}",), "another", "s").token()
+    with pytest.raises(NotAllowedError, match="is not the one that the join token is for"):
+        guest(token)
+
+
+def test_a_master_that_is_away_is_unreachable() -> None:
+    with pytest.raises(UnreachableError, match="no master answers"):
+        guest(Invitation(("http://127.0.0.1:1",), "k", "s").token())
+
+
+def test_a_name_that_exists_is_refused_and_the_token_stays_good(world: ApiWorld) -> None:
+    put_node(world, "n1")
+    token = world.client("root").join_token()["token"]
+    with pytest.raises(ConflictError, match="a node n1 exists"):
+        guest(token).join(wish(token))
+    with Agent(world):
+        guest(token).join(wish(token, "n2"))
+
+
+def test_the_name_of_a_node_that_left_is_free(world: ApiWorld) -> None:
+    put_node(world, "n1", state="LEFT")
+    token = world.client("root").join_token()["token"]
+    assert guest(token).join(wish(token, check=True))["cluster"] == "local"
+
+
+def test_another_version_is_refused(world: ApiWorld) -> None:
+    token = world.client("root").join_token()["token"]
+    body = wish(token)
+    body["facts"]["version"] = "9.9.9"
+    with pytest.raises(ConflictError, match=r"has Grass 9\.9\.9, this cluster"):
+        guest(token).join(body)
+
+
+@pytest.mark.parametrize("name", ["", "-n", "a/b", "a b", "x" * 64])
+def test_a_name_that_is_none_is_refused(world: ApiWorld, name: str) -> None:
+    token = world.client("root").join_token()["token"]
+    with pytest.raises(InputError):
+        guest(token).join(wish(token, name))
+
+
+def test_asking_first_uses_nothing_up_and_names_what_must_be_reached(world: ApiWorld) -> None:
+    token = world.client("root").join_token()["token"]
+    answer = guest(token).join(wish(token, check=True))
+    assert faults(answer, SCHEMAS["Joined"], SCHEMAS, "reply") == []
+    assert "secrets" not in answer
+    with Agent(world):
+        guest(token).join(wish(token))
+
+
+def test_only_administrators_make_tokens(world: ApiWorld) -> None:
+    for user in ("ann", "eve"):
+        with pytest.raises(NotAllowedError, match="needs admin"):
+            world.client(user).join_token()
+
+
+@pytest.mark.parametrize("wrong", [{"uses": 0}, {"uses": 1001}, {"expires": 0.0}, {"expires": 1e9}, {"name": "a b"}])
+def test_a_wish_for_a_token_is_checked(world: ApiWorld, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        world.client("root").join_token(**wrong)
+
+
+def test_a_machine_with_a_wrong_clock_is_understood_and_learns_by_how_much(world: ApiWorld) -> None:
+    from grass import clock
+
+    token = world.client("root").join_token()["token"]
+    late = Guest(f"http://127.0.0.1:{world.port}", parse_token(token).key, wall=lambda: clock.wall() - 7200)
+    assert late.join(wish(token, check=True))["cluster"] == "local"
+    assert late.clock_offset == pytest.approx(7200, abs=5)
+
+
+def test_a_node_sees_itself_with_its_own_token_only(world: ApiWorld) -> None:
+    put_node(world, "n1")
+    asked = guest(world.client("root").join_token()["token"])
+    own = node_token("master-secret", "n1")
+    assert asked.wait("n1", own, None, 5)["node"]["state"] == "READY"
+    for token in (node_token("master-secret", "n2"), "", "x"):
+        with pytest.raises(NotAllowedError, match="not the token of the node n1"):
+            asked.wait("n1", token, None, 5)
+
+
+def test_whoever_waits_for_a_node_is_woken(world: ApiWorld) -> None:
+    put_node(world, "n1", state="JOINING")
+    asked = guest(world.client("root").join_token()["token"])
+    own = node_token("master-secret", "n1")
+    mark = asked.wait("n1", own, None, 5)["mark"]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(asked.wait, "n1", own, mark, 20)
+        put_node(world, "n1", state="READY")
+        assert waiting.result(10)["node"]["state"] == "READY"
+
+
+def test_a_node_leaves_by_itself(world: ApiWorld) -> None:
+    put_node(world, "n1")
+    asked = guest(world.client("root").join_token()["token"])
+    with Agent(world) as agent:
+        asked.leave("n1", node_token("master-secret", "n1"))
+        wait_until(lambda: agent.taken == [("node-remove", {"node": "n1", "user": "node n1", "force": False})])
+
+
+def test_administrators_change_nodes_and_the_client_keeps_to_the_document(
+    world: ApiWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_node(world, "n1")
+    checked = Checked(world.client("root"), monkeypatch)
+    client = checked.client
+    client.cordon("n1"), client.uncordon("n1"), client.drain("n1", 5.0), client.watch_node("n1", None)
+    client.remove_node("n1"), client.join_token()
+    assert checked.found == []
+    assert checked.seen == {
+        *(f"nodes.{verb}" for verb in ("cordon", "uncordon", "drain", "wait", "remove")),
+        "joins.token",
+    }
+    assert {route.operation for route in ROUTES if route.guest} == {"joins.join", "joins.show", "joins.leave"}
+
+
+def test_a_node_with_tasks_is_not_removed_unless_forced(world: ApiWorld) -> None:
+    put_node(world, "n1", tasks=3)
+    with pytest.raises(ConflictError, match=r"has 3 task\(s\)"):
+        world.client("root").remove_node("n1")
+
+
+def test_changing_a_node_needs_an_administrator_and_a_node(world: ApiWorld) -> None:
+    put_node(world, "n1")
+    with pytest.raises(NotAllowedError):
+        world.client("ann").cordon("n1")
+    with pytest.raises(NotFoundError, match="no node nix"):
+        world.client("root").cordon("nix")
+
+
+def test_a_guest_gets_into_no_other_route(world: ApiWorld) -> None:
+    asked: Any = guest(world.client("root").join_token()["token"])
+    for method, path in (("GET", "/v1/nodes"), ("POST", "/v1/join-tokens"), ("GET", "/v1/jobs")):
+        with pytest.raises(NotAllowedError, match="refuses to open"):
+            asked._transport.call(method, path, {})
