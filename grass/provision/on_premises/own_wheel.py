@@ -1,0 +1,68 @@
+"""A wheel of this very Grass, be it installed from a wheel or run from a checkout: no build tool, no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from grass import __version__
+from grass.provision.on_premises import requirements
+from grass.share import shared
+
+_PACKAGES = ("grass", "master", "node")
+_SHARED = ("deploy", "examples")
+_NAME = "grass_cluster"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def write_wheel() -> tuple[str, bytes]:
+    """File name and content; the same sources make the same bytes."""
+    files = dict(_files())
+    info = f"{_NAME}-{__version__}.dist-info"
+    files[f"{info}/METADATA"] = _metadata().encode()
+    files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: grass\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files[f"{info}/entry_points.txt"] = b"[console_scripts]\ngrass = grass.cli.main:main\n"
+    files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD").encode()
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(files):
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.external_attr = 0o644 << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, files[name])
+    return f"{_NAME}-{__version__}-py3-none-any.whl", content.getvalue()
+
+
+def _files() -> Iterator[tuple[str, bytes]]:
+    for package in _PACKAGES:
+        spec = find_spec(package)
+        assert spec is not None and spec.origin is not None, f"{package} is not installed beside grass"
+        yield from _tree(Path(spec.origin).parent, package)
+    for folder in _SHARED:  # in an installed Grass they are part of the package already: the same names, the same bytes
+        yield from _tree(shared(folder), f"grass/share/{folder}")
+
+
+def _tree(folder: Path, inside: str) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc":
+            yield f"{inside}/{path.relative_to(folder).as_posix()}", path.read_bytes()
+
+
+def _metadata() -> str:
+    lines = ["Metadata-Version: 2.1", f"Name: {requirements.DISTRIBUTION}", f"Version: {__version__}"]
+    lines += ["License: MIT", "Requires-Python: >=3.10"]
+    lines += [f"Requires-Dist: {line}" for line in requirements.own()]
+    return "\n".join(lines) + "\n"
+
+
+def _record(files: dict[str, bytes], own: str) -> str:
+    lines = []
+    for name in sorted(files):
+        digest = base64.urlsafe_b64encode(hashlib.sha256(files[name]).digest()).rstrip(b"=").decode()
+        lines.append(f"{name},sha256={digest},{len(files[name])}")
+    return "\n".join([*lines, f"{own},,"]) + "\n"

@@ -1,0 +1,109 @@
+"""What Grass needs on a machine of a certain kind: conditions (`; python_version < "3.11"`) judged for that machine."""
+
+from __future__ import annotations
+
+import configparser
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from importlib.metadata import distribution
+from pathlib import Path
+
+import grass
+
+DISTRIBUTION = "grass-cluster"
+_OLDEST_GLIBC = (2, 17)
+
+
+@dataclass(frozen=True)
+class Target:
+    """``python``: ``3.11``; ``machine``: as ``uname -m`` has it; ``libc``: ``glibc`` or ``musl`` and its version."""
+
+    python: str
+    machine: str
+    libc: tuple[str, tuple[int, int]] = ("glibc", _OLDEST_GLIBC)
+
+    def __str__(self) -> str:
+        kind, version = self.libc
+        return f"Python {self.python} on {self.machine} ({kind} {version[0]}.{version[1]})"
+
+    def platforms(self) -> list[str]:
+        """Platform tags of wheels that run there, the newest first."""
+        kind, (major, minor) = self.libc
+        if kind == "musl":
+            return [f"musllinux_{major}_{n}_{self.machine}" for n in range(minor, -1, -1)]
+        newest = [f"manylinux_{major}_{n}_{self.machine}" for n in range(minor, _OLDEST_GLIBC[1] - 1, -1)]
+        return [*newest, f"manylinux2014_{self.machine}", f"linux_{self.machine}"]
+
+    def environment(self, extra: str) -> dict[str, str]:
+        """For markers (PEP 508). The patch number is not known to them: that of a release will do."""
+        return {
+            "python_version": self.python,
+            "python_full_version": f"{self.python}.0",
+            "implementation_name": "cpython",
+            "implementation_version": f"{self.python}.0",
+            "platform_python_implementation": "CPython",
+            "platform_machine": self.machine,
+            "platform_system": "Linux",
+            "sys_platform": "linux",
+            "os_name": "posix",
+            "platform_release": "",
+            "platform_version": "",
+            "extra": extra,
+        }
+
+
+def own() -> list[str]:
+    """Of this Grass: from its checkout, whose metadata may be older than its files, or from its metadata."""
+    setup = Path(grass.__file__).parents[1] / "setup.cfg"
+    if setup.is_file():
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read(setup)
+        if parser.get("metadata", "name", fallback="") == DISTRIBUTION:
+            return [line for line in parser["options"]["install_requires"].splitlines() if line.strip()]
+    from packaging.requirements import Requirement
+
+    needed = distribution(DISTRIBUTION).requires or []
+    return [line for line in needed if "extra" not in str(Requirement(line).marker or "")]
+
+
+def meant(lines: Iterable[str], target: Target, extras: Iterable[str] = ()) -> set[str]:
+    """Those whose condition holds, without the condition."""
+    from packaging.requirements import Requirement
+
+    found = set()
+    for line in lines:
+        requirement = Requirement(line)
+        marker, requirement.marker = requirement.marker, None
+        if marker is None or any(marker.evaluate(target.environment(extra)) for extra in ("", *extras)):
+            found.add(str(requirement))
+    return found
+
+
+def closure(wanted: set[str], folder: Path, target: Target) -> set[str]:
+    """``wanted`` and what the wheels in ``folder`` need on ``target`` for it."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    needs = {name: lines for name, lines in _metadata(folder)}
+    extras: dict[str, set[str]] = {}
+    for line in wanted:
+        requirement = Requirement(line)
+        extras.setdefault(canonicalize_name(requirement.name), set()).update(requirement.extras)
+    found = set(wanted)
+    for name, lines in needs.items():
+        found |= meant(lines, target, sorted(extras.get(name, ())))
+    return found
+
+
+def _metadata(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    from packaging.utils import canonicalize_name
+
+    for wheel in sorted(folder.glob("*.whl")):
+        with zipfile.ZipFile(wheel) as archive:
+            [path] = [
+                name for name in archive.namelist() if name.count("/") == 1 and name.endswith(".dist-info/METADATA")
+            ]
+            headers = HeaderParser().parsestr(archive.read(path).decode())
+        yield canonicalize_name(headers["Name"]), headers.get_all("Requires-Dist") or []
