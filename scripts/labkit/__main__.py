@@ -33,6 +33,11 @@ def build(lab: Lab, arguments: Arguments) -> int:
     return 0
 
 
+def image(lab: Lab, arguments: Arguments) -> int:
+    print(lab.task_image(arguments.name, arguments.packages))
+    return 0
+
+
 def status(lab: Lab, arguments: Arguments) -> int:
     if not lab.engine.answers():
         print("no docker engine answers; `scripts/lab up` starts one")
@@ -123,6 +128,11 @@ def parser() -> argparse.ArgumentParser:
     )
     raised.add_argument("--offline", action="store_true", help="a network without a way out (when the lab is made)")
     verb("build", build, "only what `up` needs: packages, engine, images")
+    made_image = verb(
+        "image", image, "a task image with Python and packages of PyPI; prints the file for `docker load`"
+    )
+    made_image.add_argument("name")
+    made_image.add_argument("packages", nargs="+", metavar="PACKAGE")
     verb("status", status, "the hosts: address, state, network, variant")
     shell = verb("ssh", ssh, "log in as root, or run CMD; exits with its code")
     shell.add_argument("--user", help=f"{ADMIN}, {OPERATOR} or root")

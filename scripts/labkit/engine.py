@@ -32,6 +32,10 @@ class Engine:
         """An engine answers afterwards."""
         if self.answers():
             return
+        if os.environ.get("DOCKER_HOST"):
+            raise LabError(
+                f"no engine answers at DOCKER_HOST={os.environ['DOCKER_HOST']}; start it, or unset DOCKER_HOST"
+            )
         if Path("/run/systemd/system").is_dir():
             say("starting docker.service")
             run(["systemctl", "start", "docker"])

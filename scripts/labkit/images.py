@@ -6,10 +6,14 @@ No registry is asked: the root is debootstrap, everything above it comes from De
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+import shlex
 import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from .command import LabError, attempt, docker, run, say
@@ -20,6 +24,7 @@ VARIANTS = ("full", "bare", "minimal")
 """full: docker, redis, samba, rclone; bare: the same without docker; minimal: systemd, sshd, sudo, python3."""
 TASK_IMAGES = {"python": "lab-python:latest", "busybox": "lab-busybox:latest"}
 LABEL = "grass.lab.image"
+MACHINE_CA = "/etc/ssl/certs/ca-certificates.crt"
 
 
 class Images:
@@ -37,6 +42,16 @@ class Images:
     def task_tar(self, kind: str = "python") -> Path:
         """A file for ``docker load`` inside a host; it brings the image TASK_IMAGES[kind]."""
         return self.folder / f"{kind}-{self._tasks}.tar"
+
+    def task_tar_with(self, name: str, requirements: Sequence[str]) -> Path:
+        """A file like ``task_tar``; it brings the image ``NAME:latest``, with packages of PyPI; kept as well."""
+        if not re.fullmatch(r"[a-z][a-z0-9-]{0,60}", name):
+            raise LabError(f"{name!r} is no name for an image: lower-case letters, digits and dashes, a letter first")
+        tar = self.folder / f"{name}-{_digest(self._tasks + chr(0).join(requirements))}.tar"
+        if not tar.exists():
+            say(f"making the task image {name} with {', '.join(requirements)}")
+            self._make_task(tar, f"{name}:latest", "python", *requirements)
+        return tar
 
     def build(self) -> None:
         """All of them are there afterwards; only what is missing is made."""
@@ -86,15 +101,23 @@ class Images:
         if tar.exists():
             return False
         say(f"making the task image {TASK_IMAGES[kind]}")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        mount = f"{RECIPE}/task-image:/task-image:ro"
-        collect = ["docker", "run", "--rm", "--network", "none", "--volume", mount, self._base, "/task-image", kind]
-        _import(collect, TASK_IMAGES[kind])
-        partial = tar.with_suffix(".partial")
-        docker("save", "--output", str(partial), TASK_IMAGES[kind])
-        partial.rename(tar)
-        docker("rmi", TASK_IMAGES[kind])
+        self._make_task(tar, TASK_IMAGES[kind], kind)
         return True
+
+    def _make_task(self, tar: Path, image: str, kind: str, *requirements: str) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        options = ["--volume", f"{RECIPE}/task-image:/task-image:ro", "--network", "none"]
+        if requirements:
+            options[-1] = "host"
+            if Path(MACHINE_CA).exists():  # PyPI may be behind a proxy that this machine trusts
+                options += ["--volume", f"{MACHINE_CA}:/ca.crt:ro", "--env", "PIP_CERT=/ca.crt"]
+            for variable in ("PIP_INDEX_URL", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+                options += ["--env", variable] if variable in os.environ else []
+        _import(["docker", "run", "--rm", *options, self._base, "nice", "/task-image", kind, *requirements], image)
+        partial = tar.with_suffix(".partial")
+        docker("save", "--output", str(partial), image)
+        partial.rename(tar)
+        docker("rmi", image)
 
     def _remove_outdated(self) -> None:
         current = {self._base, *(self.host_image(variant) for variant in VARIANTS)}
@@ -134,4 +157,5 @@ def _import(tar_command: list[str], image: str) -> None:
         )
     if taken.returncode or source.returncode:
         attempt(["docker", "rmi", image])
-        raise LabError(f"making {image} failed: `{tar_command[0]}` {source.returncode}, {taken.stderr.strip()}")
+        why = taken.stderr.strip() or f"exit code {source.returncode}, what it wrote is above"
+        raise LabError(f"making {image} with `{shlex.join(tar_command)}` failed: {why}")

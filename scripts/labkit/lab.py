@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,6 +91,12 @@ class Lab:
             packages.install_missing()
             self.engine.start()
             self.images.build()
+
+    def task_image(self, name: str, requirements: Sequence[str]) -> Path:
+        """A file for ``docker load`` with the image ``NAME:latest``: Python and these packages of PyPI."""
+        self.build()
+        with self._locked(self.home / "lock"):
+            return self.images.task_tar_with(name, requirements)
 
     def up(self, nodes: int = 3, variants: Mapping[str, str] | None = None, *, offline: bool = False) -> None:
         """Every host runs and answers afterwards. What is there already stays, also hosts beyond ``nodes``.

@@ -70,6 +70,12 @@ def test_a_python_program_runs_in_a_container_and_is_killed_beyond_its_memory(la
     assert n1.attempt(*limited, "python", "-c", "held = bytearray(200 << 20)").code == 137
 
 
+def test_a_task_image_is_made_with_packages_that_hold_compiled_code(lab: SessionLab) -> None:
+    lab.load_image("n1", lab.image_with("lab-numpy", "numpy"))
+    program = "import numpy; print(int(numpy.linalg.det(numpy.eye(3)) * 7))"
+    assert lab.hosts["n1"].run("docker", "run", "--rm", "lab-numpy", "python", "-c", program).stdout == "7\n"
+
+
 SHARE = """[global]
 server min protocol = SMB3
 [grass]

@@ -51,6 +51,10 @@ class SessionLab:
             command = ["docker", "exec", "-i", self.hosts[host].container, "docker", "load", "--quiet"]
             subprocess.run(command, stdin=source, check=True, capture_output=True, timeout=120)
 
+    def image_with(self, name: str, *requirements: str) -> Path:
+        """A file for ``load_image``: the image ``NAME:latest``, Python with packages of PyPI. Made once, then kept."""
+        return self.lab.task_image(name, requirements)
+
     def reset(self, host: str) -> None:
         """The host as new: another disk, another host key, the same name and address. Takes two seconds."""
         self.lab.reset(host)
