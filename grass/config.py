@@ -44,6 +44,10 @@ class MasterConfig:
     """Seconds without a heartbeat (one every 2 s) until a node is SILENT."""
     lost_after: float = 300.0
     """Seconds of silence until its tasks are replaced. Long, because a node that is only cut off keeps working."""
+    quotas: dict[str, dict[str, int]] = field(default_factory=dict)
+    """User → the most that all running tasks of that user may hold, by resource (units of ``Resources``)."""
+    default_quota: dict[str, int] = field(default_factory=dict)
+    """For users without a quota of their own. A resource that a quota does not name is not limited."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,37 @@ class NodeConfig:
     name: str = "local"
     address: str = "127.0.0.1"
     api_port: int = 0
-    cpu: int = 0
-    """Thousandths of a core that the node offers."""
-    memory: int = 0
-    gpu: int = 0
+    cpu: int | None = None
+    """Thousandths of a core that the node offers. None, here and below: what the machine has."""
+    memory: int | None = None
+    gpu: int | None = None
+    """Thousandths of a device; 0: its devices are not for tasks."""
+    disk: int | None = None
+    """Bytes of scratch."""
+    custom: dict[str, int] = field(default_factory=dict)
+    """Countable things with a name (licences)."""
+    reserve: dict[str, int] = field(default_factory=dict)
+    """What of the above is kept back for the system: cpu, memory, disk."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """Besides those that the node finds by itself (``node/agent/labels.py``), which these override."""
+    path: tuple[str, ...] = ()
+    """Its place in the topology, from the outside in: ``("rack1", "switch3")``."""
+    runtimes: tuple[str, ...] = ("process",)
+    """What it offers, of ``process`` and ``docker``."""
+    mounts: tuple[str, ...] = ()
+    """Folders of the host that containers may mount, with all below them."""
+    probe: bool = False
+    """The node-agent proves, once, that tasks, share and log collector work, and says so in its hello."""
+
+
+@dataclass(frozen=True)
+class SambaConfig:
+    """The share that the master serves, and nodes mount: ``//host/share`` on ``port``, as ``user``."""
+
+    host: str
+    port: int
+    share: str = "grass"
+    user: str = "grass"
 
 
 @dataclass(frozen=True)
@@ -68,6 +99,12 @@ class ClusterConfig:
     redis: RedisConfig = field(default_factory=RedisConfig)
     master: MasterConfig = field(default_factory=MasterConfig)
     node: NodeConfig = field(default_factory=NodeConfig)
+    collector: str | None = None
+    """``host:port`` where logs are taken over TCP, too; None: only at the socket in ``runtime_dir``."""
+    share: str | None = None
+    """Folder of the share, or where it is mounted; None: ``data/`` in the cluster's folder."""
+    samba: SambaConfig | None = None
+    """None: nobody serves the share; it is a mount that every machine has, or the cluster is on one machine."""
 
     @property
     def path(self) -> Path:
@@ -75,7 +112,7 @@ class ClusterConfig:
 
     @property
     def data_dir(self) -> Path:
-        return Path(self.home) / "data"
+        return Path(self.share) if self.share else Path(self.home) / "data"
 
     @property
     def logs_dir(self) -> Path:
@@ -109,8 +146,16 @@ class ClusterConfig:
             runtime_dir=wire["runtime_dir"],
             redis=RedisConfig(**wire["redis"]),
             master=MasterConfig(**wire["master"]),
-            node=NodeConfig(**wire["node"]),
+            node=_node(wire["node"]),
+            collector=wire.get("collector"),
+            share=wire.get("share"),
+            samba=SambaConfig(**wire["samba"]) if wire.get("samba") else None,
         )
+
+
+def _node(wire: dict[str, Any]) -> NodeConfig:
+    lists = {name: tuple(value) for name, value in wire.items() if isinstance(value, list)}
+    return NodeConfig(**{**wire, **lists})
 
 
 @dataclass(frozen=True)
@@ -119,17 +164,19 @@ class Secrets:
 
     redis: dict[str, str] = field(repr=False)
     node_token: str = field(repr=False)
+    samba: str = field(default="", repr=False)
+    """Of the share's user; empty where no share is served."""
 
     def save(self, home: str | Path) -> None:
         path = Path(home) / "secrets.json"
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as file:
-            json.dump({"redis": self.redis, "node_token": self.node_token}, file)
+            json.dump({"redis": self.redis, "node_token": self.node_token, "samba": self.samba}, file)
 
     @classmethod
     def load(cls, home: str | Path) -> Secrets:
         wire = json.loads((Path(home) / "secrets.json").read_text())
-        return cls(redis=wire["redis"], node_token=wire["node_token"])
+        return cls(redis=wire["redis"], node_token=wire["node_token"], samba=wire.get("samba", ""))
 
 
 def grass_home() -> Path:

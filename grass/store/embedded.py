@@ -47,6 +47,15 @@ class Server:
         return f"{self.path} {'.'.join(map(str, self.version))} ({self.origin})"
 
 
+def server_at(path: Path) -> Server:
+    """The binary at ``path``; NoRedisError when it is too old or none."""
+    version = _version(path)
+    if version < OLDEST:
+        said = ".".join(map(str, version)) or "not runnable"
+        raise NoRedisError(f"{path} is {said}; redis or valkey {OLDEST[0]}.{OLDEST[1]} or newer is needed")
+    return Server(path, version, "given")
+
+
 def find_server(search_path: str | None = None) -> Server:
     """The first that is new enough: on PATH (or ``search_path``), then in an installed wheel."""
     refused = []
@@ -94,19 +103,30 @@ class Files:
 
 
 def write_files(
-    folder: Path, *, server: Server, socket: Path, prefix: str, node: str, passwords: dict[str, str]
+    folder: Path,
+    *,
+    server: Server,
+    socket: Path,
+    prefix: str,
+    node: str,
+    passwords: dict[str, str],
+    tcp: tuple[str, int] | None = None,
 ) -> Files:
-    """``redis.conf`` and ``users.acl`` in ``folder`` (made, 0700), both 0600, each replaced whole."""
+    """``redis.conf`` and ``users.acl`` in ``folder`` (made, 0700), both 0600, each replaced whole.
+
+    ``node``: empty on a master that is no node itself. ``tcp``: address and port where nodes reach it.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     conf, acl = folder / "redis.conf", folder / "users.acl"
     joined = _joined(acl, node)
     _replace(acl, acl_text(prefix=prefix, node=node, passwords=passwords, version=server.version) + joined)
-    _replace(conf, conf_text(folder=folder, socket=socket, acl_file=acl))
+    _replace(conf, conf_text(folder=folder, socket=socket, acl_file=acl, tcp=tcp))
     return Files(conf, acl)
 
 
-def conf_text(*, folder: Path, socket: Path, acl_file: Path) -> str:
-    listen = f"port 0\nunixsocket {_quoted(socket)}\nunixsocketperm 700"
+def conf_text(*, folder: Path, socket: Path, acl_file: Path, tcp: tuple[str, int] | None = None) -> str:
+    port = f"bind {tcp[0]}\nport {tcp[1]}" if tcp else "port 0"
+    listen = f"{port}\nunixsocket {_quoted(socket)}\nunixsocketperm 700"
     template = shared("deploy/redis/redis.conf").read_text()
     words = {"{listen}": listen, "{folder}": _quoted(folder), "{acl_file}": _quoted(acl_file)}
     lines = (line for line in template.splitlines() if line and not line.startswith("#"))
@@ -126,7 +146,7 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
     A script's own commands are checked against the user who calls it. Servers before 7.0 know no read-only keys:
     there, what a user may read it may also write with the commands that it has.
     """
-    _check_plain(prefix, node)
+    _check_plain(prefix)
     keys = Keys(prefix)
     connects = _connects(version)
     read = "%R~" if version >= _READ_PATTERNS else "~"
@@ -140,8 +160,9 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
         "admin": "~* &* +@all",
         "agent": f"~{prefix}* resetchannels -@all {connects} +@read +@write {_EVALS} +xinfo -@dangerous",
         "api": f"{' '.join(api_keys)} resetchannels -@all {connects} {_READS} {_EVALS} +set +setex +hset +xadd",
-        "node": " ".join(node_rights(prefix, node, version)),
     }
+    if node:
+        rights["node"] = " ".join(node_rights(prefix, node, version))
     # Nobody can be `default`, but the server is while it reads its AOF: without these rights it drops every step of a
     # script or transaction there ("ACLs rules changed"), and what was acknowledged is gone after a restart.
     lines = ["user default off resetpass ~* &* +@all"]
