@@ -5,8 +5,10 @@ Amounts are those of ``grass.model.resources``; durations are seconds from the m
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from grass.model.job import GpuNeed, Policy
 from grass.model.reasons import Reason
@@ -28,6 +30,9 @@ class Device:
     busy: str = ""
 
 
+_ROW = struct.Struct("11q")
+
+
 @dataclass(frozen=True)
 class Node:
     """``free``: what the ledger has left (negative when the node has shrunk below what it holds).
@@ -46,6 +51,39 @@ class Node:
     closed: str = ""
     ports: int = 10_000
 
+    @cached_property
+    def packed(self) -> bytes:
+        """Free and total amounts as machine integers. Worth keeping a Node for: it is made only once."""
+        free, total = self.free, self.total
+        return _ROW.pack(
+            free.cpu,
+            free.memory,
+            free.gpu,
+            free.disk,
+            self.ports,
+            total.cpu,
+            total.memory,
+            total.gpu,
+            total.disk,
+            max(self.ports, 10_000),
+            not self.closed,
+        )
+
+    @cached_property
+    def by_id(self) -> tuple[Device, ...]:
+        return tuple(sorted(self.devices, key=lambda device: device.id))
+
+    @cached_property
+    def kinds(self) -> tuple[tuple[str, int], ...]:
+        """(model, memory) of each device, in the order of their ids: most nodes of a cluster share few of these."""
+        return tuple((device.model, device.memory) for device in self.by_id)
+
+    @cached_property
+    def packed_devices(self) -> bytes:
+        """Free thousandths of each device, in the order of their ids; nothing of one that others use."""
+        free = [0 if device.busy else device.free for device in self.by_id]
+        return struct.pack(f"{len(free)}q", *free)
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -60,6 +98,15 @@ class Shape:
     where: tuple[tuple[str, tuple[str, ...]], ...] = ()
     avoid: tuple[str, ...] = ()
     runtime: str | None = None
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for equal shapes. A string keeps its hash, so that 100,000 tasks are told apart at little cost."""
+        r, gpu = self.resources, self.gpu
+        return (
+            f"{r.cpu},{r.memory},{r.gpu},{r.disk},{r.custom},{gpu.model!r},{gpu.memory},{self.ports},"
+            f"{self.where},{self.avoid},{self.runtime!r}"
+        )
 
 
 @dataclass(frozen=True)
@@ -76,6 +123,11 @@ class Demand:
     spread: int | None = None
     pack: int | None = None
     gang: bool = False
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for demands that the planner need not tell apart."""
+        return f"{self.component!r},{self.count},{self.spread},{self.pack},{self.gang};{self.shape.key}"
 
 
 @dataclass(frozen=True)
@@ -97,6 +149,15 @@ class QueuedJob:
     together: int | None = None
     seconds: float | None = None
 
+    @cached_property
+    def kind(self) -> str:
+        """Equal for jobs that differ only in their place in the queue: what one of them finds, the next finds too."""
+        tied = self.begun and (self.together is not None or any(d.pack or d.spread for d in self.demands))
+        return (
+            f"{self.priority},{self.user!r},{self.begun},{self.policy.value},{self.metric!r},{self.together},"
+            f"{self.seconds},{self.id if tied else ''}|" + "|".join([demand.key for demand in self.demands])
+        )
+
 
 @dataclass(frozen=True)
 class Held:
@@ -104,6 +165,7 @@ class Held:
 
     ``devices``: what each of them holds, where they use GPUs. ``ends``: seconds until they must have ended (their time
     limit), None when nobody knows. ``stopping``: they were told to stop, so what they hold comes free soon.
+    ``gang``: some component of the job is a gang, so it is evicted whole.
     """
 
     job: str
@@ -117,6 +179,7 @@ class Held:
     preemptible: bool = False
     ends: float | None = None
     stopping: bool = False
+    gang: bool = False
 
 
 @dataclass(frozen=True)

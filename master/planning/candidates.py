@@ -1,0 +1,75 @@
+"""The nodes that could take a task of one need, the best first, kept up to date while others book.
+
+Built once from arrays over all nodes; from then on only nodes that changed are looked at again. So a task costs what
+its neighbours in the queue changed, not what the cluster is large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+import numpy as np
+
+from master.planning.ledger import Ledger
+from master.planning.need import Need
+from master.planning.ranking import Ranking
+
+
+class Candidates:
+    def __init__(self, ledger: Ledger, need: Need, ranking: Ranking) -> None:
+        self._ledger, self._need, self._ranking = ledger, need, ranking
+        self._able = ledger.able(need.shape)
+        scores = ranking.all()
+        places = np.flatnonzero(ledger.fitting(need))
+        order = places[np.argsort(scores[places], kind="stable")]
+        self._first: list[int] = order.tolist()
+        self._first_scores: list[float] = scores[order].tolist()
+        self._next = 0
+        self._built = self._seen = len(ledger.log)
+        self._changed: list[tuple[float, int, int]] = []  # score, place, its last change
+
+    def best(self, seconds: float | None) -> Iterator[tuple[int, int]]:
+        """(place, how many fit there now), the best first. Between two steps the caller may book on the place that it
+        was given; a place that is full, or not offered to one who takes ``seconds``, does not come."""
+        kept: list[tuple[float, int, int]] = []
+        try:
+            while True:
+                self._catch_up()
+                entry = self._pop()
+                if entry is None:
+                    return
+                place = entry[1]
+                count = self._ledger.count(self._need, place, seconds)
+                if count:
+                    heappush(self._changed, entry)
+                    yield place, count
+                elif place in self._ledger.gates:
+                    kept.append(entry)  # others, who take less long, may find room behind the gate
+        finally:
+            for entry in kept:
+                heappush(self._changed, entry)
+
+    def _catch_up(self) -> None:
+        ledger = self._ledger
+        if self._seen == len(ledger.log):
+            return
+        for place in set(ledger.log[self._seen :]):
+            if self._able[place] and ledger.room(place).count(self._need, ledger.usable(self._need, place)):
+                heappush(self._changed, (self._ranking.one(place), place, ledger.last[place]))
+        self._seen = len(ledger.log)
+
+    def _pop(self) -> tuple[float, int, int] | None:
+        """The best entry that still holds: a node that changed since has a newer one, or no room."""
+        last, changed = self._ledger.last, self._changed
+        while changed and changed[0][2] != last[changed[0][1]]:
+            heappop(changed)
+        first, size = self._first, len(self._first)
+        while self._next < size and last[first[self._next]] >= self._built:
+            self._next += 1
+        if self._next < size:
+            place, score = first[self._next], self._first_scores[self._next]
+            if not changed or (score, place) < changed[0][:2]:
+                self._next += 1
+                return score, place, last[place]
+        return heappop(changed) if changed else None

@@ -1,0 +1,139 @@
+"""Why a task was left without a place, in words. The same objects that `grass job why` prints.
+
+Looks at the ledger at the end of a plan: what it says is true once the plan is carried out.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import Any
+
+from grass.model.reasons import Reason, ReasonCode
+from master.planning.model import Demand, QueuedJob, Shape, View
+from master.planning.quotas import wanted
+from master.planning.round import Left, Round
+from master.planning.survey import Survey, reduced, show
+
+
+class Explainer:
+    def __init__(self, view: View, decided: Round) -> None:
+        self._view = view
+        self._decided = decided
+        self._surveys: dict[str, Survey] = {}
+        self._never: dict[str, Reason | None] = {}
+        self._rooms: dict[str, Reason] = {}
+
+    def waiting(self) -> dict[tuple[str, str], Reason]:
+        """One reason for each (job, component) that has a task without a place."""
+        waiting: dict[tuple[str, str], Reason] = {}
+        for left in self._decided.left:
+            reason = self._reason(left)
+            names = [job.id for job in left.jobs]
+            waiting.update(zip(zip(names, repeat(left.demand.component), strict=False), repeat(reason), strict=False))
+        return waiting
+
+    def _reason(self, left: Left) -> Reason:
+        shape = left.demand.shape
+        never = self._never_fits(shape)
+        if never is not None:
+            return never
+        job = left.jobs[0]
+        match left.cause:
+            case ReasonCode.JOB_LIMIT:
+                level = self._view.level
+                message = f"waits for its turn: the cluster runs at most {level} jobs at once (parallel_level)"
+                return Reason(ReasonCode.JOB_LIMIT, message, {"parallel_level": level})
+            case ReasonCode.QUOTA:
+                return self._quota(job, left.demand)
+            case ReasonCode.GANG if self._survey(shape).roomy.any():
+                return self._gang(left.demand)
+        return self._no_room(shape)
+
+    def _survey(self, shape: Shape) -> Survey:
+        found = self._surveys.get(shape.key)
+        if found is None:
+            found = self._surveys[shape.key] = Survey(self._decided.ledger, shape)
+        return found
+
+    def _never_fits(self, shape: Shape) -> Reason | None:
+        """The reason, when no node could take one such task even if it were empty."""
+        if shape.key not in self._never:
+            self._never[shape.key] = self._find_never(shape)
+        return self._never[shape.key]
+
+    def _find_never(self, shape: Shape) -> Reason | None:
+        if not self._view.nodes:
+            return Reason(ReasonCode.NO_NODES, "the cluster has no node yet")
+        survey = self._survey(shape)
+        if survey.ready.any():
+            return None
+        if not survey.suited.any():
+            groups = survey.groups()
+            message = "no node is what it asks for: " + "; ".join(map(str, groups))
+            return Reason(ReasonCode.CONSTRAINTS, message, _nodes(survey))
+        if not survey.large.any():
+            return self._too_large(shape, survey)
+        ledger = self._decided.ledger
+        names = [node.name for node, large in zip(ledger.nodes, survey.large, strict=True) if large]
+        message = f"no node that could hold it takes tasks now: {'; '.join(map(str, survey.groups()))}"
+        return Reason(ReasonCode.NO_NODES, message, _nodes(survey) | {"able": len(names)})
+
+    def _too_large(self, shape: Shape, survey: Survey) -> Reason:
+        ledger = self._decided.ledger
+        details = self._fits(shape, survey)
+        starts = details.get("starts_with", "")
+        suffix = f"; starts now with {starts}" if starts else ""
+        for name in ("gpu", "cpu", "memory", "disk", *(name for name, _ in shape.resources.custom)):
+            need, largest = shape.resources.amount(name), int(ledger.total[survey.suited, ledger.columns[name]].max())
+            if need > largest:
+                kind = "node" if len(survey.suited) == survey.suited.sum() else "node that suits it"
+                message = f"needs {show(name, need)} per task; the largest {kind} has {show(name, largest).split()[0]}"
+                more = {"resource": name, "needs": need, "largest": largest}
+                return Reason(ReasonCode.TOO_LARGE, message + suffix, details | more)
+        message = "no single node has all of what one task needs"
+        return Reason(ReasonCode.TOO_LARGE, message + suffix, details | _nodes(survey))
+
+    def _no_room(self, shape: Shape) -> Reason:
+        found = self._rooms.get(shape.key)
+        if found is None:
+            survey = self._survey(shape)
+            details = _nodes(survey) | self._fits(shape, survey)
+            message = "waits for room: " + "; ".join(map(str, survey.groups()))
+            if "starts_with" in details:
+                message += f"; starts now with {details['starts_with']}"
+            found = self._rooms[shape.key] = Reason(ReasonCode.NO_ROOM, message, details)
+        return found
+
+    def _fits(self, shape: Shape, survey: Survey) -> dict[str, Any]:
+        fits = survey.fits(frozenset(self._decided.ledger.gates))
+        if fits is None:
+            return {}
+        return {"fits": reduced(shape.resources, *fits).to_wire(), "starts_with": show(*fits)}
+
+    def _gang(self, demand: Demand) -> Reason:
+        survey = self._survey(demand.shape)
+        counts = self._decided.ledger.counts(survey.need)
+        room = int(counts.sum())
+        if room >= demand.count:
+            message = f"starts only with all of its gang, and not all of that fits now ({room} of this do)"
+        else:
+            message = f"starts only whole: {room} of {demand.count} tasks would fit now"
+        return Reason(ReasonCode.GANG, message, _nodes(survey) | {"room": room, "count": demand.count})
+
+    def _quota(self, job: QueuedJob, demand: Demand) -> Reason:
+        quota, held = self._decided.quotas.of(job.user), self._decided.shares.held(job.user)
+        count = demand.count if demand.gang else 1
+        for name, need in wanted(quota, demand.shape):
+            if held[name] + need * count > quota[name]:
+                message = (
+                    f"waits for quota: {job.user} may hold {show(name, quota[name])}, holds {show(name, held[name])}, "
+                    f"and this needs {show(name, need * count)}"
+                )
+                details = {"resource": name, "quota": quota[name], "held": held[name], "needs": need * count}
+                return Reason(ReasonCode.QUOTA, message, details)
+        message = f"waits for quota: what {job.user}'s quota leaves is kept for an earlier job of {job.user}"
+        return Reason(ReasonCode.QUOTA, message)
+
+
+def _nodes(survey: Survey) -> dict[str, Any]:
+    return {"nodes": [group.to_wire() for group in survey.groups()]}

@@ -1,0 +1,68 @@
+"""The order in which jobs are served: priority, then the user who has had least, then submission.
+
+Jobs of one kind (``QueuedJob.kind``) stand in one lane: once the first of them finds nothing at all, neither does any
+behind it, and the lane is closed at once, however many wait in it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from operator import attrgetter
+
+from master.planning.model import QueuedJob
+
+_IN_LINE = attrgetter("place", "id")
+
+
+class Lane:
+    """Equal jobs of one user, the oldest first; ``closed``: the first found nothing."""
+
+    def __init__(self, jobs: list[QueuedJob]) -> None:
+        self.jobs = sorted(jobs, key=_IN_LINE) if len(jobs) > 1 else jobs
+        self.next = 0
+
+    @property
+    def rest(self) -> list[QueuedJob]:
+        return self.jobs[self.next :]
+
+
+class Lanes:
+    """``share``: user → how much that user has had and has; asked again after each job, because it grows by it."""
+
+    def __init__(self, queue: Iterable[QueuedJob], share: Callable[[str], float]) -> None:
+        self._share = share
+        by_kind: defaultdict[str, list[QueuedJob]] = defaultdict(list)
+        for job in queue:
+            by_kind[job.kind].append(job)
+        self._levels: defaultdict[int, defaultdict[str, list[Lane]]] = defaultdict(lambda: defaultdict(list))
+        for jobs in by_kind.values():
+            self._levels[jobs[0].priority][jobs[0].user].append(Lane(jobs))
+
+    def in_order(self) -> Iterator[tuple[QueuedJob, Lane]]:
+        """Each job in turn with its lane. The caller sets ``lane.next`` to its length to close it."""
+        for priority in sorted(self._levels, reverse=True):
+            yield from self._level(self._levels[priority])
+
+    def _level(self, users: dict[str, list[Lane]]) -> Iterator[tuple[QueuedJob, Lane]]:
+        lines: dict[str, list[tuple[tuple[int, str], Lane]]] = {}
+        turns: list[tuple[float, tuple[int, str], str]] = []
+        alone = len(users) == 1
+        for user, lanes in users.items():
+            line = [(_IN_LINE(lane.jobs[0]), lane) for lane in lanes]
+            heapify(line)
+            lines[user] = line
+            turns.append((0.0 if alone else self._share(user), line[0][0], user))
+        heapify(turns)
+        while turns:
+            _, _, user = heappop(turns)
+            line = lines[user]
+            _, lane = heappop(line)
+            job = lane.jobs[lane.next]
+            lane.next += 1
+            yield job, lane
+            if lane.next < len(lane.jobs):
+                heappush(line, (_IN_LINE(lane.jobs[lane.next]), lane))
+            if line:
+                heappush(turns, (0.0 if alone else self._share(user), line[0][0], user))

@@ -1,0 +1,42 @@
+"""A shape, made ready for quick comparison with what nodes have left."""
+
+from __future__ import annotations
+
+from grass.model.job import GpuNeed
+from grass.model.resources import DEVICE
+from master.planning.model import Shape
+
+CPU, MEMORY, GPU, DISK, PORTS = range(5)
+COLUMNS = ("cpu", "memory", "gpu", "disk", "ports")
+"""The amounts that every node has, in the order of a row; custom ones that somebody asks for follow."""
+
+
+class Need:
+    """``amounts``: (column, amount) of all that is needed; ``whole`` devices, or a ``share`` of one, in thousandths.
+
+    A custom resource that no column counts is on no node: ``impossible`` names it.
+    """
+
+    def __init__(self, shape: Shape, columns: dict[str, int]) -> None:
+        wanted = {**shape.resources.amounts(), "ports": shape.ports}
+        self.shape = shape
+        self.amounts = [(columns[name], amount) for name, amount in wanted.items() if amount > 0]
+        gpu = shape.resources.gpu
+        self.whole = -(-gpu // DEVICE) if gpu >= DEVICE else 0
+        self.share = gpu if 0 < gpu < DEVICE else 0
+        self._usable: dict[tuple[tuple[str, int], ...], tuple[int, ...]] = {}
+
+    def usable(self, kinds: tuple[tuple[str, int], ...]) -> tuple[int, ...]:
+        """Which of a node's devices will do, the smallest first: the large ones are kept for those who need them."""
+        found = self._usable.get(kinds)
+        if found is None:
+            gpu = self.shape.gpu
+            able = [place for place, kind in enumerate(kinds) if matches(gpu, kind)]
+            found = self._usable[kinds] = tuple(sorted(able, key=lambda place: kinds[place][1]))
+        return found
+
+
+def matches(gpu: GpuNeed, kind: tuple[str, int]) -> bool:
+    """``kind``: (model, memory) of a device."""
+    model, memory = kind
+    return memory >= gpu.memory and (gpu.model is None or gpu.model.casefold() in model.casefold())

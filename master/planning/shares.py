@@ -1,0 +1,67 @@
+"""How much of the cluster each user has: for fair share and for quotas."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from math import fsum
+
+from grass.model.resources import Resources
+from master.planning.model import View
+
+
+class Shares:
+    """What users hold, this plan's placements included.
+
+    Fair share compares two fractions, added: the user's part of all past use (``View.usage``, so its unit does not
+    matter), and the user's dominant share now, that is the largest fraction of any one resource of the whole cluster.
+    """
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._past = fsum(view.usage.values())  # exact, so that the order of the mapping does not matter
+        self._whole: Counter[str] | None = None
+        self._held: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._counted = False
+        self._placed: list[tuple[str, Resources, int]] = []
+
+    def of(self, user: str) -> float:
+        held, whole = self.held(user), self._totals()
+        now = max((amount / whole[name] for name, amount in held.items() if whole[name] > 0), default=0.0)
+        return (self._view.usage.get(user, 0.0) / self._past if self._past > 0 else 0.0) + now
+
+    def add(self, user: str, resources: Resources, count: int) -> None:
+        if self._counted:
+            self._add(user, resources, count)
+        else:
+            self._placed.append((user, resources, count))
+
+    def held(self, user: str) -> Counter[str]:
+        """Amounts by name. Counted on first use: a queue of one user without quota asks for none of it."""
+        if not self._counted:
+            self._counted = True
+            for held in self._view.held:
+                self._add(held.user, held.shape.resources, held.count)
+            for placed in self._placed:
+                self._add(*placed)
+        return self._held[user]
+
+    def _add(self, user: str, resources: Resources, count: int) -> None:
+        amounts = self._held[user]
+        amounts["cpu"] += resources.cpu * count
+        amounts["memory"] += resources.memory * count
+        if resources.gpu:
+            amounts["gpu"] += resources.gpu * count
+        if resources.disk:
+            amounts["disk"] += resources.disk * count
+        for name, amount in resources.custom:
+            amounts[name] += amount * count
+
+    def _totals(self) -> Mapping[str, int]:
+        if self._whole is None:
+            whole: Counter[str] = Counter()
+            for node in self._view.nodes:
+                for name, amount in node.total.amounts().items():
+                    whole[name] += amount
+            self._whole = whole
+        return self._whole
