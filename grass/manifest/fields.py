@@ -26,6 +26,14 @@ _OTHER_WORDS = {
     "environment": "env",
     "variables": "env",
     "cpus": "cpu",
+    "cores": "cpu",
+    "core": "cpu",
+    "vcpu": "cpu",
+    "vcpus": "cpu",
+    "processors": "cpu",
+    "storage": "disk",
+    "scratch": "disk",
+    "gpu_count": "gpu",
     "mem": "memory",
     "ram": "memory",
     "gpus": "gpu",
@@ -40,6 +48,25 @@ _OTHER_WORDS = {
     "tasks": "components",
     "jobs": "job_names",
     "readiness": "ready",
+    "node_selector": "where",
+    "nodeselector": "where",
+    "constraints": "where",
+    "affinity": "where",
+    "exclude": "avoid",
+    "placement": "place",
+    "allocation": "place",
+    "policy": "place",
+    "volumes": "container",
+    "mounts": "container",
+    "mount": "container",
+    "docker": "container",
+    "shm_size": "shm",
+    "parameters": "matrix",
+    "params": "matrix",
+    "sweep": "matrix",
+    "rack": "topology",
+    "limits": "quotas",
+    "reserved": "reserve",
 }
 """What other systems, or the other dialect, call a key; consulted only for a key that is not known."""
 
@@ -140,6 +167,21 @@ class Fields:
             self._known[key] = None
             yield key, value
 
+    def others(self) -> list[tuple[str, Any]]:
+        """Keys that nobody asked for yet, with their values."""
+        return [(key, value) for key, value in self._content.items() if key not in self._known]
+
+    def meant(self, key: str) -> str:
+        """The known key that an unknown one is probably a slip for; empty if there is none."""
+        other = _OTHER_WORDS.get(key.lower(), "")
+        if other in self._known:
+            return other
+        if len(key) > 64:
+            return ""
+        import difflib
+
+        return next(iter(difflib.get_close_matches(key.lower(), list(self._known), 1, 0.6)), "")
+
     def parsed(self, path: str, parse: Callable[[Any], T], value: Any, default: T) -> T:
         try:
             return parse(value)
@@ -159,13 +201,6 @@ class Fields:
                 self.problems.add(self.at(key), f"unknown key{self._suggestion(key)}")
 
     def _suggestion(self, key: str) -> str:
-        other = _OTHER_WORDS.get(key.lower(), "")
-        if other in self._known:
-            return f"; did you mean `{other}`?"
-        if len(key) <= 64:
-            import difflib
-
-            close = difflib.get_close_matches(key.lower(), list(self._known), 1, 0.6)
-            if close:
-                return f"; did you mean `{close[0]}`?"
+        if meant := self.meant(key):
+            return f"; did you mean `{meant}`?"
         return f"; known here: {', '.join(self._known)}" if self._known else ""

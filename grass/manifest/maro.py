@@ -1,15 +1,16 @@
 """MARO's job files (`mode: process`, `mode: grass…`), taken as they are.
 
-They name no policy, so Grass's defaults hold. What cannot matter on one machine is checked and reported as ignored.
+What they do not say has Grass's defaults. Their ``allocation`` is the job's policy, ``mount.target`` is where a
+container sees the share.
 """
 
 from __future__ import annotations
 
 from enum import Enum
 
-from grass.manifest import native, quantities, values
+from grass.manifest import containers, native, quantities, values
 from grass.manifest.fields import Fields
-from grass.model.job import Component, Job
+from grass.model.job import PLAIN_CONTAINER, Component, Container, Job, Policy
 from grass.model.resources import Resources
 
 DIALECT = "maro"
@@ -38,7 +39,7 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
     """The job that ``fields`` describes. ``name``: given by a schedule, which then needs none in the file."""
     fields.require("mode", values.one_of(Mode), Mode.PROCESS)
     components = _read_components(fields, warnings)
-    _read_allocation(fields, warnings)
+    policy, metric = _read_allocation(fields)
     return Job(
         name=fields.require("name", values.name, "") if name is None else name,
         components=components,
@@ -46,19 +47,22 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
         fail_fast=len(components) > 1,
         tags=native.read_tags(fields, fields.problems),
         dialect=DIALECT,
+        policy=policy,
+        metric=metric,
     )
 
 
 def _read_components(fields: Fields, warnings: list[str]) -> dict[str, Component]:
     components: dict[str, Component] = {}
     for name, section in native.component_sections(fields):
-        _read_mount(section, warnings)
+        image = section.read("image", containers.image_name, None)
         components[name] = Component(
             name=name,
             command=section.require("command", values.command, native.UNKNOWN_COMMAND),
             replicas=section.require("num", values.whole(1, native.MAX_REPLICAS), 1),
             resources=_read_resources(section),
-            image=native.read_image(section, warnings),
+            image=image,
+            container=_read_mount(section, image, warnings),
         )
         section.done()
     return components
@@ -72,26 +76,29 @@ def _read_resources(fields: Fields) -> Resources:
     resources = Resources(
         cpu=section.read("cpu", quantities.cpu, 0),
         memory=section.read("memory", quantities.maro_memory, 0),
-        gpu=section.read("gpu", quantities.gpu, 0),
+        gpu=section.read("gpu", quantities.devices, 0),
     )
     section.done()
     return resources
 
 
-def _read_mount(fields: Fields, warnings: list[str]) -> None:
+def _read_mount(fields: Fields, image: str | None, warnings: list[str]) -> Container:
     section = fields.section("mount")
     if section is None:
-        return
-    section.require("target", values.text, "")
+        return PLAIN_CONTAINER
+    target = section.require("target", containers.inside_path, "")
     section.done()
-    warnings.append(f"{section.path}: ignored: tasks run as processes here and see the machine's own files")
+    if image is None:
+        warnings.append(f"{section.path}: ignored: without an image its tasks are processes, which see all files")
+        return PLAIN_CONTAINER
+    return Container(data=target or None)
 
 
-def _read_allocation(fields: Fields, warnings: list[str]) -> None:
+def _read_allocation(fields: Fields) -> tuple[Policy, str]:
     section = fields.section("allocation")
     if section is None:
-        return
-    section.require("mode", values.one_of(_AllocationMode), _AllocationMode.BALANCED)
-    section.require("metric", values.one_of(_Metric), _Metric.CPU)
+        return Policy.BEST_FIT, Job.metric
+    mode = section.require("mode", values.one_of(_AllocationMode), _AllocationMode.BALANCED)
+    metric = section.require("metric", values.one_of(_Metric), _Metric.CPU)
     section.done()
-    warnings.append(f"{section.path}: ignored: there is one node to choose from")
+    return Policy(mode.value), metric.value

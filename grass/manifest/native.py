@@ -4,16 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from grass.manifest import quantities, values
+from grass.manifest import after, amounts, containers, matrix, placement, quantities, values
 from grass.manifest.fields import Fields, Problems
-from grass.model.job import DEFAULT_GRACE, DEFAULT_TASK_CPU, Component, Condition, Job, Ready, Restart, RestartOn
-from grass.model.resources import Resources
+from grass.model.job import DEFAULT_GRACE, Component, Condition, Job, Ready, Restart, RestartOn
 
 MAX_REPLICAS = 100_000
 MAX_PRIORITY = 1000
+JOB_KEYS = (
+    *("components", "success", "timeout", "fail_fast", "priority", "tags", "gang", "place", "together"),
+    *("preemptible", "after"),
+)
+"""What a schedule may hold for its jobs, besides their names."""
 UNLIMITED = "unlimited"
 
 UNKNOWN_COMMAND: str | tuple[str, ...] = ""
+_NOT_RESOURCES = (
+    *(
+        "command",
+        "replicas",
+        "parallelism",
+        "ports",
+        "depends_on",
+        "ready",
+        "env",
+        "cwd",
+        "restart",
+        "grace",
+        "timeout",
+    ),
+    *("image", "runtime", "container", "where", "avoid", "spread", "pack", "matrix", "framework"),
+)
 _NO_COMMAND = "is missing: what shall its tasks run?"
 
 
@@ -21,14 +41,24 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
     """The job that ``fields`` describes. ``name``: given by a schedule, which then needs none in the file."""
     problems = fields.problems
     components = _read_components(fields, warnings)
+    policy, metric = placement.read_place(fields)
+    called = fields.require("name", values.name, "") if name is None else name
+    waits_for = after.read_after(fields)
+    after.refuse_itself(fields, called, waits_for)
     return Job(
-        name=fields.require("name", values.name, "") if name is None else name,
+        name=called,
         components=components,
         success=_read_success(fields) or tuple(components),
         timeout=fields.read("timeout", quantities.duration, None),
         fail_fast=fields.read("fail_fast", values.truth, len(components) > 1),
-        priority=fields.read("priority", values.whole(-MAX_PRIORITY, MAX_PRIORITY), 0),
+        priority=fields.read("priority", values.whole(0, MAX_PRIORITY), 0),
         tags=read_tags(fields, problems),
+        gang=placement.read_gang(fields, tuple(components)),
+        policy=policy,
+        metric=metric,
+        together=fields.read("together", placement.level, None),
+        preemptible=fields.read("preemptible", values.truth, False),
+        after=waits_for,
     )
 
 
@@ -58,38 +88,35 @@ def component_sections(fields: Fields) -> list[tuple[str, Fields]]:
 
 
 def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component:
-    ports = _read_ports(fields)
-    count = values.whole(1, MAX_REPLICAS)
+    ports, env = _read_ports(fields), _read_env(fields)
+    combinations = matrix.read_matrix(fields, env)
+    runtime, image, container = containers.read(fields, warnings)
+    resources, gpu = amounts.read_task(fields, _NOT_RESOURCES)
     return Component(
         name=name,
         command=fields.require("command", values.command, UNKNOWN_COMMAND, _NO_COMMAND),
-        replicas=fields.read("replicas", count, 1),
-        parallelism=fields.read("parallelism", count, None),
-        resources=_read_resources(fields),
+        replicas=matrix.read_replicas(fields, combinations),
+        parallelism=fields.read("parallelism", values.whole(1, MAX_REPLICAS), None),
+        resources=resources,
+        gpu=gpu,
         ports=ports,
         depends_on=_read_depends_on(fields),
         ready=_read_ready(fields, ports),
-        env=_read_env(fields),
+        env=env,
         cwd=fields.read("cwd", values.text, None),
         restart=_read_restart(fields),
         grace=fields.read("grace", quantities.duration_or_zero, DEFAULT_GRACE),
         timeout=fields.read("timeout", quantities.duration, None),
-        image=read_image(fields, warnings),
+        matrix=combinations,
+        where=placement.read_where(fields),
+        avoid=placement.read_avoid(fields),
+        spread=fields.read("spread", placement.level, None),
+        pack=fields.read("pack", placement.level, None),
+        runtime=runtime,
+        image=image,
+        container=container,
         framework=_read_framework(fields, warnings),
     )
-
-
-def _read_resources(fields: Fields) -> Resources:
-    section = fields.section("resources")
-    if section is None:
-        return Resources(cpu=DEFAULT_TASK_CPU)
-    resources = Resources(
-        cpu=section.read("cpu", quantities.cpu, DEFAULT_TASK_CPU),
-        memory=section.read("memory", quantities.memory, 0),
-        gpu=section.read("gpu", quantities.gpu, 0),
-    )
-    section.done()
-    return resources
 
 
 def _read_ports(fields: Fields) -> tuple[str, ...]:
@@ -208,10 +235,3 @@ def _read_framework(fields: Fields, warnings: list[str]) -> str | None:
     if framework is not None:
         warnings.append(f"{fields.at('framework')}: ignored: this version prepares the environment of none")
     return framework
-
-
-def read_image(fields: Fields, warnings: list[str]) -> str | None:
-    image = fields.read("image", values.text, None)
-    if image is not None:
-        warnings.append(f"{fields.at('image')}: ignored: tasks run as processes here")
-    return image

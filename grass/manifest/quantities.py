@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from grass.manifest import values
 from grass.manifest.values import Wrong, show
 from grass.model.resources import DEVICE
 
@@ -15,6 +16,7 @@ MAX_CPU = 65_536
 MAX_GPU = 10_000
 MAX_MEMORY = 1 << 50
 MIN_MEMORY = 1 << 20
+MAX_CUSTOM = 1_000_000_000
 
 _NUMBER = r"[0-9]{1,20}(?:\.[0-9]{1,20})?"
 _PLAIN = re.compile(rf"-?{_NUMBER}")
@@ -124,16 +126,41 @@ def _checked_memory(size: float, value: Any) -> int:
     return int(size)
 
 
-def gpu(value: Any) -> int:
+def devices(value: Any) -> int:
     """Thousandths of a device, from whole devices."""
-    if isinstance(value, float) and not value.is_integer():
-        raise Wrong(f"must be a whole number of devices, got {show(value)}")
     count = number(value, "a whole number of devices")
     if count < 0:
         raise Wrong(f"must not be negative, got {show(value)}")
     if count > MAX_GPU or not count.is_integer():
         raise Wrong(f"must be a whole number of devices, at most {MAX_GPU}; got {show(value)}")
     return int(count) * DEVICE
+
+
+def gpu(value: Any) -> int:
+    """Thousandths of a device, from whole devices, or from a share of one: ``2``, ``0.25``."""
+    count = number(value, "a number of devices such as 2, or a share of one such as 0.25")
+    if count > 1 and not count.is_integer():
+        raise Wrong(f"must be a whole number of devices, or a share of one below 1 such as 0.25; got {show(value)}")
+    if not 0 < count < 1:
+        return devices(value)
+    share = round(count * DEVICE)
+    if share == 0:
+        raise Wrong(f"must be 0 or at least 0.001 of a device, got {show(value)}")
+    return share
+
+
+def at_least(value: Any) -> int:
+    """Bytes, from the least size that will do: ``">=40GiB"``, or plainly ``40GiB``."""
+    if isinstance(value, str) and value.startswith(">="):
+        return memory(value[2:].strip())
+    if isinstance(value, str) and value[:1] in ("<", ">", "=", "!"):
+        raise Wrong(f"must be the least that will do, such as >=40GiB; got {show(value)}")
+    return memory(value)
+
+
+def amount(value: Any) -> int:
+    """Of a custom resource."""
+    return values.whole(0, MAX_CUSTOM)(value)
 
 
 def all_or(parse: Callable[[Any], int]) -> Callable[[Any], int | None]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from grass.manifest import cron, values
+from grass.manifest.after import refuse_itself
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.job import is_maro, read_job
+from grass.manifest.native import JOB_KEYS
 from grass.model.job import Job
 from grass.model.schedule import Missed, Overlap, Schedule, ScheduleKind
 
@@ -56,6 +58,8 @@ def _read_batch(fields: Fields, warnings: list[str]) -> Schedule:
         fields.refuse(key, "goes with `cron` only")
     names = _read_names(fields, "jobs" if fields.has("jobs") else "job_names")
     template = _read_template(fields, warnings, "")
+    for job in names:
+        refuse_itself(fields, job, template.after)
     return Schedule(name, ScheduleKind.BATCH, tuple(replace(template, name=job) for job in names))
 
 
@@ -94,7 +98,7 @@ def _read_template(fields: Fields, warnings: list[str], name: str) -> Job:
     """The job that is started, under `job` or among the schedule's own keys."""
     if not fields.has("job"):
         return read_job(fields, warnings, name=name)
-    for key in ("components", "success", "timeout", "fail_fast", "priority", "tags"):
+    for key in JOB_KEYS:
         fields.refuse(key, "belongs under `job`, where the rest of the job is")
     section = fields.section("job")
     if section is None:

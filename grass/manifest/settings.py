@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from grass.manifest import quantities, values
+from grass.manifest import amounts, placement, quantities, sharing, values
 from grass.manifest.fields import Fields, Problems
+from grass.manifest.on_premises import MODE as ON_PREMISES
+from grass.manifest.on_premises import OnPremises, read_on_premises
 from grass.manifest.values import Wrong, show
 
 DEFAULT_NAME = "local"
@@ -31,11 +33,16 @@ class RedisSettings:
 
 @dataclass(frozen=True)
 class OfferedResources:
-    """What the node offers to tasks: thousandths of a core, bytes, devices. None: all that the machine has."""
+    """What the node offers to tasks: thousandths of a core, bytes, thousandths of a device. None: all that it has.
+
+    ``custom``: countable things with a name, such as licences.
+    """
 
     cpu: int | None = None
     memory: int | None = None
     gpu: int | None = None
+    disk: int | None = None
+    custom: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,11 @@ class PortSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """``check_interval`` in seconds; ``parallel_level`` None: no limit but the machine."""
+    """``check_interval`` in seconds; ``parallel_level`` None: no limit but the machine.
+
+    ``quotas``: user → resource → the most that all of the user's tasks may hold; ``default_quota`` for everybody else.
+    ``reserve``: what of ``resources`` is kept back for the system. ``labels``, ``topology``: of the node.
+    """
 
     name: str = DEFAULT_NAME
     mode: str = "local"
@@ -61,6 +72,13 @@ class Settings:
     ports: PortSettings = PortSettings()
     keep_jobs: int = 1000
     keep_days: float = 30.0
+    quotas: dict[str, dict[str, int]] = field(default_factory=dict)
+    default_quota: dict[str, int] = field(default_factory=dict)
+    reserve: dict[str, int] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    topology: tuple[str, ...] = ()
+    on_premises: OnPremises | None = None
+    """The machines; None: a cluster on this one."""
     warnings: tuple[str, ...] = ()
 
 
@@ -90,6 +108,10 @@ def parse_settings(document: dict[str, Any], *, source: str = "") -> Settings:
     elif keys.get("mode") == "grass/local":
         fields = Fields(document, "", problems, lenient=True)
         settings = _read_maro_local(fields)
+    elif keys.get("mode") == ON_PREMISES:
+        master = keys.get("master")
+        fields = Fields(document, "", problems, lenient=isinstance(master, dict) and "public_ip_address" in master)
+        settings = _read_on_premises(fields)
     else:
         fields = Fields(document, "", problems)
         settings = _read_native(fields)
@@ -100,6 +122,7 @@ def parse_settings(document: dict[str, Any], *, source: str = "") -> Settings:
 
 def _read_native(fields: Fields) -> Settings:
     fields.read("mode", _mode, _Mode.LOCAL)
+    quotas, default_quota = sharing.read_quotas(fields)
     return Settings(
         name=fields.read("name", values.name, DEFAULT_NAME),
         redis=_read_redis(fields),
@@ -111,12 +134,37 @@ def _read_native(fields: Fields) -> Settings:
         ports=_read_ports(fields),
         keep_jobs=fields.read("keep_jobs", _COUNT, Settings.keep_jobs),
         keep_days=fields.read("keep_days", _days, Settings.keep_days),
+        quotas=quotas,
+        default_quota=default_quota,
+        reserve=sharing.read_reserve(fields),
+        labels=placement.read_labels(fields),
+        topology=placement.read_topology(fields),
+    )
+
+
+def _read_on_premises(fields: Fields) -> Settings:
+    fields.has("mode")
+    name = fields.require("name", values.name, DEFAULT_NAME)
+    machines = read_on_premises(fields)
+    quotas, default_quota = sharing.read_quotas(fields)
+    return Settings(
+        name=name,
+        mode=ON_PREMISES,
+        parallel_level=fields.read("parallel_level", _COUNT, None),
+        check_interval=fields.read("check_interval", _interval, Settings.check_interval),
+        keep_jobs=fields.read("keep_jobs", _COUNT, Settings.keep_jobs),
+        keep_days=fields.read("keep_days", _days, Settings.keep_days),
+        quotas=quotas,
+        default_quota=default_quota,
+        reserve=sharing.read_reserve(fields),
+        on_premises=machines,
+        warnings=machines.warnings,
     )
 
 
 def _mode(value: Any) -> _Mode:
     if isinstance(value, str) and value.startswith(("grass", "k8s")):
-        raise Wrong(f"must be local: this version makes clusters of one machine, not {show(value)}")
+        raise Wrong(f"must be local or {ON_PREMISES}; this version makes no clusters of the mode {show(value)}")
     return values.one_of(_Mode)(value)
 
 
@@ -162,7 +210,9 @@ def _read_resources(fields: Fields) -> OfferedResources:
     resources = OfferedResources(
         cpu=section.read("cpu", quantities.all_or(quantities.cpu), None),
         memory=section.read("memory", quantities.all_or(quantities.memory), None),
-        gpu=section.read("gpu", quantities.all_or(quantities.gpu), None),
+        gpu=section.read("gpu", quantities.all_or(quantities.devices), None),
+        disk=section.read("disk", quantities.all_or(quantities.memory), None),
+        custom={name: amount for name, amount in amounts.read_custom(section).items() if amount},
     )
     section.done()
     return resources
@@ -245,7 +295,7 @@ def _read_maro_resource(master: Fields) -> OfferedResources:
     resources = OfferedResources(
         cpu=section.read("cpu", quantities.all_or(quantities.cpu), None),
         memory=section.read("memory", quantities.all_or(quantities.maro_memory), None),
-        gpu=section.read("gpu", quantities.all_or(quantities.gpu), None),
+        gpu=section.read("gpu", quantities.all_or(quantities.devices), None),
     )
     section.done()
     return resources

@@ -166,6 +166,19 @@ def variable_name(value: str) -> str:
     return value
 
 
+_TASK_VARIABLES = frozenset(
+    {"JOB_ID", "JOB_NAME", "COMPONENT_TYPE", "COMPONENT_INDEX", "COMPONENT_ID", "CONTAINER_NAME"}
+    | {"CLUSTER_ID", "CLUSTER_NAME", "NODE_ID", "NODE_NAME", "CUDA_VISIBLE_DEVICES"}
+)
+
+
+def task_variable(value: str) -> str:
+    """Of an environment variable that differs from task to task."""
+    if value in _TASK_VARIABLES:
+        raise Wrong("is set by Grass itself")
+    return variable_name(value)
+
+
 def pattern(value: Any) -> str:
     """A regular expression of Python's ``re``."""
     expression = text(value)

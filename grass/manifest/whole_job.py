@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from grass.manifest import whole_placement
 from grass.manifest.document import join
 from grass.manifest.fields import Problems
 from grass.model.job import Component, Condition, Job
@@ -26,6 +27,8 @@ def check(job: Job, path: str, problems: Problems) -> None:
     if cycle:
         where = join(join(join(path, "components"), cycle[0]), "depends_on")
         problems.add(where, f"goes in a circle, so none could ever start: {_show_cycle(cycle)}")
+        return
+    whole_placement.check(job, path, problems)
 
 
 def _check_dependencies(component: Component, job: Job, path: str, problems: Problems) -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 from grass.api import keyring
 from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets
 from grass.entropy import password
-from grass.errors import ConflictError
+from grass.errors import ConflictError, InputError
 from grass.manifest.settings import RedisSettings, Settings
+from grass.model.resources import Resources, show_cpu, show_memory
 from grass.provision import machine, ports, runtime_folder
 from grass.store import embedded
 
@@ -46,6 +47,7 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
     api_port = settings.ports.api or master.api_port or _free(master.api_host, cluster_home, settings, set())
     node_port = settings.ports.node_api or node.api_port or _free(node.address, cluster_home, settings, {api_port})
     offered = machine.offered(settings.resources)
+    _check_reserve(settings, offered)
     return ClusterConfig(
         name=settings.name,
         mode=settings.mode,
@@ -61,9 +63,32 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
             agent_countdown=settings.agent_countdown,
             keep_jobs=settings.keep_jobs,
             keep_days=settings.keep_days,
+            quotas=settings.quotas,
+            default_quota=settings.default_quota,
         ),
-        node=replace(node, api_port=node_port, cpu=offered.cpu, memory=offered.memory, gpu=offered.gpu),
+        node=replace(
+            node,
+            api_port=node_port,
+            cpu=offered.cpu,
+            memory=offered.memory,
+            gpu=offered.gpu,
+            disk=settings.resources.disk,
+            custom=settings.resources.custom,
+            reserve=settings.reserve,
+            labels=settings.labels,
+            path=settings.topology,
+        ),
     )
+
+
+def _check_reserve(settings: Settings, offered: Resources) -> None:
+    for name, show in (("cpu", show_cpu), ("memory", show_memory)):
+        kept, there = settings.reserve.get(name, 0), offered.amount(name)
+        if kept and kept >= there:
+            raise InputError(
+                f"reserve.{name}: {show(kept)} of {show(there)} kept back for the system leaves nothing for tasks; "
+                "nothing was changed"
+            )
 
 
 def _free(host: str, cluster_home: Path, settings: Settings, taken: set[int]) -> int:

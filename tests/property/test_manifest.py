@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from typing import Any
 
@@ -12,24 +13,29 @@ from hypothesis import strategies as st
 from grass.errors import ManifestError
 from grass.manifest import parse_job, parse_schedule, parse_settings, read_document
 from grass.model.job import Job
+from grass.model.matrix import combination, combinations
 from grass.model.schedule import Schedule
 
 COMPONENT_KEYS = [
     *("command", "replicas", "num", "parallelism", "resources", "ports", "depends_on", "ready", "timeout", "env"),
-    *("restart", "grace", "image", "framework", "cwd", "mount"),
+    *("restart", "grace", "image", "framework", "cwd", "mount", "where", "avoid", "spread", "pack", "matrix"),
+    *("runtime", "container"),
 ]
 INNER_KEYS = [
     *("cpu", "memory", "gpu", "port", "log", "policy", "limit", "backoff", "target", "metric", "embedded", "host"),
-    *("password", "api", "node_api", "resource", "agents", "check_interval", "x", "y", "A"),
+    *("password", "api", "node_api", "resource", "agents", "check_interval", "x", "y", "A", "disk", "custom", "model"),
+    *("count", "licences", "entrypoint", "user", "shm", "network", "ulimits", "nofile", "mounts", "source", "data"),
 ]
 TOP_KEYS = [
     *("mode", "success", "fail_fast", "priority", "tags", "timeout", "allocation", "job", "jobs", "job_names", "cron"),
     *("time_zone", "missed", "overlap", "redis", "redis_info", "redis_mode", "parallel_level", "check_interval"),
-    *("keep_agent_alive", "agent_countdown", "ports", "resources", "keep_jobs", "keep_days", "master"),
+    *("keep_agent_alive", "agent_countdown", "ports", "resources", "keep_jobs", "keep_days", "master", "gang", "place"),
+    *("together", "preemptible", "after", "quotas", "reserve", "labels", "topology"),
 ]
 WORDS = [
     *("process", "grass", "grass/local", "local", "running", "ready", "succeeded", "on-failure", "never", "always"),
     *("unlimited", "all", "MARO", "customized", "skip", "queue", "UTC", "Europe/Paris", "1h", "512MiB", "512m", "0.5"),
+    *("node", "best-fit", "single-metric-balanced", "docker", "host", "/a:/b:ro", ">=40GiB", "rack1/switch3", "ended"),
     *("../x", "-x", ".inf", "[[", "*", "1e9", "7", "-1", "", " ", "0 3 * * *", "x", "y"),
 ]
 
@@ -67,12 +73,39 @@ COMPLETE = [
         "priority": 1,
         "tags": {"t": "v"},
         "success": ["x"],
+        "gang": ["x"],
+        "place": {"policy": "single-metric-balanced", "metric": "gpu"},
+        "together": 1,
+        "preemptible": True,
+        "after": [{"job": "b", "state": "ended"}, "c"],
         "components": {
             "x": {
                 "command": ["run", "it"],
                 "replicas": 2,
-                "parallelism": 1,
-                "resources": {"cpu": 1, "memory": "1GiB", "gpu": 0},
+                "parallelism": 2,
+                "resources": {
+                    "cpu": 1,
+                    "memory": "1GiB",
+                    "disk": "1GiB",
+                    "gpu": {"count": 2, "model": "A100", "memory": ">=40GiB"},
+                    "custom": {"licences": 1},
+                    "seats": 2,
+                },
+                "where": {"arch": "x86_64", "zone": ["a", "b"]},
+                "avoid": ["n1"],
+                "spread": "node",
+                "pack": 1,
+                "matrix": {"LR": [0.1, 0.01]},
+                "runtime": "docker",
+                "container": {
+                    "entrypoint": ["tini", "--"],
+                    "user": 1000,
+                    "shm": "1GiB",
+                    "network": "bridge",
+                    "ulimits": {"nofile": 1024},
+                    "mounts": ["/a:/b:ro", {"source": "/c", "target": "/d", "read_only": True}],
+                    "data": "/data",
+                },
                 "ports": ["p"],
                 "depends_on": {"y": "ready"},
                 "env": {"A": "b"},
@@ -118,7 +151,11 @@ COMPLETE = [
         "check_interval": 1,
         "keep_agent_alive": True,
         "agent_countdown": 1,
-        "resources": {"cpu": 1, "memory": "1GiB", "gpu": "all"},
+        "resources": {"cpu": 1, "memory": "1GiB", "gpu": "all", "disk": "1GiB", "custom": {"licences": 4}},
+        "quotas": {"ann": {"gpu": 2, "cpu": 8, "licences": 1}, "default": {"memory": "1GiB"}},
+        "reserve": {"cpu": 0.5, "memory": "1GiB"},
+        "labels": {"zone": "a"},
+        "topology": "rack1/switch3",
         "ports": {"api": 1, "node_api": 2},
         "keep_jobs": 1,
         "keep_days": 1,
@@ -178,9 +215,16 @@ good_component = st.fixed_dictionaries(
             optional={
                 "cpu": st.sampled_from([0, 1, 0.5, "2.50"]),
                 "memory": st.sampled_from(["512MiB", "2GB"]),
-                "gpu": st.integers(0, 8),
+                "disk": st.just("1GiB"),
+                "gpu": st.integers(0, 8) | st.sampled_from([0.25, {"model": "A100"}, {"count": 2, "memory": "1GiB"}]),
+                "licences": st.integers(0, 3),
+                "custom": st.just({"seats": 2}),
             },
         ),
+        "where": st.sampled_from([{"arch": "x86_64"}, {"zone": ["a", "b"]}]),
+        "avoid": st.sampled_from(["n1", ["n1", "n2"]]),
+        "spread": st.sampled_from(["node", 2]),
+        "pack": st.just(1),
         "env": st.dictionaries(st.from_regex(r"\A[A-Z_]{1,3}\Z"), st.sampled_from(["", "é", 1, 2.5]), max_size=3),
         "restart": st.sampled_from(["always", {"limit": 2}, {"policy": "never", "limit": "unlimited", "backoff": 0}]),
         "grace": durations,
@@ -190,12 +234,26 @@ good_component = st.fixed_dictionaries(
         "image": st.just("python"),
     },
 )
+matrices = st.dictionaries(
+    st.from_regex(r"\A[a-z]{1,3}\Z"),
+    st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True),
+    min_size=1,
+    max_size=4,
+)
 good_jobs = st.fixed_dictionaries(
     {
         "name": st.from_regex(r"\A[A-Za-z0-9]{1,20}\Z"),
         "components": st.dictionaries(st.sampled_from(["a", "b"]), good_component, min_size=1),
     },
-    optional={"timeout": durations, "fail_fast": st.booleans(), "priority": st.integers(-1000, 1000)},
+    optional={
+        "timeout": durations,
+        "fail_fast": st.booleans(),
+        "priority": st.integers(0, 1000),
+        "preemptible": st.booleans(),
+        "place": st.sampled_from(["best-fit", {"policy": "single-metric-compacted", "metric": "disk"}]),
+        "after": st.sampled_from(["other.0", [{"job": "other.1", "state": "ended"}]]),
+        "together": st.just(1),
+    },
 )
 
 
@@ -230,6 +288,17 @@ def test_good_jobs_are_accepted_and_survive_the_wire(document: dict[str, Any]) -
     job = parse_job(document).job
     assert Job.from_wire(json.loads(json.dumps(job.to_wire()))) == job
     assert set(job.success) == set(document["components"])
+
+
+@settings(max_examples=100, deadline=None)
+@given(matrices)
+def test_a_matrix_makes_each_combination_once_with_the_last_name_varying_fastest(document: dict[str, Any]) -> None:
+    job = parse_job({"name": "a", "components": {"x": {"command": "run", "matrix": document}}}).job
+    matrix = job.components["x"].matrix
+    expected = list(itertools.product(*matrix.values()))
+    assert job.components["x"].replicas == combinations(matrix) == len(expected)
+    assert [tuple(combination(matrix, index).values()) for index in range(len(expected))] == expected
+    assert Job.from_wire(json.loads(json.dumps(job.to_wire()))) == job
 
 
 @settings(max_examples=50, deadline=None)

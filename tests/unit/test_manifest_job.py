@@ -137,12 +137,6 @@ def test_a_list_of_dependencies_means_running() -> None:
     assert job.components["x"].depends_on == {"y": Condition.RUNNING}
 
 
-def test_an_image_is_kept_and_reported_as_ignored() -> None:
-    parsed = parse_job(read_document("{name: a, components: {x: {command: c, image: python}}}"))
-    assert parsed.job.components["x"].image == "python"
-    assert parsed.warnings == ("components.x.image: ignored: tasks run as processes here",)
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -176,8 +170,16 @@ def test_an_image_is_kept_and_reported_as_ignored() -> None:
         ),
         ("resources: {memory: 4g}", "components.x.resources.memory: must say its unit in full: 4GiB (binary) or 4GB"),
         ("resources: {memory: 9999999TiB}", "components.x.resources.memory: must be at most 1024TiB"),
-        ("resources: {gpu: 0.5}", "components.x.resources.gpu: must be a whole number of devices, got 0.5"),
-        ("resources: {gpu: many}", 'components.x.resources.gpu: must be a whole number of devices, got "many"'),
+        (
+            "resources: {gpu: 1.5}",
+            "components.x.resources.gpu: must be a whole number of devices, or a share of one below 1 such as 0.25; "
+            "got 1.5",
+        ),
+        (
+            "resources: {gpu: many}",
+            "components.x.resources.gpu: must be a number of devices such as 2, or a share of one such as 0.25, "
+            'got "many"',
+        ),
         ("resources: 4", "components.x.resources: must be a mapping (KEY: VALUE lines), got 4"),
         ("timeout: -1", "components.x.timeout: must not be negative, got -1"),
         ("timeout: 0", "components.x.timeout: must be more than 0, got 0"),
@@ -305,6 +307,7 @@ def test_a_document_of_the_wrong_shape_is_refused(document: Any, problem: str) -
         ("success: [x, x]", "success[1]: `x` is named twice"),
         ("success: []", "success: must not be empty; leave it out and every component must succeed"),
         ("success: x", 'success: must be a list, got "x"'),
+        ("priority: -1", "priority: must be at least 0, got -1"),
         ("priority: 5000", "priority: must be at most 1000, got 5000"),
         ("fail_fast: yes", 'fail_fast: must be true or false, got "yes"'),
         ("fail_fast: 1", "fail_fast: must be true or false, got 1"),

@@ -6,7 +6,7 @@ import pytest
 
 from grass.errors import ManifestError
 from grass.manifest import parse_job, parse_schedule, read_document
-from grass.model.job import Component, Job
+from grass.model.job import Component, Job, Policy
 from grass.model.resources import Resources
 from grass.model.schedule import ScheduleKind
 
@@ -66,19 +66,24 @@ def test_a_process_job_reserves_nothing_that_it_does_not_name() -> None:
 
 
 @pytest.mark.parametrize("mode", ["grass", "grass/local", "grass/azure", "grass/on-premises"])
-def test_a_grass_job_keeps_its_resources_and_says_what_it_ignores(mode: str) -> None:
+def test_a_grass_job_keeps_its_resources_its_image_its_mount_and_its_policy(mode: str) -> None:
     parsed = parse_job(read_document(GRASS.replace("mode: grass\n", f"mode: {mode}\n")))
     assert parsed.job.components["actor"].resources == Resources(1000, 512 << 20, 0)
     assert parsed.job.components["learner"].resources == Resources(2000, 2048 << 20, 1000)
     assert parsed.job.components["actor"].image == "maro_runtime_cpu"
     assert parsed.job.tags == {"owner": "me"}
+    assert parsed.job.components["actor"].container.data == "/maro_grass"
+    assert (parsed.job.policy, parsed.job.metric) == (Policy.BALANCED, "cpu")
+    assert parsed.warnings == ()
+
+
+def test_a_mount_without_an_image_is_ignored_with_a_warning() -> None:
+    text = "{mode: grass, name: a, components: {x: {num: 1, command: c, mount: {target: /mnt}}}}"
+    parsed = parse_job(read_document(text))
     assert parsed.warnings == (
-        "components.actor.mount: ignored: tasks run as processes here and see the machine's own files",
-        "components.actor.image: ignored: tasks run as processes here",
-        "components.learner.mount: ignored: tasks run as processes here and see the machine's own files",
-        "components.learner.image: ignored: tasks run as processes here",
-        "allocation: ignored: there is one node to choose from",
+        "components.x.mount: ignored: without an image its tasks are processes, which see all files",
     )
+    assert parsed.job.components["x"].container.data is None
 
 
 @pytest.mark.parametrize(
@@ -115,7 +120,7 @@ components:
         "components.x.resources.cpu: must not be negative, got -3",
         'components.x.resources.memory: must be a size such as 2048m, got "4Gi"',
         'components.x.resources.gpu: must be a whole number of devices, got "many"',
-        "components.x.typo_key: unknown key; known here: mount, command, num, resources, image",
+        "components.x.typo_key: unknown key; known here: image, command, num, resources, mount",
         "components.x.replicas: unknown key; did you mean `num`?",
         'allocation.mode: must be one of single-metric-balanced, single-metric-compacted; got "bogus"',
     ]

@@ -1,0 +1,63 @@
+"""Jobs on jobs: ``after`` in a native job file. What is known of the others is checked where they are (the API)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grass.manifest import values
+from grass.manifest.fields import Fields
+from grass.manifest.placement import one_word
+from grass.model.job import After
+
+STATES = ("succeeded", "ended")
+
+_LONGEST = values.MAX_NAME + 1 + 8
+"""An id is the name with nine characters more."""
+
+
+def read_after(fields: Fields) -> tuple[After, ...]:
+    """``NAME``, ``{job: NAME, state: ended}``, or a list of these."""
+    content = fields.raw("after")
+    if isinstance(content, (list, tuple)):
+        if not content:
+            fields.problems.add(fields.at("after"), "must not be empty; leave it out and the job waits for none")
+        items = list(fields.items("after"))
+    elif fields.has("after"):
+        items = [(fields.at("after"), content)]
+    else:
+        items = []
+    found: dict[str, After] = {}
+    for path, item in items:
+        after = _read_one_after(fields, path, item)
+        if after.job in found:
+            fields.problems.add(path, f"the job `{after.job}` is named twice")
+        elif after.job:
+            found[after.job] = after
+    return tuple(found.values())
+
+
+def _read_one_after(fields: Fields, path: str, item: Any) -> After:
+    if not isinstance(item, dict):
+        return After(fields.parsed(path, job_or_id, item, ""))
+    section = Fields(item, path, fields.problems)
+    after = After(
+        section.require("job", job_or_id, "", "is missing: after which job?"),
+        section.read("state", one_word(STATES), "succeeded"),
+    )
+    section.done()
+    return after
+
+
+def job_or_id(value: Any) -> str:
+    """The name of a job (its latest run), or the id of one run."""
+    if isinstance(value, str) and values.MAX_NAME < len(value) <= _LONGEST:
+        name, _, run = value.rpartition("-")
+        if len(run) == 8:
+            return f"{values.name(name)}-{values.name(run)}"
+    return values.name(value)
+
+
+def refuse_itself(fields: Fields, name: str, after: tuple[After, ...]) -> None:
+    """``name``: of the job that is to wait."""
+    if name and name in (one.job for one in after):
+        fields.problems.add(fields.at("after"), f"a job cannot wait for itself, and `{name}` is this one")

@@ -1,0 +1,138 @@
+"""What runs a task: ``runtime``, ``image`` and ``container`` in a native job file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grass.manifest import quantities, values
+from grass.manifest.fields import Fields
+from grass.manifest.placement import one_word
+from grass.manifest.values import Wrong, show
+from grass.model.job import PLAIN_CONTAINER, Container, Mount
+
+RUNTIMES = ("process", "docker")
+NETWORKS = ("host", "bridge")
+UNLIMITED = -1
+_ULIMITS = (
+    *("core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio"),
+    *("rttime", "sigpending", "stack"),
+)
+_MAX_PATH = 4095
+
+
+def read(fields: Fields, warnings: list[str]) -> tuple[str | None, str | None, Container]:
+    """Runtime (None: docker where there is an image and the node has an engine), image, what only containers have."""
+    runtime = fields.read("runtime", one_word(RUNTIMES), None)
+    image = fields.read("image", image_name, None)
+    container = _read_container(fields)
+    if runtime == "docker" and not fields.has("image"):
+        fields.problems.add(fields.at("image"), "is missing: `runtime: docker` needs one")
+    elif fields.has("container") and not fields.has("image"):
+        fields.problems.add(fields.at("container"), "goes with `image`; without one there is no container")
+    if runtime == "process" and image is not None:
+        warnings.append(f"{fields.at('image')}: ignored: `runtime: process` says that its tasks run as processes")
+    return runtime, image, container
+
+
+def image_name(value: Any) -> str:
+    """A reference such as ``registry:5000/team/app:1.2``, which docker checks further."""
+    text = values.text(value)
+    if any(mark.isspace() or not mark.isprintable() for mark in text) or text.startswith("-") or len(text) > 512:
+        raise Wrong(f"must be the name of an image such as python:3.12, got {show(value)}")
+    return text
+
+
+def _read_container(fields: Fields) -> Container:
+    section = fields.section("container")
+    if section is None:
+        return PLAIN_CONTAINER
+    container = Container(
+        entrypoint=section.read("entrypoint", _entrypoint, None),
+        user=section.read("user", _user, None),
+        shm=section.read("shm", _some_memory, None),
+        network=section.read("network", one_word(NETWORKS), "host"),
+        ulimits=_read_ulimits(section),
+        mounts=_read_mounts(section),
+        data=section.read("data", inside_path, None),
+    )
+    _check_targets(section, container)
+    section.done()
+    return container
+
+
+def inside_path(value: Any) -> str:
+    """Absolute and plain, so that what is allowed can be told by looking at it."""
+    text = values.text(value)
+    parts = text.split("/")
+    if not text.startswith("/") or ".." in parts or "." in parts or len(text) > _MAX_PATH:
+        raise Wrong(f"must be an absolute path without `.` and `..`, got {show(value)}")
+    return "/" + "/".join(part for part in parts if part)
+
+
+def _entrypoint(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) and value.split() != [value]:
+        raise Wrong(f"must be a list of arguments, or one program; got {show(value)}")
+    parsed = values.command([value] if isinstance(value, str) else value)
+    assert isinstance(parsed, tuple)
+    return parsed
+
+
+def _user(value: Any) -> str:
+    text = values.scalar_text(value)
+    if not text or len(text) > 255 or any(mark.isspace() for mark in text) or text.startswith("-"):
+        raise Wrong(f"must be a user such as 1000, 1000:1000 or daemon; got {show(value)}")
+    return text
+
+
+def _some_memory(value: Any) -> int:
+    if (size := quantities.memory(value)) == 0:
+        raise Wrong("must be at least 1MiB, got 0; leave it out to get the engine's default")
+    return size
+
+
+def _read_ulimits(fields: Fields) -> dict[str, int]:
+    section = fields.section("ulimits")
+    if section is None:
+        return {}
+    limits: dict[str, int] = {}
+    for name in _ULIMITS:
+        if section.has(name):
+            limits[name] = section.read(name, _ulimit, 0)
+    section.done()
+    return limits
+
+
+def _ulimit(value: Any) -> int:
+    return UNLIMITED if value in ("unlimited", UNLIMITED) else values.whole(0, 1 << 62)(value)
+
+
+def _read_mounts(fields: Fields) -> tuple[Mount, ...]:
+    return tuple(mount for path, item in fields.items("mounts") if (mount := _read_mount(fields, path, item)))
+
+
+def _read_mount(fields: Fields, path: str, item: Any) -> Mount | None:
+    if isinstance(item, str):
+        return fields.parsed(path, _short_mount, item, None)
+    section = Fields(item, path, fields.problems)
+    source = section.require("source", inside_path, "")
+    target = section.require("target", inside_path, "")
+    mount = Mount(source, target, section.read("read_only", values.truth, False))
+    section.done()
+    return mount if section.intact and source and target else None
+
+
+def _short_mount(value: str) -> Mount:
+    source, colon, rest = value.partition(":")
+    target, _, option = rest.partition(":")
+    if not colon or option not in ("", "ro", "rw") or value.endswith(":"):
+        raise Wrong(f"must be SOURCE:TARGET or SOURCE:TARGET:ro, got {show(value)}")
+    return Mount(inside_path(source), inside_path(target), option == "ro")
+
+
+def _check_targets(fields: Fields, container: Container) -> None:
+    taken = {container.data: fields.at("data")} if container.data else {}
+    for place, mount in enumerate(container.mounts):
+        path = f"{fields.at('mounts')}[{place}]"
+        if mount.target in taken:
+            fields.problems.add(path, f"its target {mount.target} is that of {taken[mount.target]}, too")
+        taken.setdefault(mount.target, path)

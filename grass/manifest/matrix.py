@@ -1,0 +1,71 @@
+"""``matrix`` in a native job file: one task for each combination of values. The combinations are never built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grass.manifest import values
+from grass.manifest.fields import Fields
+from grass.manifest.values import show
+
+MAX_TASKS = 100_000
+_COUNTED = 10**15
+
+
+def read_matrix(fields: Fields, env: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    """Name → values; ``read_replicas`` checks how many combinations there are."""
+    section = fields.section("matrix")
+    if section is None:
+        return {}
+    matrix: dict[str, tuple[str, ...]] = {}
+    upper: dict[str, str] = {}
+    for name, content in section.entries():
+        path = section.at(name)
+        if not section.parsed(path, values.task_variable, name, ""):
+            continue
+        if name in env:
+            section.problems.add(path, "stands under `env`, too; keep one")
+        other = upper.setdefault(name.upper(), name)
+        if other != name:
+            section.problems.add(path, f"differs from `{other}` in case only")
+        if not isinstance(content, (list, tuple)) or not content:
+            section.problems.add(path, f"must be a list of values, got {show(content) if content != [] else 'none'}")
+            continue
+        matrix[name] = _different_values(section, path, content)
+    if not section.problems.found and not matrix:
+        section.problems.add(section.path, "must not be empty; leave it out and use `replicas`")
+    return matrix
+
+
+def _different_values(section: Fields, path: str, content: Any) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for place, item in enumerate(content):
+        where = f"{path}[{place}]"
+        text = section.parsed(where, values.scalar_text, item, None)
+        if text is None:
+            continue
+        if text in found:
+            section.problems.add(where, f"the value {show(item)} stands twice")
+        found[text] = None
+    return tuple(found)
+
+
+def read_replicas(fields: Fields, matrix: dict[str, tuple[str, ...]]) -> int:
+    """The number of tasks: that of the combinations, where there is a matrix."""
+    said = fields.read("replicas", values.whole(1, MAX_TASKS), None)
+    if not matrix:
+        return said or 1
+    made = 1
+    for choices in matrix.values():
+        made *= len(choices)
+        if made > _COUNTED:
+            break
+    if made > MAX_TASKS:
+        count = f"more than {_COUNTED:,}" if made > _COUNTED else f"{made:,}"
+        fields.problems.add(fields.at("matrix"), f"must make at most {MAX_TASKS:,} combinations, got {count}")
+        return 1
+    if said is not None and made and said != made:
+        fields.problems.add(
+            fields.at("replicas"), f"must be left out, or be {made}, one for each combination of `matrix`; got {said}"
+        )
+    return made or 1

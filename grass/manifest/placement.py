@@ -1,0 +1,168 @@
+"""Where tasks may go, and together with which others: labels, topology, gangs, policies. Native files.
+
+What must hold between these is checked in ``whole_placement``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from grass.manifest import values
+from grass.manifest.fields import Fields
+from grass.manifest.values import Wrong, show
+from grass.model.job import NODE_LEVEL, Policy
+
+MAX_LEVEL = 8
+METRICS = ("cpu", "memory", "gpu", "disk")
+
+_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
+
+
+def label_name(value: Any) -> str:
+    if not isinstance(value, str) or not _LABEL.fullmatch(value) or len(value) > values.MAX_NAME:
+        alphabet = "letters, digits and `-` `_` `.` `/`, with a letter or digit at both ends"
+        raise Wrong(f"a label must be made of at most {values.MAX_NAME} {alphabet}; got {show(value)}")
+    return value
+
+
+def label_value(value: Any) -> str:
+    text = values.scalar_text(value)
+    if not text.strip() or len(text) > 255:
+        raise Wrong(f"must have 1 to 255 characters, got {show(value)}")
+    return text
+
+
+def level(value: Any) -> int:
+    """``node``, or the number of a part of a node's topology path: 1 is ``rack1`` in ``rack1/switch3``."""
+    if value == "node":
+        return NODE_LEVEL
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_LEVEL:
+        raise Wrong(f"must be node, or a level of the topology from 1 to {MAX_LEVEL}; got {show(value)}")
+    return value
+
+
+def one_word(words: tuple[str, ...]) -> Callable[[Any], str]:
+    def parse(value: Any) -> str:
+        if isinstance(value, str) and value in words:
+            return value
+        raise Wrong(f"must be one of {', '.join(words)}; got {show(value)}")
+
+    return parse
+
+
+def read_where(fields: Fields) -> dict[str, tuple[str, ...]]:
+    """Label → the values of which a node must have one."""
+    section = fields.section("where")
+    if section is None:
+        return {}
+    where: dict[str, tuple[str, ...]] = {}
+    for name, content in section.entries():
+        path = section.at(name)
+        if section.parsed(path, label_name, name, ""):
+            where[name] = _wanted(section, path, content)
+    return where
+
+
+def _wanted(section: Fields, path: str, content: Any) -> tuple[str, ...]:
+    if not isinstance(content, (list, tuple)):
+        return (section.parsed(path, label_value, content, ""),)
+    if not content:
+        section.problems.add(path, "must not be empty: no node could satisfy it")
+    return different(section, path, content, label_value)
+
+
+def read_avoid(fields: Fields) -> tuple[str, ...]:
+    """Names of nodes: a list, or one."""
+    content = fields.raw("avoid")
+    if isinstance(content, (list, tuple)):
+        return different(fields, fields.at("avoid"), content, values.name)
+    name = fields.read("avoid", values.name, "")
+    return (name,) if name else ()
+
+
+def different(fields: Fields, path: str, content: Any, parse: Callable[[Any], str]) -> tuple[str, ...]:
+    """The items of a list, each parsed and none twice."""
+    found: dict[str, None] = {}
+    for place, item in enumerate(content):
+        text = fields.parsed(f"{path}[{place}]", parse, item, "")
+        if text in found:
+            fields.problems.add(f"{path}[{place}]", f"`{text}` is named twice")
+        elif text:
+            found[text] = None
+    return tuple(found)
+
+
+def read_gang(fields: Fields, components: tuple[str, ...]) -> tuple[str, ...]:
+    """``true`` (all components), ``false``, or a list of them."""
+    content = fields.raw("gang")
+    if not isinstance(content, (list, tuple)):
+        return components if fields.read("gang", _truth_or_list, False) else ()
+    if not content:
+        fields.problems.add(fields.at("gang"), "must not be empty; `true` means all components")
+    return different(fields, fields.at("gang"), content, values.component_name)
+
+
+def _truth_or_list(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise Wrong(f"must be true, false or a list of components, got {show(value)}")
+    return value
+
+
+def read_place(fields: Fields) -> tuple[Policy, str]:
+    """Policy and metric: ``best-fit``, or ``{policy: single-metric-balanced, metric: gpu}``."""
+    policy = values.one_of(Policy)
+    if isinstance(fields.raw("place"), str):
+        chosen = fields.read("place", policy, Policy.BEST_FIT)
+        if chosen is not Policy.BEST_FIT:
+            _no_metric(fields, fields.at("place"), chosen)
+        return chosen, "cpu"
+    section = fields.section("place")
+    if section is None:
+        return Policy.BEST_FIT, "cpu"
+    chosen = section.require("policy", policy, Policy.BEST_FIT)
+    metric = section.read("metric", one_word(METRICS), "cpu")
+    if chosen is Policy.BEST_FIT and section.has("metric") and section.has("policy"):
+        section.problems.add(section.at("metric"), "goes with a single-metric policy; best-fit looks at all resources")
+    if chosen is not Policy.BEST_FIT and not section.has("metric"):
+        _no_metric(fields, section.at("metric"), chosen)
+    section.done()
+    return chosen, metric
+
+
+def _no_metric(fields: Fields, path: str, policy: Policy) -> None:
+    example = f"{{policy: {policy.value}, metric: cpu}}"
+    fields.problems.add(path, f"needs a metric ({', '.join(METRICS)}), as in {example}")
+
+
+def topology(value: Any) -> tuple[str, ...]:
+    """A node's path, from the outside in: ``rack1/switch3``."""
+    parts = values.text(value).split("/")
+    if len(parts) > MAX_LEVEL:
+        raise Wrong(f"must have at most {MAX_LEVEL} parts, got {len(parts)}")
+    for part in parts:
+        try:
+            values.name(part)
+        except Wrong as wrong:
+            raise Wrong(f"must be names with / between them, such as rack1/switch3; got {show(value)}") from wrong
+    return tuple(parts)
+
+
+def read_labels(fields: Fields) -> dict[str, str]:
+    """Of a node, under ``labels``."""
+    section = fields.section("labels")
+    if section is None:
+        return {}
+    labels: dict[str, str] = {}
+    for name, content in section.entries():
+        path = section.at(name)
+        if section.parsed(path, label_name, name, ""):
+            labels[name] = section.parsed(path, label_value, content, "")
+    return labels
+
+
+def read_topology(fields: Fields) -> tuple[str, ...]:
+    """Of a node, under ``topology``."""
+    nowhere: tuple[str, ...] = ()
+    return fields.read("topology", topology, nowhere)
