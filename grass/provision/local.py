@@ -80,6 +80,14 @@ def _start_again(before: ClusterConfig, settings: Settings | None, folder: Path,
     return _start(config, settings, progress, fresh=False)
 
 
+def start_again(config: ClusterConfig, progress: Progress) -> None:
+    """After supervisord died: end what it left running, except the tasks, and start the cluster as it was.
+
+    The caller holds the cluster's lock.
+    """
+    _start_again(config, None, Path(config.home), progress)
+
+
 def _start(config: ClusterConfig, settings: Settings | None, progress: Progress, *, fresh: bool) -> ClusterConfig:
     layout.make_folders(config)
     secrets = layout.make_secrets(config, settings.redis.password if settings else None)

@@ -108,6 +108,11 @@ def _wait(watched: dict[int, int], seconds: float) -> list[int]:
     return list(left.values())
 
 
+def is_supervisor(pid: int, config: ClusterConfig) -> bool:
+    """Whether this is the supervisord of that cluster."""
+    return _daemon_name(pid, config) == SUPERVISOR
+
+
 def _daemon_name(pid: int, config: ClusterConfig) -> str | None:
     words = _words(pid, "cmdline")
     path = os.fsencode(config.path)

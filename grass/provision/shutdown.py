@@ -16,9 +16,14 @@ from grass.provision.filelock import cluster_lock
 
 
 def request_shutdown(config: ClusterConfig) -> None:
-    """Returns at once. By way of a shell, so that it is nobody's child and nobody has to wait for it."""
-    command = [sys.executable, "-m", "grass.provision.shutdown", str(config.path)]
-    with (Path(config.home) / "log" / "shutdown.log").open("w") as log:
+    """Returns at once."""
+    run_apart(config, "grass.provision.shutdown", "shutdown.log")
+
+
+def run_apart(config: ClusterConfig, module: str, log_name: str) -> None:
+    """``python -m module CLUSTER_JSON`` by way of a shell: it is nobody's child, and nobody has to wait for it."""
+    command = [sys.executable, "-m", module, str(config.path)]
+    with (Path(config.home) / "log" / log_name).open("w") as log:
         subprocess.run(
             ["/bin/sh", "-c", '"$@" &', "sh", *command],
             stdin=subprocess.DEVNULL,

@@ -21,6 +21,7 @@ from tests.support.needs import require
 
 TASKS = 200
 DAEMONS = ["redis", "collector", "shepherd", "master-agent", "master-api-server", "node-agent", "node-api-server"]
+KILLED = [*DAEMONS, "supervisord"]
 BACK_WITHIN = 5.0
 
 
@@ -56,7 +57,7 @@ def marking(folder: Path, name: str, seconds: str) -> dict[str, Any]:
     return {"name": name, "components": {"t": work}}
 
 
-@pytest.mark.parametrize("daemon", DAEMONS)
+@pytest.mark.parametrize("daemon", KILLED)
 def test_killing_a_daemon_loses_no_task_and_runs_none_twice(daemon: str, home: Path, tmp_path: Path) -> None:
     name = f"kill-{daemon}"
     with Client("local", home=home) as client:

@@ -241,16 +241,31 @@ def answers(cluster: LocalCluster) -> bool:
         connection.close()
 
 
-def test_when_supervisord_is_killed_tasks_go_on_and_create_takes_over(make: Make, tmp_path: Path) -> None:
+def test_a_supervisord_that_was_killed_comes_back_and_tasks_go_on(make: Make, tmp_path: Path) -> None:
+    cluster = make()
+    task = start_sleeper(cluster, tmp_path / "marks")
+    killed = cluster.pid(daemons.SUPERVISOR)
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: cluster.pid(daemons.SUPERVISOR) not in (None, killed))
+    wait_until(lambda: set(cluster.states().values()) == {"RUNNING"})
+    assert alive(task) and (tmp_path / "marks").read_text() == "run\n"
+
+
+def test_when_supervisord_and_master_agent_are_killed_tasks_go_on_and_create_takes_over(
+    make: Make, tmp_path: Path
+) -> None:
     cluster = make()
     marks = tmp_path / "marks"
     task = start_sleeper(cluster, marks)
-    supervisor = cluster.pid(daemons.SUPERVISOR)
-    assert supervisor is not None
+    supervisor, agent = cluster.pid(daemons.SUPERVISOR), cluster.pid("master-agent")
+    assert supervisor is not None and agent is not None
+    os.kill(agent, signal.SIGSTOP)  # so that it does not see the other's end
     os.kill(supervisor, signal.SIGKILL)
-    wait_until(lambda: not alive(supervisor))
+    os.kill(agent, signal.SIGKILL)
+    wait_until(lambda: not alive(supervisor) and not alive(agent))
     states = cluster.states()
-    assert states.pop(daemons.SUPERVISOR) == "STOPPED"
+    assert states.pop(daemons.SUPERVISOR) == states.pop("master-agent") == "STOPPED"
     assert set(states.values()) == {"ORPHANED"}
     cluster.create()
     assert set(cluster.states().values()) == {"RUNNING"}
