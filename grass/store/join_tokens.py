@@ -16,6 +16,8 @@ from grass.store.records import pack
 
 _REMEMBERED = 86_400
 """Seconds for which an expired token is still known."""
+_JOINING = 30
+"""Seconds for which a name is kept for one machine, until the node has a record."""
 _AGAIN = "`grass node token` makes another"
 
 
@@ -52,18 +54,23 @@ class JoinTokens:
         Raises ConflictError as ``check``, ReplayedError for a request seen before.
         """
         node = ticket["name"]
+        seen, joining = self._keys.request(request_id), self._keys.joining(node)
         while True:
             token, text = self._read(digest, join_id, node, now)
             used = token
             if join_id not in token.taken:
                 used = replace(token, uses=token.uses - 1, taken={**token.taken, join_id: node})
-            seen = self._keys.request(request_id)
+            other = self._backend.get(joining)
+            if other not in (None, join_id):
+                raise ConflictError(f"another machine is joining as {node} right now; choose another name")
             ops: list[Op] = [
                 self._write(digest, used, now),
                 ("SETEX", seen, REQUEST_SECONDS, "1"),
+                ("SETEX", joining, _JOINING, join_id),
                 ("XADD", self._keys.tickets, 0, "kind", "node-join", "body", pack(ticket)),
             ]
             guards: list[Guard] = [("no-key", seen, ""), ("equals", self._keys.join(digest), text)]
+            guards.append(("no-key", joining, "") if other is None else ("equals", joining, other))
             match self._backend.apply(ops, guards):
                 case 0:
                     return

@@ -26,6 +26,7 @@ usage                    hash     A       user → decayed use of the cluster, f
 events                   stream   A, P    who did what, and what happened; trimmed to EVENTS_KEPT
 request:<id>             string   P       a request id that was seen; expires
 join:<digest>            string   P       a join token, by the SHA-256 of its secret: uses left, by whom; expires
+join:name:<node>         string   P       id of the join that goes on under this name; expires in seconds
 """
 
 from __future__ import annotations
@@ -80,6 +81,9 @@ class Keys:
 
     def join(self, digest: str) -> str:
         return f"{self.prefix}join:{digest}"
+
+    def joining(self, node: str) -> str:
+        return self.join(f"name:{node}")
 
     def request(self, request_id: str) -> str:
         return f"{self.prefix}request:{request_id}"

@@ -72,17 +72,17 @@ def join(call: Call) -> Reply:
     digest = secret_digest(wish.secret)
     token = api.store.join_tokens.check(digest, wish.join_id, wish.name, now)
     _check_version(wish)
-    _check_free(api, wish)
+    if token.taken.get(wish.join_id) != wish.name:
+        _check_free(api, wish)
     enrolment.check_address(api.config, wish)
     bundle = find_bundle()
     if wish.check:
         reach = [{"what": what, "host": host, "port": port} for what, host, port in enrolment.reach(api.config)]
         body = {"cluster": api.config.name, "time": now, "reach": reach, "bundle": bundle.digest if bundle else ""}
         return Reply(body)
-    redis_digest = secret_digest(wish.password)
-    ticket = {"name": wish.name, "digest": redis_digest, "user": token.by, "node": wish.node()}
+    ticket = {"name": wish.name, "digest": secret_digest(wish.password), "user": token.by, "node": wish.node()}
     api.store.join_tokens.use(digest, wish.join_id, ticket, now, call.request_id)
-    _wait_until_known(api, wish, redis_digest)
+    _wait_until_known(api, wish)
     secrets = Secrets.load(api.config.home)
     return Reply(enrolment.node_files(api.config, secrets, wish), 201)
 
@@ -129,25 +129,20 @@ def _check_free(api: Api, wish: enrolment.Wish) -> None:
     record = api.store.node(wish.name)
     if record is None or record["state"] == NodeState.LEFT.value:
         return
-    if record.get("digest") == secret_digest(wish.password):
-        return  # the same join again
     raise ConflictError(
         f"a node {wish.name} exists ({record['state']}, at {record.get('address') or 'no address'}); choose another "
         f"name, or remove that one first with `grass node remove {wish.name}`"
     )
 
 
-def _wait_until_known(api: Api, wish: enrolment.Wish, digest: str) -> None:
-    """Until the master-agent has made the node and its redis user."""
+def _wait_until_known(api: Api, wish: enrolment.Wish) -> None:
+    """Until the master-agent has made the node and its redis user: the user comes first."""
     until = steady() + AGENT_SECONDS
     with api.feed.listen() as changed:
         while not api.feed.closed and steady() < until:
             changed.clear()
-            record = api.store.node(wish.name)
-            if record is not None and record["state"] != NodeState.LEFT.value:
-                if record.get("digest") == digest:
-                    return
-                raise ConflictError(f"another machine has just joined as {wish.name}; choose another name")
+            if api.store.node(wish.name) is not None:
+                return
             changed.wait(0.1)
     raise UnreachableError(
         f"the master-agent has not taken {wish.name} in after {AGENT_SECONDS:g} s; the same command again goes on from "

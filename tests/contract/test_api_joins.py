@@ -307,3 +307,20 @@ def test_a_guest_gets_into_no_other_route(world: ApiWorld) -> None:
     for method, path in (("GET", "/v1/nodes"), ("POST", "/v1/join-tokens"), ("GET", "/v1/jobs")):
         with pytest.raises(NotAllowedError, match="refuses to open"):
             asked._transport.call(method, path, {})
+
+
+def test_two_machines_that_join_under_one_name_at_once_do_not_both(world: ApiWorld) -> None:
+    token = world.client("root").join_token(uses=2)["token"]
+
+    def one(number: int) -> str:
+        try:
+            guest(token).join(wish(token, "n1", join_id=f"{number:016x}"))
+        except ConflictError as error:
+            return str(error)
+        return "joined"
+
+    with Agent(world) as agent, ThreadPoolExecutor(2) as pool:
+        outcomes = sorted(pool.map(one, range(2)))
+    assert outcomes[1] == "joined"
+    assert "n1" in outcomes[0]
+    assert len(agent.taken) == 1

@@ -1,0 +1,178 @@
+"""The file of `grass join FILE`: which master, and what this machine offers. MARO's join file as it is, or ours.
+
+Every key is explained in ``docs/guide/joining.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from grass.manifest import quantities, values
+from grass.manifest.fields import Fields, Problems
+from grass.manifest.on_premises import (
+    API_PORT,
+    MODE,
+    NODE_API_PORT,
+    address,
+    login_name,
+    port_number,
+)
+from grass.manifest.placement import read_labels, read_topology
+from grass.manifest.values import Wrong, show
+
+
+class Runtime(str, Enum):
+    PROCESS = "process"
+    DOCKER = "docker"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a machine gives as a node. None: found out there, or all that it has.
+
+    ``address``: what the other machines of the cluster use. ``runtimes`` empty: processes, and containers where there
+    is an engine. ``mounts``: folders of the host that containers may mount. ``share``: where the share is mounted
+    already; None: Grass mounts the master's.
+    """
+
+    name: str | None = None
+    address: str | None = None
+    api_port: int = NODE_API_PORT
+    cpu: int | None = None
+    memory: int | None = None
+    gpu: int | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    topology: tuple[str, ...] = ()
+    runtimes: tuple[Runtime, ...] = ()
+    mounts: tuple[str, ...] = ()
+    share: str | None = None
+    install: bool = True
+    """Packages of the system that are missing may be installed."""
+
+
+@dataclass(frozen=True)
+class JoinFile:
+    """``url``: of the master's API. ``token`` None: made by whoever has an administrator's key, or given beside."""
+
+    url: str
+    offer: Offer
+    token: str | None = field(default=None, repr=False)
+
+
+def parse_join(document: Any, source: str = "") -> JoinFile:
+    """Raises ManifestError with all that is wrong."""
+    problems = Problems(source)
+    fields = Fields(document, "", problems)
+    problems.check()
+    fields.require("mode", _mode, MODE)
+    url = _master(fields)
+    token = fields.read("token", values.text, None)
+    offer = _offer(fields)
+    fields.done()
+    problems.check()
+    return JoinFile(url, offer, token)
+
+
+def _mode(value: Any) -> str:
+    if value != MODE:
+        raise Wrong(f"must be {MODE}, got {show(value)}")
+    return MODE
+
+
+def _master(fields: Fields) -> str:
+    master = fields.section("master")
+    if master is None:
+        fields.require("master", values.text, "", "is missing: at which address is the cluster's master?")
+        return ""
+    key = "private_ip_address" if master.has("private_ip_address") else "address"
+    where = master.require(key, address, "", "is missing: at which address is the cluster's master?")
+    port = API_PORT
+    for name in ("api", "api_server"):
+        if (section := master.section(name)) is not None:
+            port = section.read("port", port_number, port)
+            section.done()
+    for ignored in ("redis", "hostname", "username", "public_ip_address", "fluentd", "samba", "ssh"):
+        master.has(ignored)  # MARO writes them; the master itself says what of it is needed
+    master.done()
+    return f"http://{f'[{where}]' if ':' in where else where}:{port}"
+
+
+def _offer(fields: Fields) -> Offer:
+    install = fields.read("install_node_runtime", values.truth, True)
+    for key in ("configs", "config"):
+        if (section := fields.section(key)) is not None:
+            install = section.read("install_node_runtime", values.truth, install)
+            section.read("install_node_gpu_support", values.truth, False)
+            section.done()
+    node = fields.section("node")
+    if node is None:
+        return Offer(install=install)
+    return _node(node, install)
+
+
+def _node(node: Fields, install: bool) -> Offer:
+    own = node.read("address", address, None)
+    offer = Offer(
+        name=node.read("name", values.name, None) or node.read("hostname", values.name, None),
+        address=node.read("private_ip_address", address, None) or own,
+        labels=read_labels(node),
+        topology=read_topology(node),
+        api_port=_api_port(node),
+        runtimes=tuple(_each(node, "runtimes", values.one_of(Runtime))),
+        mounts=tuple(_each(node, "mounts", absolute)),
+        share=_share(node),
+        install=install,
+        **_limits(node),
+    )
+    node.read("username", login_name, None)  # MARO's: for its SSH from the master to the node
+    node.read("public_ip_address", address, None)
+    if (ssh := node.section("ssh")) is not None:
+        ssh.read("port", port_number, 22)
+        ssh.has("public_key")
+        ssh.done()
+    node.done()
+    return offer
+
+
+def _limits(node: Fields) -> dict[str, int | None]:
+    section = node.section("resources")
+    if section is None:
+        return {}
+    limits = {
+        "cpu": section.read("cpu", quantities.all_or(quantities.cpu), None),
+        "memory": section.read("memory", quantities.all_or(quantities.maro_memory), None),
+        "gpu": section.read("gpu", quantities.all_or(quantities.gpu), None),
+    }
+    section.done()
+    return limits
+
+
+def _api_port(node: Fields) -> int:
+    port = NODE_API_PORT
+    for name in ("api", "api_server"):
+        if (section := node.section(name)) is not None:
+            port = section.read("port", port_number, port)
+            section.done()
+    return port
+
+
+def _share(node: Fields) -> str | None:
+    section = node.section("share")
+    if section is None:
+        return None
+    path = section.require("path", absolute, "", "is missing: where is the share mounted on this machine?")
+    section.done()
+    return path
+
+
+def _each(fields: Fields, key: str, parse: Any) -> list[Any]:
+    return [fields.parsed(path, parse, item, item) for path, item in fields.items(key)]
+
+
+def absolute(value: Any) -> str:
+    path = values.text(value)
+    if not path.startswith("/") or ".." in path.split("/") or "\n" in path:
+        raise Wrong(f"must be an absolute path, got {show(value)}")
+    return path.rstrip("/") or "/"
