@@ -48,6 +48,8 @@ class MasterConfig:
     """User → the most that all running tasks of that user may hold, by resource (units of ``Resources``)."""
     default_quota: dict[str, int] = field(default_factory=dict)
     """For users without a quota of their own. A resource that a quota does not name is not limited."""
+    usage_half_life: float = 86400.0
+    """Seconds after which what a user has had counts half, where fair shares are concerned."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,12 @@ def inherited_environment() -> dict[str, str]:
     return {
         name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
     }
+
+
+def service_manager() -> tuple[str, float]:
+    """Where systemd listens to this service (empty: nowhere), and after how much silence it ends it (seconds, 0: never)."""
+    microseconds = os.environ.get("WATCHDOG_USEC", "")
+    return os.environ.get("NOTIFY_SOCKET", ""), int(microseconds) / 1e6 if microseconds.isdigit() else 0.0
 
 
 def cluster_home(name: str, home: Path | None = None) -> Path:

@@ -15,8 +15,8 @@ from grass.store.node_store import NodeStore
 from node.agent import gpu
 from node.agent.environment import inherited
 from node.agent.loop import NodeAgent
+from node.agent.runtimes import open_runtime
 from node.agent.shipper import Shipper
-from node.runtime.process import ProcessRuntime
 
 log = logging.getLogger("node.agent")
 
@@ -30,7 +30,7 @@ def main(path: str) -> int:
     agent = NodeAgent(
         config,
         NodeStore(backend, Keys(config.key_prefix), config.node.name),
-        ProcessRuntime(config.socket("shepherd")),
+        open_runtime(config),
         lambda on_complete: Shipper(config, on_complete=on_complete),
         inherited(os.environ),
         gpu.devices(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from node.agent import environment
 from node.agent.folders import Removal, attempts_on_disk
 from node.agent.readiness import Check, Readiness
 from node.agent.reconcile import DEFAULT_GRACE, Entry, Template
+from node.agent.runtimes import DOCKER, succeeds_inside
 from node.runtime.attempts import Folders
 from node.runtime.protocol import Observed, Stop
 from node.runtime.timers import Timers
@@ -149,6 +151,7 @@ class Attempts:
         launch = environment.launch(self._config, template, self._base)
         scratch = self._folders.scratch(key)
         ready: dict[str, Any] = template["ready"]
+        command = environment.argv(ready["command"]) if ready["command"] is not None else []
         return Check(
             key=key,
             ready=ready,
@@ -156,9 +159,10 @@ class Attempts:
             address=self._config.node.address,
             ports=entry["ports"],
             outputs=[self._folders.path(key, name) for name in ("stdout", "stderr")],
-            argv=environment.argv(ready["command"]) if ready["command"] is not None else [],
-            env={**launch.env, **environment.attempt_env(key, template["job"], entry, 0), "GRASS_SCRATCH": scratch},
+            argv=command,
+            env={**launch.env, **environment.attempt_env(key, template, entry, 0), "GRASS_SCRATCH": scratch},
             cwd=launch.cwd or scratch,
+            inside=functools.partial(succeeds_inside, key, command) if launch.runtime == DOCKER else None,
         )
 
 

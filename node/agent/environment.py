@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grass.config import ClusterConfig
-from node.runtime.protocol import Launch
+from grass.model.job import container_from_wire
+from grass.model.matrix import environment as matrix_environment
+from node.runtime.protocol import Launch, Start
 
 _NOT_INHERITED = ("GRASS_", "SUPERVISOR_")
 
@@ -26,10 +28,14 @@ def addresses_path(config: ClusterConfig, job_id: str) -> str:
 
 
 def launch(config: ClusterConfig, template: Mapping[str, Any], base: Mapping[str, str]) -> Launch:
-    """What all attempts of one component on this node have in common. ``base`` is what ``inherited`` left."""
+    """What all attempts of one component on this node have in common. ``base`` is what ``inherited`` left.
+
+    A container has its image's environment instead, and none of the host's.
+    """
+    runtime = runtime_of(template, config.node.runtimes)
     job_id, job, component = template["job_id"], template["job"], template["component"]
     env = {
-        **base,
+        **(base if runtime == "process" else {}),
         "PYTHONUNBUFFERED": "1",
         **template["env"],
         "GRASS_CLUSTER": config.name,
@@ -48,16 +54,44 @@ def launch(config: ClusterConfig, template: Mapping[str, Any], base: Mapping[str
         "JOB_NAME": job,
         "COMPONENT_TYPE": component,
     }
-    return Launch(argv(template["command"]), env, template["cwd"], template["grace"], template["width"])
+    plain = Launch(argv(template["command"]), env, template["cwd"], template["grace"], template["width"])
+    if runtime == "process":
+        return plain
+    limits = template.get("limits", {})
+    return plain._replace(
+        runtime=runtime,
+        image=template["image"],
+        cpu=limits.get("cpu", 0),
+        memory=limits.get("memory", 0),
+        container=container_from_wire(template["container"]),
+    )
 
 
-def attempt_env(key: str, job: str, entry: Mapping[str, Any], node_gpus: int) -> dict[str, str]:
+def runtime_of(template: Mapping[str, Any], offered: Sequence[str]) -> str:
+    """``process`` or ``docker``: what the component says, or docker where there is an image and the node has an engine.
+
+    What was asked for and is not offered is tried all the same, and then says so.
+    """
+    asked: str | None = template.get("runtime")
+    return asked or ("docker" if template.get("image") and "docker" in offered else "process")
+
+
+def start(key: str, launch: str, template: Mapping[str, Any], entry: Mapping[str, Any], node_gpus: int) -> Start:
+    gpus = tuple(device for device, _ in entry["gpus"])
+    return Start(key, launch, attempt_env(key, template, entry, node_gpus), entry["ports"], gpus)
+
+
+def attempt_env(
+    key: str, template: Mapping[str, Any], entry: Mapping[str, Any], node_gpus: int
+) -> dict[str, str]:
     """What is this attempt's own, over the launch's. The shepherd adds GRASS_SCRATCH."""
     job_id, task, attempt = key.split("/")
     index = task.rpartition(".")[2]
+    matrix = template.get("matrix")
     env = {
+        **(matrix_environment(matrix, int(index)) if matrix else {}),
         "GRASS_INDEX": index,
-        "GRASS_TASK": f"{job}.{task}",
+        "GRASS_TASK": f"{template['job']}.{task}",
         "GRASS_ATTEMPT": attempt,
         "COMPONENT_INDEX": index,
         "COMPONENT_ID": f"{job_id}.{task}",
@@ -66,5 +100,5 @@ def attempt_env(key: str, job: str, entry: Mapping[str, Any], node_gpus: int) ->
     for name, port in entry["ports"].items():
         env["GRASS_PORT_" + re.sub(r"[^A-Z0-9]", "_", name.upper())] = str(port)
     if node_gpus:  # a task that asked for none must not take somebody else's
-        env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, entry["gpus"]))
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(str(device) for device, _ in entry["gpus"])
     return env

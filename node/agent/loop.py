@@ -25,7 +25,7 @@ from node.agent.links import Orders, Reports
 from node.agent.readiness import Readiness
 from node.agent.reconcile import Reconciliation, Template, launch_key
 from node.agent.usage import hello, usage
-from node.runtime.protocol import Listed, Observed, Runtime, Start, Stop
+from node.runtime.protocol import Listed, News, Observed, Runtime, Stop, Waiting
 from node.runtime.timers import Timers
 
 HEARTBEAT = 2.0
@@ -47,8 +47,11 @@ class NodeAgent:
         shipper: Callable[[Callable[[str], None]], LogShipper],
         base_env: Mapping[str, str],
         gpus: list[dict[str, Any]],
+        alive: Callable[[], None] = lambda: None,
     ) -> None:
+        """``alive`` is called at every turn: with every heartbeat at least."""
         self._config = config
+        self._alive = alive
         self._runtime = runtime
         self._base_env = base_env
         self._gpus = gpus
@@ -68,7 +71,7 @@ class NodeAgent:
         )
         self._defined: dict[str, Template] = {}
         self._desired = False
-        self._happened: list[Listed | Observed] = []
+        self._happened: list[News] = []
         self._greeted = False
         self._events: list[dict[str, Any]] = []
         self._selector = selectors.DefaultSelector()
@@ -89,6 +92,7 @@ class NodeAgent:
             part.start()
         try:
             while not self._stopping:
+                self._alive()
                 self._wait()
                 self._take()
                 self._act()
@@ -120,6 +124,8 @@ class NodeAgent:
             for happened in self._happened:
                 if isinstance(happened, Listed):
                     self._on_listed(happened)
+                elif isinstance(happened, Waiting):
+                    self._events.append({"key": happened.key, "event": "waiting", "reason": happened.reason})
                 else:
                     self._on_attempt(happened)
             self._happened.clear()
@@ -216,20 +222,28 @@ class NodeAgent:
         for key in keys:
             name = launch_key(key)
             entry, template = self._reconciliation.entries[key], self._reconciliation.launches[name]
+            runtime = environment.runtime_of(template, self._config.node.runtimes)
+            if runtime not in self._config.node.runtimes:
+                message = f"cannot start: node {self._config.node.name} does not offer the runtime {runtime}"
+                self._refuse(key, Reason(ReasonCode.CANNOT_START, message))
+                continue
             if self._defined.get(name) is not template:
                 self._define(name, template)
                 fresh.append(name)
             if entry["ports"] and (port := taken_port(entry["ports"])):
                 reason = Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is taken by another program")
-                self._events.append(_never(key, reason))
-                self._reconciliation.ended(key)
-                self.wake()  # another one may start in its place
+                self._refuse(key, reason)
                 continue
-            starts.append(Start(key, name, environment.attempt_env(key, template["job"], entry, len(self._gpus))))
+            starts.append(environment.start(key, name, template, entry, len(self._gpus)))
         if starts:
             self._runtime.start(starts)
         for name in fresh:  # a job without ports has no addresses, but what its tasks look into must be there
             folders.make_addresses(self._config, name.partition("/")[0])
+
+    def _refuse(self, key: str, reason: Reason) -> None:
+        self._events.append(_never(key, reason))
+        self._reconciliation.ended(key)
+        self.wake()  # another one may start in its place
 
     def _define(self, name: str, template: Template) -> None:
         self._runtime.define({name: environment.launch(self._config, template, self._base_env)})
@@ -254,6 +268,7 @@ def _ended(attempt: Observed) -> dict[str, Any]:
         "started": attempt.started,
         "at": attempt.ended,
         "sizes": attempt.sizes or _NOTHING,
+        "stopped": attempt.stopping,
     }
 
 
@@ -268,4 +283,5 @@ def _never(key: str, reason: Reason | None) -> dict[str, Any]:
         "started": None,
         "at": clock.wall(),
         "sizes": _NOTHING,
+        "stopped": reason is None,
     }

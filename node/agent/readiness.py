@@ -43,6 +43,8 @@ class Check:
     argv: list[str]
     env: dict[str, str]
     cwd: str
+    inside: Callable[[], bool] | None = None
+    """Runs the command where ``argv`` cannot: in the attempt's container."""
     wait: float = FIRST_WAIT
     read: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     """Of each output file: how far it was read, and the line that is not complete."""
@@ -51,7 +53,7 @@ class Check:
         if self.ready["port"] is not None:
             return _answers(self.address, self.ports[self.ready["port"]])
         if self.ready["command"] is not None:
-            return _succeeds(self.argv, self.env, self.cwd)
+            return self.inside() if self.inside else _succeeds(self.argv, self.env, self.cwd)
         return self._log_matches(re.compile(self.ready["log"].encode()))
 
     def late(self, now: float) -> bool:

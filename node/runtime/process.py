@@ -11,7 +11,7 @@ from typing import Any
 from grass import clock
 from grass.errors import UnreachableError
 from node.runtime.framing import READ, Lines, Message, Outbox, pack
-from node.runtime.protocol import Launch, Listed, Observed, Start, Stop
+from node.runtime.protocol import PROCESS_FIELDS, Launch, Listed, News, Observed, Start, Stop
 
 _FIRST_RETRY = 0.02
 _LONGEST_RETRY = 0.5
@@ -44,10 +44,10 @@ class ProcessRuntime:
 
     def start(self, starts: list[Start]) -> None:
         fresh = {start.launch for start in starts} - self._told
-        messages: list[Message] = [["launch", name, *self._launches[name]] for name in fresh]
+        messages: list[Message] = [["launch", name, *self._launches[name][:PROCESS_FIELDS]] for name in fresh]
         if self._connection is not None:
             self._told |= fresh
-        self._send([*messages, ["start", starts]])
+        self._send([*messages, ["start", [[start.key, start.launch, start.env] for start in starts]]])
 
     def stop(self, stops: list[Stop]) -> None:
         self._send([["stop", stops]])
@@ -58,7 +58,7 @@ class ProcessRuntime:
     def forget(self, keys: list[str]) -> None:
         self._send([["forget", keys]])
 
-    def receive(self) -> list[Listed | Observed]:
+    def receive(self) -> list[News]:
         if self._connection is None:
             if self._due is not None and clock.steady() >= self._due:
                 self._connect()
@@ -75,7 +75,7 @@ class ProcessRuntime:
         if not data:
             self._disconnect()
             return []
-        happened: list[Listed | Observed] = []
+        happened: list[News] = []
         for message in self._lines.feed(data):
             match message:
                 case ["list", attempts]:

@@ -1,6 +1,7 @@
 """What the node-agent asks of whatever runs its attempts, and what it hears back.
 
-``ProcessRuntime`` and ``SimulatedRuntime`` are held to the same contract suite (``tests/contract/test_runtime.py``).
+``ProcessRuntime``, ``DockerRuntime`` and ``SimulatedRuntime`` are held to the same contract suite
+(``tests/contract/test_runtime.py``).
 
 The runtime may go away and come back (the shepherd is restarted). Commands given while it is away are lost. As soon as
 it is there, at first and every time again, ``receive`` returns a ``Listed`` with everything it knows; whoever compares
@@ -10,14 +11,18 @@ started again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
+
+from grass.model.job import PLAIN_CONTAINER, Container
 
 
 class Launch(NamedTuple):
-    """What attempts of one component have in common. ``cwd`` None: the attempt's own scratch folder.
+    """What attempts of one component have in common. ``cwd`` None: the attempt's own scratch folder, or the folder that
+    the image names.
 
-    ``width``: at most so many of them run at once, the others wait in the runtime (None: no limit).
+    ``width``: at most so many of them run at once, the others wait in the runtime (None: no limit). What comes after it
+    only containers have; ``cpu`` in thousandths of a core and ``memory`` in bytes are limits, 0 for none.
     """
 
     argv: list[str]
@@ -25,14 +30,28 @@ class Launch(NamedTuple):
     cwd: str | None
     grace: float
     width: int | None = None
+    runtime: str = "process"
+    image: str = ""
+    cpu: int = 0
+    memory: int = 0
+    container: Container = PLAIN_CONTAINER
+
+
+PROCESS_FIELDS = 5
+"""So many of the fields of ``Launch`` does the shepherd know."""
 
 
 class Start(NamedTuple):
-    """Start attempt ``key`` as the launch with the id ``launch`` says, with ``env`` over its environment."""
+    """Start attempt ``key`` as the launch with the id ``launch`` says, with ``env`` over its environment.
+
+    ``ports`` by name and ``gpus`` (device ids) are what it was given; processes learn of them by ``env`` alone.
+    """
 
     key: str
     launch: str
     env: dict[str, str]
+    ports: Mapping[str, int] = {}
+    gpus: tuple[int, ...] = ()
 
 
 class Stop(NamedTuple):
@@ -63,10 +82,20 @@ class Observed(NamedTuple):
     sizes: dict[str, int] | None
 
 
+class Waiting(NamedTuple):
+    """An attempt that cannot be started yet, and why (wire form)."""
+
+    key: str
+    reason: dict[str, Any]
+
+
 class Listed(NamedTuple):
     """All attempts that the runtime knows: what was known before and is not in it does not exist."""
 
     attempts: list[Observed]
+
+
+News = Listed | Observed | Waiting
 
 
 class Runtime(Protocol):
@@ -92,7 +121,7 @@ class Runtime(Protocol):
         """Ended attempts need not be kept any more. Others are ignored."""
         ...
 
-    def receive(self) -> list[Listed | Observed]:
+    def receive(self) -> list[News]:
         """What happened since the last call, without waiting: ``Listed`` after a (re)connection, then changes."""
         ...
 

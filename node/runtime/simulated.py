@@ -10,7 +10,7 @@ from typing import Any
 
 from grass import clock
 from node.runtime.lanes import Lanes
-from node.runtime.protocol import Launch, Listed, Observed, Start, Stop
+from node.runtime.protocol import Launch, Listed, News, Observed, Start, Stop
 
 Life = tuple[float, int]
 """Seconds that an attempt lives, and the code it ends with."""
@@ -39,7 +39,7 @@ class SimulatedRuntime:
         self._attempts: dict[str, Observed] = {}
         self._ends: list[tuple[float, int, str, int | None, int | None]] = []
         self._count = 0
-        self._news: list[Listed | Observed] = [Listed([])]
+        self._news: list[News] = [Listed([])]
         self._wake = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def define(self, launches: dict[str, Launch]) -> None:
@@ -86,7 +86,7 @@ class SimulatedRuntime:
         self._news = [Listed(list(self._attempts.values()))]
         os.eventfd_write(self._wake, 1)
 
-    def receive(self) -> list[Listed | Observed]:
+    def receive(self) -> list[News]:
         while self._ends and self._ends[0][0] <= self._now():
             _, _, key, code, number = heapq.heappop(self._ends)
             self._end(key, code, number)

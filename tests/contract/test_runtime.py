@@ -1,4 +1,4 @@
-"""What every runtime does: the same tests against real processes and against simulated ones."""
+"""What every runtime does: the same tests against real processes, real containers and simulated attempts."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ import pytest
 
 from node.runtime.protocol import Launch, Listed, Observed, Runtime, Start, Stop
 from node.runtime.simulated import SimulatedRuntime
+from tests.support.docker_run import DockerRun
+from tests.support.engine import IMAGE, require_engine
 from tests.support.shepherd_run import ShepherdRun
 
 PATH = {"PATH": os.environ.get("PATH", os.defpath)}
+PROCESS = Launch(["/bin/sleep", "100"], PATH, None, 5.0)
 QUICK, SLOW, DEAF = "j-1/quick", "j-1/slow", "j-1/deaf"
 
 
 class Subject:
     """A runtime that knows three launches: one that ends soon with 3, one that goes on, one that ignores TERM."""
 
-    def __init__(self, runtime: Runtime, restart: Callable[[], None]) -> None:
+    def __init__(self, runtime: Runtime, restart: Callable[[], None], plain: Launch = PROCESS) -> None:
         self.runtime = runtime
         self.restart = restart
+        self.plain = plain
         self.known: dict[str, Observed] = {}
         self.lists = 0
         self.history: list[Observed] = []
@@ -37,7 +41,7 @@ class Subject:
             self.define(name, script)
 
     def define(self, name: str, script: str = "sleep 0.05; exit 3", width: int | None = None) -> None:
-        self.runtime.define({name: Launch(["/bin/sh", "-c", script], PATH, None, 5.0, width)})
+        self.runtime.define({name: self.plain._replace(argv=["/bin/sh", "-c", script], width=width)})
 
     def start(self, launch: str, *keys: str) -> None:
         self.runtime.start([Start(key, launch, {}) for key in keys])
@@ -64,7 +68,7 @@ class Subject:
                 if isinstance(event, Listed):
                     self.lists += 1
                     self.known = {attempt.key: attempt for attempt in event.attempts}
-                else:
+                elif isinstance(event, Observed):
                     self.known[event.key] = event
                     self.history.append(event)
 
@@ -73,12 +77,17 @@ def life(start: Start) -> tuple[float, int]:
     return (0.05, 3) if start.launch not in (SLOW, DEAF) else (1000.0, 0)
 
 
-@pytest.fixture(params=["process", "simulated"])
+@pytest.fixture(params=["process", "docker", "simulated"])
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     if request.param == "simulated":
         simulated = SimulatedRuntime(life, obstinate=lambda start: start.launch == DEAF)
         yield Subject(simulated, simulated.restart)
         simulated.close()
+        return
+    if request.param == "docker":
+        require_engine()
+        with DockerRun() as containers:
+            yield Subject(containers.runtime, containers.cut, PROCESS._replace(runtime="docker", image=IMAGE))
         return
     with ShepherdRun() as run:
         subject = Subject(run.runtime, run.kill_shepherd)
@@ -149,17 +158,17 @@ def test_no_more_than_the_width_run_at_once_and_the_others_follow_in_order(subje
 
 
 def test_a_wider_launch_lets_the_waiting_start(subject: Subject) -> None:
-    subject.runtime.define({SLOW: Launch(["/bin/sleep", "100"], PATH, None, 5.0, 1)})
+    subject.runtime.define({SLOW: subject.plain._replace(width=1)})
     subject.start(SLOW, "j-1/slow.0/1", "j-1/slow.1/1")
     subject.runs("j-1/slow.0/1")
-    subject.runtime.define({SLOW: Launch(["/bin/sleep", "100"], PATH, None, 5.0, None)})
+    subject.runtime.define({SLOW: subject.plain})
     subject.start(SLOW, "j-1/slow.2/1")
     subject.runs("j-1/slow.1/1")
     subject.runs("j-1/slow.2/1")
 
 
 def test_what_is_stopped_while_it_waits_never_runs(subject: Subject) -> None:
-    subject.runtime.define({SLOW: Launch(["/bin/sleep", "100"], PATH, None, 5.0, 1)})
+    subject.runtime.define({SLOW: subject.plain._replace(width=1)})
     subject.start(SLOW, "j-1/slow.0/1", "j-1/slow.1/1", "j-1/slow.2/1")
     subject.runs("j-1/slow.0/1")
     subject.runtime.stop([Stop("j-1/slow.1/1", 5.0)])

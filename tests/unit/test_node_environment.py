@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from grass.config import ClusterConfig, NodeConfig
-from node.agent.environment import argv, attempt_env, inherited, launch
+from grass.model.job import Container, container_to_wire
+from node.agent.environment import argv, attempt_env, inherited, launch, runtime_of, start
 
 CONFIG = ClusterConfig(name="lab", mode="local", home="/h", runtime_dir="/r", node=NodeConfig(name="n1"))
 TEMPLATE: dict[str, Any] = {
@@ -48,9 +50,33 @@ def test_what_a_component_has_in_common() -> None:
     }
 
 
+def test_a_container_has_nothing_of_the_hosts_environment() -> None:
+    config = replace(CONFIG, node=replace(CONFIG.node, runtimes=("process", "docker")))
+    more = {"image": "i:1", "limits": {"cpu": 500, "memory": 9}, "container": container_to_wire(Container(user="7"))}
+    made = launch(config, {**TEMPLATE, **more}, {"PATH": "/host/bin", "HOME": "/home/me"})
+    assert (made.runtime, made.image, made.cpu, made.memory, made.container.user) == ("docker", "i:1", 500, 9, "7")
+    assert {"PATH", "HOME"}.isdisjoint(made.env) and made.env["EPOCHS"] == "5"
+    assert launch(CONFIG, {**TEMPLATE, **more}, {"PATH": "/bin"}).env["PATH"] == "/bin"  # it has no engine
+
+
+def test_which_runtime_a_component_gets() -> None:
+    both = ("process", "docker")
+    assert runtime_of({"runtime": None, "image": "i"}, both) == "docker"
+    assert runtime_of({"runtime": None, "image": None}, both) == "process"
+    assert runtime_of({"runtime": None, "image": "i"}, ("process",)) == "process"
+    assert runtime_of({"runtime": "process", "image": "i"}, both) == "process"
+    assert runtime_of({"runtime": "docker", "image": "i"}, ("process",)) == "docker"
+
+
+def test_a_start_carries_ports_and_devices() -> None:
+    entry = {"seq": 1, "ports": {"web": 4000}, "gpus": [[2, 1000], [3, 500]], "stop": None}
+    made = start("j-1/a.0/1", "j-1/a", {"job": "j"}, entry, 4)
+    assert (made.ports, made.gpus, made.env["CUDA_VISIBLE_DEVICES"]) == ({"web": 4000}, (2, 3), "2,3")
+
+
 def test_what_is_an_attempts_own() -> None:
     entry = {"seq": 1, "ports": {"params": 4000, "tensor-board": 4001}, "gpus": [], "stop": None}
-    assert attempt_env("train-12345678/actor.3/2", "train", entry, node_gpus=0) == {
+    assert attempt_env("train-12345678/actor.3/2", TEMPLATE, entry, node_gpus=0) == {
         "GRASS_INDEX": "3",
         "GRASS_TASK": "train.actor.3",
         "GRASS_ATTEMPT": "2",
@@ -62,10 +88,17 @@ def test_what_is_an_attempts_own() -> None:
     }
 
 
+def test_a_task_sees_its_combination_of_the_matrix() -> None:
+    template = {**TEMPLATE, "matrix": {"lr": ["0.1", "0.01"], "seed": ["1", "2", "3"]}}
+    entry: dict[str, Any] = {"seq": 1, "ports": {}, "gpus": [], "stop": None}
+    env = attempt_env("train-12345678/actor.4/1", template, entry, node_gpus=0)
+    assert (env["lr"], env["seed"], env["GRASS_MATRIX_LR"], env["GRASS_MATRIX_SEED"]) == ("0.01", "2", "0.01", "2")
+
+
 def test_a_task_sees_the_gpus_that_it_was_given_and_no_others() -> None:
-    entry: dict[str, Any] = {"seq": 1, "ports": {}, "gpus": [0, 3], "stop": None}
-    assert attempt_env("j-1/a.0/1", "j", entry, node_gpus=4)["CUDA_VISIBLE_DEVICES"] == "0,3"
-    assert attempt_env("j-1/a.0/1", "j", {**entry, "gpus": []}, node_gpus=4)["CUDA_VISIBLE_DEVICES"] == ""
+    entry: dict[str, Any] = {"seq": 1, "ports": {}, "gpus": [[0, 1000], [3, 250]], "stop": None}
+    assert attempt_env("j-1/a.0/1", TEMPLATE, entry, node_gpus=4)["CUDA_VISIBLE_DEVICES"] == "0,3"
+    assert attempt_env("j-1/a.0/1", TEMPLATE, {**entry, "gpus": []}, node_gpus=4)["CUDA_VISIBLE_DEVICES"] == ""
 
 
 def test_a_string_runs_in_a_shell_and_a_list_as_it_is() -> None:

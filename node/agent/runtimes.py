@@ -1,0 +1,42 @@
+"""The runtimes that this node offers, as one; what belongs to containers is imported only where they are offered."""
+
+from __future__ import annotations
+
+from grass.config import ClusterConfig
+from grass.errors import GrassError, InputError
+from node.runtime.both import BothRuntime
+from node.runtime.process import ProcessRuntime
+from node.runtime.protocol import Runtime
+
+PROCESS, DOCKER = "process", "docker"
+
+
+def open_runtime(config: ClusterConfig) -> Runtime:
+    """Raises InputError for one that does not exist."""
+    made = {name: _open(config, name) for name in config.node.runtimes}
+    return next(iter(made.values())) if len(made) == 1 else BothRuntime(made)
+
+
+def _open(config: ClusterConfig, name: str) -> Runtime:
+    if name == PROCESS:
+        return ProcessRuntime(config.socket("shepherd"))
+    if name == DOCKER:
+        from node.runtime.docker.engine import Engine
+        from node.runtime.docker.runtime import DockerRuntime
+
+        return DockerRuntime(config, Engine())
+    raise InputError(f"node.runtimes: must be of process and docker, got {name!r}")
+
+
+def succeeds_inside(key: str, argv: list[str]) -> bool:
+    """Whether a command ends with 0 in the running container of this attempt. Waits for it."""
+    from node.runtime.docker.engine import Engine
+    from node.runtime.docker.plan import container_name
+
+    engine = Engine()
+    try:
+        return engine.execute(container_name(key), argv) == 0
+    except GrassError:
+        return False
+    finally:
+        engine.close()

@@ -1,0 +1,1 @@
+"""Attempts as containers of the node's engine."""

@@ -1,0 +1,90 @@
+"""The docker runtime's memory of one attempt. The container itself holds what has to survive the node-agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grass import clock
+from node.runtime.docker import plan
+from node.runtime.docker.outcome import wall
+from node.runtime.docker.streams import Log
+from node.runtime.protocol import Observed, Start
+
+
+class Container:
+    """``id`` None: the engine was not asked to make it, or has not answered yet (``starting``)."""
+
+    __slots__ = (
+        "code",
+        "ended",
+        "id",
+        "key",
+        "kill_at",
+        "launch",
+        "log",
+        "memory",
+        "pid",
+        "reason",
+        "same_boot",
+        "signal",
+        "since",
+        "sizes",
+        "start",
+        "started",
+        "starting",
+        "stopping",
+        "told",
+    )
+
+    def __init__(self, key: str, launch: str, start: Start | None = None) -> None:
+        self.key = key
+        self.launch = launch
+        self.start = start
+        self.starting = False
+        self.id: str | None = None
+        self.pid: int | None = None
+        self.started: float | None = None
+        self.since: float | None = None
+        self.stopping = False
+        self.kill_at: float | None = None
+        self.reason: dict[str, Any] | None = None
+        self.ended: float | None = None
+        self.code: int | None = None
+        self.signal: int | None = None
+        self.sizes: dict[str, int] | None = None
+        self.log: Log | None = None
+        self.memory = 0
+        self.same_boot = True
+        self.told = False
+        """It was sent a signal."""
+
+    @property
+    def runs(self) -> bool:
+        """Its container was started, and its end was not seen."""
+        return self.id is not None and self.ended is None
+
+    def take(self, inspected: dict[str, Any]) -> None:
+        """It has a container, which was started."""
+        labels, state = inspected["Config"]["Labels"], inspected["State"]
+        self.id = inspected["Id"]
+        self.starting = False
+        self.pid = state["Pid"] or None
+        self.started = wall(state["StartedAt"]) or clock.wall()
+        self.memory = inspected["HostConfig"]["Memory"]
+        self.same_boot = labels.get(plan.BOOT) == clock.boot_id()
+        if self.since is None:
+            self.since = clock.steady() - max(0.0, clock.wall() - self.started)
+
+    def observed(self) -> Observed:
+        return Observed(
+            self.key,
+            self.pid,
+            self.started,
+            self.since if self.id is not None else None,
+            self.stopping,
+            self.ended,
+            self.code,
+            self.signal,
+            self.reason,
+            self.sizes,
+        )

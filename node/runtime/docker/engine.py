@@ -1,0 +1,173 @@
+"""The container engine, asked by its API. The only module that imports the docker SDK.
+
+Every call blocks, and raises UnreachableError when the engine does not answer (ask again), NotFoundError, ConflictError
+or InputError when it refuses. May be used by several threads.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import docker
+from docker import errors
+
+from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
+
+SOCKET = "/var/run/docker.sock"
+SECONDS = 60
+"""Until an engine that takes a request and does not answer counts as away."""
+_CONNECTIONS = 10
+
+for noisy in ("docker", "urllib3"):
+    logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+class Engine:
+    """``socket``: its unix socket. Nothing is asked before the first call."""
+
+    def __init__(self, socket: str = SOCKET) -> None:
+        self.socket = socket
+        self._made: docker.APIClient | None = None
+
+    @property
+    def _client(self) -> docker.APIClient:
+        if self._made is None:
+            url = f"unix://{self.socket}"
+            self._made = docker.APIClient(base_url=url, version="auto", timeout=SECONDS, max_pool_size=_CONNECTIONS)
+        return self._made
+
+    def renew(self) -> None:
+        """Another engine may answer from now on: agree on the version of the API again."""
+        self.close()
+
+    def close(self) -> None:
+        made, self._made = self._made, None
+        if made is not None:
+            made.close()
+
+    # containers
+
+    def create(self, name: str, config: dict[str, Any]) -> str:
+        """Its id. ``config``: the body of the engine's request. NotFoundError: the image is not there."""
+        with _translated():
+            created: dict[str, Any] = self._client.create_container_from_config(config, name)
+            return str(created["Id"])
+
+    def start(self, container: str) -> None:
+        with _translated():
+            self._client.start(container)
+
+    def inspect(self, container: str) -> dict[str, Any]:
+        with _translated():
+            found: dict[str, Any] = self._client.inspect_container(container)
+            return found
+
+    def kill(self, container: str, number: int) -> None:
+        """ConflictError: it does not run."""
+        with _translated():
+            self._client.kill(container, number)
+
+    def remove(self, container: str) -> None:
+        """Whether it runs or not, with its anonymous volumes; no error when it is not there."""
+        try:
+            with _translated():
+                self._client.remove_container(container, v=True, force=True)
+        except (NotFoundError, ConflictError):  # a conflict: it is being removed already
+            return
+
+    def containers(self, labels: Iterable[str]) -> list[dict[str, Any]]:
+        """Running or not, those with all of these labels (``name=value``); as `inspect` gives them."""
+        with _translated():
+            found = self._client.containers(all=True, filters={"label": list(labels)})
+        inspected = []
+        for each in found:
+            try:
+                inspected.append(self.inspect(each["Id"]))
+            except NotFoundError:
+                continue
+        return inspected
+
+    # inside of a container
+
+    def execute(self, container: str, argv: list[str]) -> int:
+        """Run a command in a running container and wait for its exit code; what it prints is dropped."""
+        with _translated():
+            made = self._client.exec_create(container, argv, stdout=True, stderr=True)
+            self._client.exec_start(made["Id"])
+            code: int | None = self._client.exec_inspect(made["Id"])["ExitCode"]
+            return 1 if code is None else code
+
+    def open_terminal(self, container: str, argv: list[str], *, tty: bool) -> tuple[str, Any]:
+        """Start a command in a running container: the id of it, and the socket that is its input and output.
+
+        Without ``tty`` the output is framed (``streams.Demultiplexer``).
+        """
+        with _translated():
+            made = self._client.exec_create(container, argv, stdin=True, stdout=True, stderr=True, tty=tty)
+            return str(made["Id"]), self._client.exec_start(made["Id"], socket=True, tty=tty)
+
+    def resize_terminal(self, execution: str, rows: int, columns: int) -> None:
+        with _translated():
+            self._client.exec_resize(execution, height=rows, width=columns)
+
+    def execution(self, execution: str) -> dict[str, Any]:
+        with _translated():
+            found: dict[str, Any] = self._client.exec_inspect(execution)
+            return found
+
+    # images
+
+    def image(self, name: str) -> dict[str, Any]:
+        """NotFoundError: the engine has none of that name or id."""
+        with _translated():
+            found: dict[str, Any] = self._client.inspect_image(name)
+            return found
+
+    def load(self, archive: Iterator[bytes]) -> None:
+        """``archive``: what `docker save` writes. Raises InputError with what the engine says of a bad one."""
+        with _translated():
+            for line in self._client.load_image(archive):
+                if "error" in line:
+                    raise InputError(f"the engine does not take the image: {line['error']}")
+
+    def remove_image(self, name: str) -> None:
+        """ConflictError: a container uses it."""
+        with _translated():
+            self._client.remove_image(name)
+
+    def facts(self) -> dict[str, Any]:
+        """Version, where images lie (``DockerRootDir``), runtimes; see `docker info`."""
+        with _translated():
+            found: dict[str, Any] = self._client.info()
+            return found
+
+
+def answers(socket: str = SOCKET) -> bool:
+    """Whether there is an engine at all."""
+    engine = Engine(socket)
+    try:
+        return bool(engine.facts())
+    except GrassError:
+        return False
+    finally:
+        engine.close()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except errors.NotFound as error:
+        raise NotFoundError(_text(error)) from error
+    except errors.APIError as error:
+        raise (ConflictError if error.status_code == 409 else InputError)(_text(error)) from error
+    except (errors.DockerException, OSError, json.JSONDecodeError) as error:
+        raise UnreachableError(f"the container engine does not answer: {error}") from error
+
+
+def _text(error: errors.APIError) -> str:
+    return str(error.explanation or error)

@@ -1,0 +1,74 @@
+"""What the engine knows of a container that is over → how the attempt ended. Pure."""
+
+from __future__ import annotations
+
+import signal
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from grass.model.reasons import Reason, ReasonCode
+
+_KILL = signal.SIGKILL.value
+_SHELL_SIGNAL = 128
+_SIGNALS = 32
+"""From here on they are real-time signals, and such codes are more likely to be a program's own."""
+_INIT_FAILED = b"[FATAL tini ("
+"""How the engine's init begins its complaint, on stderr, when it cannot run the command."""
+
+
+class Outcome(NamedTuple):
+    code: int | None
+    signal: int | None
+    reason: Reason | None
+    ended: float | None
+
+
+class Past(NamedTuple):
+    """What is known besides. ``booted``: wall time of this boot. ``stderr``: its beginning. ``memory``: its limit.
+
+    ``told``: to stop, or it was sent a signal.
+    """
+
+    same_boot: bool = True
+    booted: float = 0.0
+    stderr: bytes = b""
+    memory: int = 0
+    told: bool = False
+
+
+def outcome(state: dict[str, Any], past: Past) -> Outcome:
+    """``state``: as inspected.
+
+    A container that ran when the machine went down is found dead by the engine after the boot, with a made-up code.
+    Not every engine sees that the kernel killed for want of memory.
+    """
+    ended = wall(state["FinishedAt"])
+    if not past.same_boot and (ended is None or ended >= past.booted):
+        message = "the node was started again while it ran"
+        return Outcome(None, None, Reason(ReasonCode.NODE_REBOOTED, message), ended)
+    code = state["ExitCode"]
+    if code in (126, 127) and past.stderr.startswith(_INIT_FAILED):
+        text = past.stderr.split(b"\n")[0].decode(errors="replace").partition("] ")[2]
+        return Outcome(code, None, Reason(ReasonCode.CANNOT_START, f"cannot start in its image: {text}"), ended)
+    if state.get("OOMKilled") or (code == _SHELL_SIGNAL + _KILL and past.memory and not past.told):
+        return Outcome(None, _KILL, _out_of_memory(bool(state.get("OOMKilled")), past.memory), ended)
+    number = code - _SHELL_SIGNAL
+    if 0 < number < _SIGNALS:
+        return Outcome(None, number, None, ended)
+    return Outcome(code, None, None, ended)
+
+
+def _out_of_memory(seen: bool, memory: int) -> Reason:
+    limit = f"more memory than its limit of {memory >> 20} MiB" if memory else "too much memory"
+    message = (
+        f"killed by the kernel: it used {limit}" if seen else f"killed, and not by Grass: it probably used {limit}"
+    )
+    return Reason(ReasonCode.SIGNAL, message, {"signal": _KILL})
+
+
+def wall(text: str) -> float | None:
+    """Seconds since the epoch of the engine's ``2026-11-21T07:46:43.265937537Z``; None for its year 1: never."""
+    if text.startswith("0001"):
+        return None
+    moment, _, fraction = text.rstrip("Z").partition(".")
+    return datetime.fromisoformat(moment + "+00:00").timestamp() + float(f"0.{fraction or 0}")

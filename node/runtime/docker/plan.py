@@ -1,0 +1,142 @@
+"""From what is to be started to the engine's request for a container. Pure but for looking up links of mounts.
+
+The log driver is ``local``: docker's ``json-file`` replaces each byte that is not UTF-8, and tears code points of lines
+over 16 KiB. What it keeps is never rotated away; the container is removed when the master has noted its end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from grass import clock
+from grass.config import ClusterConfig
+from grass.model.job import Mount
+from node.runtime.protocol import Launch, Start
+from node.runtime.spawning import NOT_EXECUTABLE, CannotStartError
+
+LABEL = "grass."
+CLUSTER, NODE, ATTEMPT, LAUNCH, BOOT = (LABEL + name for name in ("cluster", "node", "attempt", "launch", "boot"))
+LEAST_MEMORY = 6 << 20
+"""The engine takes no smaller limit."""
+_LOGS = {"Type": "local", "Config": {"max-size": "1p", "max-file": "1", "compress": "false"}}
+_MICRO = 1_000_000
+
+
+def container_name(key: str) -> str:
+    """Also what ``CONTAINER_NAME`` says in it."""
+    return key.replace("/", ".")
+
+
+def mine(config: ClusterConfig) -> list[str]:
+    """The labels of all containers that this node-agent may touch."""
+    return [f"{CLUSTER}={config.name}", f"{NODE}={config.node.name}"]
+
+
+def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, cores: int) -> dict[str, Any]:
+    """The body of the engine's ``POST /containers/create``; ``cores``: of this machine.
+
+    Raises CannotStartError for a mount that the node does not allow.
+    """
+    plan = launch.container
+    body: dict[str, Any] = {
+        "Image": launch.image,
+        "Cmd": launch.argv,
+        "Env": [f"{name}={value}" for name, value in _environment(config, start, launch, scratch).items()],
+        "Labels": _labels(config, start),
+        "HostConfig": {
+            "Init": True,
+            "RestartPolicy": {"Name": "no"},
+            "LogConfig": _LOGS,
+            "NetworkMode": plan.network,
+            "Mounts": [_bind(*mount) for mount in _mounts(config, start, launch, scratch)],
+            "Ulimits": [{"Name": name, "Soft": most, "Hard": most} for name, most in sorted(plan.ulimits.items())],
+            **_limits(launch, cores),
+            **_devices(start),
+        },
+    }
+    if plan.entrypoint is not None:
+        body["Entrypoint"] = list(plan.entrypoint) or [""]  # the engine's way to say: none, whatever the image has
+    if plan.user is not None:
+        body["User"] = plan.user
+    if launch.cwd is not None:
+        body["WorkingDir"] = launch.cwd
+    if plan.network != "host" and start.ports:
+        body["ExposedPorts"] = {f"{port}/{kind}": {} for port in start.ports.values() for kind in ("tcp", "udp")}
+        body["HostConfig"]["PortBindings"] = {port: [{"HostPort": port.split("/")[0]}] for port in body["ExposedPorts"]}
+    return body
+
+
+def _labels(config: ClusterConfig, start: Start) -> dict[str, str]:
+    job_id, task, _ = start.key.split("/")
+    return {
+        CLUSTER: config.name,
+        NODE: config.node.name,
+        LABEL + "job": job_id,
+        LABEL + "component": task.rpartition(".")[0],
+        LABEL + "task": task,
+        ATTEMPT: start.key,
+        LAUNCH: start.launch,
+        BOOT: clock.boot_id(),
+    }
+
+
+def _environment(config: ClusterConfig, start: Start, launch: Launch, scratch: str) -> dict[str, str]:
+    """The devices of a container are numbered from 0, whichever they are outside. An image may ask for them all."""
+    env = {**launch.env, **start.env, "GRASS_SCRATCH": scratch, "TINI_KILL_PROCESS_GROUP": "1"}
+    if launch.container.data is not None:
+        env["GRASS_DATA"] = launch.container.data
+    env["CUDA_VISIBLE_DEVICES"] = ",".join(str(number) for number in range(len(start.gpus)))
+    if not start.gpus:
+        env["NVIDIA_VISIBLE_DEVICES"] = "void"
+    return env
+
+
+def _limits(launch: Launch, cores: int) -> dict[str, Any]:
+    limits: dict[str, Any] = {}
+    if 0 < launch.cpu < 1000 * cores:  # more than there are is refused, and no limit
+        limits["NanoCpus"] = max(10, launch.cpu) * _MICRO
+    if launch.memory:
+        limits["Memory"] = limits["MemorySwap"] = max(LEAST_MEMORY, launch.memory)
+    if launch.container.shm is not None:
+        limits["ShmSize"] = launch.container.shm
+    return limits
+
+
+def _devices(start: Start) -> dict[str, Any]:
+    if not start.gpus:
+        return {}
+    wanted = {"DeviceIDs": [str(number) for number in start.gpus], "Capabilities": [["gpu"]]}
+    return {"DeviceRequests": [wanted]}
+
+
+def _mounts(config: ClusterConfig, start: Start, launch: Launch, scratch: str) -> list[tuple[str, str, bool]]:
+    """(source on the host, target in the container, read only)."""
+    addresses = addresses_folder(config, start.key)
+    own = [
+        (str(config.data_dir), launch.container.data or str(config.data_dir), False),
+        (scratch, scratch, False),
+        (addresses, addresses, True),
+    ]
+    return own + [(allowed(each, config.node.mounts), each.target, each.read_only) for each in launch.container.mounts]
+
+
+def addresses_folder(config: ClusterConfig, key: str) -> str:
+    """The file in it is replaced by rename, so the folder is what a container has to see."""
+    return str(config.node_dir / "jobs" / key.partition("/")[0])
+
+
+def allowed(mount: Mount, folders: Sequence[str]) -> str:
+    """The real path of what is to be mounted, if that lies in one of ``folders``; raises CannotStartError."""
+    real = Path(os.path.realpath(mount.source))
+    if any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
+        return str(real)
+    where = f"only {', '.join(folders)}" if folders else "no paths of the host"
+    message = f"cannot start: this node allows {where} to be mounted, and {mount.source} is not there"
+    raise CannotStartError(NOT_EXECUTABLE, message)
+
+
+def _bind(source: str, target: str, read_only: bool) -> Mapping[str, Any]:
+    return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only}

@@ -1,0 +1,65 @@
+"""Threads that ask the engine, and the way back: what they found is handled in the loop of whoever asked."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from grass.errors import GrassError
+
+T = TypeVar("T")
+
+
+class Workers:
+    """Up to ``count`` threads, made when they are needed. ``wake`` is called, in a thread, when there is a result."""
+
+    def __init__(self, count: int, wake: Callable[[], None]) -> None:
+        self._count = count
+        self._wake = wake
+        self._queue: queue.SimpleQueue[tuple[Callable[[], Any], Callable[[Any], None]] | None] = queue.SimpleQueue()
+        self._results: deque[tuple[Callable[[Any], None], Any]] = deque()
+        self._threads: list[threading.Thread] = []
+        self._open = 0
+        """Asked and not handled yet."""
+
+    def ask(self, question: Callable[[], T], then: Callable[[T | GrassError], None]) -> None:
+        """``then`` gets what ``question`` returned, or the GrassError that it raised."""
+        self._open += 1
+        if len(self._threads) < min(self._count, self._open):
+            thread = threading.Thread(target=self._run, name="engine", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._queue.put((question, then))
+
+    def tell(self, then: Callable[[], None]) -> None:
+        """Called in one of the threads: have something done in the loop before the result is there."""
+        self._open += 1
+        self._results.append((lambda _: then(), None))
+        self._wake()
+
+    def handle(self) -> None:
+        """Call ``then`` for what was found so far."""
+        while self._results:
+            then, result = self._results.popleft()
+            self._open -= 1
+            then(result)
+
+    def close(self, seconds: float) -> None:
+        """Waits so long for what is under way."""
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join(seconds)
+
+    def _run(self) -> None:
+        while (work := self._queue.get()) is not None:
+            question, then = work
+            try:
+                result: Any = question()
+            except GrassError as error:
+                result = error
+            self._results.append((then, result))
+            self._wake()

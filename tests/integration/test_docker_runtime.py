@@ -1,0 +1,185 @@
+"""The docker runtime against a real engine: what a container is given, how it ends, and what outlives whom."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from grass.errors import NotFoundError
+from grass.model.job import Mount
+from node.runtime.docker.plan import container_name
+from node.runtime.protocol import Stop
+from tests.support.docker_run import ONE, DockerRun
+from tests.support.engine import IMAGE, require_engine
+from tests.support.example_run import free_port
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def run() -> Iterator[DockerRun]:
+    require_engine()
+    with DockerRun() as run:
+        yield run
+
+
+def test_every_byte_that_a_container_prints_is_in_its_files(run: DockerRun) -> None:
+    noise = os.urandom(300_000)
+    (run.config.data_dir / "noise").write_bytes(noise)
+    ended = run.run("cat $GRASS_DATA/noise; printf end >&2", container={"data": "/share"})
+    assert (ended.code, ended.sizes) == (0, {"stdout": 300_000, "stderr": 3})
+    assert run.path("stdout").read_bytes() == noise and run.path("stderr").read_bytes() == b"end"
+
+
+def test_a_container_sees_the_share_its_scratch_and_the_addresses_as_any_user(run: DockerRun) -> None:
+    addresses = run.config.node_dir / "jobs" / "j-1"
+    addresses.mkdir(parents=True)
+    (addresses / "addresses").write_text("j.c.0 127.0.0.1 4000\n")
+    script = f"cat {addresses}/addresses; id -u; echo here > $GRASS_SCRATCH/f; echo x > {addresses}/f || echo no"
+    run.run(script, container={"user": "1234"})
+    assert run.stdout() == "j.c.0 127.0.0.1 4000\n1234\nno\n"
+    assert (run.path("scratch") / "f").read_text() == "here\n"
+
+
+def test_limits_are_the_engines(run: DockerRun) -> None:
+    script = "ulimit -n; df -k /dev/shm | tr -s ' ' | head -n 2; while :; do sleep 1; done"
+    container = {"ulimits": {"nofile": 321}, "shm": 8 << 20}
+    run.start(script, cpu=500, memory=64 << 20, container=container)
+    run.runs()
+    run.wait(lambda: "8192" in run.stdout())
+    assert run.stdout().startswith("321\n")
+    [made] = run.containers()
+    host = made["HostConfig"]
+    assert (host["NanoCpus"], host["Memory"], host["MemorySwap"]) == (500_000_000, 64 << 20, 64 << 20)
+    assert (host["NetworkMode"], host["Init"], host["RestartPolicy"]["Name"]) == ("host", True, "no")
+    assert made["Config"]["Labels"]["grass.attempt"] == ONE and made["Config"]["Labels"]["grass.task"] == "c.0"
+
+
+def test_who_needs_more_memory_than_its_limit_is_told_so(run: DockerRun) -> None:
+    ended = run.run(["dd", "if=/dev/zero", "of=/dev/null", "bs=200M", "count=5"], memory=32 << 20)
+    assert ended.signal == signal.SIGKILL and ended.code is None
+    assert ended.reason and "more memory than its limit of 32 MiB" in ended.reason["message"]
+
+
+def test_an_entrypoint_comes_before_the_command(run: DockerRun) -> None:
+    run.run(["b"], container={"entrypoint": ("/bin/echo", "a")})
+    assert run.stdout() == "a b\n"
+
+
+def test_paths_of_the_host_are_mounted_only_where_that_is_allowed() -> None:
+    require_engine()
+    with DockerRun(mounts=("/usr/share",)) as run:
+        mount = Mount("/usr/share/../share/doc", "/doc", read_only=True)
+        run.run("ls /doc | head -n 1; echo x > /doc/x || echo no", container={"mounts": (mount,)})
+        assert run.stdout().endswith("no\n") and len(run.stdout().splitlines()) == 2
+        for source in ("/usr/share/../../etc", "/etc", "/usr"):
+            refused = run.run("true", f"j-1/c.{len(source)}/1", container={"mounts": (Mount(source, "/x"),)})
+            assert refused.code == 126 and refused.reason and refused.reason["code"] == "cannot-start"
+            assert source in refused.reason["message"] and "/usr/share" in refused.reason["message"]
+
+
+def test_what_cannot_start_says_why_and_leaves_no_container(run: DockerRun) -> None:
+    missing = run.run("true", image="no-such-image:1")
+    assert missing.code == 127 and missing.reason and "no-such-image:1" in missing.reason["message"]
+    gone = run.run("true", "j-1/c.1/1", container={"mounts": (Mount("/nowhere", "/x"),)})
+    assert gone.reason and gone.reason["code"] == "cannot-start"
+    unknown = run.run(["no-such-program"], "j-1/c.2/1")
+    assert unknown.code == 127 and unknown.reason and "no-such-program" in unknown.reason["message"]
+    gpu = run.run("true", "j-1/c.3/1", gpus=(0,))
+    assert gpu.reason and gpu.reason["code"] == "cannot-start" and "gpu" in gpu.reason["message"]
+    run.runtime.forget(["j-1/c.2/1"])
+    run.wait(lambda: not run.containers())
+
+
+def test_a_port_with_a_name_is_published_on_a_bridge(run: DockerRun) -> None:
+    if "bridge" not in str(run.engine.facts()["Plugins"]["Network"]):
+        pytest.skip("needs an engine with bridge networks")
+    port = free_port()
+    run.start(f"while :; do echo hi | nc -l -p {port}; done", ports={"web": port}, container={"network": "bridge"})
+    run.runs()
+    run.wait(lambda: _answer(port) == b"hi\n")
+
+
+def _answer(port: int) -> bytes:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            return connection.recv(10)
+    except OSError:
+        return b""
+
+
+def test_others_containers_are_not_touched_even_if_they_have_the_name(run: DockerRun) -> None:
+    run.listed()
+    body = {"Image": IMAGE, "Cmd": ["sleep", "100"], "Labels": {"grass.cluster": "another"}}
+    foreign = run.engine.create(container_name(ONE), body)
+    try:
+        refused = run.run("true")
+        assert refused.reason and "not of this cluster" in refused.reason["message"]
+        run.runtime.forget([ONE])
+        run.cut()
+        run.listed()
+        assert run.known == {} and run.engine.inspect(foreign)["State"]["Status"] == "created"
+    finally:
+        run.engine.remove(foreign)
+
+
+def test_a_new_agent_finds_what_runs_and_repeats_no_output(run: DockerRun) -> None:
+    run.start("i=0; while [ $i -lt 60 ]; do echo line $i; i=$((i+1)); sleep 0.02; done; exit 7")
+    before = run.runs()
+    run.wait(lambda: run.path("stdout").exists() and "line 5" in run.stdout())
+    run.reconnect()
+    adopted = run.known[ONE]
+    assert (adopted.pid, adopted.ended) == (before.pid, None)
+    assert abs((adopted.since or 0) - (before.since or 0)) < 2
+    ended = run.ended()
+    assert ended.code == 7
+    assert run.stdout().splitlines() == [f"line {number}" for number in range(60)]
+
+
+def test_what_ended_while_no_agent_was_there_is_reported_with_its_output(run: DockerRun) -> None:
+    run.start("sleep 0.3; echo done; exit 5")
+    run.runs()
+    run.runtime.close()
+    [made] = run.containers()
+    wait = subprocess.run(["docker", "wait", made["Id"]], capture_output=True, text=True, check=True)
+    assert wait.stdout.strip() == "5"
+    run.runtime = run._runtime()
+    run.lists = 0
+    ended = run.ended()
+    assert (ended.code, run.stdout(), ended.sizes) == (5, "done\n", {"stdout": 5, "stderr": 0})
+    run.runtime.forget([ONE])
+    run.wait(lambda: not run.containers())
+
+
+def test_a_container_that_was_made_and_never_started_does_not_exist_for_anybody(run: DockerRun) -> None:
+    labels = {"grass.cluster": run.config.name, "grass.node": "local", "grass.attempt": ONE, "grass.launch": "j-1/c"}
+    run.engine.create(container_name(ONE), {"Image": IMAGE, "Cmd": ["true"], "Labels": labels})
+    run.listed()
+    assert run.known == {}
+    run.wait(lambda: not run.containers())
+    assert run.run("exit 3").code == 3
+
+
+def test_a_container_that_somebody_removes_has_ended_unseen(run: DockerRun) -> None:
+    run.start("sleep 100")
+    run.runs()
+    run.engine.remove(container_name(ONE))
+    ended = run.ended()
+    assert ended.reason and ended.reason["code"] in ("exit-unknown",)
+    assert (ended.code, ended.signal) == (None, None)
+
+
+def test_one_told_to_stop_while_it_starts_is_stopped(run: DockerRun) -> None:
+    run.start("exec sleep 100")
+    run.runtime.stop([Stop(ONE, 5.0)])
+    ended = run.ended()
+    assert ended.stopping and ended.signal == signal.SIGTERM
+    with pytest.raises(NotFoundError):
+        run.runtime.forget([ONE])
+        run.wait(lambda: not run.containers())
+        run.engine.inspect(container_name(ONE))

@@ -1,0 +1,156 @@
+"""A container engine for tests: the machine's own, behind a door that can be shut; and the image that tests run."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import os
+import select
+import shutil
+import socket
+import tarfile
+import tempfile
+import threading
+from pathlib import Path
+
+import docker
+
+from grass.entropy import run_id
+from node.runtime.docker.engine import SOCKET, Engine, answers
+from tests.support.needs import missing, require
+
+IMAGE = "grass-test-busybox:1"
+_BUSYBOX = Path("/bin/busybox")
+_COMMANDS = (
+    "sh",
+    "sleep",
+    "echo",
+    "cat",
+    "printf",
+    "head",
+    "tr",
+    "id",
+    "df",
+    "rm",
+    "ls",
+    "touch",
+    "mkdir",
+    "dd",
+    "yes",
+)
+
+
+def require_engine() -> None:
+    """Skips, or fails under GRASS_TEST_STRICT, where no engine answers to this user."""
+    if os.geteuid() != 0 and not os.access(SOCKET, os.W_OK):
+        missing("root or the group docker", f"{SOCKET} is not this user's")
+    require(answers(), "a container engine", f"none answers at {SOCKET}")
+    require(_BUSYBOX.exists(), "busybox", "Debian's busybox-static makes the image of the tests")
+    provide_image(SOCKET)
+
+
+@functools.cache
+def provide_image(engine: str) -> None:
+    """Into the engine at this socket, unless it is there."""
+    client = docker.APIClient(base_url=f"unix://{engine}", version="auto")
+    try:
+        if not client.images(IMAGE):
+            client.import_image_from_data(image_files(), *IMAGE.split(":"))
+    finally:
+        client.close()
+
+
+def image_files() -> bytes:
+    """A tar of the root file system: a static busybox, and places to write to."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for folder in ("bin", "tmp", "etc"):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
+            tar.addfile(entry)
+        tar.add(_BUSYBOX, "bin/busybox")
+        for name in _COMMANDS:
+            entry = tarfile.TarInfo(f"bin/{name}")
+            entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(entry)
+    return packed.getvalue()
+
+
+def cluster_name() -> str:
+    """For labels: no two tests on this engine are the same cluster."""
+    return run_id("test")
+
+
+def remove_containers(cluster: str, socket_path: str = SOCKET) -> None:
+    engine = Engine(socket_path)
+    try:
+        for container in engine.containers([f"grass.cluster={cluster}"]):
+            engine.remove(container["Id"])
+    finally:
+        engine.close()
+
+
+class Door:
+    """A socket that leads to an engine's until it is shut: every connection breaks, and new ones are refused."""
+
+    def __init__(self, engine: str = SOCKET) -> None:
+        self._engine = engine
+        self._folder = tempfile.mkdtemp(prefix="grass-door-")
+        self.path = f"{self._folder}/docker.sock"
+        self._pairs: set[tuple[socket.socket, socket.socket]] = set()
+        self._lock = threading.Lock()
+        self.open()
+
+    def open(self) -> None:
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(self.path)
+        self._listener.listen(64)
+        threading.Thread(target=self._serve, args=(self._listener,), daemon=True).start()
+
+    def shut(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        os.unlink(self.path)
+        with self._lock:
+            for pair in self._pairs:
+                for end in pair:
+                    with contextlib.suppress(OSError):
+                        end.shutdown(socket.SHUT_RDWR)
+
+    def remove(self) -> None:
+        self.shut()
+        shutil.rmtree(self._folder)
+
+    def _serve(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            engine = socket.socket(socket.AF_UNIX)
+            engine.connect(self._engine)
+            threading.Thread(target=self._pass, args=(client, engine), daemon=True).start()
+
+    def _pass(self, client: socket.socket, engine: socket.socket) -> None:
+        pair = (client, engine)
+        with self._lock:
+            self._pairs.add(pair)
+        other = {client: engine, engine: client}
+        reading = [client, engine]
+        with contextlib.suppress(OSError):
+            while reading:
+                for end in select.select(reading, [], [])[0]:
+                    data = end.recv(1 << 16)
+                    if data:
+                        other[end].sendall(data)
+                    elif end is engine:
+                        reading = []
+                    else:
+                        reading.remove(end)
+                        other[end].shutdown(socket.SHUT_WR)
+        with self._lock:
+            self._pairs.discard(pair)
+        client.close()
+        engine.close()
