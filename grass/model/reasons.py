@@ -30,6 +30,9 @@ class ReasonCode(str, Enum):
     PREEMPTED = "preempted"  # was stopped for a job of higher priority, and is queued again
     DRAINED = "drained"  # its node was drained; it is placed again
     IMAGE = "image"  # waits for its image
+    # a node that takes no tasks
+    PROBE = "probe"  # has not passed its probe
+    VERSION = "version"  # runs another version of Grass than the master
     # ended
     EXIT_CODE = "exit-code"
     SIGNAL = "signal"

@@ -39,6 +39,7 @@ class Loaded:
     launch: dict[str, dict[str, dict[str, Any]]]
     schedules: dict[str, dict[str, Any]]
     orders: dict[str, int]
+    usage: dict[str, list[Any]]
 
 
 class AgentStore:
@@ -73,6 +74,7 @@ class AgentStore:
             desired={node: _decoded(read(keys.desired(node))) for node in nodes},
             launch={node: _decoded(read(keys.launch(node))) for node in nodes},
             schedules=_decoded(read(keys.schedules)),
+            usage=_decoded(read(keys.usage)),
             orders={node: order_number(self._backend.newest(keys.orders(node))) for node in nodes},
         )
 
@@ -81,6 +83,12 @@ class AgentStore:
         stream = self.keys.reports(node)
         self._node_of[stream] = node
         self._cursors.setdefault(stream, "0-0")
+
+    def unwatch(self, node: str) -> None:
+        """The node has left: nothing of it is taken any more."""
+        stream = self.keys.reports(node)
+        self._node_of.pop(stream, None)
+        self._cursors.pop(stream, None)
 
     def receive(self, seconds: float) -> list[Message]:
         """Tickets and reports that no commit has taken yet, waiting up to ``seconds`` for the first."""

@@ -26,9 +26,11 @@ TASK_FIELDS = (
     "gpus",
     "not_before",
     "seq",
+    "vacate",
 )
-"""A task record is a JSON list of these, in this order. ``not_before`` and ``seq`` are the master-agent's own:
-steady seconds (with the boot they belong to) until a restart, and the order of starting on a node."""
+"""A task record is a JSON list of these, in this order. ``gpus``: [device id, thousandths] of each. The last three are
+the master-agent's own: ``not_before``, steady seconds (with the boot they belong to) until a restart; ``seq``, the
+order of starting on a node; ``vacate``, why the attempt was told to make room, so that it is placed again."""
 
 _encoder = json.JSONEncoder(separators=(",", ":"))
 

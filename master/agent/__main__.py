@@ -10,23 +10,31 @@ import sys
 
 from grass.config import ClusterConfig, Secrets
 from grass.errors import StaleLeaseError
+from grass.provision.revival import watch_supervisor
 from grass.provision.shutdown import request_shutdown
+from grass.store.accounts import Accounts, MemoryAccounts, RedisAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
+from grass.systemd import Notifier
 from master.agent.loop import MasterAgent
 
 
 def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     config = ClusterConfig.load(sys.argv[1])
-    backend = open_backend(config, Secrets.load(config.home), "agent")
-    agent = MasterAgent(config, AgentStore(backend, Keys(config.key_prefix)), lambda: request_shutdown(config))
+    secrets = Secrets.load(config.home)
+    backend = open_backend(config, secrets, "agent")
+    store = AgentStore(backend, Keys(config.key_prefix))
+    notifier = Notifier()
+    agent = MasterAgent(config, store, _accounts(config, secrets), lambda: request_shutdown(config), notifier.beat)
     signal.signal(signal.SIGTERM, _stop)
     gc.freeze()  # what was imported lives for ever; looking through it again and again delays decisions
     gc.set_threshold(50_000, 20, 50)
+    watch_supervisor(config)
     try:
         agent.start(owner=f"{config.node.name}:{os.getpid()}")
+        notifier.ready()
         agent.run(stopped=lambda: False)
     except (KeyboardInterrupt, _Stop):
         return 0
@@ -36,6 +44,13 @@ def main() -> int:
     finally:
         backend.close()
     return 0
+
+
+def _accounts(config: ClusterConfig, secrets: Secrets) -> Accounts:
+    """In a redis of the user's own, all share one password."""
+    if config.redis.embedded:
+        return RedisAccounts(open_backend(config, secrets, "admin"), config.key_prefix)
+    return MemoryAccounts()
 
 
 class _Stop(BaseException):

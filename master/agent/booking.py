@@ -1,20 +1,49 @@
-"""The ledger's side of a task: its slot, devices and ports on its node, held from assignment until the end is known.
+"""The ledger: the slots, devices and ports that tasks hold on their nodes, from assignment until the end is known.
 
 A LOST task keeps what it holds: its node may come back with it. Only its replacement gives that free.
 """
 
 from __future__ import annotations
 
-from master.agent.state import ComponentRun, JobRun, TaskRun, launch_key
+from master.agent.state import ComponentRun, DeviceRun, JobRun, Launch, NodeRun, TaskRun, launch_key
 from master.agent.step import Step
 
 
-def release(step: Step, run: JobRun, component: ComponentRun, task: TaskRun) -> None:
+def reserve(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, count: int) -> Launch:
+    """``count`` more tasks of the component may run at once on the node; ``book`` follows for each."""
+    key = launch_key(run.id, component.spec.name)
+    launch = node.launches.get(key)
+    if launch is None:
+        launch = node.launches[key] = Launch(component.spec.resources, 0)
+    launch.width += count
+    node.held += launch.shape * count
+    run.nodes.add(node.name)
+    step.touch_launch(node, key)
+    return launch
+
+
+def book(node: NodeRun, launch: Launch, index: int, task: TaskRun) -> None:
+    """The task's attempt, its devices and ports, are on the node from here on."""
+    launch.tasks[index] = task
+    node.ports.update(task.ports.values())
+    for device, share in task.gpus:
+        node.devices.setdefault(device, DeviceRun(present=False)).held += share
+
+
+def release(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRun) -> None:
     node = step.cluster.nodes[task.node or ""]
-    node.launches[launch_key(run.id, component.spec.name)].live -= 1
-    node.gpus.update(task.gpus)
+    key = launch_key(run.id, component.spec.name)
+    launch = node.launches[key]
+    del launch.tasks[index]
+    launch.vacating -= task.vacate is not None
+    task.vacate = None
+    if launch.width > launch.live:  # a slot that no attempt can be using any more
+        launch.width = launch.live
+        node.held -= launch.shape
+    for device, share in task.gpus:
+        node.devices[device].held -= share
     node.ports.difference_update(task.ports.values())
     if task.ready:
         task.ready = False
         component.ready -= 1
-    step.touch_node(node)
+    step.touch_launch(node, key)

@@ -59,7 +59,15 @@ class Changes:
     submitted: dict[str, JobRun] = field(default_factory=dict)
     """Jobs that a schedule made: their specification is written with them."""
     removed: dict[str, JobRun] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+    """Nodes that were removed: their records and keys go."""
+    accounts: dict[str, str | None] = field(default_factory=dict)
+    """Node → digest of the password of the redis user to make, before the commit; None: to remove, after it."""
+    usage: dict[str, None] = field(default_factory=dict)
+    """Users whose use of the cluster is to be written."""
     names_free: list[str] = field(default_factory=list)
+    boot: str = ""
+    """Of which the moments in the memory are."""
     plan: bool = False
     """Something happened after which a waiting task may find a place."""
 
@@ -71,7 +79,15 @@ class Changes:
 
     def __bool__(self) -> bool:
         return bool(
-            self.tasks or self.jobs or self.nodes or self.schedules or self.orders or self.events or self.removed
+            self.tasks
+            or self.jobs
+            or self.nodes
+            or self.schedules
+            or self.orders
+            or self.events
+            or self.removed
+            or self.left
+            or self.usage
         )
 
 
@@ -80,9 +96,18 @@ def operations(changes: Changes, cluster: Cluster, keys: Keys) -> list[Op]:
     _job_operations(changes, cluster, keys, ops)
     _task_operations(changes, keys, ops)
     for name, order in changes.orders.items():
-        _order_operations(order, cluster.nodes[name], keys, ops)
+        if name in cluster.nodes:
+            _order_operations(order, cluster.nodes[name], keys, ops)
     for name, node in changes.nodes.items():
-        ops.append(("HSET", keys.nodes, name, pack(node_view(node))))
+        if name in cluster.nodes:
+            ops.append(("HSET", keys.nodes, name, pack(node_view(node))))
+    for name in changes.left:
+        ops += [("HDEL", keys.nodes, name), ("HDEL", keys.cursor, keys.reports(name))]
+        ops += [("DEL", key) for key in keys.of_node(name)]
+    for user in changes.usage:
+        value = cluster.usage.get(user)
+        kept = ("HSET", keys.usage, user, pack([value, cluster.usage_at, changes.boot]))
+        ops.append(("HDEL", keys.usage, user) if value is None else kept)
     for name in changes.schedules:
         schedule = cluster.schedules.get(name)
         ops.append(("HSET", keys.schedules, name, pack(schedule)) if schedule else ("HDEL", keys.schedules, name))
@@ -156,6 +181,8 @@ def job_view(run: JobRun) -> dict[str, Any]:
         outcome=outcome,
         deadline=run.deadline,
     )
+    if run.met:
+        run.view["met"] = sorted(run.met)
     return run.view
 
 
@@ -167,11 +194,17 @@ def node_view(node: NodeRun) -> dict[str, Any]:
         "address": node.address,
         "resources": node.total.to_wire(),
         "free": node.free.to_wire(),
-        "tasks": sum(launch.live for launch in node.launches.values()),
+        "tasks": node.live,
         "usage": node.usage,
         "version": node.info.get("version", ""),
         "api_port": node.info.get("api_port", 0),
         "gpus": node.info.get("gpus", []),
         "boot": node.boot,
         "seen": node.info.get("seen_wall"),
+        "labels": node.labels,
+        "path": list(node.path),
+        "runtimes": list(node.runtimes),
+        "joined": node.joined,
+        "cordoned": node.cordoned,
+        "drain": None if node.drain is None else [node.drain.user, node.drain.deadline, node.drain.remove],
     }

@@ -5,9 +5,11 @@ from __future__ import annotations
 from grass.model.job import Component, Condition
 from grass.model.lifecycle import JobState, TaskState, check_job
 from grass.model.reasons import Reason, ReasonCode
+from master.agent import waits
 from master.agent.booking import release
 from master.agent.state import ComponentRun, JobRun, TaskRun, attempt_key, launch_key
 from master.agent.step import Step
+from master.agent.vacating import entry
 
 
 def admit(step: Step, run: JobRun) -> None:
@@ -17,9 +19,13 @@ def admit(step: Step, run: JobRun) -> None:
         return
     cluster.jobs[run.id] = run
     cluster.live[run.job.name] = run.id
+    cluster.latest[run.job.name] = run.id
     cluster.queue[run.id] = None
+    cluster.places += 1
+    run.place = cluster.places
     step.changes.plan = True
     step.touch_job(run)
+    waits.admitted(step, run)
 
 
 def begin(step: Step, run: JobRun) -> None:
@@ -68,6 +74,10 @@ def settle(step: Step, run: JobRun) -> None:
         if not run.on_node:
             _end(step, run)
         return
+    hopeless = waits.look(step, run) if run.job.after else None
+    if hopeless is not None:
+        finish(step, run, JobState.FAILED, hopeless, None)
+        return
     failed = next((part for part in run.components.values() if part.counts[TaskState.FAILED]), None)
     needed = [run.components[name] for name in run.job.success]
     if all(part.counts[TaskState.SUCCEEDED] == part.spec.replicas for part in needed):
@@ -102,8 +112,9 @@ def remove(step: Step, run: JobRun) -> None:
     if not run.state.ended:
         run.delete = True
         return
-    names = [other for other in step.cluster.jobs.values() if other.job.name == run.job.name]
-    run.view["latest"] = max(names, key=lambda other: other.view["submitted"]) is run
+    run.view["latest"] = step.cluster.latest.get(run.job.name) == run.id
+    if run.view["latest"]:
+        del step.cluster.latest[run.job.name]
     del step.cluster.jobs[run.id]
     step.changes.removed[run.id] = run
 
@@ -116,7 +127,7 @@ def _cancel_pending(step: Step, run: JobRun, component: ComponentRun) -> None:
                 pending -= 1
             elif task.node in step.cluster.nodes:
                 step.changes.order(task.node).take(attempt_key(run.id, component.spec.name, index, task.attempt))
-                release(step, run, component, task)
+                release(step, run, component, index, task)
             component.move(task, TaskState.STOPPED)
             task.reason = Reason(ReasonCode.JOB_ENDED, "the job ended before it could start again").to_wire()
             step.changes.tasks[run.id, component.spec.name, index] = task
@@ -135,8 +146,8 @@ def _stop_tasks(step: Step, run: JobRun) -> None:
         for index, task in component.tasks.items():
             if task.state.on_node and task.node is not None:
                 key = attempt_key(run.id, component.spec.name, index, task.attempt)
-                entry = {"seq": task.seq, "ports": task.ports, "gpus": task.gpus, "stop": {"grace": grace}}
-                step.changes.order(task.node).put(key, entry)
+                step.changes.order(task.node).put(key, entry(task, grace))
+                step.touch_launch(step.cluster.nodes[task.node], launch_key(run.id, component.spec.name))
 
 
 def _end(step: Step, run: JobRun) -> None:
@@ -155,11 +166,13 @@ def _end(step: Step, run: JobRun) -> None:
         order.addresses.pop(run.id, None)
     run.nodes.clear()
     for part in run.components.values():
+        step.cluster.board.explained.pop((run.id, part.spec.name), None)
         part.tasks.clear()  # their records stay in the store; a thousand ended arrays would fill the memory
     step.cluster.queue.pop(run.id, None)
     step.cluster.live.pop(run.job.name, None)
     step.changes.names_free.append(run.job.name)
     step.changes.plan = True
+    waits.ended(step, run)
     text = f"{run.job.name} {state.value.lower()}" + (f": {reason.message}" if reason else "")
     step.event(f"job-{state.value.lower()}", text, job=run.job.name)
     if run.delete:

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from grass import __version__
 from grass.clock import boot_id, sleep, steady, wall
 from grass.config import ClusterConfig
 from grass.errors import UnreachableError
+from grass.store.accounts import Accounts
 from grass.store.agent_store import AgentStore, Message
 from master.agent.agenda import Agenda
 from master.agent.changes import Changes, operations
@@ -28,12 +30,22 @@ RETRY = 0.1
 
 
 class MasterAgent:
-    """``idle``: called when the cluster has had nothing to do for as long as its settings allow."""
+    """``accounts``: of the nodes that join. ``idle``: called when the cluster has had nothing to do for as long as its
+    settings allow. ``alive``: called at every turn."""
 
-    def __init__(self, config: ClusterConfig, store: AgentStore, idle: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        store: AgentStore,
+        accounts: Accounts,
+        idle: Callable[[], None],
+        alive: Callable[[], None] = lambda: None,
+    ) -> None:
         self._config = config
         self._store = store
+        self._accounts = accounts
         self._idle = idle
+        self._alive = alive
         self._agenda = Agenda()
         self._cluster = Cluster()
         self._random = random.Random()
@@ -46,12 +58,17 @@ class MasterAgent:
             settings.silent_after,
             settings.lost_after,
             settings.check_interval,
+            settings.quotas,
+            settings.default_quota,
+            settings.usage_half_life,
+            __version__,
         )
 
     def start(self, owner: str) -> None:
         """Take the lease and rebuild the memory; waits for redis as long as it takes."""
         self._patiently(lambda: self._store.acquire(owner))
         self._remember()
+        self._patiently(lambda: self._accounts.keep({self._config.node.name, *self._cluster.nodes}))
         step = self._step()
         step.changes.plan = True
         self._round(step, [])
@@ -60,6 +77,7 @@ class MasterAgent:
 
     def run(self, stopped: Callable[[], bool]) -> None:
         while not stopped():
+            self._alive()
             wait = self._agenda.wait(steady(), LONGEST_WAIT)
             messages = self._patiently(lambda: self._store.receive(wait))  # noqa: B023 (called at once)
             self._round(self._step(), messages)
@@ -67,8 +85,10 @@ class MasterAgent:
     def _remember(self) -> None:
         """Make memory and agenda anew from the store."""
         self._agenda = Agenda()
-        self._cluster = rebuild(self._patiently(self._store.load), self._agenda, steady(), boot_id())
-        self._store.watch(self._config.node.name)
+        loaded = self._patiently(self._store.load)
+        self._cluster = rebuild(loaded, self._agenda, steady(), boot_id(), self._limits.usage_half_life)
+        if self._config.mode == "local":
+            self._store.watch(self._config.node.name)  # it never joined; it is there by itself
         self._agenda.add(steady(), "nodes")
         self._agenda.add(steady() + self._limits.check_interval, "housekeeping")
         step = self._step()
@@ -88,6 +108,9 @@ class MasterAgent:
             return
         if messages or step.changes:
             ops = operations(step.changes, self._cluster, self._store.keys)
+            for name, digest in step.changes.accounts.items():
+                if digest is not None:
+                    self._patiently(lambda: self._accounts.add(name, digest))  # noqa: B023 (called at once)
             self._patiently(lambda: self._store.commit(messages, ops))
         self._dispatch(step.changes)
         if any(item[0] == "housekeeping" for item in due):
@@ -107,6 +130,12 @@ class MasterAgent:
 
     def _dispatch(self, changes: Changes) -> None:
         """Effects outside the store, after the commit. Logs of a job that a crash left behind go with `grass clean`."""
+        for name, digest in changes.accounts.items():
+            if digest is not None:
+                self._store.watch(name)
+            else:
+                self._store.unwatch(name)
+                self._patiently(lambda: self._accounts.remove(name))  # noqa: B023 (called at once)
         for job_id in changes.removed:
             shutil.rmtree(Path(self._config.logs_dir) / job_id, ignore_errors=True)
 
@@ -128,4 +157,5 @@ class MasterAgent:
                 if not told:
                     log.warning("%s; trying again until it is back", error)
                     told = True
+                self._alive()
                 sleep(RETRY)

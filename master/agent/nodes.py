@@ -1,6 +1,7 @@
 """The life of a node as the master-agent sees it: it says hello, it is heard or not, it comes back. Pure.
 
-Silence is judged by the master's own steady clock alone; a node's clock is never looked at.
+Silence is judged by the master's own steady clock alone; a node's clock is never looked at. Who lets a node in and out:
+``membership.py``.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ from grass.model.lifecycle import NodeState, check_node
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import DEVICE, Resources
 from master.agent import tasks
-from master.agent.state import NodeRun
+from master.agent.state import DeviceRun, NodeRun
 from master.agent.step import Step
+
+MOST_RECORDS = 50
+"""Node records that heartbeats may write in a second: a large fleet's are shown a little later."""
+_AWAY = (NodeState.SILENT, NodeState.LOST)
+_WATCHED = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
 
 
 def on_hello(step: Step, node: NodeRun, body: dict[str, Any]) -> None:
-    """The node-agent started: what the machine has, and what runs there."""
+    """The node-agent started: what the machine has, whether it passed its probe, and what runs there."""
     node.info = {
         "version": body.get("version", ""),
         "api_port": body.get("api_port", 0),
@@ -24,49 +30,75 @@ def on_hello(step: Step, node: NodeRun, body: dict[str, Any]) -> None:
     }
     node.address = body["address"]
     node.boot = body["boot_id"]
-    total = Resources.from_wire(body["resources"])
-    if total != node.total:
-        held = {gpu for run in step.cluster.jobs.values() for gpu in _held(node.name, run)}
-        node.total = total
-        node.gpus = set(range(total.gpu // DEVICE)) - held
+    node.labels = body.get("labels", node.labels)
+    node.path = tuple(body.get("path", node.path))
+    node.runtimes = tuple(body.get("runtimes", node.runtimes))
+    node.total = Resources.from_wire(body["resources"])
+    set_devices(node, node.info["gpus"])
     heard(step, node)
+    _judge(step, node, _unfit(step, node, body.get("probe")))
     step.touch_node(node)
     step.changes.plan = True
 
 
+def set_devices(node: NodeRun, listed: list[dict[str, Any]]) -> None:
+    """The devices that the node offers: the first of those it has. One that it has no more is free of new tasks."""
+    known = {device["id"]: device for device in listed}
+    offered = sorted(known)[: node.total.gpu // DEVICE] if known else range(node.total.gpu // DEVICE)
+    for device in node.devices.values():
+        device.present = False
+    for number in offered:
+        device = node.devices.setdefault(number, DeviceRun())
+        device.present = True
+        device.model, device.memory = known.get(number, {}).get("name", ""), known.get(number, {}).get("memory", 0)
+    node.devices = {number: device for number, device in node.devices.items() if device.present or device.held}
+
+
 def on_heartbeat(step: Step, node: NodeRun, body: dict[str, Any]) -> None:
+    """Costs little: the record is written now and then, and planning looks only when a device became busy or free."""
     node.usage = body.get("usage", {})
     heard(step, node)
-    step.touch_node(node)
+    for seen in node.usage.get("gpus", ()):
+        device = node.devices.get(seen["id"])
+        if device is not None and device.busy != (seen.get("busy") or ""):
+            device.busy = seen.get("busy") or ""
+            step.touch_node(node)
+            step.changes.plan = True
+    if step.now - node.written >= max(1.0, len(step.cluster.nodes) / MOST_RECORDS):
+        node.written = step.now
+        step.changes.nodes[node.name] = node
 
 
 def heard(step: Step, node: NodeRun) -> None:
     """Anything that a node sends shows that it is there."""
     node.seen = step.now
     node.info["seen_wall"] = step.wall
-    if node.state in (NodeState.JOINING, NodeState.SILENT, NodeState.LOST) and node.total != Resources():
-        if node.state is NodeState.LOST:
-            tasks.adopt(step, node)
-        _move(step, node, NodeState.READY, None)
-        step.changes.plan = True
+    if node.state not in _AWAY:
+        return
+    if node.state is NodeState.LOST:
+        tasks.adopt(step, node)
+    move(step, node, NodeState.READY, None)
+    if node.drain is not None:
+        move(step, node, NodeState.DRAINING, None)
+    step.changes.plan = True
 
 
 def watch(step: Step) -> None:
     """Notice nodes that were not heard for too long. Once a second."""
+    limits = step.limits
     for node in step.cluster.nodes.values():
         silence = step.now - node.seen
-        limits = step.limits
-        if node.state is NodeState.READY and silence > limits.silent_after:
+        if silence > limits.silent_after and node.state in _WATCHED:
             message = f"not heard for {silence:.0f} s; its tasks go on, it is given up after {limits.lost_after:g} s"
-            _move(step, node, NodeState.SILENT, Reason(ReasonCode.NODE_LOST, message))
+            move(step, node, NodeState.SILENT, Reason(ReasonCode.NODE_LOST, message))
         elif node.state is NodeState.SILENT and silence > limits.lost_after:
             reason = Reason(ReasonCode.NODE_LOST, f"node {node.name} was not heard for {silence:.0f} s")
-            _move(step, node, NodeState.LOST, reason)
+            move(step, node, NodeState.LOST, reason)
             tasks.lose(step, node, reason)
             step.changes.plan = True
 
 
-def _move(step: Step, node: NodeRun, state: NodeState, reason: Reason | None) -> None:
+def move(step: Step, node: NodeRun, state: NodeState, reason: Reason | None) -> None:
     check_node(node.state, state)
     node.state, node.reason = state, reason
     text = f"{node.name} is {state.value}" + (f": {reason.message}" if reason else "")
@@ -74,11 +106,34 @@ def _move(step: Step, node: NodeRun, state: NodeState, reason: Reason | None) ->
     step.touch_node(node)
 
 
-def _held(name: str, run: Any) -> list[int]:
-    return [
-        gpu
-        for component in run.components.values()
-        for task in component.tasks.values()
-        if task.node == name and task.state.on_node
-        for gpu in task.gpus
-    ]
+def _unfit(step: Step, node: NodeRun, probe: dict[str, Any] | None) -> Reason | None:
+    """Why a node that said hello takes no tasks."""
+    said, wanted = node.info["version"], step.limits.version
+    if wanted is not None and said != wanted:
+        message = f"runs Grass {said or 'of an unknown version'}, the master {wanted}; install {wanted} on it"
+        return Reason(ReasonCode.VERSION, message, {"version": said, "master": wanted})
+    if probe is None:
+        wants = node.joined and node.state is NodeState.JOINING
+        return Reason(ReasonCode.PROBE, "has not passed its probe yet") if wants else None
+    if probe["passed"]:
+        return None
+    failed = [check for check in probe["checks"] if not check["ok"]]
+    text = "; ".join(f"{check['name']}: {check['message']}" for check in failed)
+    return Reason(ReasonCode.PROBE, f"its probe failed: {text}", {"checks": failed})
+
+
+def _judge(step: Step, node: NodeRun, unfit: Reason | None) -> None:
+    """A node that is fit becomes READY; one that is not stays out, or takes nothing more."""
+    match node.state:
+        case NodeState.JOINING if unfit is not None:
+            if node.reason != unfit:
+                node.reason = unfit
+                step.event("node-joining", f"{node.name} stays JOINING: {unfit.message}", node=node.name)
+        case NodeState.READY if unfit is not None:
+            move(step, node, NodeState.QUARANTINED, unfit)
+        case NodeState.JOINING | NodeState.QUARANTINED if unfit is None:
+            move(step, node, NodeState.READY, None)
+            if node.drain is not None:
+                move(step, node, NodeState.DRAINING, None)
+        case _:
+            pass

@@ -1,144 +1,133 @@
-"""From the memory to the planner's view, and from its plan to assigned tasks. Pure: the step carries the effects."""
+"""From the planner's plan to assigned tasks, evictions and reasons. Pure: the step carries the effects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from grass.model.job import ready_to_wire
+from grass.model.job import container_to_wire, ready_to_wire
 from grass.model.lifecycle import JobState, NodeState, TaskState
-from grass.model.reasons import Reason, ReasonCode
-from grass.model.resources import DEVICE
-from master.agent import jobs
+from grass.model.reasons import Reason
+from master.agent import jobs, vacating
 from master.agent.addresses import publish_addresses
-from master.agent.booking import release
+from master.agent.booking import book, release, reserve
 from master.agent.state import ComponentRun, JobRun, Launch, NodeRun, TaskRun, attempt_key, launch_key
 from master.agent.step import Step
+from master.agent.viewing import PORTS, explain, idle_reason, look, port_room
 from master.planning.backlog import depth
-from master.planning.planner import plan
-from master.planning.view import Demand, JobLimit, NodeView, Placement
+from master.planning.decide import decide
+from master.planning.model import DeviceShares, Placement, Plan
 
-PORTS = range(20_000, 32_000)
-"""Below the kernel's own range for outgoing connections (from 32768), so that only a listener can hold one."""
+LARGE = 2_000
+"""From this many nodes, queued jobs and held places on, plans are spaced out: one takes milliseconds by then."""
+SPACING = 2e-6
+"""Seconds between plans for each of them."""
+REWORDED_AT_ONCE = 50
+REWORDED_LATER = 500
+REWORDING = 1.0
+"""Seconds between two wordings of the same reason. A number in it changes with every task that ends, and a long queue
+would be written anew each time: the first jobs in line are always up to date, the others follow."""
 
 
 def place(step: Step) -> None:
     """Assign what finds a place, and give everything else its reason."""
-    _settle_widths(step)
     refill(step)
-    considered: dict[tuple[str, str], tuple[JobRun, ComponentRun]] = {}
-    result = plan(_nodes(step), _demands(step, considered), _job_limit(step))
-    for placement in result.placements:
-        run, component = considered[placement.demand.job_id, placement.demand.component]
-        if not _assign(step, run, component, placement):
-            result.waiting[run.id, component.spec.name] = _no_ports(placement.node)
-    for key, (run, component) in considered.items():
-        _explain(step, run, component, result.waiting.get(key))
+    if _too_early(step):
+        return
+    view = look(step)
+    if view is None:
+        return
+    plan = decide(view)
+    for placement in plan.placements:
+        _assign(step, placement)
+    for eviction in plan.evictions:
+        vacating.evict(step, eviction)
+    vacating.announce(step, plan.evictions)
+    _explain(step, plan)
     refill(step)
 
 
 def refill(step: Step) -> None:
-    """Let short tasks wait behind their own kind (``planning/backlog.py``)."""
-    for node in step.cluster.nodes.values():
-        if node.state is not NodeState.READY:
+    """Let short tasks wait behind their own kind (``planning/backlog.py``), on nodes where something happened."""
+    for name in list(step.changes.orders):
+        node = step.cluster.nodes.get(name)
+        if node is None or node.state is not NodeState.READY or node.cordoned:
             continue
         for key, launch in node.launches.items():
             job_id, _, name = key.rpartition("/")
             run = step.cluster.jobs[job_id]
             component = run.components[name]
-            if run.outcome is not None or component.spec.resources.gpu or component.spec.parallelism is not None:
-                continue
-            wanted = launch.width + depth(launch.width, component.mean) - launch.live
-            count = min(wanted, component.startable, _port_room(node, component))
-            if launch.live > 0 and count > 0:
-                _tell_width(step, run, component, node, launch)
-                for _ in range(count):
-                    _assign_one(step, run, component, node, launch)
-                step.touch_job(run)
+            if launch.live > 0 and _may_wait(run, component) and not launch.vacating:
+                wanted = launch.width + depth(launch.width, component.mean) - launch.live
+                count = min(wanted, component.startable, _ports_for(node, component))
+                if count > 0:
+                    _tell_width(step, run, component, node, launch)
+                    for _ in range(count):
+                        _assign_one(step, run, component, node, launch, ())
+                    step.touch_job(run)
 
 
-def _settle_widths(step: Step) -> None:
-    """Give back slots that no attempt can be using any more."""
-    for node in step.cluster.nodes.values():
-        for launch in node.launches.values():
-            launch.width = min(launch.width, launch.live)
-
-
-def _nodes(step: Step) -> list[NodeView]:
-    return [
-        NodeView(node.name, node.total, node.free, node.state is NodeState.READY)
-        for node in step.cluster.nodes.values()
-        if node.state not in (NodeState.JOINING, NodeState.LEFT, NodeState.LOST)
-    ]
-
-
-def _demands(step: Step, considered: dict[tuple[str, str], tuple[JobRun, ComponentRun]]) -> Iterator[Demand]:
-    """In the order in which jobs are served: priority, then submission."""
-    queue = [step.cluster.jobs[job_id] for job_id in step.cluster.queue]
-    queue.sort(key=lambda run: -run.job.priority)
-    for run in queue:
-        if run.outcome is not None:
-            continue
-        for component in run.components.values():
-            waiting = jobs.unmet(run, component.spec) if component.startable else None
-            if waiting is not None:
-                _explain(step, run, component, waiting)
-            elif component.startable:
-                considered[run.id, component.spec.name] = (run, component)
-                queued = run.state is JobState.QUEUED
-                yield Demand(run.id, component.spec.name, component.startable, component.spec.resources, queued)
-            else:
-                _explain(step, run, component, None)
-
-
-def _assign(step: Step, run: JobRun, component: ComponentRun, placement: Placement) -> bool:
-    """False when the node has too few free ports for all of them; the others wait."""
-    node = step.cluster.nodes[placement.node]
-    count = min(placement.count, _port_room(node, component))
-    if count == 0:
+def _may_wait(run: JobRun, component: ComponentRun) -> bool:
+    spec = component.spec
+    if run.outcome is not None or component.mean is None or spec.name in run.job.gang:
         return False
+    return spec.parallelism is None and not spec.resources.gpu and spec.spread is None
+
+
+def _too_early(step: Step) -> bool:
+    board = step.cluster.board
+    size = len(board.nodes) + len(board.queue) + len(board.held)
+    at = board.planned + (SPACING * size if size > LARGE else 0.0)
+    if step.now >= at:
+        board.planned = step.now
+        board.postponed = False
+        return False
+    if not board.postponed:
+        board.postponed = True
+        step.agenda.add(at, "plan")
+    return True
+
+
+def _assign(step: Step, placement: Placement) -> None:
+    run = step.cluster.jobs[placement.job]
+    component = run.components[placement.component]
+    node = step.cluster.nodes[placement.node]
     if run.state is JobState.QUEUED:
         jobs.begin(step, run)
-    key = launch_key(run.id, component.spec.name)
-    launch = node.launches.get(key)
-    if launch is None:
-        launch = node.launches[key] = Launch(component.spec.resources, 0)
-    launch.width += count
-    for _ in range(count):
-        _assign_one(step, run, component, node, launch)
-    run.nodes.add(node.name)
+    launch = reserve(step, run, component, node, placement.count)
+    for number in range(placement.count):
+        devices = placement.devices[number] if placement.devices else ()
+        _assign_one(step, run, component, node, launch, devices)
     _tell_width(step, run, component, node, launch)
+    explain(step, run, component, idle_reason(component))
     step.touch_job(run)
     if any(part.spec.ports for part in run.components.values()):
         publish_addresses(step, run)
-    return count == placement.count
 
 
-def _port_room(node: NodeRun, component: ComponentRun) -> int:
-    """How many more tasks of the component find ports on the node. A tenth is left free: ports are drawn by chance."""
+def _ports_for(node: NodeRun, component: ComponentRun) -> int:
     ports = len(component.spec.ports)
-    return max(0, len(PORTS) * 9 // 10 - len(node.ports)) // ports if ports else component.spec.replicas
+    return port_room(node) // ports if ports else component.spec.replicas
 
 
-def _no_ports(node: str) -> Reason:
-    return Reason(ReasonCode.NO_ROOM, f"waits for free ports: too many of {node} are held by tasks", {"node": node})
-
-
-def _assign_one(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -> None:
+def _assign_one(
+    step: Step, run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch, devices: DeviceShares
+) -> None:
     index = component.take_next()
     task = component.tasks[index]
     if task.state is TaskState.LOST:
         _replace(step, run, component, index, task)
     component.move(task, TaskState.ASSIGNED)
-    launch.live += 1
     step.cluster.seq += 1
     task.attempt += 1
-    task.node, task.seq = node.name, step.cluster.seq
+    task.node, task.seq, task.vacate = node.name, step.cluster.seq, None
     task.exit_code = task.signal = task.reason = task.started = task.ended = task.pid = task.sizes = None
     task.ports = _take_ports(step, node, component.spec.ports)
-    task.gpus = [node.gpus.pop() for _ in range(component.spec.resources.gpu // DEVICE)]
-    entry = {"seq": task.seq, "ports": task.ports, "gpus": task.gpus, "stop": None}
-    step.changes.order(node.name).put(attempt_key(run.id, component.spec.name, index, task.attempt), entry)
+    task.gpus = [[device, share] for device, share in devices]
+    book(node, launch, index, task)
+    if component.spec.timeout is not None:
+        launch.until = max(launch.until, step.now + component.spec.timeout + component.spec.grace)
+    key = attempt_key(run.id, component.spec.name, index, task.attempt)
+    step.changes.order(node.name).put(key, vacating.entry(task, None))
     step.changes.tasks[run.id, component.spec.name, index] = task
     step.touch_node(node)
 
@@ -147,7 +136,7 @@ def _replace(step: Step, run: JobRun, component: ComponentRun, index: int, task:
     """From here on the lost attempt is not wanted any more, should its node come back."""
     if task.node in step.cluster.nodes:
         step.changes.order(task.node).take(attempt_key(run.id, component.spec.name, index, task.attempt))
-        release(step, run, component, task)
+        release(step, run, component, index, task)
     component.move(task, TaskState.PENDING)
 
 
@@ -163,9 +152,8 @@ def _take_ports(step: Step, node: NodeRun, names: tuple[str, ...]) -> dict[str, 
     ports: dict[str, int] = {}
     for name in names:
         port = step.random.choice(PORTS)
-        while port in node.ports:
+        while port in node.ports or port in ports.values():
             port = step.random.choice(PORTS)
-        node.ports.add(port)
         ports[name] = port
     return ports
 
@@ -185,32 +173,36 @@ def launch_template(run: JobRun, component: ComponentRun, width: int) -> dict[st
         "timeout": spec.timeout,
         "width": width,
         "framework": spec.framework,
+        "runtime": spec.runtime,
+        "image": spec.image,
+        "limits": {"cpu": spec.resources.cpu, "memory": spec.resources.memory},
+        "container": container_to_wire(spec.container),
+        "matrix": {name: list(values) for name, values in spec.matrix.items()},
     }
 
 
-def _job_limit(step: Step) -> JobLimit | None:
-    level = step.limits.parallel_level
-    if level is None:
-        return None
-    running = sum(1 for job_id in step.cluster.queue if step.cluster.jobs[job_id].state is not JobState.QUEUED)
-    return JobLimit(level, running)
+def _explain(step: Step, plan: Plan) -> None:
+    """Every demand that was left waiting gets its reason; see ``REWORDING`` for those whose wording alone is new."""
+    board = step.cluster.board
+    shown = 0
+    later = False
+    for (job_id, name), reason in plan.waiting.items():
+        run = step.cluster.jobs[job_id]
+        component = run.components[name]
+        if reason is component.reason or (reason == component.reason and run.reason is not None):
+            continue
+        if _only_wording(component.reason, reason):
+            shown += 1
+            age = step.now - board.explained.get((job_id, name), 0.0)
+            if shown > REWORDED_AT_ONCE and (age < REWORDING or shown > REWORDED_LATER):
+                later = True
+                continue
+            board.explained[job_id, name] = step.now
+        explain(step, run, component, reason)
+    if later and not board.afterthought:
+        board.afterthought = True
+        step.agenda.add(step.now + REWORDING, "reword")
 
 
-def _explain(step: Step, run: JobRun, component: ComponentRun, reason: Reason | None) -> None:
-    spec = component.spec
-    if reason is None and component.counts[TaskState.PENDING] and not component.startable:
-        if component.backoff:
-            reason = Reason(ReasonCode.BACKOFF, f"waiting before they start again: {component.backoff} of {spec.name}")
-        elif spec.parallelism is not None:
-            reason = Reason(ReasonCode.PARALLELISM, f"at most {spec.parallelism} tasks of {spec.name} run at once")
-    if reason != component.reason:
-        component.reason = reason
-        step.touch_job(run)
-    if run.state is JobState.QUEUED and reason is not None and reason.code is not ReasonCode.DEPENDS_ON:
-        _set_reason(step, run, reason)
-
-
-def _set_reason(step: Step, run: JobRun, reason: Reason) -> None:
-    if run.reason != reason:
-        run.reason = reason
-        step.touch_job(run)
+def _only_wording(before: Reason | None, after: Reason) -> bool:
+    return before is not None and before.code is after.code

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from grass.model.job import Job
 from grass.model.lifecycle import JobState
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.agent_store import Message
-from master.agent import jobs, nodes, schedules, tasks
-from master.agent.agenda import Item
+from master.agent import fairness, jobs, membership, nodes, schedules, tasks
+from master.agent.agenda import Item, Kind
 from master.agent.placing import place, refill
 from master.agent.recover import new_run
 from master.agent.state import JobRun, NodeRun
@@ -31,6 +33,17 @@ def react(step: Step, messages: list[Message], due: list[Item]) -> None:
         _settle(step)
     else:
         refill(step)
+    if step.cluster.leaving:
+        _settle_leaving(step)
+
+
+def _settle_leaving(step: Step) -> None:
+    """A node that has left gives its tasks back to the queue, in the same round."""
+    left = len(step.changes.left)
+    membership.settle(step)
+    if len(step.changes.left) > left:
+        _settle(step)
+        place(step)
 
 
 def _settle(step: Step) -> None:
@@ -64,12 +77,35 @@ def _ticket(step: Step, message: Message) -> None:
             schedules.start(step, body["schedule"], body["user"], message.entry_id)
         case "schedule-stop":
             schedules.stop(step, body["name"], body["user"])
+        case kind if kind.startswith("node-"):
+            _node_ticket(step, kind, body)
         case unknown:
             step.event("ticket-refused", f"unknown kind of ticket: {unknown}")
 
 
+def _node_ticket(step: Step, kind: str, body: dict[str, Any]) -> None:
+    if kind == "node-join":
+        membership.join(step, body)
+        return
+    node, user = step.cluster.nodes.get(body["node"]), body["user"]
+    if node is None:
+        step.event("ticket-refused", f"{kind}: there is no node {body['node']}", user)
+        return
+    match kind:
+        case "node-cordon":
+            membership.cordon(step, node, user)
+        case "node-uncordon":
+            membership.uncordon(step, node, user)
+        case "node-drain":
+            membership.drain(step, node, user, body.get("deadline"))
+        case "node-remove":
+            membership.remove(step, node, user, bool(body.get("force")))
+
+
 def _report(step: Step, message: Message) -> None:
     node = step.cluster.nodes.get(message.node)
+    if message.node in step.cluster.left:
+        return
     if node is None:
         node = step.cluster.nodes[message.node] = NodeRun(message.node)
     match message.kind:
@@ -92,14 +128,31 @@ def _due(step: Step, item: Item) -> None:
         case "deadline":
             if run is not None and run.deadline is not None:
                 _deadline(step, run)
-        case "nodes":
-            nodes.watch(step)
-            step.agenda.add(step.now + 1.0, "nodes")
-        case "housekeeping":
-            _expire(step)
-            step.agenda.add(step.now + step.limits.check_interval, "housekeeping")
         case "schedule":
             schedules.due(step, name)
+        case "drain":
+            if name in step.cluster.nodes:
+                membership.deadline(step, step.cluster.nodes[name])
+        case "plan":
+            step.changes.plan = True
+        case "reword":
+            step.cluster.board.afterthought = False
+            step.changes.plan = True
+        case _:
+            _regularly(step, kind)
+
+
+def _regularly(step: Step, kind: Kind) -> None:
+    match kind:
+        case "nodes":
+            nodes.watch(step)
+            step.agenda.add(step.now + 1.0, kind)
+        case "housekeeping":
+            _expire(step)
+            step.agenda.add(step.now + step.limits.check_interval, kind)
+        case "usage":
+            fairness.tick(step)
+            step.agenda.add(step.now + fairness.INTERVAL, kind)
 
 
 def _deadline(step: Step, run: JobRun) -> None:

@@ -8,37 +8,60 @@ from typing import Any
 from grass.model.job import Job
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason
-from grass.model.resources import DEVICE, Resources
+from grass.model.resources import Resources
 from grass.store.agent_store import Loaded
+from master.agent import fairness, nodes, waits
 from master.agent.agenda import Agenda
-from master.agent.state import Cluster, ComponentRun, JobRun, Launch, NodeRun, TaskRun, launch_key
+from master.agent.booking import book
+from master.agent.state import Cluster, ComponentRun, Drain, JobRun, Launch, NodeRun, TaskRun, launch_key
 
 
 def new_run(job: Job, view: dict[str, Any]) -> JobRun:
     """The memory of a job of which no task was assigned yet."""
     components = {name: ComponentRun(spec) for name, spec in job.components.items()}
     reason = Reason.from_wire(view["reason"]) if view["reason"] else None
-    return JobRun(view["id"], job, view, components, JobState(view["state"]), reason)
+    run = JobRun(view["id"], job, view, components, JobState(view["state"]), reason)
+    run.met.update(view.get("met", ()))
+    return run
 
 
-def rebuild(loaded: Loaded, agenda: Agenda, now: float, boot: str) -> Cluster:
+def rebuild(loaded: Loaded, agenda: Agenda, now: float, boot: str, half_life: float = 86400.0) -> Cluster:
     """``now``, ``boot``: every node counts as heard now; moments of this boot keep their meaning."""
     cluster = Cluster(schedules=loaded.schedules)
     for name, view in loaded.nodes.items():
-        cluster.nodes[name] = _node(name, view, now, loaded.orders.get(name, 0))
+        cluster.nodes[name] = _node(cluster, name, view, agenda, now, boot, loaded.orders.get(name, 0))
+    _usage(cluster, loaded, now, boot, half_life)
+    agenda.add(now + fairness.INTERVAL, "usage")
     for job_id, view in sorted(loaded.jobs.items(), key=lambda item: (item[1]["submitted"], item[0])):
         if job_id in loaded.specs:
             _job(cluster, loaded, job_id, view, agenda, now, boot)
     for node in cluster.nodes.values():
         for key, template in loaded.launch.get(node.name, {}).items():
             if key in node.launches:
-                node.launches[key].width = node.launches[key].told = template["width"]
+                launch = node.launches[key]
+                launch.told = template["width"]
+                launch.width = min(launch.told, launch.live)
+                node.held += launch.shape * launch.width
+    board = cluster.board
+    board.stale_nodes.update(dict.fromkeys(cluster.nodes))
+    board.stale_jobs.update(dict.fromkeys(cluster.queue))
+    board.stale_launches.update(dict.fromkeys((n.name, key) for n in cluster.nodes.values() for key in n.launches))
     return cluster
 
 
-def _node(name: str, view: dict[str, Any], now: float, order: int) -> NodeRun:
+def _usage(cluster: Cluster, loaded: Loaded, now: float, boot: str, half_life: float) -> None:
+    """Each value as of now. The time that a machine was off counts as none: its clock had stopped, too."""
+    cluster.usage_at = now
+    for user, (value, at, moment_boot) in loaded.usage.items():
+        age = max(0.0, now - at) if moment_boot == boot else 0.0
+        cluster.usage[user] = value * 0.5 ** (age / half_life)
+
+
+def _node(
+    cluster: Cluster, name: str, view: dict[str, Any], agenda: Agenda, now: float, boot: str, order: int
+) -> NodeRun:
     total = Resources.from_wire(view["resources"])
-    return NodeRun(
+    node = NodeRun(
         name,
         NodeState(view["state"]),
         Reason.from_wire(view["reason"]) if view["reason"] else None,
@@ -48,9 +71,25 @@ def _node(name: str, view: dict[str, Any], now: float, order: int) -> NodeRun:
         view["usage"],
         now,
         view["boot"],
-        gpus=set(range(total.gpu // DEVICE)),
         order=order,
+        labels=view["labels"],
+        path=tuple(view["path"]),
+        runtimes=tuple(view["runtimes"]),
+        joined=view["joined"],
+        cordoned=view["cordoned"],
     )
+    nodes.set_devices(node, view["gpus"])
+    for seen in node.usage.get("gpus", ()):
+        if seen["id"] in node.devices:
+            node.devices[seen["id"]].busy = seen.get("busy") or ""
+    if view["drain"] is not None:
+        user, deadline, remove = view["drain"]
+        if deadline is not None:
+            deadline = (deadline[0] if deadline[1] == boot else now, boot)
+            agenda.add(deadline[0], "drain", name)
+        node.drain = Drain(user, deadline, remove)
+        cluster.leaving.add(name)
+    return node
 
 
 def _job(
@@ -63,6 +102,7 @@ def _job(
             part.counts.clear()
             part.counts.update({TaskState(state): count for state, count in counts.items()})
         cluster.jobs[job_id] = run
+        cluster.latest[run.job.name] = run.id
         return
     records = loaded.tasks.get(job_id, {})
     for name, record in records.items():
@@ -84,6 +124,10 @@ def _job(
 
 def _requeue(cluster: Cluster, run: JobRun) -> None:
     cluster.queue[run.id] = None
+    cluster.places += 1
+    run.place = cluster.places
+    cluster.latest[run.job.name] = run.id
+    waits.follow(cluster, run)
     cluster.live[run.job.name] = run.id
 
 
@@ -108,9 +152,10 @@ def _task(
     if node is not None and (task.state.on_node or task.state is TaskState.LOST):
         key = launch_key(run.id, component.spec.name)
         launch = node.launches.setdefault(key, Launch(component.spec.resources, 0))
-        launch.live += 1
-        node.gpus.difference_update(task.gpus)
-        node.ports.update(task.ports.values())
+        book(node, launch, index, task)
+        launch.vacating += task.vacate is not None
+        if component.spec.timeout is not None:
+            launch.until = now + component.spec.timeout + component.spec.grace
     if task.state is TaskState.LOST or (task.state is TaskState.PENDING and task.not_before is None):
         heapq.heappush(component.again, index)
     elif task.state is TaskState.PENDING and task.not_before is not None:

@@ -16,8 +16,12 @@ from grass.model.lifecycle import JobState, NodeState, TaskState, check_task
 from grass.model.reasons import Reason
 from grass.model.resources import Resources
 from grass.store.records import TASK_FIELDS
+from master.agent.board import Board
+from master.planning.model import Shape
 
 NOTHING = Resources()
+Moment = tuple[float, str]
+"""Steady seconds and the boot they belong to."""
 
 
 class TaskRun:
@@ -39,9 +43,10 @@ class TaskRun:
         self.pid: int | None = None
         self.sizes: dict[str, int] | None = None
         self.ready = False
-        self.gpus: list[int] = []
-        self.not_before: tuple[float, str] | None = None
+        self.gpus: list[list[int]] = []
+        self.not_before: Moment | None = None
         self.seq = 0
+        self.vacate: dict[str, Any] | None = None
 
     def record(self) -> list[Any]:
         return [
@@ -61,6 +66,7 @@ class TaskRun:
             self.gpus,
             self.not_before,
             self.seq,
+            self.vacate,
         ]
 
     @classmethod
@@ -87,9 +93,13 @@ class ComponentRun:
     """Pending tasks that wait for their restart time and are not in ``again`` yet."""
     mean: float | None = None
     """Running mean of the seconds that a task takes, for the backlog."""
+    shape: Shape = field(init=False)
 
     def __post_init__(self) -> None:
         self.counts[TaskState.PENDING] = self.spec.replicas
+        spec = self.spec
+        where = tuple(sorted(spec.where.items()))
+        self.shape = Shape(spec.resources, spec.gpu, len(spec.ports), where, spec.avoid, spec.runtime)
 
     @property
     def on_node(self) -> int:
@@ -142,12 +152,19 @@ class JobRun:
     state: JobState
     reason: Reason | None = None
     outcome: tuple[JobState, Reason | None, int | None] | None = None
-    deadline: tuple[float, str] | None = None
-    """Steady seconds and the boot they belong to."""
+    deadline: Moment | None = None
     stop_grace: float | None = None
     delete: bool = False
     nodes: set[str] = field(default_factory=set)
     """Nodes that were given a launch template of this job and not yet told to drop it."""
+    place: int = 0
+    """Its number in the order of submission. It keeps it when it is preempted."""
+    met: set[int] = field(default_factory=set)
+    """Positions in ``job.after`` of what has come to pass."""
+
+    @property
+    def user(self) -> str:
+        return str(self.view["user"])
 
     @property
     def on_node(self) -> int:
@@ -156,17 +173,45 @@ class JobRun:
 
 @dataclass
 class Launch:
-    """The tasks of one component on one node: ``live`` attempts, of which at most ``width`` run at once."""
+    """The ``tasks`` of one component on one node, by index, of which at most ``width`` run at once.
+
+    ``width`` is never above ``live``, and ``width * shape`` is what the ledger has reserved for them.
+    """
 
     shape: Resources
     width: int
-    live: int = 0
+    tasks: dict[int, TaskRun] = field(default_factory=dict)
     told: int = -1
     """The width that the node was told last."""
+    vacating: int = 0
+    """Of ``live``: told to make room."""
+    until: float = 0.0
+    """Steady seconds at which the last of them must have ended, where the component has a time limit."""
 
     @property
-    def reserved(self) -> Resources:
-        return self.shape * min(self.width, self.live)
+    def live(self) -> int:
+        return len(self.tasks)
+
+
+@dataclass
+class DeviceRun:
+    """A GPU and what tasks hold of it, in thousandths. ``present``: the node offers it (it may have shrunk)."""
+
+    model: str = ""
+    memory: int = 0
+    held: int = 0
+    busy: str = ""
+    """Whose program, not Grass's, was last seen on it."""
+    present: bool = True
+
+
+@dataclass
+class Drain:
+    """``deadline``: when its tasks are stopped (None: never). ``remove``: it leaves the cluster when it is empty."""
+
+    user: str
+    deadline: Moment | None = None
+    remove: bool = False
 
 
 @dataclass
@@ -182,19 +227,31 @@ class NodeRun:
     """Steady seconds of this master-agent at the last message."""
     boot: str = ""
     launches: dict[str, Launch] = field(default_factory=dict)
-    gpus: set[int] = field(default_factory=set)
-    """Devices that no task holds."""
+    held: Resources = NOTHING
+    """Reserved by ``launches``, in all."""
+    devices: dict[int, DeviceRun] = field(default_factory=dict)
     ports: set[int] = field(default_factory=set)
     """Ports that tasks hold."""
     order: int = 0
     """Number of the last order sent."""
+    labels: dict[str, str] = field(default_factory=dict)
+    path: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ("process",)
+    joined: bool = False
+    """It came by a ticket, so it has to pass its probe before it is READY."""
+    cordoned: bool = False
+    drain: Drain | None = None
+    written: float = float("-inf")
+    """Steady seconds at which its record was last written for a heartbeat."""
 
     @property
     def free(self) -> Resources:
-        free = self.total
-        for launch in self.launches.values():
-            free -= launch.reserved
-        return free
+        """Negative where the node has shrunk below what its tasks hold."""
+        return self.total - self.held
+
+    @property
+    def live(self) -> int:
+        return sum(launch.live for launch in self.launches.values())
 
 
 @dataclass
@@ -207,6 +264,20 @@ class Cluster:
     """Ids of jobs that have not ended, in order of submission."""
     schedules: dict[str, dict[str, Any]] = field(default_factory=dict)
     seq: int = 0
+    places: int = 0
+    """Jobs submitted so far."""
+    latest: dict[str, str] = field(default_factory=dict)
+    """Job name → id of its newest run that is not removed."""
+    followers: dict[str, set[str]] = field(default_factory=dict)
+    """Job name or id → ids of queued jobs that wait for it."""
+    usage: dict[str, float] = field(default_factory=dict)
+    """User → decayed use of the cluster, as of ``usage_at``."""
+    usage_at: float = 0.0
+    leaving: set[str] = field(default_factory=set)
+    """Nodes with a drain."""
+    left: set[str] = field(default_factory=set)
+    """Names of nodes that were removed: what they still say is not heard."""
+    board: Board = field(default_factory=Board)
 
 
 def attempt_key(job_id: str, component: str, index: int, attempt: int) -> str:

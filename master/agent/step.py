@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from master.agent.agenda import Agenda
@@ -20,6 +21,11 @@ class Limits:
     silent_after: float = 8.0
     lost_after: float = 300.0
     check_interval: float = 5.0
+    quotas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    default_quota: Mapping[str, int] = field(default_factory=dict)
+    usage_half_life: float = 86400.0
+    version: str | None = None
+    """A node with another version of Grass stays out; None: any will do."""
 
 
 @dataclass
@@ -35,11 +41,21 @@ class Step:
     boot: str
     changes: Changes = field(default_factory=Changes)
 
+    def __post_init__(self) -> None:
+        self.changes.boot = self.boot
+
     def touch_job(self, run: JobRun) -> None:
         self.changes.jobs[run.id] = run
+        self.cluster.board.stale_jobs[run.id] = None
 
     def touch_node(self, node: NodeRun) -> None:
         self.changes.nodes[node.name] = node
+        self.cluster.board.stale_nodes[node.name] = None
+
+    def touch_launch(self, node: NodeRun, key: str) -> None:
+        """``key`` (a launch key): what its tasks hold on the node has changed."""
+        self.cluster.board.stale_launches[node.name, key] = None
+        self.touch_node(node)
 
     def event(self, kind: str, message: str, user: str = "", **fields: str) -> None:
         self.changes.event(kind, message, self.wall, user, **fields)

@@ -11,7 +11,7 @@ from grass.model.reasons import Reason, ReasonCode
 from master.agent import jobs
 from master.agent.addresses import publish_addresses
 from master.agent.booking import release
-from master.agent.state import ComponentRun, JobRun, NodeRun, TaskRun, attempt_key, parse_attempt_key
+from master.agent.state import ComponentRun, JobRun, NodeRun, TaskRun, attempt_key, launch_key, parse_attempt_key
 from master.agent.step import Step
 
 MOST_BACKOFF = 60.0
@@ -42,29 +42,40 @@ def on_events(step: Step, node: NodeRun, events: list[dict[str, Any]]) -> None:
 
 def lose(step: Step, node: NodeRun, reason: Reason) -> None:
     """The node is LOST: its tasks are replaced elsewhere. Their desired entries stay until then: it may come back."""
-    for run in list(step.cluster.jobs.values()):
-        if run.state.ended or node.name not in run.nodes:
-            continue
-        for component in run.components.values():
-            for index, task in list(component.tasks.items()):
-                if task.node == node.name and task.state.on_node:
-                    _lose_one(step, run, component, index, task, reason)
-        step.touch_job(run)
+    for run, component, index, task in _here(step, node):
+        if task.state.on_node:
+            _lose_one(step, run, component, index, task, reason)
+            step.touch_job(run)
 
 
 def adopt(step: Step, node: NodeRun) -> None:
     """A node that was LOST is back: what was not replaced is ours again. What ended meanwhile, the node reports."""
-    for run in step.cluster.jobs.values():
-        if run.state.ended or node.name not in run.nodes:
-            continue
-        for component in run.components.values():
-            for index, task in component.tasks.items():
-                if task.state is TaskState.LOST and task.node == node.name:
-                    component.move(task, TaskState.ASSIGNED if task.started is None else TaskState.RUNNING)
-                    component.take_back(index)
-                    task.reason = None
-                    step.changes.tasks[run.id, component.spec.name, index] = task
-                    step.touch_job(run)
+    for run, component, index, task in _here(step, node):
+        if task.state is TaskState.LOST:
+            component.move(task, TaskState.ASSIGNED if task.started is None else TaskState.RUNNING)
+            component.take_back(index)
+            task.reason = task.vacate
+            step.changes.tasks[run.id, component.spec.name, index] = task
+            step.touch_job(run)
+
+
+def give_up(step: Step, node: NodeRun) -> None:
+    """The node is LOST and will not be waited for: what it held is free, its attempts are not wanted any more."""
+    for run, component, index, task in _here(step, node):
+        if task.state is TaskState.LOST:
+            release(step, run, component, index, task)
+            component.move(task, TaskState.PENDING)
+            step.changes.tasks[run.id, component.spec.name, index] = task
+            step.touch_job(run)
+
+
+def _here(step: Step, node: NodeRun) -> list[tuple[JobRun, ComponentRun, int, TaskRun]]:
+    found = []
+    for key, launch in node.launches.items():
+        job_id, _, name = key.rpartition("/")
+        run = step.cluster.jobs[job_id]
+        found += [(run, run.components[name], index, task) for index, task in launch.tasks.items()]
+    return found
 
 
 def restart_due(step: Step, run: JobRun, component: ComponentRun, index: int) -> None:
@@ -85,6 +96,9 @@ def _started(step: Step, run: JobRun, component: ComponentRun, task: TaskRun, ev
         return
     component.move(task, TaskState.RUNNING)
     task.started, task.pid = event["at"], event.get("pid")
+    if component.spec.timeout is not None and task.node is not None:
+        launch = step.cluster.nodes[task.node].launches[launch_key(run.id, component.spec.name)]
+        launch.until = max(launch.until, step.now + component.spec.timeout + component.spec.grace)
     if component.spec.ready is None:
         _count_ready(component, task)
     step.changes.plan = step.changes.plan or len(run.components) > 1
@@ -112,13 +126,18 @@ def _ended(
         component.take_back(index)
     elif not task.state.on_node:
         return
-    release(step, run, component, task)
+    vacated = task.vacate if event.get("stopped") else None
+    release(step, run, component, index, task)
     started = event.get("started") or task.started
-    if started is not None:
+    if started is not None and vacated is None:
         component.learn(max(0.0, event["at"] - started))
     task.started, task.ended, task.sizes = started, event["at"], event.get("sizes")
     task.exit_code, task.signal, task.reason = event.get("code"), event.get("signal"), event.get("reason")
-    _judge(step, run, component, index, task)
+    if vacated is not None and run.outcome is None:
+        task.reason = vacated
+        _again(step, run, component, index, task, 0.0)
+    else:
+        _judge(step, run, component, index, task)
     step.changes.plan = True
     if component.spec.ports:
         publish_addresses(step, run)
@@ -180,7 +199,7 @@ def _lose_one(step: Step, run: JobRun, component: ComponentRun, index: int, task
     step.changes.tasks[run.id, component.spec.name, index] = task
     if run.outcome is not None:
         step.changes.order(task.node).take(attempt_key(run.id, component.spec.name, index, task.attempt))
-        release(step, run, component, task)
+        release(step, run, component, index, task)
         component.move(task, TaskState.STOPPED)
         return
     component.put_back(index)

@@ -3,9 +3,16 @@
 ``python -m tests.scenario.bless`` writes the expectations anew; read the diff, and commit it only if you understand it.
 
 commands
-  node NAME [cpu=2] [memory=4GiB] [gpu=0]     a node joins
+  node NAME [cpu=2] [memory=4GiB] [gpu=0] [model=A100] [disk=0] [path=rack1/s1] [label:KEY=VALUE] [custom:KEY=N]
+                                              a node that is there by itself, as that of a local cluster
+  join NAME [the same]                        a ticket lets a node in; nothing of it is heard yet
+  hello NAME [probe=ok|WHY] [version=V] [cpu=N] [gpu=N]   its node-agent starts
+  cordon / uncordon NODE, drain NODE [deadline=S], remove NODE [force=1]
+  busy NODE DEVICE [OWNER]                    a program that is not Grass's is on the device; none: it is gone
+  obstinate / obedient NODE                   whether its tasks ignore that they are told to stop
   level N                                     parallel_level from here on
-  submit                                      the job file follows, indented
+  quota USER|* RESOURCE=N                     units as in the settings' model: thousandths, bytes
+  submit [USER]                               the job file follows, indented
   end KEY [code=N|signal=N]                   an attempt ends
   ready KEY                                   its readiness check passed
   stop JOB / delete JOB                       as the API would ask
@@ -21,11 +28,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from grass.manifest import parse_job, parse_schedule
+from grass.model.lifecycle import TaskState
 from grass.store.api_store import ended
 from tests.support.world import World
 
@@ -80,14 +89,38 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
     name = name.replace("-ID/", f"-{newest_id(world, name.partition('-ID/')[0])}/") if "-ID/" in name else name
     match verb:
         case "node":
-            memory = int(options.get("memory", "4GiB").removesuffix("GiB")) << 30
-            world.add_node(name, float(options.get("cpu", "2")), memory, int(options.get("gpu", "0")))
+            world.add_node(name, **size(options))
+        case "join":
+            if name not in world.nodes:
+                world.add_node(name, joins=True, **size(options))
+            body = {key: world.nodes[name].about[key] for key in ("labels", "path") if key in world.nodes[name].about}
+            world.ticket("node-join", name=name, digest="0" * 64, node=body)
+        case "hello":
+            say_hello(world, name, options)
+        case "cordon" | "uncordon":
+            world.ticket(f"node-{verb}", node=name)
+        case "drain":
+            deadline = float(options["deadline"]) if "deadline" in options else None
+            world.ticket("node-drain", node=name, deadline=deadline)
+        case "remove":
+            world.ticket("node-remove", node=name, force="force" in options)
+        case "busy":
+            world.nodes[name].busy = {int(words[1]): words[2]} if len(words) > 2 else {}
+            world.nodes[name].beat()
+            world.run()
+        case "obstinate" | "obedient":
+            world.nodes[name].obstinate = verb == "obstinate"
+            world.run()
+        case "quota":
+            amounts = {key: int(value) for key, value in options.items()}
+            quotas = {"default_quota": amounts} if name == "*" else {"quotas": {**world.limits.quotas, name: amounts}}
+            world.limits = replace(world.limits, **quotas)
         case "level":
             world.limits = replace(world.limits, parallel_level=int(name))
         case "submit":
             job = parse_job(yaml.safe_load(body)).job
             runs = sum(1 for view in world.api.jobs() if view["name"] == job.name)
-            world.submit(job, runs + 1)
+            world.submit(job, runs + 1, name or "ann")
         case "end":
             how = {key: int(value) for key, value in options.items()}
             world.end(name, **({"code": None, **how} if "signal" in how else how))
@@ -133,6 +166,41 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
             raise ValueError(command)
 
 
+def size(options: dict[str, str]) -> dict[str, Any]:
+    """What a node has, from the words of its command."""
+    more: dict[str, Any] = {}
+    for prefix, kind in (("label:", str), ("custom:", int)):
+        found = {key.removeprefix(prefix): kind(value) for key, value in options.items() if key.startswith(prefix)}
+        if found:
+            more |= {"labels": found} if prefix == "label:" else {"custom": tuple(sorted(found.items()))}
+    if "path" in options:
+        more["path"] = options["path"].split("/")
+    if "model" in options:
+        more["model"] = options["model"]
+    memory = int(options.get("memory", "4GiB").removesuffix("GiB")) << 30
+    disk = int(options.get("disk", "0GiB").removesuffix("GiB")) << 30
+    amounts = {"cpu": float(options.get("cpu", "2")), "memory": memory, "gpu": int(options.get("gpu", "0"))}
+    return {**amounts, "disk": disk, **more}
+
+
+def say_hello(world: World, name: str, options: dict[str, str]) -> None:
+    node = world.nodes[name]
+    if "probe" in options:
+        passed = options["probe"] == "ok"
+        checks = [{"name": "share", "ok": passed, "message": options["probe"]}]
+        node.about["probe"] = {"passed": passed, "checks": checks}
+    if "version" in options:
+        node.about["version"] = options["version"]
+    if "cpu" in options or "gpu" in options:
+        world.shrunk.add(name)
+        cpu = int(float(options["cpu"]) * 1000) if "cpu" in options else node.total.cpu
+        gpu = int(options["gpu"]) * 1000 if "gpu" in options else node.total.gpu
+        node.total = replace(node.total, cpu=cpu, gpu=gpu)
+        node.devices = node.devices[: gpu // 1000]
+    node.hello()
+    world.run()
+
+
 def describe(world: World) -> str:
     lines = []
     for schedule in world.api.schedules():
@@ -147,12 +215,23 @@ def describe(world: World) -> str:
                 lines.append(f"  {component} waits{why(part['reason'])}")
         for name, task in sorted(world.api.tasks(view["id"]).items()):
             end = "" if task["exit_code"] is None else f" code={task['exit_code']}"
-            lines.append(f"  {name}/{task['attempt']} {task['state']} {task['node']}{end}{why(task['reason'])}")
+            gpus = "".join(f" gpu{device}={share / 1000:g}" for device, share in task["gpus"] if on_node(task))
+            lines.append(f"  {name}/{task['attempt']} {task['state']} {task['node']}{gpus}{end}{why(task['reason'])}")
+    views = {view["name"]: view for view in world.api.nodes()}
     for node in world.nodes.values():
-        view = next(view for view in world.api.nodes() if view["name"] == node.name)
-        free = f"free cpu={view['free']['cpu'] / 1000:g}"
-        lines.append(f"{node.name} {view['state']} {free} runs {len(node.running)}{why(view['reason'])}")
+        view = views.get(node.name)
+        if view is None:
+            lines.append(f"{node.name} is no part of the cluster")
+            continue
+        shown = ("cpu", "gpu") if view["resources"]["gpu"] else ("cpu",)
+        free = " ".join(f"{key}={view['free'][key] / 1000:g}" for key in shown)
+        state = view["state"] + (" cordoned" if view["cordoned"] else "")
+        lines.append(f"{node.name} {state} free {free} runs {len(node.running)}{why(view['reason'])}")
     return "\n".join(lines)
+
+
+def on_node(task: dict[str, Any]) -> bool:
+    return TaskState(task["state"]).on_node
 
 
 def why(reason: dict[str, object] | None) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from grass.model.lifecycle import JobState, TaskState
-from grass.model.resources import Resources
-from master.agent.state import Cluster, launch_key
+from grass.model.resources import DEVICE, Resources
+from master.agent.state import Cluster, NodeRun, launch_key
+from master.agent.viewing import node_of
 
 
-def check_invariants(cluster: Cluster) -> None:
+def check_invariants(cluster: Cluster, shrunk: Collection[str] = ()) -> None:  # noqa: C901 (one flat list)
+    """``shrunk``: nodes that once said they have less than before, and may hold more than that."""
     live: Counter[tuple[str, str]] = Counter()
-    gpus: Counter[tuple[str, int]] = Counter()
+    gpus: dict[tuple[str, int], list[int]] = {}
     ports: Counter[tuple[str, int]] = Counter()
     for run in cluster.jobs.values():
         assert run.state.ended != (run.id in cluster.queue), (
@@ -31,15 +34,50 @@ def check_invariants(cluster: Cluster) -> None:
                 if task.state.on_node or task.state is TaskState.LOST:
                     assert task.node is not None and not run.state.ended, f"{run.id}/{name}.{index} outlived its job"
                     live[task.node, launch_key(run.id, name)] += 1
-                    gpus.update((task.node, gpu) for gpu in task.gpus)
+                    for device, share in task.gpus:
+                        gpus.setdefault((task.node, device), []).append(share)
+                    assert sum(share for _, share in task.gpus) == component.spec.resources.gpu
                     ports.update((task.node, port) for port in task.ports.values())
                 if task.state in (TaskState.FAILED, TaskState.LOST):
                     assert task.reason is not None, f"{run.id}/{name}.{index} is {task.state} without a reason"
-    assert all(count == 1 for count in gpus.values()), f"shared devices: {gpus}"
+    for place, shares in gpus.items():
+        assert sum(shares) <= DEVICE, f"device {place} is given away more than whole: {shares}"
     assert all(count == 1 for count in ports.values()), f"shared ports: {ports}"
     for node in cluster.nodes.values():
-        for key, launch in node.launches.items():
-            assert launch.live == live.pop((node.name, key), 0), f"{node.name} {key}: {launch.live} live"
-        free = node.free
-        assert Resources().fits(free), f"{node.name} is overbooked: {free}"
+        check_ledger(node, live, gpus, node.name in shrunk)
     assert not live, f"attempts without a launch: {live}"
+    assert not gpus, f"devices that the ledger does not know: {gpus}"
+    check_board(cluster)
+
+
+def check_ledger(
+    node: NodeRun, live: Counter[tuple[str, str]], gpus: dict[tuple[str, int], list[int]], shrunk: bool
+) -> None:
+    """What the node is said to hold is what its tasks hold; ``live`` and ``gpus`` lose what was found."""
+    for key, launch in node.launches.items():
+        assert launch.live == live.pop((node.name, key), 0), f"{node.name} {key}: {launch.live} live"
+        assert launch.width <= launch.live
+        tasks = launch.tasks.values()
+        assert launch.vacating == sum(task.vacate is not None for task in tasks)
+    held = sum((launch.shape * launch.width for launch in node.launches.values()), Resources())
+    assert held == node.held, f"{node.name}: the ledger says {node.held}, its launches {held}"
+    assert shrunk or held.fits(node.total), f"{node.name} is overbooked: {node.free}"
+    for number, device in node.devices.items():
+        assert device.held == sum(gpus.pop((node.name, number), [])), f"{node.name} device {number}"
+
+
+def check_board(cluster: Cluster) -> None:
+    """What is kept for the planner is what would be made from scratch."""
+    board = cluster.board
+    for name, node in cluster.nodes.items():
+        if name in board.nodes and name not in board.stale_nodes:
+            assert board.nodes[name] == node_of(node), f"the planner is shown an old {name}"
+        for key, launch in node.launches.items():
+            shown = sum(one.count for one, _ in board.held.get((name, key), []))
+            stale = (name, key) in board.stale_launches or name in board.stale_nodes or name not in board.nodes
+            assert stale or shown == launch.width, f"{name} {key}: {shown} shown of {launch.width}"
+    for job_id, queued in board.queue.items():
+        if job_id not in board.stale_jobs:
+            run = cluster.jobs[job_id]
+            for demand in queued.demands:
+                assert demand.count == run.components[demand.component].startable, f"{job_id}: old demand"

@@ -8,14 +8,15 @@ from typing import Any
 
 from grass.entropy import request_id
 from grass.model.job import Job
-from grass.model.resources import Resources
+from grass.model.resources import DEVICE, Resources
+from grass.store.accounts import MemoryAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore
 from master.agent.agenda import Agenda
-from master.agent.changes import operations
+from master.agent.changes import Changes, operations
 from master.agent.reactor import react
 from master.agent.recover import rebuild
 from master.agent.schedules import arm
@@ -40,6 +41,12 @@ class SimulatedNode:
     stopping: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
     cursor: str = "0-0"
+    devices: list[dict[str, Any]] = field(default_factory=list)
+    """As in its hello: id, name, memory."""
+    busy: dict[int, str] = field(default_factory=dict)
+    """Device → who else has a program on it."""
+    about: dict[str, Any] = field(default_factory=dict)
+    """More that its hello says: labels, path, runtimes, version, probe."""
     connected: bool = True
     obstinate: bool = False
     """Tasks do not end when they are told to stop."""
@@ -51,7 +58,12 @@ class SimulatedNode:
         self.running = {key: pid for key, pid in self.running.items() if key in self.desired}
         resources = self.total.to_wire()
         body = {"boot_id": boot, "version": "0", "address": f"10.0.0.{self.name[-1]}", "api_port": 1}
-        self.store.report([("hello", {**body, "resources": resources, "gpus": [], "attempts": sorted(self.running)})])
+        body |= {"resources": resources, "gpus": self.devices, "attempts": sorted(self.running), **self.about}
+        self.store.report([("hello", body)])
+
+    def beat(self) -> None:
+        gpus = [{"id": device["id"], "busy": self.busy.get(device["id"])} for device in self.devices]
+        self.store.report([("heartbeat", {"usage": {"gpus": gpus} if gpus else {}})])
 
     def pump(self, wall: float) -> bool:
         """Take orders, stop and start what they ask for; True when something was reported."""
@@ -76,7 +88,7 @@ class SimulatedNode:
         for key, entry in list(self.desired.items()):
             if entry["stop"] and key not in self.ended and not self.obstinate:
                 signal = 15 if key in self.running else None
-                events.append(self.end(key, wall, code=None if signal else 0, signal=signal))
+                events.append(self.end(key, wall, code=None if signal else 0, signal=signal, stopped=True))
         return events
 
     def _starts(self, wall: float) -> list[dict[str, Any]]:
@@ -101,6 +113,7 @@ class SimulatedNode:
 class World:
     def __init__(self, limits: Limits | None = None, seed: int = 1) -> None:
         self.backend = MemoryBackend()
+        self.accounts = MemoryAccounts()
         self.keys = Keys("grass:test:")
         self.api = ApiStore(self.backend, self.keys)
         self.limits = limits or Limits()
@@ -109,6 +122,9 @@ class World:
         self.nodes: dict[str, SimulatedNode] = {}
         self.random = random.Random(seed)
         self.removed: list[str] = []
+        self.shrunk: set[str] = set()
+        self.strangers: set[str] = set()
+        """Nodes that must join by a ticket, or that have left."""
         self.takeover()
 
     @property
@@ -120,9 +136,10 @@ class World:
         self.store = AgentStore(self.backend, self.keys)
         self.store.acquire("test")
         self.agenda = Agenda()
-        self.cluster = rebuild(self.store.load(), self.agenda, self.now, self.boot)
+        self.cluster = rebuild(self.store.load(), self.agenda, self.now, self.boot, self.limits.usage_half_life)
         for name in self.nodes:
-            self.store.watch(name)
+            if name not in self.strangers:
+                self.store.watch(name)
         self.agenda.add(self.now, "nodes")
         step = self.step()
         for record in self.cluster.schedules.values():
@@ -139,10 +156,22 @@ class World:
         messages = self.store.receive(0)
         due = self.agenda.due(self.now)
         react(step, messages, due)
-        check_invariants(self.cluster)
-        self.store.commit(messages, operations(step.changes, self.cluster, self.keys))
+        check_invariants(self.cluster, self.shrunk)
+        ops = operations(step.changes, self.cluster, self.keys)
+        self._accounts(step.changes, before=True)
+        self.store.commit(messages, ops)
+        self._accounts(step.changes, before=False)
         self.removed += step.changes.removed
         return bool(messages)
+
+    def _accounts(self, changes: Changes, before: bool) -> None:
+        for name, digest in changes.accounts.items():
+            if before and digest is not None:
+                self.accounts.add(name, digest)
+                self.store.watch(name)
+            elif not before and digest is None:
+                self.accounts.remove(name)
+                self.store.unwatch(name)
 
     def run(self) -> None:
         """Until nothing more follows from what happened so far."""
@@ -159,16 +188,29 @@ class World:
             self.now = min(end, self.now + 1.0)
             for node in self.nodes.values():
                 if node.connected:
-                    node.store.report([("heartbeat", {"usage": {}})])
+                    node.beat()
             self.run()
 
-    def add_node(self, name: str, cpu: float = 2, memory: int = 4 << 30, gpu: int = 0) -> SimulatedNode:
-        total = Resources(int(cpu * 1000), memory, gpu)
+    def add_node(
+        self, name: str, cpu: float = 2, memory: int = 4 << 30, gpu: int = 0, joins: bool = False, **more: Any
+    ) -> SimulatedNode:
+        """``more``: ``disk``, ``custom``, and what else its hello says. A node that ``joins`` says nothing yet."""
+        total = Resources(int(cpu * 1000), memory, gpu * DEVICE, more.pop("disk", 0), more.pop("custom", ()))
         node = self.nodes[name] = SimulatedNode(name, NodeStore(self.backend, self.keys, name), total)
+        model = more.pop("model", "A100")
+        node.devices = [{"id": number, "name": model, "memory": 40 << 30} for number in range(gpu)]
+        node.about = more
+        if joins:
+            self.strangers.add(name)
+            return node
         self.store.watch(name)
         node.hello()
         self.run()
         return node
+
+    def ticket(self, kind: str, **body: Any) -> None:
+        self.api.ticket(kind, {"user": "ann", **body})
+        self.run()
 
     def submit(self, job: Job, run: int = 1, user: str = "ann") -> str:
         job_id = f"{job.name}-{run}"

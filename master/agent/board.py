@@ -1,0 +1,33 @@
+"""What the planner is shown, kept from round to round, so that a round costs what changed and not what exists.
+
+``viewing.py`` brings it up to date; whoever changes the memory marks what is stale (``Step.touch_…``, ``booking.py``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from master.planning.model import Held, Node, QueuedJob
+
+Limited = tuple[Held, float | None]
+"""With the moment (steady seconds) at which its tasks must have ended, if there is one."""
+
+
+@dataclass
+class Board:
+    nodes: dict[str, Node] = field(default_factory=dict)
+    queue: dict[str, QueuedJob] = field(default_factory=dict)
+    """Job id → what of it waits for nothing but a place."""
+    held: dict[tuple[str, str], list[Limited]] = field(default_factory=dict)
+    """(node, launch key) → what its tasks hold there: those that go on, and those that were told to stop."""
+    stale_nodes: dict[str, None] = field(default_factory=dict)
+    stale_jobs: dict[str, None] = field(default_factory=dict)
+    stale_launches: dict[tuple[str, str], None] = field(default_factory=dict)
+    planned: float = float("-inf")
+    """Steady seconds of the last plan."""
+    postponed: bool = False
+    """A plan is on the agenda already."""
+    explained: dict[tuple[str, str], float] = field(default_factory=dict)
+    """(job id, component) → when the wording of its reason was last written."""
+    afterthought: bool = False
+    """Some reason's wording is older than the plan; the agenda has an item to bring it up to date."""

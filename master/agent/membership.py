@@ -1,0 +1,132 @@
+"""Tickets on nodes: joining, cordon, drain, leaving (docs/internals.md, "Joining"). Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grass.model.lifecycle import NodeState
+from grass.model.reasons import Reason, ReasonCode
+from master.agent import tasks, vacating
+from master.agent.nodes import move
+from master.agent.state import Drain, NodeRun
+from master.agent.step import Step
+
+
+def join(step: Step, body: dict[str, Any]) -> None:
+    """A record for a node that is about to come, and a redis user with the rights of just that node."""
+    name, user = body["name"], body.get("user", "")
+    node = step.cluster.nodes.get(name)
+    if node is not None and node.state is not NodeState.JOINING:
+        step.event("node-refused", f"node {name} exists and is {node.state.value}", user, node=name)
+        return
+    said = body.get("node", {})
+    node = node or NodeRun(name)
+    node.address = said.get("address", "")
+    node.labels = said.get("labels", {})
+    node.path = tuple(said.get("path", ()))
+    node.runtimes = tuple(said.get("runtimes", ("process",)))
+    node.joined, node.seen = True, step.now
+    node.reason = Reason(ReasonCode.PROBE, "waits for its node-agent to start and to pass its probe")
+    step.cluster.nodes[name] = node
+    step.cluster.left.discard(name)
+    step.changes.accounts[name] = body["digest"]
+    step.touch_node(node)
+    step.event("node-joining", f"{name} joins", user, node=name)
+
+
+def cordon(step: Step, node: NodeRun, user: str) -> None:
+    if not node.cordoned:
+        node.cordoned = True
+        step.event("node-cordoned", f"{node.name} takes no new tasks", user, node=node.name)
+        step.touch_node(node)
+
+
+def uncordon(step: Step, node: NodeRun, user: str) -> None:
+    """Open again, also after a drain, or out of one."""
+    if not node.cordoned and node.drain is None:
+        return
+    node.cordoned, node.drain = False, None
+    step.cluster.leaving.discard(node.name)
+    step.event("node-uncordoned", f"{node.name} takes tasks again", user, node=node.name)
+    step.touch_node(node)
+    if node.state in (NodeState.DRAINING, NodeState.DRAINED):
+        move(step, node, NodeState.READY, None)
+    step.changes.plan = True
+
+
+def drain(step: Step, node: NodeRun, user: str, deadline: float | None) -> None:
+    """``deadline`` in seconds from now. A second drain changes the deadline of the first."""
+    remove_ = node.drain is not None and node.drain.remove
+    moment = None if deadline is None else step.later(deadline)
+    _begin(step, node, Drain(user, moment, remove_))
+    text = "when they end" if deadline is None else f"at the latest in {deadline:g} s"
+    step.event("node-drain", f"{node.name} is drained: its tasks leave it {text}", user, node=node.name)
+
+
+def remove(step: Step, node: NodeRun, user: str, force: bool) -> None:
+    """It leaves when nothing runs there any more; with ``force`` at once, and its tasks are placed again."""
+    before = node.drain
+    _begin(step, node, Drain(user, before.deadline if before else None, remove=True))
+    if force:
+        _lose(step, node)
+        _leave(step, node)
+
+
+def deadline(step: Step, node: NodeRun) -> None:
+    """What is still there is stopped, with its grace, and placed again."""
+    if node.drain is None or node.drain.deadline is None or node.drain.deadline[0] > step.now:
+        return
+    reason = Reason(ReasonCode.DRAINED, f"node {node.name} is being drained", {"node": node.name})
+    vacating.clear(step, node, reason)
+
+
+def settle(step: Step) -> None:
+    """Look whether a drain has come to its end."""
+    for name in sorted(step.cluster.leaving):
+        node = step.cluster.nodes[name]
+        assert node.drain is not None
+        if node.state is NodeState.LOST and node.drain.remove:
+            _lose(step, node)
+        if node.live:
+            continue
+        if node.drain.remove:
+            _leave(step, node)
+        elif node.state is NodeState.DRAINING:
+            move(step, node, NodeState.DRAINED, None)
+
+
+def _begin(step: Step, node: NodeRun, how: Drain) -> None:
+    node.drain = how
+    step.cluster.leaving.add(node.name)
+    if node.state is NodeState.READY:
+        move(step, node, NodeState.DRAINING, None)
+    step.touch_node(node)
+    if how.deadline is not None:
+        step.agenda.add(how.deadline[0], "drain", node.name)
+
+
+def _lose(step: Step, node: NodeRun) -> None:
+    """What is there is taken for lost, and not waited for."""
+    tasks.lose(step, node, Reason(ReasonCode.NODE_LOST, f"node {node.name} was removed from the cluster"))
+    tasks.give_up(step, node)
+    step.changes.plan = True
+
+
+def _leave(step: Step, node: NodeRun) -> None:
+    cluster, name, user = step.cluster, node.name, node.drain.user if node.drain else ""
+    for key in node.launches:
+        cluster.jobs[key.rpartition("/")[0]].nodes.discard(name)
+        cluster.board.stale_launches[name, key] = None
+    node.launches.clear()
+    for run in cluster.jobs.values():
+        run.nodes.discard(name)
+    move(step, node, NodeState.LEFT, None)
+    del cluster.nodes[name]
+    cluster.leaving.discard(name)
+    cluster.left.add(name)
+    step.changes.nodes.pop(name, None)
+    step.changes.orders.pop(name, None)
+    step.changes.left.append(name)
+    step.changes.accounts[name] = None
+    step.event("node-removed", f"{name} is no part of the cluster any more", user, node=name)
+    step.changes.plan = True

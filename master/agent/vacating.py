@@ -1,0 +1,67 @@
+"""Attempts that are told to make room, for a job of higher priority or because their node is drained. Pure.
+
+They are stopped with their grace, and placed again when they have ended: that costs them no restart and their job no
+place in line. Until then they are what they are: RUNNING, with the reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grass.model.reasons import Reason, ReasonCode
+from master.agent.state import ComponentRun, JobRun, NodeRun, TaskRun, attempt_key, launch_key
+from master.agent.step import Step
+from master.planning.model import Eviction
+
+
+def entry(task: TaskRun, grace: float | None) -> dict[str, Any]:
+    """What the node is told of an attempt (docs/internals.md); ``grace``: it is to be stopped."""
+    stop = None if grace is None else {"grace": grace}
+    return {"seq": task.seq, "ports": task.ports, "gpus": task.gpus, "stop": stop}
+
+
+def evict(step: Step, eviction: Eviction) -> None:
+    """Stop so many tasks of the component there, the newest first, and all that wait on the node behind them."""
+    run = step.cluster.jobs[eviction.job]
+    node = step.cluster.nodes[eviction.node]
+    component = run.components[eviction.component]
+    launch = node.launches[launch_key(run.id, eviction.component)]
+    beneficiary = step.cluster.jobs[eviction.beneficiary]
+    message = f"stopped for job {beneficiary.job.name}, which has a higher priority"
+    reason = Reason(ReasonCode.PREEMPTED, message, {"job": beneficiary.id})
+    here = [(task.seq, index) for index, task in launch.tasks.items() if task.vacate is None]
+    count = eviction.count + max(0, launch.live - launch.width)
+    for _, index in sorted(here, reverse=True)[:count]:
+        _vacate(step, run, component, index, reason)
+
+
+def clear(step: Step, node: NodeRun, reason: Reason) -> None:
+    """Every attempt on the node is to go."""
+    for key, launch in node.launches.items():
+        job_id, _, name = key.rpartition("/")
+        run = step.cluster.jobs[job_id]
+        for index, task in launch.tasks.items() if run.outcome is None else ():
+            if task.vacate is None and task.state.on_node:
+                _vacate(step, run, run.components[name], index, reason)
+
+
+def announce(step: Step, evictions: list[Eviction]) -> None:
+    for job, beneficiary in dict.fromkeys((each.job, each.beneficiary) for each in evictions):
+        count = sum(each.count for each in evictions if (each.job, each.beneficiary) == (job, beneficiary))
+        names = [step.cluster.jobs[job_id].job.name for job_id in (job, beneficiary)]
+        step.event("job-preempted", f"{count} tasks of {names[0]} make room for {names[1]}", job=names[0])
+
+
+def _vacate(step: Step, run: JobRun, component: ComponentRun, index: int, reason: Reason) -> None:
+    task = component.tasks[index]
+    assert task.node is not None
+    node = step.cluster.nodes[task.node]
+    key = launch_key(run.id, component.spec.name)
+    task.vacate = task.reason = reason.to_wire()
+    node.launches[key].vacating += 1
+    step.changes.order(node.name).put(
+        attempt_key(run.id, component.spec.name, index, task.attempt), entry(task, component.spec.grace)
+    )
+    step.changes.tasks[run.id, component.spec.name, index] = task
+    step.touch_launch(node, key)
+    step.touch_job(run)

@@ -1,0 +1,222 @@
+"""From the memory to the planner's view (``planning/model.py``). Pure; only what is stale is made anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from grass.model.lifecycle import JobState, NodeState, TaskState
+from grass.model.reasons import Reason, ReasonCode
+from master.agent import jobs, waits
+from master.agent.board import Limited
+from master.agent.state import ComponentRun, JobRun, Launch, NodeRun, TaskRun
+from master.agent.step import Step
+from master.planning.model import Demand, Device, DeviceShares, Held, Node, QueuedJob, View
+
+PORTS = range(20_000, 32_000)
+"""Below the kernel's own range for outgoing connections (from 32768), so that only a listener can hold one."""
+_UNSEEN = (NodeState.JOINING, NodeState.LEFT, NodeState.LOST)
+
+
+def look(step: Step) -> View | None:
+    """What the planner is to decide on; None when nothing waits for a place."""
+    refresh(step)
+    cluster, board, limits = step.cluster, step.cluster.board, step.limits
+    if not board.queue:
+        return None
+    held = [
+        one if until is None else replace(one, ends=max(0.0, until - step.now))
+        for group in board.held.values()
+        for one, until in group
+    ]
+    return View(
+        list(board.nodes.values()),
+        list(board.queue.values()),
+        held,
+        cluster.usage,
+        limits.quotas,
+        limits.default_quota,
+        limits.parallel_level,
+        _running(step) if limits.parallel_level is not None else 0,
+    )
+
+
+def refresh(step: Step) -> None:
+    board = step.cluster.board
+    for name in board.stale_nodes:
+        _refresh_node(step, name)
+    board.stale_nodes.clear()
+    for job_id in list(board.stale_jobs):  # explaining a job marks it again
+        _refresh_job(step, job_id)
+    board.stale_jobs.clear()
+    for name, key in board.stale_launches:
+        _refresh_launch(step, name, key)
+    board.stale_launches.clear()
+
+
+def _refresh_node(step: Step, name: str) -> None:
+    board, node = step.cluster.board, step.cluster.nodes.get(name)
+    unseen = node is None or node.state in _UNSEEN
+    if unseen is (name in board.nodes):  # what it holds appears, or disappears, with it
+        for key in step.cluster.nodes[name].launches if node else ():
+            board.stale_launches[name, key] = None
+    if node is None or unseen:
+        board.nodes.pop(name, None)
+    else:
+        board.nodes[name] = node_of(node)
+
+
+def node_of(node: NodeRun) -> Node:
+    devices = tuple(
+        Device(number, device.model, device.memory, max(0, 1000 - device.held), device.busy)
+        for number, device in sorted(node.devices.items())
+        if device.present
+    )
+    return Node(
+        node.name,
+        node.total,
+        node.free,
+        devices,
+        node.labels,
+        node.path,
+        frozenset(node.runtimes),
+        _closed(node),
+        port_room(node),
+    )
+
+
+def port_room(node: NodeRun) -> int:
+    """How many more ports the node has. A tenth is left free: ports are drawn by chance."""
+    return max(0, len(PORTS) * 9 // 10 - len(node.ports))
+
+
+def idle_reason(component: ComponentRun) -> Reason | None:
+    """Why tasks wait that do not wait for a place."""
+    spec = component.spec
+    if not component.counts[TaskState.PENDING] or component.startable:
+        return None
+    if component.backoff:
+        return Reason(ReasonCode.BACKOFF, f"waiting before they start again: {component.backoff} of {spec.name}")
+    if spec.parallelism is not None:
+        return Reason(ReasonCode.PARALLELISM, f"at most {spec.parallelism} tasks of {spec.name} run at once")
+    return None
+
+
+def explain(step: Step, run: JobRun, component: ComponentRun, reason: Reason | None) -> None:
+    if reason != component.reason:
+        component.reason = reason
+        step.touch_job(run)
+    queued = run.state is JobState.QUEUED and reason is not None and reason.code is not ReasonCode.DEPENDS_ON
+    if queued and run.reason != reason:
+        run.reason = reason
+        step.touch_job(run)
+
+
+def _closed(node: NodeRun) -> str:
+    match node.state:
+        case NodeState.READY:
+            return "cordoned" if node.cordoned else ""
+        case NodeState.SILENT:
+            return "not heard"
+        case NodeState.QUARANTINED:
+            return node.reason.message if node.reason else "in quarantine"
+    return str(node.state.value).lower()
+
+
+def _refresh_job(step: Step, job_id: str) -> None:
+    board, run = step.cluster.board, step.cluster.jobs.get(job_id)
+    board.queue.pop(job_id, None)
+    if run is None or run.state.ended or run.outcome is not None:
+        return
+    waits_for = waits.reason(step, run)
+    demands = []
+    for component in run.components.values():
+        unmet = waits_for or (jobs.unmet(run, component.spec) if component.startable else None)
+        if component.startable and unmet is None:
+            demands.append(_demand(run, component))
+        else:
+            explain(step, run, component, unmet or idle_reason(component))
+    if demands:
+        board.queue[job_id] = _queued(run, tuple(demands))
+
+
+def _demand(run: JobRun, component: ComponentRun) -> Demand:
+    spec = component.spec
+    gang = spec.name in run.job.gang
+    return Demand(spec.name, component.startable, component.shape, spec.spread, spec.pack, gang)
+
+
+def _queued(run: JobRun, demands: tuple[Demand, ...]) -> QueuedJob:
+    job = run.job
+    return QueuedJob(
+        id=run.id,
+        user=run.user,
+        place=run.place,
+        demands=demands,
+        priority=job.priority,
+        begun=run.state is not JobState.QUEUED,
+        policy=job.policy,
+        metric=job.metric,
+        together=job.together,
+        seconds=job.timeout,
+    )
+
+
+def _refresh_launch(step: Step, name: str, key: str) -> None:
+    board, cluster = step.cluster.board, step.cluster
+    node = cluster.nodes.get(name)
+    launch = node.launches.get(key) if node else None
+    job_id, _, component = key.rpartition("/")
+    run = cluster.jobs.get(job_id)
+    if node is None or launch is None or run is None or launch.width == 0 or node.state in _UNSEEN:
+        board.held.pop((name, key), None)
+        return
+    board.held[name, key] = _held(run, run.components[component], node, launch)
+
+
+def _held(run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -> list[Limited]:
+    until = _until(run, component, launch)
+    stopping = launch.width if run.outcome is not None else min(launch.vacating, launch.width)
+    on = _devices(launch) if component.spec.resources.gpu else ((), ())
+    groups: list[Limited] = []
+    for count, devices, stops in ((launch.width - stopping, on[0], False), (stopping, on[1], True)):
+        if run.outcome is not None:
+            devices = (*on[0], *on[1])
+        if count:
+            held = Held(
+                job=run.id,
+                user=run.user,
+                component=component.spec.name,
+                node=node.name,
+                count=count,
+                shape=component.shape,
+                devices=devices,
+                priority=run.job.priority,
+                preemptible=run.job.preemptible,
+                stopping=stops,
+                gang=bool(run.job.gang),
+            )
+            groups.append((held, until))
+    return groups
+
+
+def _devices(launch: Launch) -> tuple[tuple[DeviceShares, ...], tuple[DeviceShares, ...]]:
+    """Of the tasks that go on, and of those that were told to make room."""
+    goes_on = tuple(_shares(task) for task in launch.tasks.values() if task.vacate is None)
+    return goes_on, tuple(_shares(task) for task in launch.tasks.values() if task.vacate is not None)
+
+
+def _shares(task: TaskRun) -> DeviceShares:
+    return tuple((device, share) for device, share in task.gpus)
+
+
+def _until(run: JobRun, component: ComponentRun, launch: Launch) -> float | None:
+    limits = []
+    if run.deadline is not None:
+        limits.append(run.deadline[0])
+    if component.spec.timeout is not None:
+        limits.append(launch.until)
+    return min(limits, default=None)
+
+
+def _running(step: Step) -> int:
+    return sum(1 for job_id in step.cluster.queue if step.cluster.jobs[job_id].state is not JobState.QUEUED)
