@@ -95,7 +95,7 @@ def _start(config: ClusterConfig, settings: Settings | None, progress: Progress,
     if config.redis.embedded:
         redis = layout.make_redis(config, secrets)
     else:
-        _check_redis(config, secrets, fresh)
+        _check_redis(config, secrets, fresh, progress)
     layout.make_keys(config)
     layout.refresh_profile(config)
     umask = os.umask(0o077)
@@ -120,18 +120,25 @@ def _wait_ready(config: ClusterConfig, secrets: Secrets, since: float) -> None:
         ) from error
 
 
-def _check_redis(config: ClusterConfig, secrets: Secrets, fresh: bool) -> None:
+def _check_redis(config: ClusterConfig, secrets: Secrets, fresh: bool, progress: Progress) -> None:
     """Of a redis of the user's own: it answers, and no other cluster of this name lives in it."""
     where = f"{config.redis.host}:{config.redis.port}"
     backend = open_backend(config, secrets, "admin")
     try:
         taken = backend.get(Keys(config.key_prefix).fence) is not None
+        durable = backend.durability()
     except UnreachableError as error:
         raise UnreachableError(f"cluster {config.name}: your redis at {where} does not answer ({error})") from error
     finally:
         backend.close()
     if fresh and taken:
         raise ConflictError(f"the redis at {where} already holds a cluster {config.name}; choose another name")
+    if durable and (durable.get("appendonly"), durable.get("appendfsync")) != ("yes", "always"):
+        progress(
+            f"warning: the redis at {where} has `appendonly {durable.get('appendonly')}` and `appendfsync "
+            f"{durable.get('appendfsync')}`: what was accepted just before it crashes may be lost (Grass's own has "
+            "yes and always)"
+        )
 
 
 def delete(name: str, *, home: Path | None = None, progress: Progress) -> None:

@@ -137,6 +137,14 @@ class RedisBackend:
             said = str(self._redis.info("server")["redis_version"])
             return tuple(int(part) for part in said.split("."))
 
+    def durability(self) -> dict[str, str]:
+        """The server's settings ``appendonly`` and ``appendfsync``; empty when it does not tell."""
+        try:
+            with _translated():
+                return cast("dict[str, str]", self._redis.config_get("append*"))
+        except (NotAllowedError, redis.ResponseError):
+            return {}
+
     def _command(self, *words: str) -> Any:
         return self._redis.execute_command(*words)  # type: ignore[no-untyped-call]
 
