@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grass.cli.amounts import NOTHING, show_instant
-from grass.cli.node import node_list
+from grass.cli.node_views import node_list
 from grass.cli.table import Column, pairs, table
 from grass.model.lifecycle import JobState
 

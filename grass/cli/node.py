@@ -1,34 +1,28 @@
-"""`grass node …`"""
+"""`grass node …`: what there is, and what is asked of it. How nodes come and go: ``node_add``, ``join``, ``leave``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import click
 
 from grass import clock
-from grass.cli.amounts import NOTHING, show_age, show_reason, show_share
 from grass.cli.command import Group
 from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.node_views import node_list, node_page
 from grass.cli.output import Result
-from grass.cli.table import Column, pairs, table
-from grass.model.resources import show_memory
+from grass.cli.values import DURATION, DURATION_OR_ZERO, NODE
+from grass.model.lifecycle import NodeState
 
-_LIST = (
-    Column("NAME"),
-    Column("STATE"),
-    Column("FREE CPU", right=True),
-    Column("FREE MEMORY", right=True, drop=2),
-    Column("FREE GPU", right=True),
-    Column("TASKS", right=True),
-    Column("SEEN", right=True, drop=1),
-    Column("REASON", wrap=True),
-)
+_LAZY = {
+    "token": "grass.cli.node_token:token",
+}
+_TAKEN = 30.0
+"""Seconds for the master-agent to take a ticket; only a cluster that is ill needs them."""
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, lazy=_LAZY)
 def node() -> None:
     """The machines of the cluster."""
 
@@ -36,54 +30,69 @@ def node() -> None:
 @node.command("list")
 @pass_invocation
 def list_nodes(invocation: Invocation) -> None:
-    """Every node: its state, and what it has free of all that it offers."""
+    """Every node: its state, what it has free of all that it offers, what it runs."""
     nodes = invocation.client().nodes()
     lines = partial(node_list, nodes, clock.wall())
     invocation.output.show(Result(nodes, lines, [one["name"] for one in nodes]))
 
 
 @node.command()
-@click.argument("name")
+@click.argument("name", type=NODE)
 @pass_invocation
 def show(invocation: Invocation, name: str) -> None:
     """Everything about one node."""
-    view = invocation.client().node(name)
-    invocation.output.show(Result(view, partial(node_page, view, clock.wall()), [view["name"]]))
+    _show(invocation, invocation.client().node(name))
 
 
-def node_list(nodes: Sequence[Mapping[str, Any]], now: float, width: int | None) -> list[str]:
-    if not nodes:
-        return ["no nodes"]
-    return table(_LIST, [_row(view, now) for view in nodes], width)
+@node.command()
+@click.argument("name", type=NODE)
+@pass_invocation
+def cordon(invocation: Invocation, name: str) -> None:
+    """Place nothing new on a node; what runs there goes on."""
+    from grass.cli.node_wait import until
+
+    client = invocation.client()
+    done = until(
+        client, invocation.output, name, client.cordon(name), lambda view: not view or view["cordoned"], _TAKEN
+    )
+    _show(invocation, done)
 
 
-def _row(view: Mapping[str, Any], now: float) -> list[str]:
-    return [
-        view["name"],
-        view["state"],
-        *(show_share(view["free"], view["resources"], name) for name in ("cpu", "memory", "gpu")),
-        str(view["tasks"]),
-        show_age(view["seen"], now),
-        show_reason(view["reason"]),
-    ]
+@node.command()
+@click.argument("name", type=NODE)
+@pass_invocation
+def uncordon(invocation: Invocation, name: str) -> None:
+    """Let a node take tasks again, after `cordon` and after `drain`."""
+    from grass.cli.node_wait import until
+
+    def open_again(view: dict[str, Any] | None) -> bool:
+        drained = (NodeState.DRAINING.value, NodeState.DRAINED.value)
+        return view is None or not (view["cordoned"] or view["state"] in drained)
+
+    client = invocation.client()
+    _show(invocation, until(client, invocation.output, name, client.uncordon(name), open_again, _TAKEN))
 
 
-def node_page(view: Mapping[str, Any], now: float, width: int | None) -> list[str]:
-    usage = view["usage"] or {}
-    facts = [
-        ("Name", view["name"]),
-        ("State", view["state"]),
-        ("Reason", show_reason(view["reason"])),
-        ("Address", view["address"] or NOTHING),
-        ("Version", view["version"] or NOTHING),
-        ("Seen", f"{show_age(view['seen'], now)} ago" if view["seen"] else NOTHING),
-        ("Tasks", str(view["tasks"])),
-        ("Free cpu", show_share(view["free"], view["resources"], "cpu")),
-        ("Free memory", show_share(view["free"], view["resources"], "memory")),
-        ("Free gpu", show_share(view["free"], view["resources"], "gpu")),
-        ("Cpu used", f"{usage['cpu']:g}%" if "cpu" in usage else NOTHING),
-        ("Memory used", show_memory(usage["memory"]) if "memory" in usage else NOTHING),
-        ("Load", f"{usage['load']:g}" if "load" in usage else NOTHING),
-        ("Disk free", show_memory(usage["disk_free"]) if "disk_free" in usage else NOTHING),
-    ]
-    return pairs([(key, value) for key, value in facts if value], width)
+@node.command()
+@click.argument("name", type=NODE)
+@click.option(
+    "--deadline", type=DURATION_OR_ZERO, metavar="DURATION", help="After this its tasks are placed elsewhere."
+)
+@click.option("--timeout", type=DURATION, metavar="DURATION", help="Wait no longer than this; the drain goes on.")
+@pass_invocation
+def drain(invocation: Invocation, name: str, deadline: float | None, timeout: float | None) -> None:
+    """Empty a node: nothing new goes there, and wait until what runs there has ended."""
+    from grass.cli.node_wait import until
+
+    client = invocation.client()
+    asked = client.drain(name, deadline)
+    _show(invocation, until(client, invocation.output, name, asked, drained, timeout))
+
+
+def drained(view: dict[str, Any] | None) -> bool:
+    return view is None or view["state"] == NodeState.DRAINED.value
+
+
+def _show(invocation: Invocation, view: dict[str, Any] | None) -> None:
+    if view is not None:
+        invocation.output.show(Result(view, partial(node_page, view, clock.wall()), [view["name"]]))

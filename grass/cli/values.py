@@ -102,12 +102,28 @@ class JobName(ParamType):
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
+class NodeName(ParamType):
+    """The name of a node; the shell completes it from what the cluster has."""
+
+    name = "node"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        try:
+            nodes = ctx.ensure_object(Invocation).client().nodes()
+        except (GrassError, OSError):
+            return []
+        return [CompletionItem(node["name"]) for node in nodes if node["name"].startswith(incomplete)]
+
+
 DURATION = Quantity("duration", "duration")
 DURATION_OR_ZERO = Quantity("duration", "duration_or_zero")
 SINCE = Since()
 PATTERN = Pattern()
 PART = PartType()
 JOB = JobName()
+NODE = NodeName()
 
 
 def instant_of(text: str, now: float) -> float | None:

@@ -113,42 +113,62 @@ def check_address(config: ClusterConfig, wish: Wish) -> None:
 
 def api_urls(config: ClusterConfig) -> tuple[str, ...]:
     """Where machines of the cluster's network reach the API."""
-    return (f"http://{_master_address(config)}:{config.master.api_port}",)
+    return (f"http://{_spelled(_master_address(config))}:{config.master.api_port}",)
 
 
-def reach(config: ClusterConfig) -> list[tuple[str, str, int]]:
+def reach(config: ClusterConfig, wish: Wish) -> list[tuple[str, str, int]]:
     """What a node must be able to connect to: ``(what, host, port)``."""
     found = []
     if config.redis.host and config.redis.port:
         found.append(("redis", config.redis.host, config.redis.port))
+    if config.collector:
+        host, _, port = config.collector.rpartition(":")
+        found.append(("log collector", host.strip("[]"), int(port)))
+    if config.samba is not None and wish.offer.get("share") is None:
+        found.append(("share (samba)", config.samba.host, config.samba.port))
     return found
 
 
-def node_files(config: ClusterConfig, secrets: Secrets, wish: Wish) -> dict[str, Any]:
-    """The reply to a join: all that the node needs, and of the secrets only its own."""
-    limits = {name: wish.offer.get(name) for name in ("cpu", "memory", "gpu")}
+def node_files(config: ClusterConfig, secrets: Secrets, wish: Wish, now: float, bundle: str) -> dict[str, Any]:
+    """The reply to a join: all that the node needs, and of the secrets only its own.
+
+    ``config`` has no folders: the machine knows where its own are. ``share``: what to mount, or null.
+    """
+    offer = wish.offer
     node = {
         "name": wish.name,
         "address": wish.address,
         "api_port": wish.api_port,
-        "labels": wish.offer.get("labels", {}),
-        "path": wish.offer.get("path", []),
-        **limits,
+        "labels": offer.get("labels", {}),
+        "path": offer.get("path", []),
+        "runtimes": offer.get("runtimes", ["process"]),
+        "mounts": offer.get("mounts", []),
+        "probe": True,
+        **{name: offer.get(name) for name in ("cpu", "memory", "gpu")},
     }
     wire = {
         "name": config.name,
         "mode": config.mode,
-        "redis": {**asdict(config.redis), "embedded": False, "socket": None},
-        "master": asdict(config.master),
+        "redis": {"embedded": False, "host": config.redis.host, "port": config.redis.port},
+        "master": asdict(config.master) | {"quotas": {}, "default_quota": {}},
         "node": node,
+        "collector": config.collector,
     }
     own = {"redis": {"node": wish.password}, "node_token": node_token(secrets.node_token, wish.name)}
-    return {"cluster": config.name, "time": 0.0, "config": wire, "secrets": own, "share": None}
+    reply = {"cluster": config.name, "time": now, "bundle": bundle, "config": wire, "secrets": own}
+    if config.samba is None or offer.get("share") is not None:
+        return {**reply, "share": None}
+    return {**reply, "share": {**asdict(config.samba), "password": secrets.samba}}
 
 
 def _master_address(config: ClusterConfig) -> str:
+    """The API may listen everywhere; redis is bound to the cluster's address."""
     host = config.master.api_host
     return (config.redis.host or "127.0.0.1") if host in ("0.0.0.0", "::") else host
+
+
+def _spelled(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _object(body: dict[str, Any], key: str) -> dict[str, Any]:

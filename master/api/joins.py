@@ -77,14 +77,14 @@ def join(call: Call) -> Reply:
     enrolment.check_address(api.config, wish)
     bundle = find_bundle()
     if wish.check:
-        reach = [{"what": what, "host": host, "port": port} for what, host, port in enrolment.reach(api.config)]
+        reach = [{"what": what, "host": host, "port": port} for what, host, port in enrolment.reach(api.config, wish)]
         body = {"cluster": api.config.name, "time": now, "reach": reach, "bundle": bundle.digest if bundle else ""}
         return Reply(body)
     ticket = {"name": wish.name, "digest": secret_digest(wish.password), "user": token.by, "node": wish.node()}
     api.store.join_tokens.use(digest, wish.join_id, ticket, now, call.request_id)
     _wait_until_known(api, wish)
     secrets = Secrets.load(api.config.home)
-    return Reply(enrolment.node_files(api.config, secrets, wish), 201)
+    return Reply(enrolment.node_files(api.config, secrets, wish, now, bundle.digest if bundle else ""), 201)
 
 
 def show_join(call: Call, node: str) -> View:

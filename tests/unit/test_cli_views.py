@@ -8,7 +8,7 @@ from grass.cli import amounts, why
 from grass.cli.cluster_views import status_page
 from grass.cli.events import event_lines
 from grass.cli.job_views import job_line, job_list, job_page, tasks_by_attention
-from grass.cli.node import node_list, node_page
+from grass.cli.node_views import node_list, node_page
 from grass.cli.schedule import schedule_list, schedule_page
 
 NOW = 1_000_000.0
@@ -153,12 +153,22 @@ def node(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_node_list_shows_what_is_free_of_all() -> None:
-    assert node_list([node()], NOW, None)[1].split() == ["local", "READY", "0.5/2", "1GiB/4GiB", "0/0", "3", "1s"]
+    assert node_list([node()], NOW, None)[1].split() == [
+        "local",
+        "READY",
+        "0.5/2",
+        "1GiB/4GiB",
+        "0/0",
+        "3",
+        "-",
+        "-",
+        "1s",
+    ]
 
 
 def test_a_node_that_has_not_reported_yet_is_shown_too() -> None:
     new = node(state="JOINING", resources=None, free=None, usage=None, version=None, seen=None, address=None)
-    assert node_list([new], NOW, 80)[1].split() == ["local", "JOINING", "-", "-", "-", "3", "-"]
+    assert node_list([new], NOW, 80)[1].split() == ["local", "JOINING", "-", "-", "-", "3", "-", "-"]
     assert node_page(new, NOW, 80)[0] == "Name         local"
 
 
@@ -224,3 +234,27 @@ def test_an_event_is_one_line_with_who_did_it() -> None:
     }
     [line] = event_lines(event, 40)
     assert line.endswith("job-stopped       digits  asked to stop (by ada)")
+
+
+def test_a_node_page_shows_each_device_and_who_else_uses_it() -> None:
+    gpus = [{"id": 0, "uuid": "GPU-1", "name": "NVIDIA A100", "memory": 40 << 30}]
+    now = {"id": 0, "utilisation": 87, "memory_used": 10 << 30, "temperature": 61, "ecc": 2, "busy": "carol"}
+    view = node(gpus=gpus, usage={"gpus": [now]}, labels={"rack": "a"}, path=["r1", "s2"], runtimes=["process"])
+    lines = dict(line.split("  ", 1) for line in node_page(view, NOW, None))
+    assert lines["Gpu 0"].strip() == (
+        "NVIDIA A100, 10GiB of 40GiB, 87% busy, 61 °C, 2 ECC errors, used by carol, who is not a task"
+    )
+    assert lines["Labels"].strip() == "rack=a"
+    assert lines["Topology"].strip() == "r1/s2"
+    assert "gpu 0 is used by carol" in node_list([view], NOW, None)[1]
+
+
+def test_a_node_whose_probe_failed_shows_what_failed() -> None:
+    checks = [{"name": "share", "ok": False, "message": "cannot write to /srv/grass/lab"}]
+    reason = {"code": "probe", "message": "its probe failed", "details": {"checks": checks}}
+    page = node_page(node(state="JOINING", reason=reason), NOW, None)
+    assert any("Failed: share" in line and "cannot write" in line for line in page)
+
+
+def test_a_cordoned_node_says_so() -> None:
+    assert "READY (cordoned)" in node_list([node(cordoned=True)], NOW, None)[1]

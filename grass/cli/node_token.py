@@ -1,0 +1,33 @@
+"""`grass node token`"""
+
+from __future__ import annotations
+
+import click
+
+from grass import clock
+from grass.cli.amounts import show_span
+from grass.cli.command import Command
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.output import Result
+from grass.cli.values import DURATION
+
+
+@click.command(cls=Command)
+@click.option("--name", metavar="NAME", help="Only for the machine that joins under this name.")
+@click.option("--expires", type=DURATION, default="1h", show_default=True, help="How long it is good.")
+@click.option("--uses", type=click.IntRange(1, 1000), default=1, show_default=True, help="For so many machines.")
+@pass_invocation
+def token(invocation: Invocation, name: str | None, expires: float, uses: int) -> None:
+    """Make a token with which a machine joins the cluster; say there `grass join --token TOKEN`."""
+    from grass.api.invitation import parse_token
+
+    made = invocation.client().join_token(name, expires, uses)
+    text: str = made["token"]
+    invocation.output.show(Result(made, lambda _: [text], [text]))
+    invitation = parse_token(text)
+    whom = name or ("one machine" if uses == 1 else f"{uses} machines")
+    invocation.output.note(f"for {whom}, within {show_span(made['expires'] - clock.wall() + 0.5)}; it is a secret")
+    if invitation.bundle:
+        url = invitation.urls[0]
+        invocation.output.note(f"on a machine without Grass: curl -sSf {url}/v1/join.py | sudo python3 - --token TOKEN")
+    invocation.output.note("on a machine with Grass: sudo grass join --token TOKEN")

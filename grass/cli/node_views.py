@@ -1,0 +1,113 @@
+"""Nodes as tables and pages. Pure: views in, lines out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from grass.cli.amounts import NOTHING, show_age, show_reason, show_share
+from grass.cli.table import Column, pairs, table
+from grass.model.resources import show_memory
+
+View = Mapping[str, Any]
+
+_LIST = (
+    Column("NAME"),
+    Column("STATE"),
+    Column("FREE CPU", right=True),
+    Column("FREE MEMORY", right=True, drop=2),
+    Column("FREE GPU", right=True),
+    Column("TASKS", right=True),
+    Column("RUNTIMES", drop=3),
+    Column("LABELS", drop=4),
+    Column("SEEN", right=True, drop=1),
+    Column("REASON", wrap=True),
+)
+_SHOWN_LABELS = 3
+
+
+def node_list(nodes: Sequence[View], now: float, width: int | None) -> list[str]:
+    if not nodes:
+        return ["no nodes; `grass node add USER@HOST` or `grass node token` brings the first"]
+    return table(_LIST, [_row(view, now) for view in nodes], width)
+
+
+def _row(view: View, now: float) -> list[str]:
+    return [
+        view["name"],
+        show_state(view),
+        *(show_share(view["free"], view["resources"], name) for name in ("cpu", "memory", "gpu")),
+        str(view["tasks"]),
+        ",".join(view.get("runtimes") or ()) or NOTHING,
+        _short_labels(view.get("labels") or {}),
+        show_age(view["seen"], now),
+        _reason(view),
+    ]
+
+
+def show_state(view: View) -> str:
+    return f"{view['state']} (cordoned)" if view.get("cordoned") else str(view["state"])
+
+
+def _reason(view: View) -> str:
+    """Why it takes no tasks; else who keeps its devices busy."""
+    if view["reason"] is not None:
+        return show_reason(view["reason"])
+    busy = [(gpu["id"], gpu["busy"]) for gpu in (view["usage"] or {}).get("gpus", ()) if gpu.get("busy")]
+    return "; ".join(f"gpu {number} is used by {owner}" for number, owner in busy)
+
+
+def _short_labels(labels: Mapping[str, str]) -> str:
+    shown = [f"{name}={value}" for name, value in sorted(labels.items())]
+    more = len(shown) - _SHOWN_LABELS
+    return ",".join(shown[:_SHOWN_LABELS]) + (f",+{more}" if more > 0 else "") if shown else NOTHING
+
+
+def node_page(view: View, now: float, width: int | None) -> list[str]:
+    usage = view["usage"] or {}
+    facts = [
+        ("Name", view["name"]),
+        ("State", show_state(view)),
+        ("Reason", show_reason(view["reason"])),
+        *_failed_checks(view["reason"]),
+        ("Address", view["address"] or NOTHING),
+        ("Version", view["version"] or NOTHING),
+        ("Seen", f"{show_age(view['seen'], now)} ago" if view["seen"] else NOTHING),
+        ("Tasks", str(view["tasks"])),
+        ("Runtimes", ", ".join(view.get("runtimes") or ())),
+        ("Labels", ", ".join(f"{name}={value}" for name, value in sorted((view.get("labels") or {}).items()))),
+        ("Topology", "/".join(view.get("path") or ())),
+        ("Free cpu", show_share(view["free"], view["resources"], "cpu")),
+        ("Free memory", show_share(view["free"], view["resources"], "memory")),
+        ("Free gpu", show_share(view["free"], view["resources"], "gpu")),
+        ("Cpu used", f"{usage['cpu']:g}%" if "cpu" in usage else NOTHING),
+        ("Memory used", show_memory(usage["memory"]) if "memory" in usage else NOTHING),
+        ("Load", f"{usage['load']:g}" if "load" in usage else NOTHING),
+        ("Disk free", show_memory(usage["disk_free"]) if "disk_free" in usage else NOTHING),
+        *((f"Gpu {gpu['id']}", _gpu(gpu, usage)) for gpu in view.get("gpus") or () if isinstance(gpu, Mapping)),
+    ]
+    return pairs([(key, value) for key, value in facts if value], width)
+
+
+def _failed_checks(reason: View | None) -> Iterator[tuple[str, str]]:
+    for check in ((reason or {}).get("details") or {}).get("checks", ()):
+        if not check["ok"]:
+            yield f"Failed: {check['name']}", check["message"]
+
+
+def _gpu(gpu: View, usage: View) -> str:
+    """Model, memory, how busy, and with whom."""
+    now = next((one for one in usage.get("gpus", ()) if one["id"] == gpu["id"]), {})
+    memory = show_memory(gpu["memory"]) if gpu.get("memory") else ""
+    if memory and now.get("memory_used") is not None:
+        memory = f"{show_memory(now['memory_used'])} of {memory}"
+    parts = [gpu.get("name") or "", memory]
+    if now.get("utilisation") is not None:
+        parts.append(f"{now['utilisation']:g}% busy")
+    if now.get("temperature") is not None:
+        parts.append(f"{now['temperature']:g} °C")
+    if now.get("ecc"):
+        parts.append(f"{now['ecc']} ECC errors")
+    if now.get("busy"):
+        parts.append(f"used by {now['busy']}, who is not a task")
+    return ", ".join(part for part in parts if part)

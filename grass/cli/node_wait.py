@@ -1,0 +1,57 @@
+"""Waiting for what was asked of a node, with its progress for whoever watches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from grass import clock
+from grass.cli.node_views import show_state
+from grass.cli.output import Output
+from grass.errors import WaitTimeoutError
+
+if TYPE_CHECKING:
+    from grass.api.client import Client
+
+View = dict[str, Any]
+_SLICE = 20.0
+
+
+def until(
+    client: Client,
+    output: Output,
+    name: str,
+    asked: View,
+    reached: Callable[[View | None], bool],
+    timeout: float | None = None,
+) -> View | None:
+    """The node's view once ``reached`` says so; None: it is gone. ``asked``: what the request answered.
+
+    WaitTimeoutError after ``timeout`` seconds; it goes on, as it does after Ctrl-C.
+    """
+    view: View | None = asked["node"]
+    mark: str | None = None
+    end = None if timeout is None else clock.steady() + timeout
+    said = ""
+    try:
+        while not reached(view):
+            left = _SLICE if end is None else min(_SLICE, end - clock.steady())
+            if left <= 0:
+                raise WaitTimeoutError(f"node {name} is {_line(view)} after {timeout:g} s; it goes on")
+            if (line := _line(view)) != said:
+                output.progress(f"{name}: {line}")
+                said = line
+            answer = client.watch_node(name, mark, left)
+            view, mark = answer["node"], answer["mark"]
+    except KeyboardInterrupt:
+        output.note(f"no longer waiting; node {name} goes on")
+        raise
+    return view
+
+
+def _line(view: View | None) -> str:
+    if view is None:
+        return "gone"
+    tasks = f", {view['tasks']} task(s) left" if view["tasks"] else ""
+    reason = f": {view['reason']['message']}" if view["reason"] else ""
+    return f"{show_state(view)}{tasks}{reason}"
