@@ -58,6 +58,8 @@ class Changes:
     events: list[dict[str, Any]] = field(default_factory=list)
     submitted: dict[str, JobRun] = field(default_factory=dict)
     """Jobs that a schedule made: their specification is written with them."""
+    admitted: list[str] = field(default_factory=list)
+    """Jobs whose folder in the share is to be made, before the commit: their tasks may start right after it."""
     removed: dict[str, JobRun] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
     """Nodes that were removed: their records and keys go."""

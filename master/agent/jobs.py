@@ -17,6 +17,7 @@ def admit(step: Step, run: JobRun) -> None:
     cluster = step.cluster
     if run.id in cluster.jobs:
         return
+    step.changes.admitted.append(run.id)
     cluster.jobs[run.id] = run
     cluster.live[run.job.name] = run.id
     cluster.latest[run.job.name] = run.id

@@ -6,6 +6,7 @@ import logging
 import random
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -111,6 +112,8 @@ class MasterAgent:
             for name, digest in step.changes.accounts.items():
                 if digest is not None:
                     self._patiently(lambda: self._accounts.add(name, digest))  # noqa: B023 (called at once)
+            for job_id in step.changes.admitted:
+                self._make_folder(job_id)
             self._patiently(lambda: self._store.commit(messages, ops))
         self._dispatch(step.changes)
         if any(item[0] == "housekeeping" for item in due):
@@ -138,6 +141,18 @@ class MasterAgent:
                 self._patiently(lambda: self._accounts.remove(name))  # noqa: B023 (called at once)
         for job_id in changes.removed:
             shutil.rmtree(Path(self._config.logs_dir) / job_id, ignore_errors=True)
+            with suppress(OSError):  # what it wrote stays, until somebody removes it
+                self._folder(job_id).rmdir()
+
+    def _folder(self, job_id: str) -> Path:
+        return self._config.data_dir / "jobs" / job_id
+
+    def _make_folder(self, job_id: str) -> None:
+        """Where the job may write (GRASS_OUTPUT). A share that fails is no reason not to run it."""
+        try:
+            self._folder(job_id).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            log.error("cannot make the folder of job %s in the share: %s", job_id, error)
 
     def _count_idle(self) -> None:
         active = any(record["state"] == "ACTIVE" for record in self._cluster.schedules.values())

@@ -46,6 +46,7 @@ def launch(config: ClusterConfig, template: Mapping[str, Any], base: Mapping[str
         "GRASS_NODE": config.node.name,
         "GRASS_ADDRESSES": addresses_path(config, job_id),
         "GRASS_DATA": str(config.data_dir),
+        "GRASS_OUTPUT": str(config.data_dir / "jobs" / job_id),
         "CLUSTER_ID": config.name,
         "CLUSTER_NAME": config.name,
         "NODE_ID": config.node.name,
@@ -81,9 +82,7 @@ def start(key: str, launch: str, template: Mapping[str, Any], entry: Mapping[str
     return Start(key, launch, attempt_env(key, template, entry, node_gpus), entry["ports"], gpus)
 
 
-def attempt_env(
-    key: str, template: Mapping[str, Any], entry: Mapping[str, Any], node_gpus: int
-) -> dict[str, str]:
+def attempt_env(key: str, template: Mapping[str, Any], entry: Mapping[str, Any], node_gpus: int) -> dict[str, str]:
     """What is this attempt's own, over the launch's. The shepherd adds GRASS_SCRATCH."""
     job_id, task, attempt = key.split("/")
     index = task.rpartition(".")[2]

@@ -40,6 +40,7 @@ def test_what_a_component_has_in_common() -> None:
         "GRASS_NODE": "n1",
         "GRASS_ADDRESSES": "/h/node/jobs/train-12345678/addresses",
         "GRASS_DATA": str(Path("/h/data")),
+        "GRASS_OUTPUT": str(Path("/h/data/jobs/train-12345678")),
         "CLUSTER_ID": "lab",
         "CLUSTER_NAME": "lab",
         "NODE_ID": "n1",

@@ -88,6 +88,7 @@ def _environment(config: ClusterConfig, start: Start, launch: Launch, scratch: s
     env = {**launch.env, **start.env, "GRASS_SCRATCH": scratch, "TINI_KILL_PROCESS_GROUP": "1"}
     if launch.container.data is not None:
         env["GRASS_DATA"] = launch.container.data
+        env["GRASS_OUTPUT"] = f"{launch.container.data}/jobs/{start.key.partition('/')[0]}"
     env["CUDA_VISIBLE_DEVICES"] = ",".join(str(number) for number in range(len(start.gpus)))
     if not start.gpus:
         env["NVIDIA_VISIBLE_DEVICES"] = "void"
