@@ -1,8 +1,8 @@
 """The text that lets a machine join: ``grass1.<base64url of JSON>``. Pure.
 
-It says where the master's API is, which key the master must have (a thumbprint, RFC 7638), which bundle of programs is
-the right one (SHA-256), and a secret that is good for so many joins until it expires. The master stores only the
-secret's digest.
+It says which cluster it is, where the master's API is, which key the master must have (a thumbprint, RFC 7638), which
+bundle of programs is the right one (SHA-256), and a secret that is good for so many joins until it expires. The master
+stores only the secret's digest.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ class Invitation:
     key: str
     secret: str = field(repr=False)
     bundle: str = ""
+    cluster: str = ""
 
     def token(self) -> str:
-        wire = {"api": list(self.urls), "key": self.key, "secret": self.secret, "bundle": self.bundle}
+        wire = {"api": list(self.urls), "key": self.key, "secret": self.secret}
+        wire |= {"bundle": self.bundle, "cluster": self.cluster}
         return f"{_KIND}.{_encode(json.dumps(wire, separators=(',', ':')).encode())}"
 
 
@@ -42,7 +44,7 @@ def parse_token(text: str) -> Invitation:
     try:
         wire = json.loads(_decode(rest))
         urls = tuple(_url(url) for url in wire["api"])
-        words = [wire["key"], wire["secret"], wire.get("bundle", "")]
+        words = [wire["key"], wire["secret"], wire.get("bundle", ""), wire["cluster"]]
     except (ValueError, KeyError, TypeError, binascii.Error, UnicodeDecodeError):
         raise InputError(
             "this join token is damaged (was it copied whole?); `grass node token` makes another"

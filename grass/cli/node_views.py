@@ -97,7 +97,7 @@ def _failed_checks(reason: View | None) -> Iterator[tuple[str, str]]:
 
 def _gpu(gpu: View, usage: View) -> str:
     """Model, memory, how busy, and with whom."""
-    now = next((one for one in usage.get("gpus", ()) if one["id"] == gpu["id"]), {})
+    now: View = next((one for one in usage.get("gpus", ()) if one["id"] == gpu["id"]), {})
     memory = show_memory(gpu["memory"]) if gpu.get("memory") else ""
     if memory and now.get("memory_used") is not None:
         memory = f"{show_memory(now['memory_used'])} of {memory}"

@@ -57,7 +57,11 @@ def make_token(call: Call) -> Reply:
     call.api.store.join_tokens.issue(secret_digest(secret), token, now)
     bundle = find_bundle()
     invitation = Invitation(
-        enrolment.api_urls(config), call.api.door.key_id, secret, bundle.digest if bundle is not None else ""
+        enrolment.api_urls(config),
+        call.api.door.key_id,
+        secret,
+        bundle.digest if bundle is not None else "",
+        config.name,
     )
     what = f"a join token for {name or 'any machine'}, {uses} use(s), {seconds:.0f} s"
     call.api.store.log_event("join-token", call.user, what)

@@ -167,13 +167,13 @@ def test_a_token_for_one_node_is_for_no_other(world: ApiWorld) -> None:
 
 
 def test_a_token_that_nobody_issued_is_refused(world: ApiWorld) -> None:
-    token = Invitation((f"http://127.0.0.1:{world.port}",), public_jwk("master")["kid"], "guessed").token()
+    token = Invitation((f"http://127.0.0.1:{world.port}",), public_jwk("master")["kid"], "guessed", cluster="local").token()
     with pytest.raises(ConflictError, match="does not know"):
         guest(token).join(wish(token))
 
 
 def test_a_master_with_another_key_is_not_spoken_to(world: ApiWorld) -> None:
-    token = Invitation((f"http://127.0.0.1:{world.port}",), "another", "s").token()
+    token = Invitation((f"http://127.0.0.1:{world.port}",), "another", "s", cluster="local").token()
     with pytest.raises(NotAllowedError, match="is not the one that the join token is for"):
         guest(token)
 
