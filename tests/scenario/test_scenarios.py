@@ -13,7 +13,7 @@ commands
   level N                                     parallel_level from here on
   quota USER|* RESOURCE=N                     units as in the settings' model: thousandths, bytes
   submit [USER]                               the job file follows, indented
-  end KEY [code=N|signal=N]                   an attempt ends
+  end KEY [code=N|signal=N] [stopped=1]       an attempt ends, by itself or because it was told to stop
   ready KEY                                   its readiness check passed
   stop JOB / delete JOB                       as the API would ask
   cut NODE / heal NODE / reboot NODE          the node is away, back, or starts anew
@@ -122,7 +122,9 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
             runs = sum(1 for view in world.api.jobs() if view["name"] == job.name)
             world.submit(job, runs + 1, name or "ann")
         case "end":
-            how = {key: int(value) for key, value in options.items()}
+            how: dict[str, Any] = {key: int(value) for key, value in options.items()}
+            if how.pop("stopped", 0):
+                how["stopped"] = True
             world.end(name, **({"code": None, **how} if "signal" in how else how))
         case "ready":
             node = next(node for node in world.nodes.values() if name in node.running)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from grass.entropy import request_id
@@ -116,7 +116,7 @@ class World:
         self.accounts = MemoryAccounts()
         self.keys = Keys("grass:test:")
         self.api = ApiStore(self.backend, self.keys)
-        self.limits = limits or Limits()
+        self.limits = replace(limits or Limits(), version="0")
         self.now = 1000.0
         self.boot = BOOT
         self.nodes: dict[str, SimulatedNode] = {}
