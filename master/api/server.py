@@ -16,6 +16,7 @@ from grass.config import ClusterConfig, Secrets
 from grass.store.api_store import ApiStore
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
+from grass.systemd import Notifier
 from master.api.app import api_of, create_app
 
 THREADS = 64
@@ -58,6 +59,16 @@ class Server(BaseApplication):  # type: ignore[misc]
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]
+    """gunicorn itself tells systemd when it is ready; that it is alive only the worker can say."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._notifier = Notifier()
+
+    def notify(self) -> None:
+        super().notify()
+        self._notifier.beat()
+
     def handle(self, conn: Any) -> Any:
         """The kernel's timeouts, because gunicorn sets and resets Python's."""
         silence = struct.pack("ll", _SILENT_SECONDS, 0)

@@ -15,6 +15,7 @@ import signal
 import sys
 
 from grass.config import ClusterConfig
+from grass.systemd import Notifier
 from master.collector.server import Connection, Dropped
 from master.collector.storage import Storage
 
@@ -29,14 +30,14 @@ def main() -> int:
     except BlockingIOError:
         logging.getLogger(__name__).error("a collector of cluster %s runs already; this one ends", config.name)
         return 1
-    asyncio.run(_serve(config, arguments.tcp))
+    asyncio.run(_serve(config, arguments.tcp or (_host_and_port(config.collector) if config.collector else None)))
     return 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="master.collector", description="Receives the logs of a Grass cluster.")
     parser.add_argument("cluster", metavar="CLUSTER_JSON")
-    parser.add_argument("--tcp", metavar="HOST:PORT", type=_host_and_port, help="listen there too")
+    parser.add_argument("--tcp", metavar="HOST:PORT", type=_host_and_port, help="listen there too, whatever the file says")
     return parser.parse_args()
 
 
@@ -59,10 +60,20 @@ async def _serve(config: ClusterConfig, tcp: tuple[str, int] | None) -> None:
     if tcp is not None:
         servers.append(await loop.create_server(lambda: Connection(storage, dropped), *tcp))
     logging.getLogger(__name__).info("listening on %s, writing to %s", path, config.logs_dir)
+    notifier = Notifier()
+    notifier.ready()
+    beating = loop.create_task(_beat(notifier))
     await stop.wait()
+    beating.cancel()
     for server in servers:
         server.close()
     path.unlink(missing_ok=True)
+
+
+async def _beat(notifier: Notifier) -> None:
+    while notifier.pause is not None:
+        notifier.beat()
+        await asyncio.sleep(notifier.pause)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from grass.config import ClusterConfig, Secrets
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
+from grass.systemd import Notifier
 from node.agent import gpu
 from node.agent.environment import inherited
 from node.agent.loop import NodeAgent
@@ -27,6 +28,7 @@ def main(path: str) -> int:
     sys.setswitchinterval(0.0005)  # reports must not wait for the loop's turn
     config = ClusterConfig.load(path)
     backend = open_backend(config, Secrets.load(config.home), "node")
+    notifier = Notifier()
     agent = NodeAgent(
         config,
         NodeStore(backend, Keys(config.key_prefix), config.node.name),
@@ -34,9 +36,11 @@ def main(path: str) -> int:
         lambda on_complete: Shipper(config, on_complete=on_complete),
         inherited(os.environ),
         gpu.devices(),
+        notifier.beat,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
+    notifier.ready()
     agent.run()
     return 0
 

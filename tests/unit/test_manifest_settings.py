@@ -80,7 +80,7 @@ def test_a_redis_of_your_own_has_the_usual_port() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("mode: grass/azure", "mode: must be local: this version makes clusters of one machine, not"),
+        ("mode: grass/azure", "mode: must be local or grass/on-premises; this version makes no clusters of the mode"),
         ("mode: remote", 'mode: must be one of local; got "remote"'),
         ("name: ../x", "name: must be a name made of"),
         ("redis: {embedded: true, host: h}", "redis.host: goes with a redis of your own"),

@@ -1,0 +1,45 @@
+"""What a daemon says to systemd when it runs it: READY, and that it is alive (`sd_notify(3)`). Silent elsewhere."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+
+from grass import clock
+from grass.config import service_manager
+
+_SHARE_OF_PATIENCE = 3
+"""Signs of life per watchdog period."""
+
+
+class Notifier:
+    """``beat`` is for the daemon's own loop, at every turn: it sends seldom, and a loop that hangs sends nothing."""
+
+    def __init__(self) -> None:
+        self._address, patience = service_manager()
+        self._pause = patience / _SHARE_OF_PATIENCE if patience else None
+        self._next = 0.0
+
+    @property
+    def pause(self) -> float | None:
+        """Seconds within which ``beat`` wants to be called; None: nobody listens."""
+        return self._pause if self._address else None
+
+    def ready(self) -> None:
+        """What the daemon is for can be had from now on."""
+        self._send(b"READY=1")
+
+    def beat(self) -> None:
+        if self._pause is None:
+            return
+        now = clock.steady()
+        if now >= self._next:
+            self._next = now + self._pause
+            self._send(b"WATCHDOG=1")
+
+    def _send(self, text: bytes) -> None:
+        if not self._address:
+            return
+        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            sender.sendto(text, address)
