@@ -11,6 +11,7 @@ from grass.errors import NotFoundError
 from grass.manifest import Settings, parse_job, parse_schedule, parse_settings, read_document, templates
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.job import read_job
+from grass.model.job import Policy
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -38,15 +39,28 @@ def test_the_settings_template_shows_the_defaults() -> None:
 
 
 def test_the_commented_lines_of_the_settings_template_are_right_as_well() -> None:
-    text = re.sub(r"^# (?=parallel_level|ports)", "", templates.text("settings"), flags=re.MULTILINE)
+    keys = "parallel_level|ports|reserve|quotas|labels|topology"
+    text = re.sub(rf"^# (?={keys})", "", templates.text("settings"), flags=re.MULTILINE)
     settings = parse_settings(read_document(text))
+    assert settings.quotas == {"ann": {"gpu": 2000, "cpu": 8000}}
+    assert (settings.default_quota, settings.labels["zone"], settings.topology[0]) == ({"cpu": 4000}, "cellar", "rack1")
+    assert settings.reserve == {"cpu": 500, "memory": 1 << 30}
     assert (settings.parallel_level, settings.ports.api, settings.ports.node_api) == (4, 8090, 8091)
 
 
 def test_the_commented_lines_of_the_job_template_are_right_as_well() -> None:
-    text = re.sub(r"^( *)# (?=fail_fast|parallelism|cwd)", r"\1", templates.text("job"), flags=re.MULTILINE)
+    keys = "fail_fast|cwd|preemptible|after|place"
+    text = re.sub(rf"^( *)# (?={keys}|gang)", r"\1", templates.text("job"), flags=re.MULTILINE)
+    assert parse_job(read_document(text)).job.gang == ("worker",)
+    text = re.sub(rf"^( *)# (?={keys}|parallelism)", r"\1", templates.text("job"), flags=re.MULTILINE)
     job = parse_job(read_document(text)).job
     assert (job.components["worker"].parallelism, job.components["worker"].cwd) == (2, "/path")
+    assert (job.preemptible, job.after[0].job) == (True, "prepare")
+    assert job.policy is Policy.BALANCED
+    lines = re.findall(r"^#   ((?:resources|where|avoid|spread|matrix): .*?)(?:   .*)?$", text, flags=re.MULTILINE)
+    assert len(lines) == 6
+    for line in [*lines, "\n    ".join(re.findall(r"^#   ((?:image|container): .*)$", text, flags=re.MULTILINE))]:
+        parse_job(read_document(f"name: a\ncomponents:\n  x:\n    command: c\n    {line}\n"))
     for line in re.findall(r"^#   (ready: .*?})", templates.text("job"), flags=re.MULTILINE):
         parse_job(read_document(f"name: a\ncomponents:\n  x:\n    command: c\n    ports: [params]\n    {line}\n"))
 
@@ -61,7 +75,7 @@ def test_the_reference_names_every_key_of_a_job_file() -> None:
 def test_the_reference_names_every_setting() -> None:
     page = (REFERENCE / "settings-file.md").read_text(encoding="utf-8")
     for key in Settings.__dataclass_fields__:
-        assert key == "warnings" or f"`{key}`" in page
+        assert key in ("warnings", "default_quota") or f"`{key}`" in page
 
 
 def _known_keys(document: dict[str, object]) -> set[str]:

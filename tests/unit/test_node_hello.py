@@ -1,0 +1,73 @@
+"""What a node says it has: by itself, by its settings, without its reserve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grass.config import ClusterConfig, NodeConfig
+from node.agent.labels import found, short_model
+from node.agent.usage import hello
+
+GPUS = [{"id": place, "name": "NVIDIA A100-SXM4-40GB", "memory": 40 << 30} for place in range(4)]
+
+
+def said(tmp_path: Path, gpus: list[dict[str, Any]] = GPUS, **node: Any) -> dict[str, Any]:
+    config = ClusterConfig("lab", "local", str(tmp_path), str(tmp_path), node=NodeConfig(**node))
+    return hello(config, gpus, [])
+
+
+def test_what_the_settings_do_not_say_is_what_the_machine_has(tmp_path: Path) -> None:
+    body = said(tmp_path)
+    assert body["resources"]["cpu"] >= 1000 and body["resources"]["memory"] > 1 << 20
+    assert body["resources"]["disk"] > 0
+    assert (body["resources"]["gpu"], len(body["gpus"])) == (4000, 4)
+    assert body["labels"]["gpu_model"] == "A100" and body["labels"]["os"] == "linux" and body["labels"]["arch"]
+
+
+def test_zero_devices_are_none_and_fewer_are_the_first(tmp_path: Path) -> None:
+    assert said(tmp_path, gpu=0)["gpus"] == []
+    assert said(tmp_path, gpu=0)["resources"]["gpu"] == 0
+    assert [device["id"] for device in said(tmp_path, gpu=2000)["gpus"]] == [0, 1]
+
+
+def test_the_reserve_is_kept_back(tmp_path: Path) -> None:
+    body = said(
+        tmp_path, cpu=4000, memory=8 << 30, disk=1 << 30, reserve={"cpu": 500, "memory": 1 << 30, "disk": 2 << 30}
+    )
+    assert (body["resources"]["cpu"], body["resources"]["memory"]) == (3500, 7 << 30)
+    assert "disk" not in body["resources"]
+
+
+def test_labels_topology_and_things_of_its_own_are_said(tmp_path: Path) -> None:
+    body = said(
+        tmp_path, gpus=[], labels={"zone": "a", "os": "mine"}, path=("r1", "s1"), custom={"licences": 4, "no": 0}
+    )
+    assert (body["labels"]["zone"], body["labels"]["os"]) == ("a", "mine")
+    assert "gpu_model" not in body["labels"]
+    assert body["path"] == ["r1", "s1"]
+    assert body["resources"]["custom"] == {"licences": 4}
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("NVIDIA A100-SXM4-40GB", "A100"),
+        ("NVIDIA A100 80GB PCIe", "A100"),
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA H100 NVL", "H100"),
+        ("Tesla V100-SXM2-16GB", "V100"),
+        ("Tesla T4", "T4"),
+        ("NVIDIA GeForce RTX 3090", "RTX 3090"),
+        ("NVIDIA RTX A6000", "RTX A6000"),
+        ("40GB", "40GB"),
+    ],
+)
+def test_models_are_called_as_people_ask_for_them(name: str, short: str) -> None:
+    assert short_model(name) == short
+
+
+def test_a_device_without_a_name_gives_no_label() -> None:
+    assert found("x86_64", "Linux", [{"id": 0, "name": ""}]) == {"arch": "x86_64", "os": "linux"}
