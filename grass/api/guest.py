@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -20,7 +19,6 @@ from grass.api import sealing
 from grass.api.invitation import Invitation
 from grass.api.keyring import ClientKeys, Profile
 from grass.api.transport import Transport, with_query
-from grass.entropy import request_id
 from grass.errors import GrassError, NotAllowedError, UnreachableError
 
 View = dict[str, Any]
@@ -119,12 +117,8 @@ class _GuestTransport(Transport):
     def offset(self) -> float:
         return self._offset
 
-    def _seal(self, method: str, target: str, content: Mapping[str, Any] | None) -> tuple[str, sealing.ReplyKey]:
-        new_id = request_id()
-        claims = sealing.Claims("", "", method, target, new_id, self._wall() + self._offset)
-        reply = sealing.new_reply_key(new_id, os.urandom(sealing.KEY_BYTES))
-        body = None if content is None else json.dumps(content, allow_nan=False)
-        return sealing.seal_guest_request(claims, body, reply, self._master), reply
+    def _seal(self, claims: sealing.Claims, body: str | None, reply: sealing.ReplyKey) -> str:
+        return sealing.seal_guest_request(claims, body, reply, self._master)
 
     def _refuse(self, status: int) -> None:
         if status == 401:

@@ -6,7 +6,6 @@ request id is good for one request. Safe for use by several threads: each exchan
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 from collections import deque
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from grass import clock
+from grass.api.exchange import Connection, Reply
 from grass.entropy import request_id
 from grass.errors import (
     ConflictError,
@@ -30,7 +30,7 @@ from grass.errors import (
 
 if TYPE_CHECKING:
     from grass.api.keyring import ClientKeys
-    from grass.api.sealing import ReplyKey
+    from grass.api.sealing import Claims, ReplyKey
 
 PATIENCE = 5.0
 """Seconds for which a cluster that does not answer is asked again."""
@@ -66,7 +66,7 @@ class Transport:
         if address.scheme != "http" or not address.hostname or not address.port:
             raise InputError(f"cluster {keys.profile.cluster}: its URL {keys.profile.url!r} is not http://HOST:PORT")
         self._address = (address.hostname, address.port)
-        self._idle: deque[http.client.HTTPConnection] = deque()
+        self._idle: deque[Connection] = deque()
 
     def call(self, method: str, target: str, body: Body = None) -> Any:
         """The reply's body. Raises the error that the server answered, or UnreachableError."""
@@ -93,7 +93,7 @@ class Transport:
                         self._text("calls this request too old or too new, again and again")
                     ) from None
                 self._offset, corrected = stale.server_time - self._wall(), True
-            except (UnreachableError, OSError, http.client.HTTPException) as error:
+            except (UnreachableError, OSError) as error:
                 if clock.steady() >= until:
                     said = str(error) or type(error).__name__
                     raise UnreachableError(self._text(f"does not answer ({said}); `grass status` says more")) from error
@@ -114,7 +114,7 @@ class Transport:
     def _begin(self, method: str, target: str, body: Body, attempt: int) -> Any:
         connection, response, reply = self._send(method, target, body, attempt)
         try:
-            if response.status == 200 and response.headers.get_content_type() == JOSE:
+            if response.status == 200 and response.content_type == JOSE:
                 return connection, reply, response
             text = response.read()
         except BaseException:
@@ -124,21 +124,22 @@ class Transport:
         self._open(response, text, reply)
         raise UnreachableError(self._text("answers a stream with something else"))
 
-    def _send(
-        self, method: str, target: str, body: Body, attempt: int
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse, ReplyKey]:
+    def _send(self, method: str, target: str, body: Body, attempt: int) -> tuple[Connection, Reply, ReplyKey]:
         content = body(attempt) if callable(body) else body
-        token, reply = self._seal(method, target, content)
-        headers = {"Content-Type": JOSE} if method == "POST" else {"Authorization": f"JOSE {token}"}
-        connection = self._idle.pop() if self._idle else http.client.HTTPConnection(*self._address, timeout=TIMEOUT)
+        seal, reply = self._sealer(method, target, content)
+        posts = method == "POST"
+        headers = {"Content-Type": JOSE} if posts else {"Authorization": f"JOSE {seal().decode()}"}
+        connection = self._idle.pop() if self._idle else Connection(self._address, TIMEOUT)
         try:
-            connection.request(method, target, token if method == "POST" else None, headers)
-            return connection, connection.getresponse(), reply
+            return connection, connection.request(method, target, headers, seal if posts else None), reply
         except BaseException:
             connection.close()
             raise
 
-    def _seal(self, method: str, target: str, content: Mapping[str, Any] | None) -> tuple[str, ReplyKey]:
+    def _sealer(
+        self, method: str, target: str, content: Mapping[str, Any] | None
+    ) -> tuple[Callable[[], bytes], ReplyKey]:
+        """What makes the sealed request, and the key of its reply."""
         from grass.api import sealing
 
         profile, new_id = self._keys.profile, request_id()
@@ -149,19 +150,28 @@ class Transport:
             text = None if content is None else json.dumps(content, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise InputError(f"this cannot be sent as JSON: {error}") from error
-        token = sealing.seal_request(claims, text, reply, self._keys.private, self._keys.master)
-        if len(token) > sealing.MAX_REQUEST:
-            raise InputError("the request is larger than 2 MiB")
-        return token, reply
 
-    def _release(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
-        if response.will_close:
+        def seal() -> bytes:
+            token = self._seal(claims, text, reply)
+            if len(token) > sealing.MAX_REQUEST:
+                raise InputError("the request is larger than 2 MiB")
+            return token.encode()
+
+        return seal, reply
+
+    def _seal(self, claims: Claims, body: str | None, reply: ReplyKey) -> str:
+        from grass.api import sealing
+
+        return sealing.seal_request(claims, body, reply, self._keys.private, self._keys.master)
+
+    def _release(self, connection: Connection, response: Reply) -> None:
+        if response.closes:
             connection.close()
         else:
             self._idle.append(connection)
 
-    def _open(self, response: http.client.HTTPResponse, text: bytes, reply: ReplyKey) -> Any:
-        if response.headers.get_content_type() != JOSE:
+    def _open(self, response: Reply, text: bytes, reply: ReplyKey) -> Any:
+        if response.content_type != JOSE:
             self._refuse(response.status)
         content = json.loads(_unsealed(reply, text, response.status)[0])
         if response.status < 300:
@@ -194,10 +204,10 @@ def _unsealed(reply: ReplyKey, text: bytes, status: int, number: int = 0) -> tup
 
 
 def _pieces(
-    connection: http.client.HTTPConnection,
+    connection: Connection,
     reply: ReplyKey,
-    response: http.client.HTTPResponse,
-    release: Callable[[http.client.HTTPConnection, http.client.HTTPResponse], None],
+    response: Reply,
+    release: Callable[[Connection, Reply], None],
 ) -> Iterator[dict[str, Any]]:
     number, last = 0, False
     try:
@@ -213,10 +223,10 @@ def _pieces(
             if piece:
                 yield piece
         response.read()
-    except (OSError, http.client.HTTPException) as error:
+    except OSError as error:
         raise StreamCutError(f"the stream broke off: {error}") from error
     finally:
-        if last and response.isclosed():
+        if response.ended:
             release(connection, response)
         else:
             connection.close()
