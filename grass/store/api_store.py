@@ -83,7 +83,9 @@ class ApiStore:
 
     def job(self, name_or_id: str) -> dict[str, Any] | None:
         """The view of the latest run of a name, or of one run by its id."""
-        job_id = self._backend.hget(self._keys.names, name_or_id) or name_or_id
+        return self.run(self._backend.hget(self._keys.names, name_or_id) or name_or_id)
+
+    def run(self, job_id: str) -> dict[str, Any] | None:
         text = self._backend.hget(self._keys.jobs, job_id)
         return json.loads(text) if text else None
 

@@ -105,8 +105,8 @@ def wait_for_job(call: Call, job: str) -> View:
 
 
 def _same_run(call: Call, first: View) -> View:
-    record = call.api.store.job(first["id"])
-    if record is None or record["id"] != first["id"]:
+    record = call.api.store.run(first["id"])
+    if record is None:
         raise NotFoundError(f"job {first['name']} ({first['id']}) was deleted")
     return record
 
@@ -141,8 +141,7 @@ def delete_job(call: Call, job: str) -> Reply:
     until = steady() + DELETE_SECONDS
     with call.api.feed.listen(name) as changed:
         while steady() < until and not call.api.feed.closed:
-            now = store.job(record["id"])
-            if now is None or now["id"] != record["id"]:
+            if store.run(record["id"]) is None:
                 return Reply(job_view(record))
             changed.wait(0.02)
             changed.clear()
