@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from grass import clock
@@ -25,12 +24,11 @@ Body = dict[str, Any]
 
 
 class Orders:
-    """Reads what is desired once, then what changes; ``take`` gives what came since; ``wake`` is called then."""
+    """Reads what is desired once, then what changes. ``obey`` is called with each, in the thread that read it."""
 
-    def __init__(self, store: NodeStore, wake: Callable[[], None]) -> None:
+    def __init__(self, store: NodeStore, obey: Callable[[Iterable[Desired | Body]], None]) -> None:
         self._store = store
-        self._wake = wake
-        self._arrived: deque[Desired | Body] = deque()
+        self._obey = obey
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="orders", daemon=True)
 
@@ -41,12 +39,6 @@ class Orders:
         """Does not wait for a read that is under way."""
         self._stopping.set()
 
-    def take(self) -> list[Desired | Body]:
-        arrived = []
-        while self._arrived:
-            arrived.append(self._arrived.popleft())
-        return arrived
-
     def _run(self) -> None:
         retry = _Retry("redis does not answer, orders wait", self._stopping)
         cursor: str | None = None
@@ -55,8 +47,7 @@ class Orders:
                 if cursor is None:
                     desired = self._store.desired()
                     cursor = desired.cursor
-                    self._arrived.append(desired)
-                    self._wake()
+                    self._obey([desired])
                 cursor, orders = self._store.orders(cursor, _WAIT)
             except UnreachableError as error:
                 retry.wait(error)
@@ -67,8 +58,7 @@ class Orders:
                 continue
             retry.reset()
             if orders:
-                self._arrived.extend(orders)
-                self._wake()
+                self._obey(orders)
 
 
 class Reports:

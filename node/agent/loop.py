@@ -1,4 +1,4 @@
-"""The node-agent's loop: take what arrived, decide (``reconcile``), act. One thread, and it waits for events only.
+"""The node-agent's loop: take what arrived, decide (``reconcile``), act. It waits for events only.
 
 Orders and reports pass through threads of their own (``links``), output through the shipper's, so neither a redis nor a
 collector that is away keeps tasks of this node from being started, seen to end, and followed by the next.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import selectors
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -58,7 +59,9 @@ class NodeAgent:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = False
         self._timers = Timers()
-        self._orders = Orders(store, self.wake)
+        self._turn = threading.Lock()
+        """Held by whoever takes and acts: the loop, or the thread that reads orders, which starts tasks at once."""
+        self._orders = Orders(store, self._obey)
         self._reports = Reports(store)
         self._removal = folders.Removal(config)
         self._news: deque[tuple[str, str]] = deque()
@@ -94,15 +97,17 @@ class NodeAgent:
             while not self._stopping:
                 self._alive()
                 self._wait()
-                self._take()
-                self._act()
+                with self._turn:
+                    self._take()
+                    self._act()
         finally:
             self._orders.stop()
             self._readiness.stop()
             self._reports.stop(LAST_REPORTS)
             self._shipper.stop()
             self._removal.stop()
-            self._runtime.close()
+            with self._turn:
+                self._runtime.close()
             self._selector.close()
 
     def _wait(self) -> None:
@@ -113,12 +118,19 @@ class NodeAgent:
 
     # take
 
+    def _obey(self, arrived: Iterable[Desired | Mapping[str, Any]]) -> None:
+        with self._turn:
+            if self._stopping:
+                return
+            for each in arrived:
+                if isinstance(each, Desired):
+                    self._on_desired(each)
+                else:
+                    self._on_order(each)
+            self._act()
+        self.wake()
+
     def _take(self) -> None:
-        for arrived in self._orders.take():
-            if isinstance(arrived, Desired):
-                self._on_desired(arrived)
-            else:
-                self._on_order(arrived)
         self._happened += self._runtime.receive()
         if self._desired:
             for happened in self._happened:
