@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grass.model.job import Component, Condition, Job, Restart, RestartOn
+from grass.model.job import After, Component, Condition, Job, Restart, RestartOn
+from grass.model.reasons import ReasonCode
 from grass.model.resources import Resources
 from grass.store.api_store import ended
 from master.agent.step import Limits
 from tests.support.world import World
 
-SHAPES = [Resources(500), Resources(1000), Resources(2000, 1 << 30), Resources(0), Resources(1000, 0, 1)]
+SHAPES = [Resources(500), Resources(1000), Resources(2000, 1 << 30), Resources(0), Resources(1000, 0, 1000)]
+SHAPES += [Resources(0, 0, 250), Resources(500, 0, 500), Resources(500, custom=(("licences", 1),))]
+OFTEN = ["cut", "heal", "takeover", "stop", "reboot"]
+OF_NODES = ["cordon", "uncordon", "drain", "drain", "remove", "join", "obstinate", "busy"]
+FOR_EVER = {ReasonCode.AFTER, ReasonCode.GANG, ReasonCode.TOO_LARGE, ReasonCode.QUOTA}
+"""Why a job may wait until somebody does something: what it needs is not in this cluster."""
 
 
 def random_job(dice: random.Random, number: int) -> Job:
@@ -36,7 +44,20 @@ def random_job(dice: random.Random, number: int) -> Job:
             restart=Restart(dice.choice(list(RestartOn)), dice.randint(0, 2), 1.0),
             parallelism=dice.choice([None, None, 1]),
         )
-    return Job(f"job{number}", components, tuple(names), fail_fast=dice.random() < 0.5)
+    gang = () if any(part.depends_on for part in components.values()) or dice.random() < 0.7 else tuple(names)
+    if gang:
+        components = {name: replace(part, parallelism=None) for name, part in components.items()}
+    after = (After(f"job{dice.randrange(25)}", dice.choice(["succeeded", "ended"])),) if dice.random() < 0.15 else ()
+    return Job(
+        f"job{number}",
+        components,
+        tuple(names),
+        fail_fast=dice.random() < 0.5,
+        priority=dice.choice([0, 0, 0, 5]),
+        preemptible=dice.random() < 0.5,
+        gang=gang,
+        after=tuple(each for each in after if each.job != f"job{number}"),
+    )
 
 
 def live(world: World) -> set[str]:
@@ -45,14 +66,51 @@ def live(world: World) -> set[str]:
 
 def anything(world: World, dice: random.Random, number: int) -> None:
     """One event of a cluster's life."""
-    match dice.choice(
-        ["submit", "submit", "end", "end", "end", "advance", "cut", "heal", "takeover", "stop", "reboot"]
-    ):
+    event = dice.choice([*["submit"] * 6, *["end"] * 9, *["advance"] * 3, *OFTEN * 2, *OF_NODES])
+    if event in OF_NODES:
+        of_nodes(world, dice, event)
+    else:
+        of_jobs(world, dice, number, event)
+
+
+def of_nodes(world: World, dice: random.Random, event: str) -> None:
+    node = dice.choice(list(world.nodes.values()))
+    match event:
+        case "cordon" | "uncordon":
+            world.ticket(f"node-{event}", node=node.name)
+        case "drain":
+            world.ticket("node-drain", node=node.name, deadline=dice.choice([None, 0.0, 30.0]))
+        case "remove":
+            world.ticket("node-remove", node=node.name, force=dice.random() < 0.5)
+        case "join":
+            join(world)
+        case "obstinate":
+            node.obstinate = not node.obstinate
+        case "busy":
+            node.busy = {0: "carol"} if dice.random() < 0.5 else {}
+
+
+def join(world: World) -> None:
+    """Every node that has left comes again, with nothing on it."""
+    for name, node in world.nodes.items():
+        if name not in world.cluster.nodes:
+            node.running.clear()
+            node.ended.clear()
+            node.connected = False  # the agent that was there before is gone
+            world.ticket("node-join", name=name, digest="0" * 64)
+            node.connected = True
+            node.about["probe"] = {"passed": True, "checks": []}
+            node.hello()
+            world.run()
+
+
+def of_jobs(world: World, dice: random.Random, number: int, event: str) -> None:
+    match event:
         case "submit":
-            world.submit(random_job(dice, number))
+            world.submit(random_job(dice, number), user=dice.choice(["ann", "bob"]))
         case "end" if world.running():
             code = dice.choice([0, 0, 0, 1, 64, 65])
-            node = next(n for n in world.nodes.values() if n.running)
+            node = dice.choice([n for n in world.nodes.values() if n.running])
             key = dice.choice(sorted(node.running))
             if node.connected:
                 world.end(key, code=code)
@@ -67,8 +125,7 @@ def anything(world: World, dice: random.Random, number: int) -> None:
         case "stop" if live(world):
             view = world.api.job(dice.choice(sorted(live(world))))
             assert view is not None
-            world.api.ticket("stop", {"id": view["id"], "user": "ann", "grace": None})
-            world.run()
+            world.ticket("stop", id=view["id"], grace=None)
         case "reboot":
             node = dice.choice(list(world.nodes.values()))
             node.connected = True
@@ -89,17 +146,32 @@ def heal(world: World) -> None:
     world.run()
 
 
+def restore(world: World) -> None:
+    """Everything that somebody did to the nodes is undone."""
+    heal(world)
+    join(world)
+    for node in world.nodes.values():
+        node.obstinate, node.busy = False, {}
+        world.ticket("node-uncordon", node=node.name)
+    world.advance(2)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32))
 def test_every_job_comes_to_an_end_whatever_happens(seed: int) -> None:
     dice = random.Random(seed)
-    world = World(Limits(parallel_level=dice.choice([None, 2])), seed)
+    quota = dice.choice([{}, {"cpu": 3000}])
+    world = World(Limits(parallel_level=dice.choice([None, 2]), default_quota=quota), seed)
     world.add_node("n1", cpu=2, gpu=1)
-    world.add_node("n2", cpu=4)
+    world.add_node("n2", cpu=4, custom=(("licences", 2),))
     for number in range(25):
         anything(world, dice, number)
-    heal(world)
+    restore(world)
     for _ in range(400):
+        waiting = {view["name"]: view for view in world.api.jobs() if not ended(view)}
+        if not world.running() and all(hopeless(world, view) for view in waiting.values()):
+            for view in waiting.values():
+                world.ticket("stop", id=view["id"], grace=None)
         if not live(world):
             break
         for key in world.running():
@@ -110,6 +182,13 @@ def test_every_job_comes_to_an_end_whatever_happens(seed: int) -> None:
     assert not waiting, waiting
     assert not world.running()
     assert all(not entries for entries in (node.desired for node in world.nodes.values()))
+
+
+def hopeless(world: World, view: dict[str, Any]) -> bool:
+    """It waits for what nothing in this cluster will bring about by itself, or behind one that does."""
+    reasons = [part["reason"] for part in view["components"].values() if part["reason"]]
+    codes = {ReasonCode(reason["code"]) for reason in reasons}
+    return bool(codes & FOR_EVER)
 
 
 def test_an_attempt_is_never_started_twice_even_when_reports_are_repeated() -> None:

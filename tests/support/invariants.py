@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from grass.model.lifecycle import JobState, TaskState
+from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.resources import DEVICE, Resources
-from master.agent.state import Cluster, NodeRun, launch_key
+from master.agent.state import Cluster, NodeRun, TaskRun, launch_key
+from master.agent.step import Step
 from master.agent.viewing import node_of
 
 
@@ -24,6 +25,9 @@ def check_invariants(cluster: Cluster, shrunk: Collection[str] = ()) -> None:  #
             assert run.reason is not None or run.state is JobState.QUEUED, f"{run.id} is {run.state} without a reason"
         if run.state.ended:
             continue  # its tasks are forgotten here; their records are in the store
+        if run.job.gang and run.outcome is None:
+            begun = {part.fresh / part.spec.replicas for name, part in run.components.items() if name in run.job.gang}
+            assert begun in ({0.0}, {1.0}), f"{run.id}: a part of its gang was placed: {begun}"
         for name, component in run.components.items():
             counts = Counter(task.state for task in component.tasks.values())
             never = component.spec.replicas - len(component.tasks)
@@ -81,3 +85,21 @@ def check_board(cluster: Cluster) -> None:
             run = cluster.jobs[job_id]
             for demand in queued.demands:
                 assert demand.count == run.components[demand.component].startable, f"{job_id}: old demand"
+
+
+def check_quotas(cluster: Cluster, step: Step) -> None:
+    """Who was given a place in this round holds no more than the quota (a node that comes back may exceed it)."""
+    placed = {cluster.jobs[job_id].user for (job_id, _, _), task in step.changes.tasks.items() if fresh(task)}
+    for user in placed:
+        held = Resources()
+        for node in cluster.nodes.values():
+            for key, launch in node.launches.items() if node.state is not NodeState.LOST else ():
+                if cluster.jobs[key.rpartition("/")[0]].user == user:
+                    held += launch.shape * launch.width
+        quota = step.limits.quotas.get(user, step.limits.default_quota)
+        over = {name: held.amount(name) for name, most in quota.items() if held.amount(name) > most}
+        assert not over, f"{user} holds {over}, of {quota}"
+
+
+def fresh(task: TaskRun) -> bool:
+    return task.state is TaskState.ASSIGNED and task.started is None and task.vacate is None

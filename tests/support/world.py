@@ -21,7 +21,7 @@ from master.agent.reactor import react
 from master.agent.recover import rebuild
 from master.agent.schedules import arm
 from master.agent.step import Limits, Step
-from tests.support.invariants import check_invariants
+from tests.support.invariants import check_invariants, check_quotas
 
 BOOT = "boot-1"
 EPOCH = 1_700_000_000.0
@@ -157,6 +157,7 @@ class World:
         due = self.agenda.due(self.now)
         react(step, messages, due)
         check_invariants(self.cluster, self.shrunk)
+        check_quotas(self.cluster, step)
         ops = operations(step.changes, self.cluster, self.keys)
         self._accounts(step.changes, before=True)
         self.store.commit(messages, ops)
@@ -168,9 +169,11 @@ class World:
         for name, digest in changes.accounts.items():
             if before and digest is not None:
                 self.accounts.add(name, digest)
+                self.strangers.discard(name)
                 self.store.watch(name)
             elif not before and digest is None:
                 self.accounts.remove(name)
+                self.strangers.add(name)
                 self.store.unwatch(name)
 
     def run(self) -> None:
