@@ -30,7 +30,7 @@ def _key(api: Api) -> Response:
 
 
 def _script() -> Response:
-    return Response(shared("deploy/join/join.py").read_text(), mimetype="text/x-python")
+    return Response(shared("on_premises/join.py").read_text(), mimetype="text/x-python")
 
 
 def _bundle(digest: str) -> Response:

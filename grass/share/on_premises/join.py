@@ -1,0 +1,175 @@
+"""Makes this machine a node of a Grass cluster: brings Grass onto it, then runs `grass join`.
+
+    curl -sSf http://MASTER:51812/v1/join.py | sudo python3 - --token grass1.…
+
+Needs nothing but Python 3.10 and Linux. It fetches the bundle of programs from the master, holds it against the digest
+that is in the token, and installs it in a virtual environment of its own: /opt/grass/venv as root, ~/.grass/venv with
+--rootless. Every other option is handed to `grass join` (see `grass join --help`). The token is the only secret.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import urllib.request
+from pathlib import Path
+from typing import IO
+
+OLDEST = (3, 10)
+SECONDS = 30
+NOT_FOUND = 404
+
+
+class Failed(Exception):
+    """What went wrong and what to do, with the exit code."""
+
+    def __init__(self, message: str, code: int = 2) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def main(words: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="join.py", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--token", help="made by `grass node token`")
+    parser.add_argument("--url", help="of the master's API, when it is another than the token says")
+    parser.add_argument("--bundle", help="the bundle's digest, where there is no token")
+    parser.add_argument("--rootless", action="store_true", help="without root: in ~/.grass, with user units")
+    parser.add_argument("--install-only", action="store_true", help="bring Grass onto the machine, and stop")
+    options, rest = parser.parse_known_args(words)
+    urls, digest = opened(options.token) if options.token else ([], "")
+    urls = [options.url, *urls] if options.url else urls
+    digest = options.bundle or digest
+    if not urls or not digest:
+        raise Failed("--token is missing, or it names no bundle; `grass node token` on the command line makes one")
+    check_machine(options.rootless)
+    venv = (Path.home() / ".grass" if options.rootless else Path("/opt/grass")) / "venv"
+    if installed(venv) != digest:
+        install(urls, digest, venv)
+    if not options.install_only:
+        program = str(venv / "bin" / "grass")
+        own = ["--rootless"] if options.rootless else []
+        os.execv(program, [program, "join", *urls[:1], "--token", options.token, *own, *rest])
+
+
+def opened(token: str) -> tuple[list[str], str]:
+    """The URLs of the API, and the digest of the bundle."""
+    kind, _, rest = token.strip().partition(".")
+    try:
+        if kind != "grass1":
+            raise ValueError(kind)
+        wire = json.loads(base64.urlsafe_b64decode(rest + "=" * (-len(rest) % 4)))
+        return [str(url) for url in wire["api"]], str(wire["bundle"])
+    except (ValueError, KeyError, TypeError):
+        raise Failed("this is not a join token (was it copied whole?); `grass node token` makes one") from None
+
+
+def check_machine(rootless: bool) -> None:
+    if sys.version_info < OLDEST:
+        raise Failed(f"Python {sys.version.split()[0]} is too old; Grass needs {OLDEST[0]}.{OLDEST[1]} or newer")
+    if not sys.platform.startswith("linux"):
+        raise Failed(f"a node runs Linux; this is {sys.platform}")
+    if not rootless and os.geteuid() != 0:
+        raise Failed("joining makes a user, services and a mount: run it with sudo, or say --rootless")
+
+
+def installed(venv: Path) -> str:
+    """The digest of the bundle that this environment was made from."""
+    try:
+        return (venv / "bundle").read_text().strip()
+    except OSError:
+        return ""
+
+
+def install(urls: list[str], digest: str, venv: Path) -> None:
+    venv.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=venv.parent, prefix=".bundle-") as name:
+        place = Path(name)
+        tar = place / "bundle.tar"
+        fetch(urls, digest, tar)
+        say(f"installing Grass in {venv}")
+        unpack(tar, place, venv)
+    new = venv / "bundle.new"
+    new.write_text(digest + "\n")
+    new.rename(venv / "bundle")
+
+
+def fetch(urls: list[str], digest: str, target: Path) -> None:
+    failures = []
+    for url in urls:
+        say(f"fetching Grass from {url}")
+        try:
+            with urllib.request.urlopen(f"{url}/v1/bundle/{digest}", timeout=SECONDS) as source:
+                found = copy(source, target)
+        except OSError as error:
+            if getattr(error, "code", None) == NOT_FOUND:
+                raise Failed(
+                    f"the master at {url} has another bundle than the token says: it was set up anew; "
+                    "`grass node token` makes a new token"
+                ) from None
+            failures.append(f"{url}: {getattr(error, 'reason', error)}")
+            continue
+        if found != digest:
+            raise Failed(f"what {url} sent is not the bundle of the token ({found} instead of {digest})", 4)
+        return
+    raise Failed("no master answers; does a firewall let this machine through?\n  " + "\n  ".join(failures), 3)
+
+
+def copy(source: IO[bytes], target: Path) -> str:
+    """Returns the SHA-256 of what was written."""
+    digest = hashlib.sha256()
+    with target.open("wb") as file:
+        while piece := source.read(1 << 20):
+            digest.update(piece)
+            file.write(piece)
+    return digest.hexdigest()
+
+
+def unpack(tar: Path, place: Path, venv: Path) -> None:
+    wheels = []
+    with tarfile.open(tar) as archive:
+        for entry in archive:
+            source = archive.extractfile(entry) if entry.isfile() else None
+            if source is None or "/" in entry.name or not entry.name.endswith(".whl"):
+                raise Failed(f"the bundle holds {entry.name!r}, which is no wheel")
+            copy(source, place / entry.name)
+            wheels.append(place / entry.name)
+    pip = next((wheel for wheel in wheels if wheel.name.startswith("pip-")), None)
+    if pip is None:
+        raise Failed("the bundle has no pip")
+    run([sys.executable, "-m", "venv", "--without-pip", "--clear", str(venv)])
+    python = str(venv / "bin" / "python")
+    quiet = ["--quiet", "--no-input", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-compile"]
+    run([python, str(pip / "pip"), "install", *quiet, *(str(wheel) for wheel in wheels if wheel != pip)])
+    # nobody but root may write there: compiled now, or at every start
+    site = venv / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    run([python, "-m", "compileall", "-q", "-j", "0", str(site)], check=False)
+
+
+def run(command: list[str], check: bool = True) -> None:
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    if check and done.returncode:
+        said = done.stdout.decode(errors="replace").strip()
+        raise Failed(f"`{' '.join(command[:4])} …` ended with code {done.returncode}:\n{said}", 1)
+
+
+def say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    os.umask(0o022)
+    try:
+        main(sys.argv[1:])
+    except Failed as failure:
+        say(f"error: {failure}")
+        sys.exit(failure.code)
