@@ -111,7 +111,7 @@ def _pack(wheels: Path, folder: Path) -> tuple[Path, str]:
     try:
         with (
             os.fdopen(descriptor, "wb") as file,
-            tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar,
+            tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar,
         ):
             own_name, own = write_wheel()
             _add(tar, own_name, own)
