@@ -8,11 +8,12 @@ from __future__ import annotations
 from itertools import repeat
 from typing import Any
 
+from grass.model.job import NODE_LEVEL
 from grass.model.reasons import Reason, ReasonCode
 from master.planning.model import Demand, QueuedJob, Shape, View
 from master.planning.quotas import wanted
 from master.planning.round import Left, Round
-from master.planning.survey import Survey, reduced, show
+from master.planning.survey import Survey, reduced, show, show_seconds
 
 
 class Explainer:
@@ -45,9 +46,59 @@ class Explainer:
                 return Reason(ReasonCode.JOB_LIMIT, message, {"parallel_level": level})
             case ReasonCode.QUOTA:
                 return self._quota(job, left.demand)
-            case ReasonCode.GANG if self._survey(shape).roomy.any():
-                return self._gang(left.demand)
-        return self._no_room(shape)
+            case ReasonCode.PREEMPTING:
+                return self._preempting(job)
+        if job is self._decided.head:
+            return self._first(self._roomless(left))
+        return self._roomless(left)
+
+    def _roomless(self, left: Left) -> Reason:
+        job, demand = left.jobs[0], left.demand
+        if not self._survey(demand.shape).roomy.any():
+            return self._no_room(demand.shape)
+        if demand.pack is not None or job.together is not None:
+            return self._apart(job, demand)
+        return self._gang(demand) if left.cause is ReasonCode.GANG and not self._gated(demand) else self._behind(demand)
+
+    def _gated(self, demand: Demand) -> bool:
+        """Whether a task of it has room only where something is promised to others."""
+        roomy = self._survey(demand.shape).roomy.copy()
+        roomy[list(self._decided.ledger.gates)] = False
+        return not roomy.any()
+
+    def _first(self, reason: Reason) -> Reason:
+        """The head is told when it starts, where time limits tell."""
+        starts = self._decided.starts
+        if starts is None:
+            return reason
+        message = f"{reason.message}; starts within {show_seconds(starts)} by the time limits of what runs"
+        return Reason(reason.code, message, {**reason.details, "starts_in": starts})
+
+    def _behind(self, demand: Demand) -> Reason:
+        head = self._decided.head
+        who = f"{head.id}, which is served first" if head is not None else "a job that is served first"
+        survey = self._survey(demand.shape)
+        message = f"a task would fit now, but could delay {who}"
+        return Reason(ReasonCode.BEHIND, message, _nodes(survey) | ({"job": head.id} if head is not None else {}))
+
+    def _apart(self, job: QueuedJob, demand: Demand) -> Reason:
+        level = job.together if demand.pack is None else demand.pack
+        place = "one node" if level == NODE_LEVEL else f"one place of level {level}"
+        what = "all of the job" if demand.pack is None else "its tasks"
+        message = f"waits for room: {what} must be in {place}, and the room that there is lies elsewhere or is promised"
+        return Reason(ReasonCode.NO_ROOM, message, _nodes(self._survey(demand.shape)))
+
+    def _preempting(self, job: QueuedJob) -> Reason:
+        stopped = [each for each in self._decided.evictions() if each.beneficiary == job.id]
+        if not stopped:
+            return Reason(ReasonCode.PREEMPTING, "starts when the tasks that are being stopped have ended")
+        names = sorted({each.job for each in stopped})
+        count = sum(each.count for each in stopped)
+        whose = ", ".join(names[:3]) + ", …" * (len(names) > 3)
+        message = (
+            f"starts when {count} task{' of' if count == 1 else 's of'} {whose} {'has' if count == 1 else 'have'} ended"
+        )
+        return Reason(ReasonCode.PREEMPTING, message + " (stopped for it)", {"jobs": names, "tasks": count})
 
     def _survey(self, shape: Shape) -> Survey:
         found = self._surveys.get(shape.key)

@@ -9,10 +9,14 @@ from master.planning.room import Room
 
 @dataclass
 class Gate:
-    """Who may still be there after ``until`` seconds has to fit into ``room``; who is gone by then may ignore it."""
+    """Who may still be there after ``until`` seconds has to fit into ``room``; who is gone by then may ignore it.
+
+    ``soon``: the promise is of what comes free when tasks that were told to stop have ended.
+    """
 
     until: float
     room: Room
+    soon: bool = False
 
     def holds(self, seconds: float | None) -> bool:
         """For a task that takes ``seconds`` at most (None: nobody knows)."""

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from grass.model.job import NODE_LEVEL
 from grass.model.resources import DEVICE
 from master.planning.gates import Gate
 from master.planning.model import DeviceShares, Node, Shape
-from master.planning.need import COLUMNS, Need, matches
+from master.planning.need import COLUMNS, PORTS, Need, matches
 from master.planning.room import ENDLESS, Room
 
 Ints = NDArray[np.int64]
@@ -45,10 +46,12 @@ class Ledger:
         self.last = [-1] * len(self.nodes)
         self._rooms: dict[int, Room] = {}
         self._behind: set[int] = set()
-        self._undo: list[tuple[int, list[tuple[Room, Room]]]] | None = None
+        self._undo: list[tuple[int, list[tuple[Room, Room]]]] = []
+        self._depth = 0
         self._masks: dict[object, Mask] = {}
         self._needs: dict[str, Need] = {}
         self._devices: Ints | None = None
+        self._domains: dict[int, tuple[Ints, list[tuple[str, ...]]]] = {}
         self._weights: dict[int, list[float]] = {}
 
     def need(self, shape: Shape) -> Need:
@@ -92,7 +95,7 @@ class Ledger:
     def take(self, need: Need, place: int, times: int, seconds: float | None) -> tuple[DeviceShares, ...]:
         """Book ``times`` tasks, which must fit in the offer. Answers with the devices of each, where they use GPUs."""
         rooms = [self.room(place), *(gate.room for gate in self.gates.get(place, ()) if gate.holds(seconds))]
-        if self._undo is not None:
+        if self._depth:
             self._undo.append((place, [(room, room.copy()) for room in rooms]))
         given: list[DeviceShares] = []
         if need.whole or need.share:
@@ -115,27 +118,32 @@ class Ledger:
 
     # all or nothing
 
-    def begin(self) -> None:
-        self._undo = []
+    def begin(self) -> int:
+        """From here on what is booked can be undone. Answers with a mark; transactions may be nested."""
+        self._depth += 1
+        return len(self._undo)
 
     def commit(self) -> None:
-        self._undo = None
+        self._depth -= 1
+        if not self._depth:
+            self._undo.clear()
 
-    def roll_back(self) -> None:
-        """Return to the last ``begin``."""
-        for place, rooms in reversed(self._undo or ()):
+    def roll_back(self, mark: int) -> None:
+        """Return to where ``begin`` gave the mark."""
+        while len(self._undo) > mark:
+            place, rooms = self._undo.pop()
             for room, before in rooms:
                 room.row, room.devices = before.row, before.devices
             self.touch(place)
-        self._undo = None
+        self.commit()
 
     # all nodes
 
     def able(self, shape: Shape) -> Mask:
-        """The nodes that are open and satisfy the constraints of a shape, however full they are."""
-        mask = self.open
+        """The nodes that are open and satisfy the constraints of a shape, however full they are. A fresh array."""
+        mask: Mask = self.open.copy()
         for _, part in self.constraints(shape):
-            mask = mask & part
+            mask &= part
         return mask
 
     def constraints(self, shape: Shape) -> list[tuple[str, Mask]]:
@@ -188,6 +196,17 @@ class Ledger:
             most = np.minimum(most, ((self.devices // need.share) * self.usable_devices(need)).sum(axis=1))
         return np.maximum(most, 0)
 
+    def sizes(self, need: Need) -> Ints:
+        """How many such tasks each open and suitable node holds when it is empty."""
+        most = np.where(self.able(need.shape), ENDLESS, 0)
+        for column, amount in need.amounts:
+            if column != PORTS:
+                most = np.minimum(most, self.total[:, column] // amount)
+        if need.whole or need.share:
+            devices = self.usable_devices(need).sum(axis=1)
+            most = np.minimum(most, devices // need.whole if need.whole else devices * (DEVICE // need.share))
+        return most
+
     @property
     def devices(self) -> Ints:
         """Free thousandths of each device (nodes × most devices of a node)."""
@@ -198,6 +217,21 @@ class Ledger:
             self._behind.update(self._rooms)
             self.sync()
         return self._devices
+
+    def places_by_name(self) -> dict[str, int]:
+        return {node.name: place for place, node in enumerate(self.nodes)}
+
+    def domains(self, level: int) -> tuple[Ints, list[tuple[str, ...]]]:
+        """The topology at one level: for each node the number of its domain, and the domains in the order of names.
+
+        A node whose path is shorter belongs to what its path says."""
+        found = self._domains.get(level)
+        if found is None:
+            keys = [(n.name,) if level == NODE_LEVEL else n.path[:level] for n in self.nodes]
+            names = sorted(set(keys))
+            numbers = {name: number for number, name in enumerate(names)}
+            found = self._domains[level] = np.array([numbers[key] for key in keys], np.int64), names
+        return found
 
     def sync(self) -> None:
         """Bring the arrays up to what was booked."""

@@ -215,7 +215,8 @@ class Placement:
 class Eviction:
     """``count`` tasks of a preemptible job on ``node`` are to be stopped, with notice, for the job ``beneficiary``.
 
-    A job with a gang is evicted whole: one eviction for each component and node of it.
+    A job with a gang is evicted whole: one eviction for each component and node of it. ``devices``: which tasks, by
+    what they hold, where they use GPUs (as in ``Held.devices``); otherwise any will do.
     """
 
     job: str
@@ -223,6 +224,7 @@ class Eviction:
     node: str
     count: int
     beneficiary: str
+    devices: tuple[DeviceShares, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ COLUMNS = ("cpu", "memory", "gpu", "disk", "ports")
 class Need:
     """``amounts``: (column, amount) of all that is needed; ``whole`` devices, or a ``share`` of one, in thousandths.
 
-    A custom resource that no column counts is on no node: ``impossible`` names it.
+    Custom resources without a column are those that nobody in the queue asks for.
     """
 
     def __init__(self, shape: Shape, columns: dict[str, int]) -> None:
         wanted = {**shape.resources.amounts(), "ports": shape.ports}
         self.shape = shape
-        self.amounts = [(columns[name], amount) for name, amount in wanted.items() if amount > 0]
+        self.amounts = [(columns[name], amount) for name, amount in wanted.items() if amount > 0 and name in columns]
         gpu = shape.resources.gpu
         self.whole = -(-gpu // DEVICE) if gpu >= DEVICE else 0
         self.share = gpu if 0 < gpu < DEVICE else 0

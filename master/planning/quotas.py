@@ -41,8 +41,16 @@ class Quotas:
         return all(need <= quota[name] for name, need in self._needs(user, demands).items())
 
     def promise(self, user: str, demands: Sequence[Demand]) -> None:
-        """Keep what these wait for."""
-        self._promised[user].update(self._needs(user, demands))
+        """Keep what these wait for, if the quota could ever give it."""
+        if self.could(user, demands):
+            self._promised[user].update(self._needs(user, demands))
+
+    def promised(self, user: str) -> Counter[str]:
+        return Counter(self._promised[user])
+
+    def restore(self, user: str, promised: Counter[str]) -> None:
+        """To what ``promised`` said before."""
+        self._promised[user] = promised
 
     def _needs(self, user: str, demands: Sequence[Demand]) -> Counter[str]:
         needs: Counter[str] = Counter()

@@ -28,6 +28,8 @@ class Ranking:
         self._column = ledger.columns.get(metric) if policy is not Policy.BEST_FIT else None
         self.fills = policy is not Policy.BALANCED
         self._by_metric = policy is not Policy.BEST_FIT
+        self.step = float(dict(need.amounts).get(self._column, 0)) if self._column is not None else 1.0
+        """By how much a node's number grows with each task, when balanced."""
 
     def all(self) -> Floats:
         ledger, need = self._ledger, self._need
@@ -47,7 +49,8 @@ class Ranking:
             devices = ledger.devices
             shared = ((devices >= need.share) & (devices < DEVICE) & ledger.usable_devices(need)).any(axis=1)
             scores = scores + np.where(shared, 0.0, BREAKS_A_DEVICE)
-        return scores.round(9)
+        rounded: Floats = scores.round(9)
+        return rounded
 
     def one(self, place: int) -> float:
         ledger, need = self._ledger, self._need

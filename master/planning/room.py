@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from grass.model.resources import DEVICE
-from master.planning.model import DeviceShares
 from master.planning.need import Need
 
 ENDLESS = 1 << 40
@@ -40,12 +39,15 @@ class Room:
             times = self.row[column] // amount
             if times < most:
                 most = times
-        if most > 0 and need.whole:
-            free = sum(1 for place in usable if self.devices[place] >= DEVICE)
-            most = min(most, free // need.whole)
-        elif most > 0 and need.share:
-            most = min(most, sum(self.devices[place] // need.share for place in usable))
+        if most > 0 and (need.whole or need.share):
+            most = min(most, self.count_devices(need, usable))
         return max(most, 0)
+
+    def count_devices(self, need: Need, usable: tuple[int, ...]) -> int:
+        """For how many tasks that use GPUs there are devices."""
+        if need.whole:
+            return sum(1 for place in usable if self.devices[place] >= DEVICE) // need.whole
+        return sum(max(0, self.devices[place]) // need.share for place in usable)
 
     def choose(self, need: Need, usable: tuple[int, ...]) -> Shares:
         """The devices of one more task that fits: whole ones, or a share of the one that has the least left for it."""
@@ -66,7 +68,9 @@ class Room:
         for place, share in shares:
             self.devices[place] += sign * share
 
-
-def by_place(shares: DeviceShares, ids: dict[int, int]) -> Shares:
-    """From device ids to places; a device that is gone has none."""
-    return tuple((ids[device], share) for device, share in shares if device in ids)
+    def reserve(self, need: Need, usable: tuple[int, ...], times: int) -> None:
+        """Take the amounts and devices of ``times`` tasks, which fit."""
+        self.take(need, times)
+        if need.whole or need.share:
+            for _ in range(times):
+                self.move(self.choose(need, usable), -1)

@@ -1,17 +1,29 @@
-"""One decision: every waiting job in turn."""
+"""One decision: every waiting job in turn. What finds no place is kept a place for, or at least a cause."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from grass.model.reasons import ReasonCode
+from master.planning.futures import Futures
 from master.planning.lanes import Lane, Lanes
-from master.planning.ledger import Ledger
+from master.planning.ledger import Ledger, Mask
 from master.planning.model import Demand, Eviction, Placement, QueuedJob, Shape, View
+from master.planning.preemption import Preemption
 from master.planning.quotas import Quotas
+from master.planning.reservation import Reservation
 from master.planning.shares import Shares
 from master.planning.tasks import Finder
+from master.planning.topology import Topology
+
+Rest = tuple[Demand, int, ReasonCode]
+"""A demand, how many of its tasks found no place, and the cause."""
+
+_MOST_DOMAINS = 16
+"""In how many domains a job that must stay together is tried."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +37,22 @@ class Left:
 
 
 class Round:
+    """``head``: the first job that found no place, which no job behind it may delay; ``starts``: when it starts at
+    the latest, in seconds, where time limits tell."""
+
     def __init__(self, view: View) -> None:
         self.view = view
         self.ledger = Ledger(view.nodes, _shapes(view))
         self.shares = Shares(view)
         self.quotas = Quotas(view, self.shares)
-        self.finder = Finder(self.ledger)
-        self.evictions: list[Eviction] = []
+        self.topology = Topology(self.ledger, view.held)
+        self.finder = Finder(self.ledger, self.topology)
         self.left: list[Left] = []
+        self.head: QueuedJob | None = None
+        self.starts: float | None = None
         self._running = view.running
+        self._futures: Futures | None = None
+        self._preemption: Preemption | None = None
 
     def run(self) -> None:
         for job, lane in Lanes(self.view.queue, self.shares.of).in_order():
@@ -42,47 +61,92 @@ class Round:
     def placements(self) -> list[Placement]:
         return self.finder.placements
 
+    def evictions(self) -> list[Eviction]:
+        return self._preemption.evictions if self._preemption else []
+
     def _consider(self, job: QueuedJob, lane: Lane) -> None:
-        level = self.view.level
-        if not job.begun and level is not None and self._running >= level:
+        if not job.begun and not self._has_turn(job):
             self._close(job, lane, [(demand, demand.count, ReasonCode.JOB_LIMIT) for demand in job.demands])
             return
-        left: list[tuple[Demand, int, ReasonCode]] = []
-        gang = [demand for demand in job.demands if demand.gang]
-        placed = self._gang(job, gang, left) if gang else 0
-        for demand in job.demands:
-            if not demand.gang:
-                placed += self._demand(job, demand, left)
+        placed, left = self._together(job) if job.together is not None else self._place(job, None)
         if placed:
             self._running += not job.begun
+        soon: dict[str, int] = {}
+        roomless = [each for each in left if each[2] in (ReasonCode.NO_ROOM, ReasonCode.GANG)]
+        if roomless:
+            soon = self._make_room(job, roomless)
+            left = [_preempting(each, soon) for each in left]
+            self._keep_places(job, [each for each in left if each[2] in (ReasonCode.NO_ROOM, ReasonCode.GANG)])
+        if placed or soon:
             self.left += [Left([job], *each) for each in left]
         else:
             self._close(job, lane, left)
 
-    def _demand(self, job: QueuedJob, demand: Demand, left: list[tuple[Demand, int, ReasonCode]]) -> int:
+    def _has_turn(self, job: QueuedJob) -> bool:
+        """Whether one more job may begin. The head keeps its turn from all that may still run when it starts."""
+        if self.view.level is None:
+            return True
+        running = self._running
+        if self.head is not None and not self.head.begun:
+            running += self.starts is None or job.seconds is None or job.seconds > self.starts
+        return running < self.view.level
+
+    def _place(self, job: QueuedJob, within: Mask | None) -> tuple[int, list[Rest]]:
+        left: list[Rest] = []
+        gang = [demand for demand in job.demands if demand.gang]
+        placed = self._gang(job, gang, left, within) if gang else 0
+        for demand in job.demands:
+            if not demand.gang:
+                placed += self._demand(job, demand, left, within)
+        return placed, left
+
+    def _together(self, job: QueuedJob) -> tuple[int, list[Rest]]:
+        """In the first domain that takes all of the job, or the one that takes most now."""
+        best: tuple[int, Mask] | None = None
+        domains = self.topology.for_all(job)
+        for within in domains[:_MOST_DOMAINS]:
+            mark, booked = self.ledger.begin(), len(self.finder.placements)
+            promised = self.quotas.promised(job.user)
+            placed, left = self._place(job, within)
+            if not left:
+                self.ledger.commit()
+                return placed, left
+            self.ledger.roll_back(mark)
+            self._forget(job, booked)
+            self.quotas.restore(job.user, promised)
+            if best is None or placed > best[0]:
+                best = placed, within
+        within = best[1] if best is not None else np.zeros(len(self.ledger.nodes), np.bool_)
+        return self._place(job, within)
+
+    def _forget(self, job: QueuedJob, booked: int) -> None:
+        """Take back the placements after the first ``booked``."""
+        shapes = {demand.component: demand.shape for demand in job.demands}
+        for placement in self.finder.placements[booked:]:
+            self.shares.add(job.user, shapes[placement.component].resources, -placement.count)
+        del self.finder.placements[booked:]
+
+    def _demand(self, job: QueuedJob, demand: Demand, left: list[Rest], within: Mask | None) -> int:
         allowed = self.quotas.room(job.user, demand.shape)
-        placed = self.finder.place(job, demand, min(allowed, demand.count))
+        placed = self.finder.place(job, demand, min(allowed, demand.count), within)
         self.shares.add(job.user, demand.shape.resources, placed)
         if placed < demand.count:
             cause = ReasonCode.QUOTA if placed == allowed else ReasonCode.NO_ROOM
-            one = replace(demand, count=1)
-            if cause is ReasonCode.QUOTA and self.quotas.could(job.user, [one]):
-                self.quotas.promise(job.user, [one])
+            if cause is ReasonCode.QUOTA:
+                self.quotas.promise(job.user, [replace(demand, count=1)])
             left.append((demand, demand.count - placed, cause))
         return placed
 
-    def _gang(self, job: QueuedJob, gang: list[Demand], left: list[tuple[Demand, int, ReasonCode]]) -> int:
+    def _gang(self, job: QueuedJob, gang: list[Demand], left: list[Rest], within: Mask | None) -> int:
         """All or nothing."""
         if not self.quotas.allows(job.user, gang):
-            if self.quotas.could(job.user, gang):
-                self.quotas.promise(job.user, gang)
+            self.quotas.promise(job.user, gang)
             left += [(each, each.count, ReasonCode.QUOTA) for each in gang]
             return 0
-        self.ledger.begin()
-        booked = len(self.finder.placements)
+        mark, booked = self.ledger.begin(), len(self.finder.placements)
         for demand in sorted(gang, key=_size, reverse=True):
-            if self.finder.place(job, demand, demand.count) < demand.count:
-                self.ledger.roll_back()
+            if self.finder.place(job, demand, demand.count, within) < demand.count:
+                self.ledger.roll_back(mark)
                 del self.finder.placements[booked:]
                 left += [(each, each.count, ReasonCode.GANG) for each in gang]
                 return 0
@@ -91,11 +155,44 @@ class Round:
             self.shares.add(job.user, demand.shape.resources, demand.count)
         return sum(demand.count for demand in gang)
 
-    def _close(self, job: QueuedJob, lane: Lane, left: list[tuple[Demand, int, ReasonCode]]) -> None:
+    def _make_room(self, job: QueuedJob, left: list[Rest]) -> dict[str, int]:
+        """Stop tasks of lower priority; answers how many of each component start once those have ended."""
+        if self._preemption is None:
+            self._preemption = Preemption(self._future())
+        if not self._preemption.possible(job):
+            return {}
+        return self._preemption.make(job, [each[:2] for each in left], self._waits_within(job, left))
+
+    def _keep_places(self, job: QueuedJob, left: list[Rest]) -> None:
+        if self.head is not None or not left:
+            return
+        reservation = Reservation(self._future())
+        if reservation.make([each[:2] for each in left], self._waits_within(job, left)):
+            self.head, self.starts = job, reservation.starts
+            for demand, count, _ in left:
+                self.quotas.promise(job.user, [replace(demand, count=count)])
+
+    def _waits_within(self, job: QueuedJob, left: list[Rest]) -> Mask | None:
+        if job.together is not None:
+            return self.topology.to_wait_for(job, None)
+        packed = next((demand for demand, _, _ in left if demand.pack is not None), None)
+        return self.topology.to_wait_for(job, packed) if packed is not None else None
+
+    def _future(self) -> Futures:
+        if self._futures is None:
+            self._futures = Futures(self.ledger, self.view.held)
+        return self._futures
+
+    def _close(self, job: QueuedJob, lane: Lane, left: list[Rest]) -> None:
         """Nothing of the job was placed, so none of its equals will be."""
         jobs = [job, *lane.rest]
         lane.next = len(lane.jobs)
         self.left += [Left(jobs, *each) for each in left]
+
+
+def _preempting(rest: Rest, soon: dict[str, int]) -> Rest:
+    demand, count, cause = rest
+    return (demand, count, ReasonCode.PREEMPTING) if soon.get(demand.component, 0) >= count else (demand, count, cause)
 
 
 def _size(demand: Demand) -> tuple[int, int, int, str]:

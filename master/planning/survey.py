@@ -27,6 +27,14 @@ def show(name: str, amount: int) -> str:
     return f"{_SHOW.get(name, str)(amount)} {name}"
 
 
+def show_seconds(seconds: float) -> str:
+    """As a person writes it: ``40s``, ``12min``, ``3.5h``."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.3g}{unit}"
+    return f"{seconds:.3g}s"
+
+
 @dataclass(frozen=True)
 class Group:
     """``count`` nodes that lack the same. ``short``: how much of ``resource`` the nearest of them is short."""

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from heapq import heappop, heappush
+
+import numpy as np
+
 from master.planning.candidates import Candidates
-from master.planning.ledger import Ledger
+from master.planning.ledger import Ints, Ledger, Mask
 from master.planning.model import Demand, Placement, QueuedJob
 from master.planning.need import Need
 from master.planning.ranking import Ranking
+from master.planning.topology import Topology
 
 
 class Finder:
     """Keeps the candidates of each need and policy from one demand to the next. ``placements``: what was booked."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, topology: Topology) -> None:
         self.ledger = ledger
+        self.topology = topology
         self.placements: list[Placement] = []
         self._candidates: dict[tuple[str, str, str], tuple[Candidates, Ranking, Need]] = {}
 
-    def place(self, job: QueuedJob, demand: Demand, most: int) -> int:
-        """Book up to ``most`` tasks; answers how many."""
+    def place(self, job: QueuedJob, demand: Demand, most: int, within: Mask | None = None) -> int:
+        """Book up to ``most`` tasks, within some nodes only when so told; answers how many."""
+        if most <= 0:
+            return 0
+        if within is not None or demand.spread is not None or demand.pack is not None:
+            return self._place_by_topology(job, demand, most, within)
         candidates, ranking, need = self._of(job, demand)
         left = most
-        if left <= 0:
-            return 0
         for place, count in candidates.best(job.seconds):
             times = min(count, left) if ranking.fills else 1
             self.book(job, demand, need, place, times)
@@ -30,6 +39,43 @@ class Finder:
             if not left:
                 break
         return most - left
+
+    def _place_by_topology(self, job: QueuedJob, demand: Demand, most: int, within: Mask | None) -> int:
+        need = self.ledger.need(demand.shape)
+        ranking = Ranking(self.ledger, need, job.policy, job.metric)
+        counts = self.topology.counts(need, job.seconds, within)
+        if demand.pack is not None:
+            domain = self.topology.packed_into(job, demand, counts, most)
+            if domain is None:
+                return 0
+            counts = counts * domain
+        most = min(most, int(np.minimum(counts, most).sum()))
+        if demand.spread is not None:
+            places = self.topology.spread(job, demand, counts, ranking.all(), most)
+        else:
+            places = self._ranked(counts, ranking, most)
+        for place, times in Counter(places).items():
+            self.book(job, demand, need, place, times)
+        return len(places)
+
+    def _ranked(self, counts: Ints, ranking: Ranking, most: int) -> list[int]:
+        able = np.flatnonzero(counts)
+        scores = ranking.all()
+        order: list[int] = able[np.argsort(scores[able], kind="stable")].tolist()
+        if ranking.fills:
+            chosen: list[int] = []
+            for place in order:
+                chosen += [place] * min(int(counts[place]), most - len(chosen))
+            return chosen
+        step = ranking.step
+        turns = [(float(scores[place]), place, int(counts[place])) for place in order]
+        chosen = []
+        while len(chosen) < most:
+            score, place, left = heappop(turns)
+            chosen.append(place)
+            if left > 1:
+                heappush(turns, (score + step, place, left - 1))
+        return chosen
 
     def book(self, job: QueuedJob, demand: Demand, need: Need, place: int, times: int) -> None:
         devices = self.ledger.take(need, place, times, job.seconds)

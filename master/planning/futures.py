@@ -1,0 +1,80 @@
+"""What nodes will have once tasks that run now have ended; and what of it is promised to jobs that wait."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from master.planning.gates import Gate
+from master.planning.ledger import Ledger
+from master.planning.model import Held
+from master.planning.need import Need
+from master.planning.room import Room
+
+
+class Futures:
+    """``held``: node (its place in the ledger) → what is held there, in an order that the view's does not change."""
+
+    def __init__(self, ledger: Ledger, held: Iterable[Held]) -> None:
+        self.ledger = ledger
+        places = {node.name: place for place, node in enumerate(ledger.nodes)}
+        self.held: defaultdict[int, list[Held]] = defaultdict(list)
+        for each in held:
+            place = places.get(each.node)
+            if place is not None:
+                self.held[place].append(each)
+        for here in self.held.values():
+            if len(here) > 1:
+                here.sort(key=lambda each: (each.job, each.component, each.count, each.devices))
+        self.stopping = {place for place, here in self.held.items() if any(each.stopping for each in here)}
+        self._ids: dict[int, dict[int, int]] = {}
+
+    def soon(self, place: int) -> Room:
+        """A node as it will be when everything that was told to stop has ended, less what was promised of that."""
+        for gate in self.ledger.gates.get(place, ()):
+            if gate.soon:
+                return gate.room.copy()
+        room = self.ledger.room(place).copy()
+        if place in self.stopping:
+            for each in self.held[place]:
+                if each.stopping:
+                    self.give(room, place, each, each.count)
+        return room
+
+    def promise(self, place: int, room: Room) -> None:
+        """From now on others get what is left in ``room``, a copy of ``soon`` from which something was taken."""
+        for gate in self.ledger.gates.get(place, ()):
+            if gate.soon:
+                gate.room = room
+                break
+        else:
+            self.ledger.gates.setdefault(place, []).append(Gate(0.0, room, soon=True))
+        self.ledger.touch(place)
+
+    def give(self, room: Room, place: int, held: Held, count: int, first: int = 0) -> None:
+        """Add to ``room`` what ``count`` of the held tasks would free, from the ``first`` on."""
+        need = self.ledger.need(held.shape)
+        room.take(need, -count)
+        if held.devices and room.devices:
+            ids = self._devices(place)
+            for shares in held.devices[first : first + count]:
+                room.move(tuple((ids[device], share) for device, share in shares if device in ids), 1)
+
+    def emptied(self, place: int) -> Room:
+        """A node as it will be when all has ended."""
+        room = self.soon(place)
+        for each in self.held[place]:
+            if not each.stopping:
+                self.give(room, place, each, each.count)
+        return room
+
+    def count(self, room: Room, need: Need, place: int) -> int:
+        return room.count(need, self.ledger.usable(need, place))
+
+    def _devices(self, place: int) -> dict[int, int]:
+        """Device id → its place in a room; one that others use does not come free for us."""
+        found = self._ids.get(place)
+        if found is None:
+            by_id = self.ledger.nodes[place].by_id
+            found = self._ids[place] = {device.id: at for at, device in enumerate(by_id) if not device.busy}
+        return found
