@@ -5,7 +5,7 @@ Every key is explained in ``docs/guide/joining.md``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -100,19 +100,20 @@ def _master(fields: Fields) -> str:
 
 
 def _offer(fields: Fields) -> Offer:
-    install = fields.read("install_node_runtime", values.truth, True)
+    said = fields.read("install_node_runtime", values.truth, None)
     for key in ("configs", "config"):
         if (section := fields.section(key)) is not None:
-            install = section.read("install_node_runtime", values.truth, install)
+            said = section.read("install_node_runtime", values.truth, said)
             section.read("install_node_gpu_support", values.truth, False)
             section.done()
     node = fields.section("node")
-    if node is None:
-        return Offer(install=install)
-    return _node(node, install)
+    offer = Offer() if node is None else _node(node)
+    if said and not offer.runtimes:  # what MARO means by it: containers
+        offer = replace(offer, runtimes=tuple(Runtime))
+    return replace(offer, install=said is not False)
 
 
-def _node(node: Fields, install: bool) -> Offer:
+def _node(node: Fields) -> Offer:
     own = node.read("address", address, None)
     offer = Offer(
         name=node.read("name", values.name, None) or node.read("hostname", values.name, None),
@@ -123,9 +124,8 @@ def _node(node: Fields, install: bool) -> Offer:
         runtimes=tuple(_each(node, "runtimes", values.one_of(Runtime))),
         mounts=tuple(_each(node, "mounts", absolute)),
         share=_share(node),
-        install=install,
-        **_limits(node),
     )
+    offer = _limits(offer, node)
     node.read("username", login_name, None)  # MARO's: for its SSH from the master to the node
     node.read("public_ip_address", address, None)
     if (ssh := node.section("ssh")) is not None:
@@ -136,17 +136,18 @@ def _node(node: Fields, install: bool) -> Offer:
     return offer
 
 
-def _limits(node: Fields) -> dict[str, int | None]:
+def _limits(offer: Offer, node: Fields) -> Offer:
     section = node.section("resources")
     if section is None:
-        return {}
-    limits = {
-        "cpu": section.read("cpu", quantities.all_or(quantities.cpu), None),
-        "memory": section.read("memory", quantities.all_or(quantities.maro_memory), None),
-        "gpu": section.read("gpu", quantities.all_or(quantities.gpu), None),
-    }
+        return offer
+    offer = replace(
+        offer,
+        cpu=section.read("cpu", quantities.all_or(quantities.cpu), None),
+        memory=section.read("memory", quantities.all_or(quantities.maro_memory), None),
+        gpu=section.read("gpu", quantities.all_or(quantities.gpu), None),
+    )
     section.done()
-    return limits
+    return offer
 
 
 def _api_port(node: Fields) -> int:
