@@ -5,12 +5,11 @@ Looks at the ledger at the end of a plan: what it says is true once the plan is 
 
 from __future__ import annotations
 
-from itertools import repeat
 from typing import Any
 
 from grass.model.job import NODE_LEVEL
 from grass.model.reasons import Reason, ReasonCode
-from master.planning.model import Demand, QueuedJob, Shape, View
+from master.planning.model import Demand, QueuedJob, Shape, View, Waiting
 from master.planning.quotas import wanted
 from master.planning.round import Left, Round
 from master.planning.survey import Survey, reduced, show, show_seconds
@@ -24,14 +23,9 @@ class Explainer:
         self._never: dict[str, Reason | None] = {}
         self._rooms: dict[str, Reason] = {}
 
-    def waiting(self) -> dict[tuple[str, str], Reason]:
+    def waiting(self) -> Waiting:
         """One reason for each (job, component) that has a task without a place."""
-        waiting: dict[tuple[str, str], Reason] = {}
-        for left in self._decided.left:
-            reason = self._reason(left)
-            names = [job.id for job in left.jobs]
-            waiting.update(zip(zip(names, repeat(left.demand.component), strict=False), repeat(reason), strict=False))
-        return waiting
+        return Waiting([(left.jobs, left.demand.component, self._reason(left)) for left in self._decided.left])
 
     def _reason(self, left: Left) -> Reason:
         shape = left.demand.shape
@@ -95,10 +89,9 @@ class Explainer:
         names = sorted({each.job for each in stopped})
         count = sum(each.count for each in stopped)
         whose = ", ".join(names[:3]) + ", …" * (len(names) > 3)
-        message = (
-            f"starts when {count} task{' of' if count == 1 else 's of'} {whose} {'has' if count == 1 else 'have'} ended"
-        )
-        return Reason(ReasonCode.PREEMPTING, message + " (stopped for it)", {"jobs": names, "tasks": count})
+        tasks = "1 task has" if count == 1 else f"{count} tasks have"
+        message = f"starts when {tasks} ended that {'is' if count == 1 else 'are'} stopped for it (of {whose})"
+        return Reason(ReasonCode.PREEMPTING, message, {"jobs": names, "tasks": count})
 
     def _survey(self, shape: Shape) -> Survey:
         found = self._surveys.get(shape.key)

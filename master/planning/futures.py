@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from master.planning.gates import Gate
 from master.planning.ledger import Ledger
-from master.planning.model import Held
+from master.planning.model import Demand, Held, Placement, QueuedJob
 from master.planning.need import Need
 from master.planning.room import Room
 
@@ -28,6 +28,22 @@ class Futures:
                 here.sort(key=lambda each: (each.job, each.component, each.count, each.devices))
         self.stopping = {place for place, here in self.held.items() if any(each.stopping for each in here)}
         self._ids: dict[int, dict[int, int]] = {}
+
+    def add(self, booked: Iterable[tuple[QueuedJob, Demand, int, Placement]]) -> None:
+        """What this plan has placed holds its place too."""
+        for job, demand, place, placement in booked:
+            held = Held(
+                job.id,
+                job.user,
+                demand.component,
+                placement.node,
+                placement.count,
+                demand.shape,
+                placement.devices,
+                job.priority,
+                ends=job.seconds,
+            )
+            self.held[place].append(held)
 
     def soon(self, place: int) -> Room:
         """A node as it will be when everything that was told to stop has ended, less what was promised of that."""

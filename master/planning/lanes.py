@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 
-from master.planning.model import QueuedJob
+from master.planning.model import QueuedJob, Shape
 
 _IN_LINE = attrgetter("place", "id")
 
@@ -20,7 +20,7 @@ class Lane:
     """Equal jobs of one user, the oldest first; ``closed``: the first found nothing."""
 
     def __init__(self, jobs: list[QueuedJob]) -> None:
-        self.jobs = sorted(jobs, key=_IN_LINE) if len(jobs) > 1 else jobs
+        self.jobs = jobs
         self.next = 0
 
     @property
@@ -34,11 +34,22 @@ class Lanes:
     def __init__(self, queue: Iterable[QueuedJob], share: Callable[[str], float]) -> None:
         self._share = share
         by_kind: defaultdict[str, list[QueuedJob]] = defaultdict(list)
+        ordered, last = True, -1
         for job in queue:
             by_kind[job.kind].append(job)
+            if job.place <= last:
+                ordered = False
+            last = job.place
         self._levels: defaultdict[int, defaultdict[str, list[Lane]]] = defaultdict(lambda: defaultdict(list))
         for jobs in by_kind.values():
+            if not ordered:  # they mostly are, and there may be very many
+                jobs.sort(key=_IN_LINE)
             self._levels[jobs[0].priority][jobs[0].user].append(Lane(jobs))
+
+    def shapes(self) -> list[Shape]:
+        """What the tasks need, each once."""
+        lanes = [lane for users in self._levels.values() for lanes in users.values() for lane in lanes]
+        return list({demand.shape.key: demand.shape for lane in lanes for demand in lane.jobs[0].demands}.values())
 
     def in_order(self) -> Iterator[tuple[QueuedJob, Lane]]:
         """Each job in turn with its lane. The caller sets ``lane.next`` to its length to close it."""

@@ -52,6 +52,7 @@ class Ledger:
         self._needs: dict[str, Need] = {}
         self._devices: Ints | None = None
         self._domains: dict[int, tuple[Ints, list[tuple[str, ...]]]] = {}
+        self._large: dict[str, bool] = {}
         self._weights: dict[int, list[float]] = {}
 
     def need(self, shape: Shape) -> Need:
@@ -195,6 +196,13 @@ class Ledger:
         elif need.share:
             most = np.minimum(most, ((self.devices // need.share) * self.usable_devices(need)).sum(axis=1))
         return np.maximum(most, 0)
+
+    def large(self, need: Need) -> bool:
+        """Whether any open and suitable node could hold one such task when it is empty."""
+        found = self._large.get(need.shape.key)
+        if found is None:
+            found = self._large[need.shape.key] = bool(self.sizes(need).any())
+        return found
 
     def sizes(self, need: Need) -> Ints:
         """How many such tasks each open and suitable node holds when it is empty."""

@@ -6,7 +6,7 @@ Amounts are those of ``grass.model.resources``; durations are seconds from the m
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -227,6 +227,27 @@ class Eviction:
     devices: tuple[DeviceShares, ...] = ()
 
 
+class Waiting(Mapping[tuple[str, str], Reason]):
+    """(job, component) → reason. ``groups``: equal jobs that wait for the same, (jobs, component, reason); the mapping
+    itself is made when it is first read, because there may be 100,000 of them."""
+
+    def __init__(self, groups: list[tuple[Sequence[QueuedJob], str, Reason]]) -> None:
+        self.groups = groups
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[str, str], Reason]:
+        return {(job.id, component): reason for jobs, component, reason in self.groups for job in jobs}
+
+    def __getitem__(self, key: tuple[str, str]) -> Reason:
+        return self._by_key[key]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._by_key)
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+
 @dataclass(frozen=True)
 class Plan:
     """``waiting``: one true reason for each demand, by (job, component), of which a task was left without a place.
@@ -237,4 +258,4 @@ class Plan:
 
     placements: list[Placement] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
-    waiting: dict[tuple[str, str], Reason] = field(default_factory=dict)
+    waiting: Mapping[tuple[str, str], Reason] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from grass.model.reasons import ReasonCode
 from master.planning.futures import Futures
 from master.planning.lanes import Lane, Lanes
 from master.planning.ledger import Ledger, Mask
-from master.planning.model import Demand, Eviction, Placement, QueuedJob, Shape, View
+from master.planning.model import Demand, Eviction, Placement, QueuedJob, View
 from master.planning.preemption import Preemption
 from master.planning.quotas import Quotas
 from master.planning.reservation import Reservation
@@ -42,8 +42,9 @@ class Round:
 
     def __init__(self, view: View) -> None:
         self.view = view
-        self.ledger = Ledger(view.nodes, _shapes(view))
         self.shares = Shares(view)
+        self._lanes = Lanes(view.queue, self.shares.of)
+        self.ledger = Ledger(view.nodes, self._lanes.shapes())
         self.quotas = Quotas(view, self.shares)
         self.topology = Topology(self.ledger, view.held)
         self.finder = Finder(self.ledger, self.topology)
@@ -55,7 +56,7 @@ class Round:
         self._preemption: Preemption | None = None
 
     def run(self) -> None:
-        for job, lane in Lanes(self.view.queue, self.shares.of).in_order():
+        for job, lane in self._lanes.in_order():
             self._consider(job, lane)
 
     def placements(self) -> list[Placement]:
@@ -124,7 +125,7 @@ class Round:
         shapes = {demand.component: demand.shape for demand in job.demands}
         for placement in self.finder.placements[booked:]:
             self.shares.add(job.user, shapes[placement.component].resources, -placement.count)
-        del self.finder.placements[booked:]
+        self.finder.forget(booked)
 
     def _demand(self, job: QueuedJob, demand: Demand, left: list[Rest], within: Mask | None) -> int:
         allowed = self.quotas.room(job.user, demand.shape)
@@ -147,7 +148,7 @@ class Round:
         for demand in sorted(gang, key=_size, reverse=True):
             if self.finder.place(job, demand, demand.count, within) < demand.count:
                 self.ledger.roll_back(mark)
-                del self.finder.placements[booked:]
+                self.finder.forget(booked)
                 left += [(each, each.count, ReasonCode.GANG) for each in gang]
                 return 0
         self.ledger.commit()
@@ -164,6 +165,7 @@ class Round:
         return self._preemption.make(job, [each[:2] for each in left], self._waits_within(job, left))
 
     def _keep_places(self, job: QueuedJob, left: list[Rest]) -> None:
+        left = [each for each in left if self.ledger.large(self.ledger.need(each[0].shape))]
         if self.head is not None or not left:
             return
         reservation = Reservation(self._future())
@@ -181,6 +183,7 @@ class Round:
     def _future(self) -> Futures:
         if self._futures is None:
             self._futures = Futures(self.ledger, self.view.held)
+        self._futures.add(self.finder.news())
         return self._futures
 
     def _close(self, job: QueuedJob, lane: Lane, left: list[Rest]) -> None:
@@ -199,7 +202,3 @@ def _size(demand: Demand) -> tuple[int, int, int, str]:
     """The demands that are hardest to place come first."""
     wanted = demand.shape.resources
     return wanted.gpu, wanted.cpu, wanted.memory, demand.component
-
-
-def _shapes(view: View) -> list[Shape]:
-    return list({demand.shape.key: demand.shape for job in view.queue for demand in job.demands}.values())

@@ -22,6 +22,8 @@ class Finder:
         self.ledger = ledger
         self.topology = topology
         self.placements: list[Placement] = []
+        self._booked: list[tuple[QueuedJob, Demand, int]] = []
+        self._told = 0
         self._candidates: dict[tuple[str, str, str], tuple[Candidates, Ranking, Need]] = {}
 
     def place(self, job: QueuedJob, demand: Demand, most: int, within: Mask | None = None) -> int:
@@ -39,6 +41,17 @@ class Finder:
             if not left:
                 break
         return most - left
+
+    def news(self) -> list[tuple[QueuedJob, Demand, int, Placement]]:
+        """What was booked since this was asked last; not to be asked while something may still be forgotten."""
+        told, self._told = self._told, len(self.placements)
+        return [
+            (*booked, placement) for booked, placement in zip(self._booked[told:], self.placements[told:], strict=True)
+        ]
+
+    def forget(self, after: int) -> None:
+        """Drop all placements but the first ``after``."""
+        del self.placements[after:], self._booked[after:]
 
     def _place_by_topology(self, job: QueuedJob, demand: Demand, most: int, within: Mask | None) -> int:
         need = self.ledger.need(demand.shape)
@@ -81,6 +94,7 @@ class Finder:
         devices = self.ledger.take(need, place, times, job.seconds)
         node = self.ledger.nodes[place].name
         self.placements.append(Placement(job.id, demand.component, node, times, devices))
+        self._booked.append((job, demand, place))
 
     def _of(self, job: QueuedJob, demand: Demand) -> tuple[Candidates, Ranking, Need]:
         key = (demand.shape.key, job.policy.value, job.metric)
