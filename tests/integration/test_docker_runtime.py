@@ -15,7 +15,7 @@ from grass.model.job import Mount
 from node.runtime.docker.plan import container_name
 from node.runtime.protocol import Stop
 from tests.support.docker_run import ONE, DockerRun
-from tests.support.engine import IMAGE, require_engine
+from tests.support.engine import IMAGE, OwnEngine, require_engine
 from tests.support.example_run import free_port
 
 pytestmark = pytest.mark.timeout(120)
@@ -183,3 +183,39 @@ def test_one_told_to_stop_while_it_starts_is_stopped(run: DockerRun) -> None:
         run.runtime.forget([ONE])
         run.wait(lambda: not run.containers())
         run.engine.inspect(container_name(ONE))
+
+
+LINES = "i=0; while [ $i -lt 400 ]; do echo line $i; i=$((i+1)); sleep 0.02; done; exit 7"
+
+
+@pytest.mark.parametrize("kill", [True, False])
+def test_containers_that_outlive_their_engine_go_on_and_lose_no_line(kill: bool) -> None:
+    require_engine()
+    with OwnEngine(live_restore=True) as engine, DockerRun(engine.socket) as run:
+        run.start(LINES.replace("400", "100"))
+        before = run.runs()
+        run.wait(lambda: run.path("stdout").exists() and "line 5" in run.stdout())
+        engine.end(kill=kill)
+        engine.start()
+        run.wait(lambda: run.lists > 1)
+        assert run.known[ONE].ended is not None or run.known[ONE].pid == before.pid
+        assert run.ended().code == 7
+        assert run.stdout().splitlines() == [f"line {number}" for number in range(100)]
+
+
+def test_containers_that_end_with_their_engine_are_said_to_have_been_ended() -> None:
+    require_engine()
+    with OwnEngine(live_restore=False) as engine, DockerRun(engine.socket) as run:
+        run.start("exec sleep 100")
+        run.start(LINES, "j-1/c.1/1")
+        run.runs()
+        run.wait(lambda: run.path("stdout", "j-1/c.1/1").exists() and "line 5" in run.stdout("j-1/c.1/1"))
+        engine.end()
+        engine.start()
+        assert run.ended().signal in (signal.SIGTERM, signal.SIGKILL)
+        other = run.ended("j-1/c.1/1")
+        lines = run.stdout("j-1/c.1/1").splitlines()
+        assert other.signal in (signal.SIGTERM, signal.SIGKILL) and len(lines) < 400
+        assert lines == [f"line {number}" for number in range(len(lines))]
+        run.wait(lambda: run.lists > 1)
+        assert run.run("exit 3", "j-1/c.2/1").code == 3

@@ -9,16 +9,19 @@ import os
 import select
 import shutil
 import socket
+import subprocess
 import tarfile
 import tempfile
 import threading
 from pathlib import Path
 
 import docker
+import psutil
 
 from grass.entropy import run_id
 from node.runtime.docker.engine import SOCKET, Engine, answers
-from tests.support.needs import missing, require
+from tests.support.needs import missing, require, require_root
+from tests.support.waiting import wait_until
 
 IMAGE = "grass-test-busybox:1"
 _BUSYBOX = Path("/bin/busybox")
@@ -130,7 +133,12 @@ class Door:
             except OSError:
                 return
             engine = socket.socket(socket.AF_UNIX)
-            engine.connect(self._engine)
+            try:
+                engine.connect(self._engine)
+            except OSError:
+                engine.close()
+                client.close()
+                continue
             threading.Thread(target=self._pass, args=(client, engine), daemon=True).start()
 
     def _pass(self, client: socket.socket, engine: socket.socket) -> None:
@@ -154,3 +162,63 @@ class Door:
             self._pairs.discard(pair)
         client.close()
         engine.close()
+
+
+class OwnEngine:
+    """A dockerd of the test's own, which may be stopped, killed and started again. Needs root."""
+
+    def __init__(self, *, live_restore: bool) -> None:
+        require_root()
+        require(shutil.which("dockerd") is not None, "dockerd")
+        self.folder = Path(tempfile.mkdtemp(prefix="grass-dockerd-"))
+        self.socket = str(self.folder / "docker.sock")
+        self._live_restore = live_restore
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> OwnEngine:
+        self.start()
+        provide_image(self.socket)
+        return self
+
+    def start(self) -> None:
+        for stale in ("pid", "exec/containerd/containerd.pid"):  # a zombie that nobody reaps looks as if it ran
+            (self.folder / stale).unlink(missing_ok=True)
+        # in a network of its own: a second dockerd would take the bridge of the first one away
+        command = [
+            "unshare",
+            "--net",
+            "dockerd",
+            "--host",
+            f"unix://{self.socket}",
+            "--bridge=none",
+            "--iptables=false",
+        ]
+        for name, place in (("data-root", "data"), ("exec-root", "exec"), ("pidfile", "pid")):
+            command += [f"--{name}", str(self.folder / place)]
+        with (self.folder / "log").open("ab") as log:
+            more = ["--iptables=false", *(["--live-restore"] if self._live_restore else [])]
+            self._process = subprocess.Popen([*command, *more], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        wait_until(lambda: answers(self.socket), 30, "an answer of dockerd")
+
+    def end(self, *, kill: bool = False) -> None:
+        assert self._process is not None
+        (self._process.kill if kill else self._process.terminate)()
+        self._process.wait(60)
+        if kill:
+            self._end_containerd()  # it dies with dockerd, but perhaps not at once
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        self._end_containerd()
+        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        for place in sorted((each for each in mounts if each.startswith(f"{self.folder}/")), reverse=True):
+            subprocess.run(["umount", place], check=False)
+        shutil.rmtree(self.folder)
+
+    def _end_containerd(self) -> None:
+        """One that outlived a killed dockerd is not the next one's child."""
+        pidfile = self.folder / "exec" / "containerd" / "containerd.pid"
+        with contextlib.suppress(OSError, ValueError, psutil.Error):
+            process = psutil.Process(int(pidfile.read_text()))
+            process.kill()
+            process.wait(2)

@@ -23,6 +23,7 @@ class Container:
         "launch",
         "log",
         "memory",
+        "over",
         "pid",
         "reason",
         "same_boot",
@@ -53,6 +54,8 @@ class Container:
         self.signal: int | None = None
         self.sizes: dict[str, int] | None = None
         self.log: Log | None = None
+        self.over: dict[str, Any] | None = None
+        """Its container's last state; what is left of its log is on the way."""
         self.memory = 0
         self.same_boot = True
         self.told = False

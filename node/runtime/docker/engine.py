@@ -16,6 +16,7 @@ import docker
 from docker import errors
 
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
+from node.runtime.docker.streams import EngineStream
 
 SOCKET = "/var/run/docker.sock"
 SECONDS = 60
@@ -148,6 +149,10 @@ class Engine:
 
 def answers(socket: str = SOCKET) -> bool:
     """Whether there is an engine at all."""
+    try:
+        EngineStream(socket, "/_ping").close()
+    except OSError:
+        return False
     engine = Engine(socket)
     try:
         return bool(engine.facts())

@@ -352,17 +352,23 @@ class DockerRuntime:
             log.warning("a container could not be removed: %s", result)
 
     def _open_log(self, attempt: Container) -> None:
-        if attempt.log is not None or not attempt.runs or self._line is None:
+        if not attempt.runs or self._line is None or (attempt.log is not None and attempt.log.is_open):
             return
-        assert attempt.id is not None
-        paths = {name: self._folders.path(attempt.key, name) for name in ("stdout", "stderr")}
         try:
-            os.makedirs(self._folders.job(attempt.key), 0o700, exist_ok=True)  # noqa: PTH103
-            attempt.log = Log(self._engine.socket, attempt.id, paths)
+            if attempt.log is None:
+                attempt.log = self._new_log(attempt)
+            else:
+                attempt.log.reopen(follow=attempt.over is None)
         except OSError as error:
             self._later(attempt, error)
             return
         self._watch(attempt.log.fileno(), lambda: self._on_log(attempt))
+
+    def _new_log(self, attempt: Container) -> Log:
+        assert attempt.id is not None
+        paths = {name: self._folders.path(attempt.key, name) for name in ("stdout", "stderr")}
+        os.makedirs(self._folders.job(attempt.key), 0o700, exist_ok=True)  # noqa: PTH103
+        return Log(self._engine.socket, attempt.id, paths)
 
     def _on_log(self, attempt: Container) -> None:
         assert attempt.log is not None
@@ -373,8 +379,11 @@ class DockerRuntime:
             self._close_log(attempt)
             self._later(attempt, error)
             return
-        self._close_log(attempt)
-        self._look(attempt)
+        self._pause_log(attempt)
+        if attempt.over is not None:
+            self._end(attempt, attempt.over)
+        else:
+            self._look(attempt)
 
     def _look(self, attempt: Container) -> None:
         if attempt.runs and attempt.id is not None:
@@ -385,9 +394,14 @@ class DockerRuntime:
         log.warning("%s: its log waits: %s", attempt.key, error)
         self._timers.at(clock.steady() + _DISK_RETRY, lambda: self._open_log(attempt))
 
-    def _close_log(self, attempt: Container) -> None:
-        if attempt.log is not None:
+    def _pause_log(self, attempt: Container) -> None:
+        if attempt.log is not None and attempt.log.is_open:
             self._forsake(attempt.log.fileno())
+            attempt.log.pause()
+
+    def _close_log(self, attempt: Container) -> None:
+        self._pause_log(attempt)
+        if attempt.log is not None:
             attempt.log.close()
             attempt.log = None
 
@@ -400,8 +414,10 @@ class DockerRuntime:
             self._away(str(inspected))
         elif inspected["State"]["Status"] not in ("exited", "dead"):
             self._timers.at(clock.steady() + _AGAIN, lambda: self._open_log(attempt))
-        else:
-            self._end(attempt, inspected["State"])
+        elif attempt.over is None:
+            attempt.over = inspected["State"]
+            self._pause_log(attempt)
+            self._open_log(attempt)
 
     def _end(self, attempt: Container, state: dict[str, Any]) -> None:
         past = Past(

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from datetime import datetime
 from urllib.parse import urlencode
 
 READ = 1 << 18
 _HEADER = 8
 _LONGEST_HEAD = 1 << 16
+_LONGEST_STAMP = 40
 _NAMES = {1: "stdout", 2: "stderr"}
 
 
@@ -62,30 +64,23 @@ class EngineStream:
 
 
 class Demultiplexer:
-    """Cuts the engine's frames (stream, 3 × 0, length of 4 bytes, payload) into what each stream printed. Pure."""
+    """Cuts the engine's frames (stream, 3 × 0, length of 4 bytes, payload) out of what has come. Pure."""
 
     def __init__(self) -> None:
-        self._header = b""
-        self._stream = ""
-        self._left = 0
+        self._rest = b""
 
     def feed(self, data: bytes) -> Iterator[tuple[str, memoryview]]:
-        """(stream, bytes), in order; the payload of a frame need not be complete."""
+        """(stream, payload) of each frame that is complete, in order."""
+        data = self._rest + data if self._rest else data
         view = memoryview(data)
-        while view:
-            if not self._left:
-                missing = _HEADER - len(self._header)
-                self._header += view[:missing]
-                view = view[missing:]
-                if len(self._header) == _HEADER:
-                    self._stream = _NAMES.get(self._header[0], "stderr")
-                    self._left = int.from_bytes(self._header[4:], "big")
-                    self._header = b""
-                continue
-            part = view[: self._left]
-            self._left -= len(part)
-            view = view[len(part) :]
-            yield self._stream, part
+        at = 0
+        while at + _HEADER <= len(data):
+            end = at + _HEADER + int.from_bytes(view[at + 4 : at + _HEADER], "big")
+            if end > len(data):
+                break
+            yield _NAMES.get(data[at], "stderr"), view[at + _HEADER : end]
+            at = end
+        self._rest = data[at:]
 
 
 class Log:
@@ -93,44 +88,102 @@ class Log:
 
     ``paths``: of ``stdout`` and ``stderr``. As many bytes as a file holds already are left out at its beginning, so
     that whoever begins anew repeats nothing and misses nothing. Raises OSError: no engine, or no place on the disk.
+
+    The engine stamps each entry, and the pieces of a long line alike. By that ``reopen`` goes on where the stream
+    ended, which it has to once more after the container has ended: an engine that hears of the end while it waits for
+    more leaves out what was printed last.
     """
 
     def __init__(self, engine: str, container: str, paths: dict[str, str]) -> None:
+        self._engine = engine
+        self._target = f"/containers/{container}/logs"
         self._files: dict[str, int] = {}
         self._skip: dict[str, int] = {}
-        self._frames = Demultiplexer()
+        self._last: dict[str, tuple[bytes, int]] = {}
+        """Of each stream: the newest stamp, and how many entries have come with it."""
+        self._known: dict[str, tuple[bytes, int]] = {}
+        """As many entries as these are come again at the beginning of this stream."""
+        self._stream: EngineStream | None = None
         try:
             for name, path in paths.items():
                 self._files[name] = file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
                 self._skip[name] = os.fstat(file).st_size
-            target = f"/containers/{container}/logs"
-            self._stream = EngineStream(engine, target, follow="1", stdout="1", stderr="1")
+            self.reopen(follow=True)
         except OSError:
-            self._close_files()
+            self.close()
             raise
 
+    def reopen(self, *, follow: bool) -> None:
+        """``follow`` False: what there is now, and then it is over."""
+        self.pause()
+        self._frames = Demultiplexer()
+        self._known = dict(self._last)
+        stamps = [stamp for stamp, _ in self._last.values()]
+        since = min(map(_seconds, stamps)) if len(stamps) == len(self._files) else "0"
+        query = {"follow": str(int(follow)), "stdout": "1", "stderr": "1", "timestamps": "1", "since": since}
+        self._stream = EngineStream(self._engine, self._target, **query)
+
+    @property
+    def is_open(self) -> bool:
+        return self._stream is not None
+
     def fileno(self) -> int:
+        assert self._stream is not None
         return self._stream.fileno()
 
     def pump(self) -> bool:
-        """Write what has come; False when the log is over. Raises OSError when the disk takes no more."""
+        """Write what has come; False when the stream is over. Raises OSError when the disk takes no more."""
+        assert self._stream is not None
         data = self._stream.read()
         if data is None:
             return False
         if self._stream.status != 200:
             return not data and self._stream.status is None
-        for name, part in self._frames.feed(data):
-            skipped = min(self._skip[name], len(part))
-            self._skip[name] -= skipped
-            rest = part[skipped:]
-            while rest:
-                rest = rest[os.write(self._files[name], rest) :]
+        parts: dict[str, list[memoryview]] = {}
+        for name, payload in self._frames.feed(data):
+            if (part := self._new(name, payload)) is not None:
+                parts.setdefault(name, []).append(part)
+        for name, pieces in parts.items():
+            self._write(name, b"".join(pieces))
         return True
 
-    def close(self) -> None:
-        self._stream.close()
-        self._close_files()
+    def pause(self) -> None:
+        """Let go of the stream; ``reopen`` goes on."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
 
-    def _close_files(self) -> None:
+    def close(self) -> None:
+        self.pause()
         while self._files:
             os.close(self._files.popitem()[1])
+
+    def _new(self, name: str, payload: memoryview) -> memoryview | None:
+        """The text of an entry; None: it came before."""
+        length = bytes(payload[:_LONGEST_STAMP]).index(b" ")
+        stamp = bytes(payload[:length])
+        known, count = self._known.get(name, (b"", 0))
+        if known:
+            if stamp == known and count:
+                self._known[name] = (known, count - 1)
+                return None
+            if stamp != known and _seconds(stamp) < _seconds(known):
+                return None
+            del self._known[name]
+        newest, count = self._last.get(name, (b"", 0))
+        self._last[name] = (stamp, count + 1 if stamp == newest else 1)
+        return payload[length + 1 :]
+
+    def _write(self, name: str, data: bytes) -> None:
+        skipped = min(self._skip[name], len(data))
+        self._skip[name] -= skipped
+        rest = memoryview(data)[skipped:]
+        while rest:
+            rest = rest[os.write(self._files[name], rest) :]
+
+
+def _seconds(stamp: bytes) -> str:
+    """The engine's ``2026-11-21T07:46:43.265937537+01:00`` as ``01795247203.265937537``, which compares as text."""
+    text = stamp.decode().replace("Z", "+00:00")
+    moment = datetime.fromisoformat(text[:19] + text[-6:])
+    return f"{int(moment.timestamp()):011d}.{text[20:29]}"
