@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, TextIO
 
@@ -51,7 +52,12 @@ def grass() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    sys.exit(execute(sys.argv[1:] if arguments is None else list(arguments)))
+    """Ends the process at once: to take the interpreter apart would take a sixth of a short call."""
+    code = execute(sys.argv[1:] if arguments is None else list(arguments))
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)
 
 
 def execute(arguments: list[str]) -> int:
