@@ -67,6 +67,18 @@ class Client:
         body = {"manifest": document, "strict": strict, "cwd": folder, "id": run_id(name)}
         return self._submit("/v1/jobs", body, source)
 
+    def plan(self, job: Document) -> View:
+        """Where a job would go if it were started now; changes nothing.
+
+        ``{"name", "reason", "components": {name: {"replicas", "at_once", "depends_on", "nodes": [{"node", "count",
+        "devices": [[id, thousandths]]}], "reason"}}, "evictions": [{"job", "count"}], "warnings"}``.
+        """
+        from grass.manifest import parse_job
+
+        document, _, source = _load(job, None)
+        parse_job(document, source=source)
+        return self._submit("/v1/plan", {"manifest": document}, source)
+
     def jobs(self, all: bool = False) -> list[View]:
         """Jobs that have not ended, or all that are kept; oldest first."""
         found: list[View] = self._get("/v1/jobs", all=all)["jobs"]

@@ -79,3 +79,18 @@ def show_share(free: Mapping[str, int] | None, total: Mapping[str, int] | None, 
 
 def show_reason(reason: Mapping[str, Any] | None) -> str:
     return "" if reason is None else str(reason["message"])
+
+
+def show_amount(resource: str, amount: int) -> str:
+    """``1.5GiB memory``, ``2 gpu``, ``3 licences``."""
+    show = {"cpu": show_cpu, "gpu": show_gpu, "memory": show_memory, "disk": show_memory}.get(resource, str)
+    return f"{show(amount)} {resource}"
+
+
+def show_nodes(group: Mapping[str, Any]) -> str:
+    """Nodes that keep a task away for the same cause, as the planner groups them, in the planner's own words."""
+    nearest, why, resource = group["nearest"], group["why"], group.get("resource", "")
+    if group["count"] == 1:
+        return f"{nearest}: {show_amount(resource, group['short'])} short" if resource else f"{nearest}: {why}"
+    short = f", nearest is {nearest}, {show_amount(resource, group['short']).split()[0]} short" if resource else ""
+    return f"{group['count']} nodes: {why}{short}"

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from grass import clock
-from grass.cli import job_views, logs, wait, why
+from grass.cli import job_plan, job_views, logs, wait, why
 from grass.cli.command import Group
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
@@ -40,6 +40,20 @@ def start(invocation: Invocation, file: Path, strict: bool) -> None:
         invocation.output.warn(warning)
     line = f"{started['name']}  {started['id']}"
     invocation.output.show(Result(started, lambda _: [line], [started["id"]]))
+
+
+@job.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@pass_invocation
+def plan(invocation: Invocation, file: Path) -> None:
+    """Where the job that FILE describes would go if it were started now, or why it would wait.
+
+    Changes nothing, and promises nothing: others may come first.
+    """
+    answer = invocation.client().plan(file)
+    for warning in answer["warnings"]:
+        invocation.output.warn(warning)
+    invocation.output.show(Result(answer, partial(job_plan.page, answer), []))
 
 
 @job.command("list")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from grass.cli.amounts import show_reason
+from grass.cli.amounts import show_nodes, show_reason, show_span
 from grass.cli.table import paragraph
 from grass.model.lifecycle import JobState
 
@@ -19,6 +19,8 @@ def page(answer: Mapping[str, Any], width: int | None) -> list[str]:
     for group in answer["groups"]:
         lines += ["", *paragraph(f"{group['component']}: {_tasks(group)}", width)]
         lines += paragraph(show_reason(group["reason"]), width, indent=2)
+        for line in _details(group["reason"]):
+            lines += paragraph(line, width, indent=4)
         if group["next"]:
             lines += paragraph(group["next"], width, indent=2)
     return lines
@@ -30,6 +32,22 @@ def _head(answer: Mapping[str, Any]) -> str:
     if reason and reason not in [show_reason(group["reason"]) for group in answer["groups"]]:
         return f"{head}: {reason}"
     return head if answer["groups"] or JobState(answer["state"]).ended else f"{head}; no part of it waits"
+
+
+def _details(reason: Mapping[str, Any] | None) -> list[str]:
+    """What the planner found out besides the message: node by node, what would start now, and when.
+
+    ``nodes``: groups that lack the same; ``starts_with``, ``starts_in`` as ``master/planning/model.py`` has them.
+    """
+    if reason is None:
+        return []
+    details, message = reason.get("details") or {}, reason["message"]
+    lines = [show_nodes(group) for group in details.get("nodes", ())]
+    if "starts_with" in details:
+        lines.append(f"starts now with {details['starts_with']}")
+    if "starts_in" in details and "starts within" not in message:
+        lines.append(f"starts within {show_span(details['starts_in'])} by the time limits of what runs")
+    return [line for line in lines if line not in message]
 
 
 def _tasks(group: Mapping[str, Any]) -> str:

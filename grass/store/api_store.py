@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from grass.clock import wall
+from grass.clock import steady, wall
 from grass.errors import ConflictError, ReplayedError
 from grass.model.job import Job
 from grass.model.lifecycle import TaskState
@@ -75,6 +75,23 @@ class ApiStore:
 
     def ticket(self, kind: str, body: dict[str, Any]) -> None:
         self._backend.apply([("XADD", self._keys.tickets, 0, "kind", kind, "body", pack(body))])
+
+    def preview(self, job: Job, user: str, question: str, seconds: float) -> dict[str, Any] | None:
+        """What would become of the job if it were submitted now (``master/agent/preview.py``).
+
+        ``question``: an id of its own. None: the master-agent did not answer within ``seconds``.
+        """
+        newest = self._backend.newest(self._keys.plans)
+        after = newest[0] if newest else "0-0"
+        self.ticket("plan", {"question": question, "spec": job.to_wire(), "user": user})
+        until = steady() + seconds
+        while (left := until - steady()) > 0:
+            for entry, fields in self._backend.wait({self._keys.plans: after}, left, 100).get(self._keys.plans, []):
+                after = entry
+                if fields["question"] == question:
+                    answer: dict[str, Any] = json.loads(fields["body"])
+                    return answer
+        return None
 
     def jobs(self) -> list[dict[str, Any]]:
         """All job views, in order of submission."""

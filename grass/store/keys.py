@@ -22,6 +22,7 @@ node:<n>:addresses       hash     A       job id → addresses file
 node:<n>:orders          stream   A       changes of the three above; trimmed to ORDERS_KEPT
 node:<n>:reports         stream   N       what happened there; A removes each entry with the commit that took it
 bell                     stream   N       name of a node that has reports to take; trimmed to BELLS_KEPT (ADR 7)
+plans                    stream   A       answers to tickets of kind `plan`; trimmed to PLANS_KEPT
 usage                    hash     A       user → decayed use of the cluster, for fair shares
 events                   stream   A, P    who did what, and what happened; trimmed to EVENTS_KEPT
 request:<id>             string   P       a request id that was seen; expires
@@ -34,6 +35,8 @@ from __future__ import annotations
 ORDERS_KEPT = 2_000
 EVENTS_KEPT = 100_000
 BELLS_KEPT = 10_000
+PLANS_KEPT = 256
+"""More than can be waited for at once."""
 REQUEST_SECONDS = 600
 
 
@@ -56,6 +59,7 @@ class Keys:
         self.events = prefix + "events"
         self.bell = prefix + "bell"
         self.usage = prefix + "usage"
+        self.plans = prefix + "plans"
 
     def tasks(self, job_id: str) -> str:
         return f"{self.prefix}tasks:{job_id}"

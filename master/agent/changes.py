@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grass.store.backend import Op
-from grass.store.keys import EVENTS_KEPT, ORDERS_KEPT, Keys
+from grass.store.keys import EVENTS_KEPT, ORDERS_KEPT, PLANS_KEPT, Keys
 from grass.store.records import pack
 from master.agent.state import Cluster, JobRun, NodeRun, TaskRun
 
@@ -67,6 +67,8 @@ class Changes:
     """Node → digest of the password of the redis user to make, before the commit; None: to remove, after it."""
     usage: dict[str, None] = field(default_factory=dict)
     """Users whose use of the cluster is to be written."""
+    plans: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Answers to questions about jobs that are not there (``preview``)."""
     names_free: list[str] = field(default_factory=list)
     boot: str = ""
     """Of which the moments in the memory are."""
@@ -113,6 +115,8 @@ def operations(changes: Changes, cluster: Cluster, keys: Keys) -> list[Op]:
     for name in changes.schedules:
         schedule = cluster.schedules.get(name)
         ops.append(("HSET", keys.schedules, name, pack(schedule)) if schedule else ("HDEL", keys.schedules, name))
+    for question, plan in changes.plans.items():
+        ops.append(("XADD", keys.plans, PLANS_KEPT, "question", question, "body", pack(plan)))
     for event in changes.events:
         ops.append(("XADD", keys.events, EVENTS_KEPT, "event", pack(event)))
     return ops

@@ -11,7 +11,7 @@ from grass.model.job import Job
 from grass.model.lifecycle import JobState
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.agent_store import Message
-from master.agent import fairness, jobs, membership, nodes, schedules, tasks
+from master.agent import fairness, jobs, membership, nodes, preview, schedules, tasks
 from master.agent.agenda import Item, Kind
 from master.agent.placing import place, refill
 from master.agent.recover import new_run
@@ -23,7 +23,7 @@ def react(step: Step, messages: list[Message], due: list[Item]) -> None:
     for message in messages:
         if message.node:
             _report(step, message)
-        else:
+        elif message.kind != "plan":
             _ticket(step, message)
     for item in due:
         _due(step, item)
@@ -35,6 +35,9 @@ def react(step: Step, messages: list[Message], due: list[Item]) -> None:
         refill(step)
     if step.cluster.leaving:
         _settle_leaving(step)
+    for message in messages:
+        if message.kind == "plan" and not message.node:
+            preview.answer(step, message.body)  # when all else is settled
 
 
 def _settle_leaving(step: Step) -> None:

@@ -20,9 +20,13 @@ _UNSEEN = (NodeState.JOINING, NodeState.LEFT, NodeState.LOST)
 def look(step: Step) -> View | None:
     """What the planner is to decide on; None when nothing waits for a place."""
     refresh(step)
+    board = step.cluster.board
+    return view_of(step, list(board.queue.values())) if board.queue else None
+
+
+def view_of(step: Step, queue: list[QueuedJob]) -> View:
+    """The cluster as it is (``refresh`` it before), with these jobs waiting."""
     cluster, board, limits = step.cluster, step.cluster.board, step.limits
-    if not board.queue:
-        return None
     held = [
         one if until is None else replace(one, ends=max(0.0, until - step.now))
         for group in board.held.values()
@@ -30,7 +34,7 @@ def look(step: Step) -> View | None:
     ]
     return View(
         list(board.nodes.values()),
-        list(board.queue.values()),
+        queue,
         held,
         cluster.usage,
         limits.quotas,
@@ -132,20 +136,20 @@ def _refresh_job(step: Step, job_id: str) -> None:
     for component in run.components.values():
         unmet = waits_for or (jobs.unmet(run, component.spec) if component.startable else None)
         if component.startable and unmet is None:
-            demands.append(_demand(run, component))
+            demands.append(demand(run, component))
         else:
             explain(step, run, component, unmet or idle_reason(component))
     if demands:
-        board.queue[job_id] = _queued(run, tuple(demands))
+        board.queue[job_id] = queued(run, tuple(demands))
 
 
-def _demand(run: JobRun, component: ComponentRun) -> Demand:
+def demand(run: JobRun, component: ComponentRun) -> Demand:
     spec = component.spec
     gang = spec.name in run.job.gang
     return Demand(spec.name, component.startable, component.shape, spec.spread, spec.pack, gang)
 
 
-def _queued(run: JobRun, demands: tuple[Demand, ...]) -> QueuedJob:
+def queued(run: JobRun, demands: tuple[Demand, ...]) -> QueuedJob:
     job = run.job
     return QueuedJob(
         id=run.id,

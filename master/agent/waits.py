@@ -31,7 +31,7 @@ def reason(step: Step, run: JobRun) -> Reason | None:
     for position, after in enumerate(run.job.after):
         if position in run.met:
             continue
-        other = _find(step, run, after)
+        other = find(step, run, after)
         aim = "has succeeded" if after.state == "succeeded" else "has ended"
         now = "there is no such job yet" if other is None else f"it is {other.state.value}"
         details = {"job": after.job, "state": after.state}
@@ -56,7 +56,7 @@ def _tell(step: Step, other: JobRun) -> None:
 def look(step: Step, run: JobRun) -> Reason | None:
     """Note what was met. Returns why the job can never begin, when that is so."""
     for position, after in enumerate(run.job.after):
-        other = None if position in run.met else _find(step, run, after)
+        other = None if position in run.met else find(step, run, after)
         if other is None or not other.state.ended:
             continue
         if after.state == "succeeded" and other.state is not JobState.SUCCEEDED:
@@ -70,7 +70,7 @@ def look(step: Step, run: JobRun) -> Reason | None:
     return None
 
 
-def _find(step: Step, run: JobRun, after: After) -> JobRun | None:
+def find(step: Step, run: JobRun, after: After) -> JobRun | None:
     """By id, or the latest run of a name."""
     job_id = after.job if after.job in step.cluster.jobs else step.cluster.latest.get(after.job)
     return step.cluster.jobs.get(job_id) if job_id is not None and job_id != run.id else None

@@ -11,6 +11,7 @@ from grass.manifest import Wrong
 from grass.manifest.quantities import duration_or_zero
 from master.api.call import Api, Call, Handler, Pieces, Reply
 from master.api.log_stream import stream_logs
+from master.api.plan import check_order, plan_job
 from master.api.registry import noun_blueprint
 from master.api.submission import accept_job
 from master.api.views import View, ended, job_view, progress_mark, task_views
@@ -27,6 +28,7 @@ def blueprint(api: Api) -> Blueprint:
     handlers: dict[str, Handler] = {
         "list": list_jobs,
         "start": start_job,
+        "plan": plan_job,
         "show": show_job,
         "tasks": list_tasks,
         "why": explain_job,
@@ -54,15 +56,15 @@ def list_jobs(call: Call) -> View:
 
 def start_job(call: Call) -> Reply:
     store = call.api.store
-    accepted = accept_job(call.body, store.nodes() if call.body.get("strict") else [], run_id)
+    accepted = accept_job(call.body, store.nodes, run_id)
     job, job_id = accepted.job, accepted.job_id
-    now, warnings = call.api.wall(), list(accepted.warnings)
+    now, warnings = call.api.wall(), [*accepted.warnings, *check_order(call, job, bool(call.body.get("strict")))]
     fresh = store.submit(job, job_id=job_id, user=call.user, now=now, warnings=warnings, request_id=call.request_id)
     if not fresh:
         known = store.job(job_id)
         if known is not None and known["user"] != call.user:
             raise ConflictError(f"job id {job_id} is taken")
-    return Reply({"name": job.name, "id": job_id, "warnings": list(accepted.warnings)}, 201)
+    return Reply({"name": job.name, "id": job_id, "warnings": warnings}, 201)
 
 
 def show_job(call: Call, job: str) -> View:

@@ -95,6 +95,14 @@ ROUTES: tuple[Route, ...] = (
         "Submission",
         takes_id=True,
     ),
+    Route(
+        "jobs.plan",
+        "POST /v1/plan",
+        _READ,
+        "Where a job would go if it were started now; changes nothing",
+        "JobPlan",
+        "Preview",
+    ),
     Route("jobs.show", "GET /v1/jobs/{job}", _READ, "One job, by name (its latest run) or id", "Job"),
     Route("jobs.delete", "DELETE /v1/jobs/{job}", _WRITE, "Delete an ended job with its logs", "Job"),
     Route(

@@ -45,7 +45,7 @@ def show_schedule(call: Call, schedule: str) -> View:
 
 def start_schedule(call: Call) -> Reply:
     """Answers when the master-agent has taken it; 202 if that takes long (it is durable all the same)."""
-    parsed = accept_schedule(call.body)
+    parsed = accept_schedule(call.body, call.api.store.nodes)
     wire, name = parsed.schedule.to_wire(), parsed.schedule.name
     warnings = list(parsed.warnings)
     before = _known(call, name)

@@ -50,7 +50,17 @@ SCHEMAS: dict[str, Schema] = {
         {"code": {"type": "string", "enum": [code.value for code in ReasonCode]}, "message": _TEXT},
         {"details": {"type": "object"}},
     ),
-    "Resources": _object({"cpu": {**_WHOLE, "description": "Thousandths of a core"}, "memory": _WHOLE, "gpu": _WHOLE}),
+    "Resources": _object(
+        {
+            "cpu": {**_WHOLE, "description": "Thousandths of a core"},
+            "memory": {**_WHOLE, "description": "Bytes"},
+            "gpu": {**_WHOLE, "description": "Thousandths of a device"},
+        },
+        {
+            "disk": {**_WHOLE, "description": "Bytes of scratch"},
+            "custom": {"type": "object", "additionalProperties": _WHOLE},
+        },
+    ),
     "Job": _object(
         {
             "id": _TEXT,
@@ -101,7 +111,11 @@ SCHEMAS: dict[str, Schema] = {
                 "description": "Bytes of stdout and stderr of the last ended attempt",
             },
             "ready": _maybe(_TRUTH),
-            "gpus": {"type": ["array", "null"], "items": _WHOLE},
+            "gpus": {
+                "type": ["array", "null"],
+                "items": {"type": "array", "items": _WHOLE},
+                "description": "Id and thousandths of each device",
+            },
         }
     ),
     "Tasks": _object({"tasks": _list(_ref("Task"))}),
@@ -115,6 +129,42 @@ SCHEMAS: dict[str, Schema] = {
             "count": _WHOLE,
             "reason": _REASON,
             "next": {**_maybe(_TEXT), "description": "What would start them"},
+        }
+    ),
+    "Preview": _object({"manifest": {"type": "object"}}),
+    "JobPlan": _object(
+        {
+            "name": _TEXT,
+            "reason": _REASON,
+            "components": {"type": "object", "additionalProperties": _ref("ComponentPlan")},
+            "evictions": _list(_ref("PlannedEviction")),
+            "warnings": _list(_TEXT),
+        }
+    ),
+    "ComponentPlan": _object(
+        {
+            "replicas": _WHOLE,
+            "at_once": {**_WHOLE, "description": "So many of its tasks may run at the same time"},
+            "depends_on": {"type": "object", "additionalProperties": _TEXT},
+            "nodes": _list(_ref("PlannedPlace")),
+            "reason": _REASON,
+        }
+    ),
+    "PlannedPlace": _object(
+        {
+            "node": _TEXT,
+            "count": _WHOLE,
+            "devices": {
+                "type": "array",
+                "items": {"type": "array", "items": _WHOLE},
+                "description": "Id and thousandths of each GPU that its tasks get",
+            },
+        }
+    ),
+    "PlannedEviction": _object(
+        {
+            "job": {**_maybe(_TEXT), "description": "null: a job that the caller may not see"},
+            "count": {**_WHOLE, "description": "Tasks that would be stopped"},
         }
     ),
     "Waited": _object(

@@ -11,8 +11,7 @@ from typing import Any
 from grass.errors import InputError, ManifestError, Problem
 from grass.manifest import ParsedJob, ParsedSchedule, parse_job, parse_schedule
 from grass.model.job import Component, Job
-from grass.model.resources import Resources
-from master.planning.reasons import never_fits
+from master.api.suitability import asks_about_nodes, unsuited
 
 _RUN = re.compile(r"[0-9a-f]{8}")
 
@@ -24,21 +23,34 @@ class Accepted:
     warnings: tuple[str, ...]
 
 
-def accept_job(body: dict[str, Any], nodes: list[dict[str, Any]], new_id: Callable[[str], str]) -> Accepted:
-    """Raises InputError or ManifestError. With ``strict`` also for warnings, and for what no node could ever hold."""
+def accept_job(
+    body: dict[str, Any], nodes: Callable[[], list[dict[str, Any]]], new_id: Callable[[str], str]
+) -> Accepted:
+    """Raises InputError or ManifestError. With ``strict`` also for warnings, and for what no node could ever satisfy.
+
+    ``nodes``: reads their records, which most jobs do not need.
+    """
     strict = _optional(body, "strict", bool) or False
     parsed: ParsedJob = parse_job(_document(body, ("manifest", "strict", "cwd", "id")))
     job = in_folder(parsed.job, _folder(body))
-    if strict:
-        _check_strictly(job, parsed.warnings, nodes)
-    return Accepted(job, _job_id(body, job.name) or new_id(job.name), parsed.warnings)
+    missing = unsuited(job, nodes()) if strict or asks_about_nodes(job) else []
+    if strict and (parsed.warnings or missing):
+        raise ManifestError([*(Problem("", warning) for warning in parsed.warnings), *missing])
+    warnings = (*parsed.warnings, *map(str, missing))
+    return Accepted(job, _job_id(body, job.name) or new_id(job.name), warnings)
 
 
-def accept_schedule(body: dict[str, Any]) -> ParsedSchedule:
+def accept_schedule(body: dict[str, Any], nodes: Callable[[], list[dict[str, Any]]]) -> ParsedSchedule:
     parsed = parse_schedule(_document(body, ("manifest", "cwd", "again")))
     folder = _folder(body)
     jobs = tuple(in_folder(job, folder) for job in parsed.schedule.jobs)
-    return replace(parsed, schedule=replace(parsed.schedule, jobs=jobs))
+    first = jobs[0]  # those of a batch differ in their names only
+    missing = unsuited(first, nodes()) if asks_about_nodes(first) else []
+    return replace(
+        parsed,
+        schedule=replace(parsed.schedule, jobs=jobs),
+        warnings=(*parsed.warnings, *map(str, missing)),
+    )
 
 
 def in_folder(job: Job, folder: PurePosixPath | None) -> Job:
@@ -50,17 +62,6 @@ def in_folder(job: Job, folder: PurePosixPath | None) -> Job:
 
 def _placed(component: Component, folder: PurePosixPath) -> Component:
     return replace(component, cwd=str(folder / component.cwd if component.cwd else folder))
-
-
-def _check_strictly(job: Job, warnings: tuple[str, ...], nodes: list[dict[str, Any]]) -> None:
-    totals = [Resources.from_wire(node["resources"]) for node in nodes if node.get("resources")]
-    problems = [Problem("", warning) for warning in warnings]
-    for name, component in job.components.items():
-        reason = never_fits(component.resources, totals)
-        if reason is not None:
-            problems.append(Problem(f"components.{name}.resources", reason.message))
-    if problems:
-        raise ManifestError(problems)
 
 
 def _document(body: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:

@@ -22,6 +22,15 @@ _NEXT = {
     ReasonCode.DEPENDS_ON: "starts when the component it depends on is that far",
     ReasonCode.BACKOFF: "starts again by itself when its wait is over",
     ReasonCode.PARALLELISM: "starts when another task of this component ends",
+    ReasonCode.AFTER: "starts when that job is that far; see `grass job show` of it",
+    ReasonCode.QUOTA: "starts when other tasks of this user end; an administrator can raise the quota",
+    ReasonCode.CONSTRAINTS: "starts when a node joins that is what it asks for; `grass node list` shows what there is",
+    ReasonCode.GANG: "starts when there is room for all of its tasks at once",
+    ReasonCode.BEHIND: "starts after the job that is served first, or before it with a `timeout` that is short enough",
+    ReasonCode.PREEMPTING: "starts when those have ended",
+    ReasonCode.PREEMPTED: "starts again by itself when there is room; it has kept its place in line",
+    ReasonCode.DRAINED: "starts again by itself on another node",
+    ReasonCode.IMAGE: "starts when its image is there",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grass.cli import amounts, why
+from grass.cli import amounts, job_plan, why
 from grass.cli.cluster_views import status_page
 from grass.cli.events import event_lines
 from grass.cli.job_views import job_line, job_list, job_page, tasks_by_attention
@@ -134,6 +134,82 @@ def test_why_has_a_paragraph_per_group_with_what_would_start_it() -> None:
         "  2 free",
         "  starts when a task ends",
     ]
+
+
+def test_why_tells_node_by_node_what_the_message_does_not() -> None:
+    groups = [
+        {"count": 3, "why": "not enough memory", "nearest": "n2", "resource": "memory", "short": 3 << 29},
+        {"count": 1, "why": "draining", "nearest": "n5"},
+        {"count": 1, "why": "not enough cpu", "nearest": "n7", "resource": "cpu", "short": 500},
+    ]
+    details = {"nodes": groups, "starts_with": "24GiB memory", "starts_in": 300.0}
+    reason = {"code": "gang", "message": "starts only whole; n5: draining", "details": details}
+    group = {"component": "w", "state": "PENDING", "count": 1, "reason": reason, "next": None}
+    answer = {"name": "d", "id": "d-1", "state": "QUEUED", "reason": reason, "groups": [group]}
+    assert why.page(answer, None) == [
+        "d is QUEUED",
+        "",
+        "w: 1 task PENDING",
+        "  starts only whole; n5: draining",
+        "    3 nodes: not enough memory, nearest is n2, 1.5GiB short",
+        "    n7: 0.5 cpu short",
+        "    starts now with 24GiB memory",
+        "    starts within 5m by the time limits of what runs",
+    ]
+
+
+PLANNED: dict[str, Any] = {
+    "name": "train",
+    "reason": None,
+    "components": {
+        "server": {
+            "replicas": 1,
+            "at_once": 1,
+            "depends_on": {},
+            "nodes": [{"node": "n1", "count": 1, "devices": []}],
+            "reason": None,
+        },
+        "worker": {
+            "replicas": 8,
+            "at_once": 4,
+            "depends_on": {"server": "ready"},
+            "nodes": [
+                {"node": "n1", "count": 1, "devices": [[0, 500]]},
+                {"node": "n2", "count": 2, "devices": [[0, 1000], [1, 1000]]},
+            ],
+            "reason": {"code": "no-room", "message": "n3: 1 gpu short", "details": {}},
+        },
+    },
+    "evictions": [{"job": "sweep", "count": 2}, {"job": None, "count": 1}],
+}
+
+
+def test_a_plan_shows_where_each_component_would_go_and_why_the_rest_would_wait() -> None:
+    assert job_plan.page(PLANNED, None) == [
+        "train would start once others are stopped for it",
+        "",
+        "COMPONENT  TASKS  NODE  GPUS     REASON",
+        "server         1  n1    -",
+        "worker         1  n1    0 (0.5)  once server is ready",
+        "worker         2  n2    0,1      once server is ready",
+        "worker         1  -     -        n3: 1 gpu short",
+        "worker         4  -     -        at most 4 run at once",
+        "",
+        "It would stop 2 tasks of sweep, 1 task of a job of somebody else, of lower priority and preemptible.",
+    ]
+
+
+def test_a_plan_begins_with_whether_the_job_would_start() -> None:
+    server, worker = PLANNED["components"]["server"], PLANNED["components"]["worker"]
+    quiet = {**PLANNED, "evictions": []}
+    waits = {"code": "after", "message": "waits until job b has ended", "details": {}}
+    assert job_plan.page(quiet, None)[0] == "train would start in part: 4 of 5 tasks"
+    assert job_plan.page({**quiet, "components": {"server": server}}, None)[0] == "train would start now"
+    nowhere = {"worker": {**worker, "nodes": []}}
+    assert job_plan.page({**quiet, "components": nowhere}, None)[0] == "train would wait"
+    assert (
+        job_plan.page({**quiet, "reason": waits}, None)[0] == "train would not start now: waits until job b has ended"
+    )
 
 
 def node(**changes: Any) -> dict[str, Any]:

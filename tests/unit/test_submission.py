@@ -15,7 +15,7 @@ def document(**component: Any) -> dict[str, Any]:
 
 
 def accept(body: dict[str, Any], nodes: list[dict[str, Any]] | None = None) -> Any:
-    return accept_job(body, [NODE] if nodes is None else nodes, lambda name: f"{name}-00000000")
+    return accept_job(body, lambda: [NODE] if nodes is None else nodes, lambda name: f"{name}-00000000")
 
 
 def test_a_job_gets_an_id_if_the_client_chose_none() -> None:
@@ -51,10 +51,19 @@ def test_what_no_node_can_hold_is_accepted_unless_strict() -> None:
 
 
 def test_strict_refuses_warnings_too() -> None:
-    pictured = document(image="busybox")
+    pictured = document(image="busybox", runtime="process")
     assert len(accept({"manifest": pictured}).warnings) == 1
     with pytest.raises(ManifestError, match="image"):
         accept({"manifest": pictured, "strict": True})
+
+
+def test_nodes_are_read_only_for_jobs_that_ask_for_more_than_cpu_and_memory() -> None:
+    def unread() -> list[dict[str, Any]]:
+        raise AssertionError("not needed")
+
+    accept_job({"manifest": document(resources={"cpu": 8})}, unread, lambda name: f"{name}-00000000")
+    with pytest.raises(AssertionError, match="not needed"):
+        accept_job({"manifest": document(resources={"gpu": 1})}, unread, lambda name: f"{name}-00000000")
 
 
 @pytest.mark.parametrize(
@@ -68,5 +77,5 @@ def test_a_body_of_the_wrong_form_is_refused(body: dict[str, Any]) -> None:
 
 def test_the_jobs_of_a_schedule_run_in_its_folder_too() -> None:
     batch = {"name": "s", "jobs": ["a", "b"], "components": {"w": {"command": "true"}}}
-    schedule = accept_schedule({"manifest": batch, "cwd": "/home/ann"}).schedule
+    schedule = accept_schedule({"manifest": batch, "cwd": "/home/ann"}, lambda: [NODE]).schedule
     assert [(job.name, job.components["w"].cwd) for job in schedule.jobs] == [("a", "/home/ann"), ("b", "/home/ann")]

@@ -1,0 +1,79 @@
+"""The answer to `grass job plan` as lines: where each component would go, or why it would wait. Pure.
+
+*Plan view*: ``JobPlan`` in ``master/api/schemas.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from grass.cli.amounts import NOTHING, show_reason
+from grass.cli.table import Column, paragraph, table
+from grass.model.resources import DEVICE
+
+View = Mapping[str, Any]
+
+_COLUMNS = (
+    Column("COMPONENT"),
+    Column("TASKS", right=True),
+    Column("NODE"),
+    Column("GPUS", drop=1),
+    Column("REASON", wrap=True),
+)
+
+
+def page(plan: View, width: int | None) -> list[str]:
+    lines = paragraph(_head(plan), width)
+    rows = [row for name, part in plan["components"].items() for row in _rows(name, part)]
+    lines += ["", *table(_COLUMNS, rows, width)]
+    if plan["evictions"]:
+        lines += ["", *paragraph(_evicted(plan["evictions"]), width)]
+    return lines
+
+
+def _head(plan: View) -> str:
+    if plan["reason"] is not None:
+        return f"{plan['name']} would not start now: {show_reason(plan['reason'])}"
+    if plan["evictions"]:
+        return f"{plan['name']} would start once others are stopped for it"
+    placed = sum(_placed(part) for part in plan["components"].values())
+    wanted = sum(part["at_once"] for part in plan["components"].values())
+    if placed == wanted:
+        return f"{plan['name']} would start now"
+    return f"{plan['name']} would start in part: {placed} of {wanted} tasks" if placed else f"{plan['name']} would wait"
+
+
+def _placed(part: View) -> int:
+    return sum(place["count"] for place in part["nodes"])
+
+
+def _rows(name: str, part: View) -> Iterator[list[str]]:
+    waits = _waits_for(part["depends_on"])
+    for place in part["nodes"]:
+        yield [name, str(place["count"]), place["node"], _devices(place["devices"]), waits]
+    left = part["at_once"] - _placed(part)
+    if left:
+        yield [name, str(left), NOTHING, NOTHING, show_reason(part["reason"]) or waits]
+    later = part["replicas"] - part["at_once"]
+    if later:
+        yield [name, str(later), NOTHING, NOTHING, f"at most {part['at_once']} run at once"]
+
+
+def _waits_for(conditions: Mapping[str, str]) -> str:
+    said = [f"{name} {'has succeeded' if how == 'succeeded' else f'is {how}'}" for name, how in conditions.items()]
+    return "once " + " and ".join(said) if said else ""
+
+
+def _devices(devices: Sequence[Sequence[int]]) -> str:
+    """``0,1``; a device that is taken in part with its share: ``2 (0.5)``."""
+    shown = [str(number) if share == DEVICE else f"{number} ({share / DEVICE:g})" for number, share in devices]
+    return ",".join(shown) or NOTHING
+
+
+def _evicted(evictions: Sequence[View]) -> str:
+    said = [
+        f"{one['count']} {'task' if one['count'] == 1 else 'tasks'} of {one['job'] or 'a job of somebody else'}"
+        for one in evictions
+    ]
+    return f"It would stop {', '.join(said)}, of lower priority and preemptible."

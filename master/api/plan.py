@@ -1,0 +1,56 @@
+"""`/v1/plan`: what would become of a job if it were started now. The master-agent answers, because only it knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grass.entropy import run_id
+from grass.errors import ManifestError, Problem, UnreachableError
+from grass.model.job import Job
+from master.api.call import Call
+from master.api.order import check_after
+from master.api.submission import accept_job
+from master.api.views import View, ended
+
+PATIENCE = 5.0
+"""Seconds until a master-agent that does not answer counts as away; it takes milliseconds."""
+
+
+def plan_job(call: Call) -> View:
+    store = call.api.store
+    accepted = accept_job(call.body, store.nodes, run_id)
+    job = accepted.job
+    warnings = [*accepted.warnings, *check_order(call, job), *_taken(call, job)]
+    answer = store.preview(job, call.user, accepted.job_id, PATIENCE)
+    if answer is None:
+        raise UnreachableError(f"the master-agent did not answer within {PATIENCE:g} s; `grass status` says how it is")
+    return {**answer, "name": job.name, "evictions": _evictions(call, answer), "warnings": warnings}
+
+
+def check_order(call: Call, job: Job, strict: bool = False) -> list[str]:
+    """Warnings about jobs that it is to wait for. ManifestError: a circle, or with ``strict`` any warning."""
+    store = call.api.store
+
+    def find(name: str) -> tuple[Job, bool] | None:
+        record = store.job(name)
+        spec = store.spec(record["id"]) if record is not None else None
+        return None if record is None or spec is None else (spec, ended(record))
+
+    warnings = check_after(job, find) if job.after else []
+    if strict and warnings:
+        raise ManifestError([Problem("", warning) for warning in warnings])
+    return warnings
+
+
+def _taken(call: Call, job: Job) -> list[str]:
+    record = call.api.store.job(job.name)
+    if record is None or ended(record):
+        return []
+    return [f"name: a job {job.name} exists and has not ended, so starting this one would be refused now"]
+
+
+def _evictions(call: Call, answer: dict[str, Any]) -> list[View]:
+    """Whose jobs somebody may not see have no name."""
+    return [
+        {"job": one["job"] if call.sees(one["user"]) else None, "count": one["count"]} for one in answer["evictions"]
+    ]

@@ -1,0 +1,132 @@
+"""What is said at submission about what no node of the cluster is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from grass.errors import ManifestError
+from grass.manifest import parse_job, read_document
+from grass.model.job import Job
+from master.api.order import check_after, find_circle
+from master.api.suitability import asks_about_nodes, unsuited
+
+NODES: list[dict[str, Any]] = [
+    {
+        "name": "n1",
+        "state": "READY",
+        "resources": {"cpu": 4000, "memory": 8 << 30, "gpu": 1000, "custom": {"seats": 2}},
+        "labels": {"arch": "x86_64", "zone": "a"},
+        "runtimes": ["process"],
+        "gpus": [{"id": 0, "name": "NVIDIA A100-SXM4-40GB", "memory": 40 << 30}],
+        "path": ["rack1"],
+    },
+    {
+        "name": "n2",
+        "state": "DRAINING",
+        "resources": {"cpu": 2000, "memory": 8 << 30, "gpu": 0},
+        "labels": {"arch": "arm64", "zone": "b"},
+        "runtimes": ["process"],
+        "gpus": [],
+    },
+]
+
+
+def job_of(component: str, job: str = "priority: 0") -> Job:
+    return parse_job(read_document(f"{{name: a, {job}, components: {{x: {{command: c, {component}}}}}}}")).job
+
+
+def said(component: str, job: str = "priority: 0", nodes: list[dict[str, Any]] = NODES) -> list[str]:
+    return [str(problem) for problem in unsuited(job_of(component, job), nodes)]
+
+
+@pytest.mark.parametrize(
+    ("component", "message"),
+    [
+        ("where: {arch: riscv}", "components.x.where.arch: no node has arch: riscv; there are arm64, x86_64"),
+        ("where: {rack: 1}", "components.x.where.rack: no node has this label; there are arch, zone"),
+        ("where: {arch: arm64, zone: a}", "components.x.where: no single node has all of these labels"),
+        ("avoid: [n1, n9]", "components.x.avoid[1]: there is no node n9; there are n1, n2"),
+        ("avoid: [n1, n2]", "components.x.avoid: leaves no node: the cluster has n1, n2"),
+        ("spread: 2", "components.x.spread: no node says where it stands at level 2 (`topology` in its settings)"),
+        ("image: i", "components.x.image: no node has an engine for containers: its tasks run as processes"),
+        (
+            "image: i, runtime: docker",
+            "components.x.image: no node has an engine for containers: it waits until one has",
+        ),
+        (
+            "resources: {gpu: {model: H100}}",
+            "components.x.resources.gpu: no node has such a device; there are NVIDIA A100-SXM4-40GB (40GiB)",
+        ),
+        ("resources: {gpu: 2}", "components.x.resources: needs 2 gpu per task; the largest node has 1"),
+        ("resources: {seats: 3}", "components.x.resources: needs 3 seats per task; the largest node has 2"),
+        ("resources: {disk: 1GiB}", "components.x.resources: needs 1GiB disk per task; the largest node has 0B"),
+        (
+            "resources: {cpu: 3, gpu: 0, memory: 9GiB}",
+            "components.x.resources: needs 9GiB memory per task; the largest",
+        ),
+    ],
+)
+def test_what_no_node_is_is_named_with_its_path(component: str, message: str) -> None:
+    (found,) = said(component)
+    assert found.startswith(message)
+
+
+@pytest.mark.parametrize(
+    "component",
+    [
+        "where: {arch: [riscv, arm64]}",
+        "where: {arch: x86_64, zone: a}",
+        "avoid: n1",
+        "spread: node, pack: 1",
+        "spread: node",
+        "image: i, runtime: process",
+        "resources: {gpu: {model: a100, memory: 40GiB}}",
+        "resources: {gpu: 0.5, seats: 2}",
+    ],
+)
+def test_nothing_is_said_about_what_some_node_is(component: str) -> None:
+    assert said(component) == []
+
+
+def test_a_level_that_no_node_has_is_named_for_the_job_too() -> None:
+    assert said("replicas: 2", "together: 3")[0].startswith("together: no node says where it stands at level 3")
+
+
+def test_nothing_is_said_while_no_node_is_known() -> None:
+    nothing = {"name": "n", "state": "JOINING", "resources": {"cpu": 0, "memory": 0, "gpu": 0}}
+    assert said("where: {arch: riscv}", nodes=[]) == said("where: {arch: riscv}", nodes=[nothing]) == []
+    assert said("where: {arch: riscv}", nodes=[{**NODES[0], "state": "LEFT"}]) == []
+
+
+def test_only_special_wishes_are_worth_a_look_at_the_nodes() -> None:
+    assert not asks_about_nodes(job_of("resources: {cpu: 1, memory: 1GiB}"))
+    assert asks_about_nodes(job_of("resources: {gpu: 1}"))
+    assert asks_about_nodes(job_of("replicas: 2", "together: node"))
+
+
+def job_after(name: str, *after: str) -> Job:
+    text = f"{{name: {name}, after: [{', '.join(after)}], components: {{x: {{command: c}}}}}}"
+    return parse_job(read_document(text)).job
+
+
+def test_a_circle_of_jobs_is_refused_with_its_way() -> None:
+    known = {"b": (job_after("b", "c"), False), "c": (job_after("c", "a"), False)}
+    with pytest.raises(ManifestError, match="after: goes in a circle, so none could ever begin: a → b → c → a"):
+        check_after(job_after("a", "b"), known.get)
+
+
+def test_a_job_that_has_ended_closes_no_circle() -> None:
+    known = {"b": (job_after("b", "a"), True)}
+    assert find_circle(job_after("a", "b"), known.get) == []
+    assert check_after(job_after("a", "b"), known.get) == []
+
+
+def test_a_circle_elsewhere_is_walked_once() -> None:
+    known = {"b": (job_after("b", "c"), False), "c": (job_after("c", "b"), False)}
+    assert find_circle(job_after("a", "b"), known.get) == []
+
+
+def test_a_job_that_is_not_there_yet_is_a_warning() -> None:
+    assert check_after(job_after("a", "b"), lambda name: None) == ["after: there is no job b yet; it waits for one"]
