@@ -12,7 +12,7 @@ import pytest
 
 from grass.errors import NotFoundError
 from grass.model.job import Mount
-from node.runtime.docker.plan import container_name
+from node.runtime.docker.plan import container_name, takeover
 from node.runtime.protocol import Stop
 from tests.support.docker_run import ONE, DockerRun
 from tests.support.engine import IMAGE, OwnEngine, require_engine
@@ -94,6 +94,14 @@ def test_what_cannot_start_says_why_and_leaves_no_container(run: DockerRun) -> N
     assert gpu.reason and gpu.reason["code"] == "cannot-start" and "gpu" in gpu.reason["message"]
     run.runtime.forget(["j-1/c.2/1"])
     run.wait(lambda: not run.containers())
+
+
+def test_what_a_container_left_as_root_can_be_given_to_the_agents_user(run: DockerRun) -> None:
+    run.run("mkdir $GRASS_SCRATCH/d; touch $GRASS_SCRATCH/d/f")
+    body = takeover(run.config, IMAGE, str(run.path("scratch")), 1234, 1234)
+    assert run.engine.run(body) == 0
+    assert (run.path("scratch") / "d" / "f").stat().st_uid == 1234
+    assert len(run.containers()) == 1
 
 
 def test_a_port_with_a_name_is_published_on_a_bridge(run: DockerRun) -> None:

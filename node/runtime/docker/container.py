@@ -18,6 +18,7 @@ class Container:
         "code",
         "ended",
         "id",
+        "image",
         "key",
         "kill_at",
         "launch",
@@ -43,6 +44,7 @@ class Container:
         self.start = start
         self.starting = False
         self.id: str | None = None
+        self.image = ""
         self.pid: int | None = None
         self.started: float | None = None
         self.since: float | None = None
@@ -69,7 +71,7 @@ class Container:
     def take(self, inspected: dict[str, Any]) -> None:
         """It has a container, which was started."""
         labels, state = inspected["Config"]["Labels"], inspected["State"]
-        self.id = inspected["Id"]
+        self.id, self.image = inspected["Id"], inspected["Image"]
         self.starting = False
         self.pid = state["Pid"] or None
         self.started = wall(state["StartedAt"]) or clock.wall()

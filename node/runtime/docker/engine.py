@@ -92,6 +92,17 @@ class Engine:
                 continue
         return inspected
 
+    def run(self, config: dict[str, Any]) -> int:
+        """Make a container, wait for its end, remove it; its exit code."""
+        with _translated():
+            made = str(self._client.create_container_from_config(config)["Id"])
+            try:
+                self._client.start(made)
+                code: int = self._client.wait(made)["StatusCode"]
+            finally:
+                self._client.remove_container(made, force=True)
+            return code
+
     # inside of a container
 
     def execute(self, container: str, argv: list[str]) -> int:

@@ -69,6 +69,21 @@ def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, c
     return body
 
 
+def takeover(config: ClusterConfig, image: str, folder: str, user: int, group: int) -> dict[str, Any]:
+    """The request for a container that gives what tasks of other users left in ``folder`` to this one.
+
+    Without it a node-agent that is not root could never remove that. ``image``: one that is there and has ``chown``.
+    """
+    return {
+        "Image": image,
+        "Entrypoint": ["chown"],
+        "Cmd": ["-R", f"{user}:{group}", folder],
+        "User": "0",
+        "Labels": {CLUSTER: config.name},
+        "HostConfig": {"NetworkMode": "none", "Mounts": [_bind(folder, folder, False)], "LogConfig": {"Type": "none"}},
+    }
+
+
 def _labels(config: ClusterConfig, start: Start) -> dict[str, str]:
     job_id, task, _ = start.key.split("/")
     return {

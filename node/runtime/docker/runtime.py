@@ -215,7 +215,8 @@ class DockerRuntime:
         if self._line is None:
             return
         self._retry = _FIRST_RETRY
-        here = {inspected["Config"]["Labels"][plan.ATTEMPT]: inspected for inspected in found}
+        labelled = [(inspected["Config"]["Labels"].get(plan.ATTEMPT), inspected) for inspected in found]
+        here = {key: inspected for key, inspected in labelled if key}
         for key, inspected in here.items():
             self._adopt(key, inspected)
         for attempt in list(self._attempts.values()):
@@ -431,7 +432,19 @@ class DockerRuntime:
         attempt.code, attempt.signal = result.code, result.signal
         if attempt.reason is None and result.reason is not None:
             attempt.reason = result.reason.to_wire()
-        self._finish(attempt, max(result.ended or clock.wall(), attempt.started or 0.0))
+        ended = max(result.ended or clock.wall(), attempt.started or 0.0)
+        scratch = self._folders.scratch(attempt.key)
+        if _has_others_files(scratch):
+            body = plan.takeover(self._config, attempt.image, scratch, os.geteuid(), os.getegid())
+            self._removers.ask(lambda: self._engine.run(body), lambda code: self._on_taken(attempt, ended, code))
+        else:
+            self._finish(attempt, ended)
+
+    def _on_taken(self, attempt: Container, ended: float, code: int | GrassError) -> None:
+        if code != 0:
+            log.warning("%s: its image has no chown, so its scratch folder stays: %s", attempt.key, code)
+        if self._attempts.get(attempt.key) is attempt and attempt.runs:
+            self._finish(attempt, ended)
 
     def _finish_unknown(self, attempt: Container) -> None:
         attempt.reason = attempt.reason or Reason(ReasonCode.EXIT_UNKNOWN, _UNKNOWN).to_wire()
@@ -471,6 +484,18 @@ def _why_not(error: GrassError) -> tuple[int, Reason]:
     """As a shell would have ended, and what the engine says."""
     code = NOT_FOUND if isinstance(error, NotFoundError) else NOT_EXECUTABLE
     return code, Reason(ReasonCode.CANNOT_START, f"cannot start its container: {error}")
+
+
+def _has_others_files(folder: str) -> bool:
+    """Which this process may not remove."""
+    me = os.geteuid()
+    if me == 0:
+        return False
+    try:
+        with os.scandir(folder) as entries:
+            return any(entry.stat(follow_symlinks=False).st_uid != me for entry in entries)
+    except OSError:
+        return False
 
 
 def _beginning(path: str) -> bytes:
