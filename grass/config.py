@@ -209,6 +209,18 @@ def service_manager() -> tuple[str, float]:
     return os.environ.get("NOTIFY_SOCKET", ""), int(microseconds) / 1e6 if microseconds.isdigit() else 0.0
 
 
+@dataclass(frozen=True)
+class GivenPasswords:
+    """For machines over SSH: ``GRASS_SSH_PASSWORD`` to log in, ``GRASS_BECOME_PASSWORD`` for sudo."""
+
+    ssh: str | None = field(default=None, repr=False)
+    become: str | None = field(default=None, repr=False)
+
+
+def given_passwords() -> GivenPasswords:
+    return GivenPasswords(os.environ.get("GRASS_SSH_PASSWORD"), os.environ.get("GRASS_BECOME_PASSWORD"))
+
+
 def cluster_home(name: str, home: Path | None = None) -> Path:
     return (home or grass_home()) / "clusters" / name
 

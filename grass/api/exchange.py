@@ -19,10 +19,16 @@ class NotHttpError(OSError):
 
 
 class Connection:
-    """To ``(host, port)``, made when it is first needed. ``timeout``: seconds without a byte."""
+    """To ``(host, port)``, made when it is first needed. ``timeout``: seconds without a byte.
 
-    def __init__(self, address: tuple[str, int], timeout: float) -> None:
+    ``way``: what opens a socket to there instead of the network.
+    """
+
+    def __init__(
+        self, address: tuple[str, int], timeout: float, way: Callable[[str, int], socket.socket] | None = None
+    ) -> None:
         self._address = address
+        self._way = way
         self._timeout = timeout
         self._socket: socket.socket | None = None
         self._source: BufferedReader | None = None
@@ -51,10 +57,18 @@ class Connection:
 
     def _connected(self) -> tuple[socket.socket, BufferedReader]:
         if self._socket is None or self._source is None:
-            self._socket = socket.create_connection(self._address, self._timeout)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = self._opened()
             self._source = self._socket.makefile("rb")
         return self._socket, self._source
+
+    def _opened(self) -> socket.socket:
+        if self._way is not None:
+            opened = self._way(*self._address)
+            opened.settimeout(self._timeout)
+            return opened
+        opened = socket.create_connection(self._address, self._timeout)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return opened
 
 
 class Reply:

@@ -41,6 +41,8 @@ class Profile:
     url: str
     user: str
     key_id: str
+    tunnel: dict[str, Any] | None = None
+    """``{address, username, port, key, known_hosts}`` when only SSH reaches the master, from where ``url`` is meant."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,14 @@ def create_master_key(master_dir: Path) -> Jwk:
 def create_user_key(client_dir: Path) -> Jwk:
     """Write ``user.pem`` and return the public half, which is what a cluster's administrator registers."""
     return _create_key(client_dir / "user.pem")
+
+
+def user_key(client_dir: Path) -> Jwk:
+    """The public half of ``user.pem``, which is made if it is not there."""
+    if not (client_dir / "user.pem").exists():
+        return create_user_key(client_dir)
+    key = _private_key(client_dir / "user.pem")
+    return cast(Jwk, key.as_dict(private=False, kid=key.thumbprint()))
 
 
 def save_profile(client_dir: Path, profile: Profile, master: Jwk) -> None:

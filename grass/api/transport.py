@@ -31,6 +31,7 @@ from grass.errors import (
 if TYPE_CHECKING:
     from grass.api.keyring import ClientKeys
     from grass.api.sealing import Claims, ReplyKey
+    from grass.api.tunnel import Tunnel
 
 PATIENCE = 5.0
 """Seconds for which a cluster that does not answer is asked again."""
@@ -66,6 +67,7 @@ class Transport:
         if address.scheme != "http" or not address.hostname or not address.port:
             raise InputError(f"cluster {keys.profile.cluster}: its URL {keys.profile.url!r} is not http://HOST:PORT")
         self._address = (address.hostname, address.port)
+        self._tunnel = _tunnel(keys) if keys.profile.tunnel else None
         self._idle: deque[Connection] = deque()
 
     def call(self, method: str, target: str, body: Body = None) -> Any:
@@ -80,6 +82,8 @@ class Transport:
     def close(self) -> None:
         while self._idle:
             self._idle.pop().close()
+        if self._tunnel is not None:
+            self._tunnel.close()
 
     def _patiently(self, attempt_once: Callable[[int], Any]) -> Any:
         until, pause, corrected = clock.steady() + PATIENCE, 0.01, False
@@ -129,7 +133,7 @@ class Transport:
         seal, reply = self._sealer(method, target, content)
         posts = method == "POST"
         headers = {"Content-Type": JOSE} if posts else {"Authorization": f"JOSE {seal().decode()}"}
-        connection = self._idle.pop() if self._idle else Connection(self._address, TIMEOUT)
+        connection = self._idle.pop() if self._idle else self._connection()
         try:
             return connection, connection.request(method, target, headers, seal if posts else None), reply
         except BaseException:
@@ -158,6 +162,9 @@ class Transport:
             return token.encode()
 
         return seal, reply
+
+    def _connection(self) -> Connection:
+        return Connection(self._address, TIMEOUT, self._tunnel.open if self._tunnel else None)
 
     def _seal(self, claims: Claims, body: str | None, reply: ReplyKey) -> str:
         from grass.api import sealing
@@ -192,6 +199,12 @@ class Transport:
 
     def _text(self, what: str) -> str:
         return f"cluster {self._keys.profile.cluster} at {self._keys.profile.url} {what}"
+
+
+def _tunnel(keys: ClientKeys) -> Tunnel:
+    from grass.api.tunnel import Tunnel
+
+    return Tunnel(keys.profile)
 
 
 def _unsealed(reply: ReplyKey, text: bytes, status: int, number: int = 0) -> tuple[bytes, bool]:

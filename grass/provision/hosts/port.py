@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from grass.provision.hosts.errors import BecomeRootError, CommandFailedError
 from grass.provision.hosts.words import Secret, shown
@@ -20,6 +20,8 @@ from grass.provision.hosts.words import Secret, shown
 TIMEOUT = 600.0
 """Seconds until a command that says nothing else is given up."""
 _SHOWN_LINES = 30
+
+_Host = TypeVar("_Host", bound="Host")
 
 Stdin = bytes | Path | IO[bytes] | None
 """What a command reads: bytes, a local file, an open stream; None: nothing."""
@@ -90,7 +92,7 @@ class Host(ABC):
     def close(self) -> None:  # noqa: B027 nothing to let go of, unless a subclass says so
         """Let go of the connection; the next command makes a new one."""
 
-    def __enter__(self) -> Host:
+    def __enter__(self: _Host) -> _Host:
         return self
 
     def __exit__(self, *_: object) -> None:

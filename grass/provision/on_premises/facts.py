@@ -127,7 +127,7 @@ def parse(text: str) -> Facts:
         cpus=_number(first.get("cpus")),
         disk_free=min((_number(words[3]) for words in map(str.split, sections.get("disk", []))), default=0) * 1024,
         addresses=tuple(_addresses(sections.get("addresses", []))),
-        listeners=tuple(_listeners(sections.get("listening", []))),
+        listeners=tuple(parse_listeners("\n".join(sections.get("listening", [])))),
         time=float(_number(first.get("time"))),
         nologin=first.get("nologin") or "/bin/false",
         grass_user=any(line.strip().isdigit() for line in sections.get("users", [])),
@@ -191,6 +191,11 @@ def _addresses(lines: list[str]) -> Iterator[tuple[str, str]]:
     for line in lines:
         device, _, address = line.partition(" ")
         yield device, address.partition("/")[0]
+
+
+def parse_listeners(text: str) -> list[Listener]:
+    """Of `ss -H -l -t -n -p`."""
+    return list(_listeners(text.splitlines()))
 
 
 def _listeners(lines: list[str]) -> Iterator[Listener]:

@@ -38,8 +38,11 @@ done
 _USERS = """
 for user in "$@"; do
   id "$user" >/dev/null 2>&1 || continue
-  pkill -KILL -U "$user"; n=0
-  while pgrep -U "$user" >/dev/null && [ $n -lt 50 ]; do sleep 0.1; n=$((n+1)); done
+  n=0
+  while left=$(find /proc -maxdepth 1 -user "$user" -name '[0-9]*' -printf '%f ' 2>/dev/null) && [ -n "$left" ]; do
+    [ $n -lt 50 ] || { echo "processes of $user do not end: $left" >&2; exit 1; }
+    kill -KILL $left 2>/dev/null; sleep 0.1; n=$((n+1))
+  done
   userdel "$user" || exit 1
   ! getent group "$user" >/dev/null || groupdel "$user" || exit 1
 done

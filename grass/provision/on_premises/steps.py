@@ -70,12 +70,16 @@ Action = Run | Put | Call
 
 @dataclass(frozen=True)
 class Step:
-    """``name``: a short imperative ("install redis-server"). ``hint``: what to do when it fails."""
+    """``name``: a short imperative ("install redis-server"). ``hint``: what to do when it fails.
+
+    ``looks``: it changes nothing, so carrying it out is no change.
+    """
 
     name: str
     actions: tuple[Action, ...] = ()
     check: Run | None = None
     hint: str = ""
+    looks: bool = False
 
     def lines(self) -> Iterator[str]:
         """For ``--plan``: what would be done."""
@@ -107,15 +111,16 @@ def run_steps(host: Host, steps: Sequence[Step], progress: Progress, label: str 
             if _nothing_to_do(host, step):
                 progress(f"{place}: unchanged")
                 continue
-            progress(f"{place} …")
+            if not step.looks:
+                progress(f"{place} …")
             for action in step.actions:
                 _carry_out(host, action)
         except GrassError as error:
             hint = f"\n  {step.hint}" if step.hint else ""
             message = f"{place}: failed; the same command again continues here\n  {error}{hint}"
             raise _as_failure(error, message) from error
-        changed += 1
-        progress(f"{place}: done")
+        changed += not step.looks
+        progress(f"{place}: {'as it should be' if step.looks else 'done'}")
     return Outcome(changed, len(steps) - changed)
 
 

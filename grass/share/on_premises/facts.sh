@@ -19,7 +19,7 @@ say systemd; have systemctl && systemctl --version | head -n 1
 say packager; for name in apt-get dnf yum zypper apk pacman; do have "$name" && echo "$name"; done
 say programs
 for name in redis-server valkey-server smbd smbpasswd docker rclone mount.cifs fusermount3 fusermount fluentd fluent-bit \
-  td-agent fluent-package /opt/fluent/bin/fluentd /opt/td-agent/bin/fluentd /usr/sbin/fluentd /usr/sbin/td-agent sudo tar; do
+  td-agent fluent-package /opt/fluent/bin/fluentd /opt/td-agent/bin/fluentd /usr/sbin/fluentd /usr/sbin/td-agent sudo tar rsync ss; do
   have "$name" && printf '%s %s\n' "$name" "$(command -v "$name")"
 done
 say redis; for name in redis-server valkey-server; do have "$name" && "$name" --version; done

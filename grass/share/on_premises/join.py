@@ -49,9 +49,10 @@ def main(words: list[str]) -> None:
     if not urls or not digest:
         raise Failed("--token is missing, or it names no bundle; `grass node token` on the command line makes one")
     check_machine(options.rootless)
-    venv = (Path.home() / ".grass" if options.rootless else Path("/opt/grass")) / "venv"
+    folder = Path.home() / ".grass" if options.rootless else Path("/opt/grass")
+    venv = folder / "venv"
     if installed(venv) != digest:
-        install(urls, digest, venv)
+        install(urls, digest, folder)
     if not options.install_only:
         program = str(venv / "bin" / "grass")
         own = ["--rootless"] if options.rootless else []
@@ -87,17 +88,20 @@ def installed(venv: Path) -> str:
         return ""
 
 
-def install(urls: list[str], digest: str, venv: Path) -> None:
+def install(urls: list[str], digest: str, folder: Path) -> None:
+    """Beside what runs, and then the link is switched: a half-finished installation is never seen."""
+    venv = folder / "venvs" / digest[:16]
     venv.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=venv.parent, prefix=".bundle-") as name:
-        place = Path(name)
-        tar = place / "bundle.tar"
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".bundle-") as name:
+        tar = Path(name) / "bundle.tar"
         fetch(urls, digest, tar)
-        say(f"installing Grass in {venv}")
-        unpack(tar, place, venv)
-    new = venv / "bundle.new"
-    new.write_text(digest + "\n")
-    new.rename(venv / "bundle")
+        say(f"installing Grass in {folder}")
+        unpack(tar, Path(name), venv)
+    (venv / "bundle").write_text(digest + "\n")
+    link = folder / "venv.new"
+    link.unlink(missing_ok=True)
+    link.symlink_to(venv)
+    link.replace(folder / "venv")
 
 
 def fetch(urls: list[str], digest: str, target: Path) -> None:

@@ -1,0 +1,236 @@
+"""`grass create` of a cluster on several hosts: connect, look, decide, carry out, wait until its API answers here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from grass import clock
+from grass.api import keyring
+from grass.config import ClusterConfig, cluster_home, grass_home
+from grass.errors import ConflictError, GrassError, UnreachableError
+from grass.manifest.on_premises import ApiWay, HostSettings, OnPremises
+from grass.manifest.settings import Settings
+from grass.provision.filelock import cluster_lock
+from grass.provision.files.place import FilesAccess
+from grass.provision.hosts.ssh import SshHost
+from grass.provision.layout import user_name
+from grass.provision.on_premises import on_host
+from grass.provision.on_premises.bundle import Bundle, make_bundle
+from grass.provision.on_premises.design import MasterDesign, design
+from grass.provision.on_premises.facts import Facts, gather
+from grass.provision.on_premises.machines import KNOWN_HOSTS, Ask, Machines, load_machines, open_host
+from grass.provision.on_premises.master import Admin, master_steps
+from grass.provision.on_premises.services import why_not
+from grass.provision.on_premises.steps import Outcome, Step, plan_lines, run_steps
+
+Progress = Callable[[str], None]
+FILES_KEY = "files_key"
+READY_SECONDS = 30.0
+_CLOCKS_APART = 60.0
+
+
+@dataclass(frozen=True)
+class Created:
+    """``url``: of the API, as this machine reaches it (through the tunnel, if there is one)."""
+
+    name: str
+    url: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What was found out before anything is done."""
+
+    facts: Facts
+    design: MasterDesign
+    bundle: Bundle
+
+
+def create(settings: Settings, *, home: Path | None = None, progress: Progress, ask: Ask | None = None) -> Created:
+    """Set up the master, or finish what an interrupted call began; return when its API answers. ``home``: GRASS_HOME.
+
+    Raises ConflictError (the name is taken), InputError (what is missing there), UnreachableError, StepFailedError.
+    """
+    machines = _machines(settings)
+    base = (home or grass_home()).absolute()
+    folder = cluster_home(settings.name, base)
+    client = folder / "client"
+    with cluster_lock(base, settings.name), _kept_if_touched(folder) as touch:
+        _check_name(settings.name, machines, base)
+        client.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open_host(machines.master, client, ask) as host:
+            known = _look(host, settings, client, base, progress)
+            admin = _admin(machines, client)
+            touch()
+            Machines(machines.master, _nodes_before(settings.name, base)).save(client)
+            steps = master_steps(known.design, known.facts, known.bundle, admin, machines.samba_password)
+            outcome = run_steps(host, steps, progress, _label(host))
+            url = _remember(host, machines, known.design.config, admin, client)
+            _wait_ready(host, known.design, base, machines, url)
+    return Created(settings.name, url, outcome)
+
+
+def plan(settings: Settings, *, home: Path | None = None, progress: Progress, ask: Ask | None = None) -> list[str]:
+    """What ``create`` would do, step by step. Changes nothing, neither there nor here (but for a cache of packages)."""
+    machines = _machines(settings)
+    base = (home or grass_home()).absolute()
+    folder = cluster_home(settings.name, base)
+    with cluster_lock(base, settings.name), _kept_if_touched(folder):
+        _check_name(settings.name, machines, base)
+        (folder / "client").mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open_host(machines.master, folder / "client", ask) as host:
+            known = _look(host, settings, folder / "client", base, progress)
+            admin = Admin(machines.admin or user_name(), {}, "")
+            steps = master_steps(known.design, known.facts, known.bundle, admin, machines.samba_password)
+            return list(_described(host, known, steps))
+
+
+def _described(host: SshHost, known: _Known, steps: list[Step]) -> Iterator[str]:
+    facts = known.facts
+    yield f"{_label(host)} ({host.access}): {facts.os_name}, {facts.machine}, {known.design.target}"
+    yield from plan_lines(steps, _label(host))
+
+
+def _label(host: SshHost) -> str:
+    return host.name if host.name == "master" else f"master {host.name}"
+
+
+def _machines(settings: Settings) -> OnPremises:
+    assert settings.on_premises is not None
+    return settings.on_premises
+
+
+def _check_name(name: str, machines: OnPremises, base: Path) -> None:
+    folder = cluster_home(name, base)
+    if (folder / "cluster.json").exists():
+        raise ConflictError(f"cluster {name} exists on this machine; `grass delete {name}` ends it")
+    before = load_machines(name, base)
+    if before is not None and before.master.address != machines.master.address:
+        raise ConflictError(
+            f"cluster {name} exists with the master {before.master.address}; `grass delete {name}` ends it, "
+            "or give the new one another name"
+        )
+
+
+def _look(host: SshHost, settings: Settings, client: Path, base: Path, progress: Progress) -> _Known:
+    label = _label(host)
+    progress(f"{label}: connecting to {host.access}")
+    host.connect()
+    host.become_root()
+    facts = gather(host, settings.name)
+    if abs(facts.time - clock.wall()) > _CLOCKS_APART:
+        progress(f"{label}: its clock differs from this machine's by {abs(facts.time - clock.wall()):.0f} s")
+    if facts.config is not None and not (client / "user.pem").exists():
+        raise ConflictError(
+            f"{host.name} is the master of a cluster {settings.name} already, made by somebody else; choose another "
+            f"name, or have an administrator of it let you in"
+        )
+    decided = design(settings, facts, host.server_address())
+    bundle = make_bundle(decided.target, base / "cache", progress)
+    return _Known(facts, decided, bundle)
+
+
+def _admin(machines: OnPremises, client: Path) -> Admin:
+    """Both private keys are made here and stay here."""
+    return Admin(machines.admin or user_name(), keyring.user_key(client), _files_key(client))
+
+
+def _files_key(client: Path) -> str:
+    """The public half, as a line of ``authorized_keys`` without comment."""
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    path = client / FILES_KEY
+    if not path.exists():
+        made = Ed25519PrivateKey.generate()
+        text = made.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption())
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text)
+    key = form.load_ssh_private_key(path.read_bytes(), None)
+    return key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH).decode()
+
+
+def _nodes_before(name: str, base: Path) -> dict[str, HostSettings]:
+    before = load_machines(name, base)
+    return dict(before.nodes) if before else {}
+
+
+def _remember(host: SshHost, machines: OnPremises, config: ClusterConfig, admin: Admin, client: Path) -> str:
+    """The master's public key comes over SSH and is pinned; what the CLI needs from now on is written down."""
+    master_key = json.loads(host.get(f"{config.home}/{on_host.PUBLIC_KEY}", sudo=True))
+    known_hosts, access = str(client / KNOWN_HOSTS), host.access
+    tunnel = None
+    if machines.api is ApiWay.TUNNEL:
+        key = str(Path(access.key).expanduser().absolute()) if access.key else None
+        tunnel = {
+            "address": access.address,
+            "username": access.username,
+            "port": access.port,
+            "key": key,
+            "known_hosts": known_hosts,
+        }
+    url = api_url(machines, config)
+    profile = keyring.Profile(config.name, url, admin.name, str(admin.key["kid"]), tunnel)
+    keyring.save_profile(client, profile, master_key)
+    FilesAccess(access.address, access.port, "grass", str(client / FILES_KEY), known_hosts).save(client)
+    return url
+
+
+def api_url(machines: OnPremises, config: ClusterConfig) -> str:
+    bind = config.master.api_host
+    everywhere = bind in ("0.0.0.0", "::")
+    host = machines.master.address if everywhere and machines.api is ApiWay.DIRECT else bind
+    if everywhere and machines.api is ApiWay.TUNNEL:
+        host = config.node.address
+    return f"http://{f'[{host}]' if ':' in host else host}:{config.master.api_port}"
+
+
+def _wait_ready(host: SshHost, decided: MasterDesign, base: Path, machines: OnPremises, url: str) -> None:
+    from grass.api.client import Client
+
+    until, name = clock.steady() + READY_SECONDS, decided.config.name
+    while True:
+        client = Client(name, home=base)
+        try:
+            client.status()
+            return
+        except UnreachableError as error:
+            if clock.steady() > until:
+                raise UnreachableError(_unready(host, decided, machines, url, error)) from error
+        finally:
+            client.close()
+
+
+def _unready(host: SshHost, decided: MasterDesign, machines: OnPremises, url: str, error: GrassError) -> str:
+    down = [unit for unit in decided.units if not host.run(["systemctl", "is-active", "--quiet", unit], sudo=True).ok]
+    if down:
+        return f"the API of {decided.config.name} does not answer\n{why_not(host, down, str(error))}"
+    firewall = (
+        "" if machines.api is ApiWay.TUNNEL else "; if a firewall is in between, open that port or use `api: tunnel`"
+    )
+    return f"every daemon on {host.name} runs, but the API does not answer this machine at {url} ({error}){firewall}"
+
+
+class _kept_if_touched:
+    """A cluster's folder that was made by a call which failed before it did anything goes again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._keep = folder.exists()
+
+    def __enter__(self) -> Callable[[], None]:
+        return self._touch
+
+    def __exit__(self, *_: object) -> None:
+        if not self._keep:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _touch(self) -> None:
+        self._keep = True

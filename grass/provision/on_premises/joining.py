@@ -1,0 +1,297 @@
+"""A machine becomes a node: facts, checks, what the master says, steps, and the wait until it is READY.
+
+One path for all ways in: `grass join` works on this machine, `grass node add` over SSH; ``Host`` is the difference.
+What was interrupted is continued by the same call: what the machine chose lies in its record, and is found there.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from grass import __version__, clock
+from grass.api.guest import Guest
+from grass.api.invitation import Invitation
+from grass.entropy import password
+from grass.errors import ConflictError, InputError, UnreachableError
+from grass.manifest.join_file import Offer
+from grass.model.lifecycle import NodeState
+from grass.provision.hosts import Host
+from grass.provision.on_premises import install, node_design, node_places, node_steps, record
+from grass.provision.on_premises.facts import Facts, gather
+from grass.provision.on_premises.mount import share_steps
+from grass.provision.on_premises.node_design import NodeDesign
+from grass.provision.on_premises.node_places import Places
+from grass.provision.on_premises.record import Made
+from grass.provision.on_premises.steps import Call, Progress, Step, plan_lines, run_steps
+
+READY_SECONDS = 120.0
+_SLICE = 10.0
+
+View = dict[str, Any]
+
+
+class NotReadyError(InputError):
+    """The machine is set up, but its probe says what is still wrong; the same command again looks anew."""
+
+    code = "not-ready"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the master said before anything was changed."""
+
+    cluster: str
+    bundle: str
+    served: bool
+    reach: tuple[tuple[str, str, int], ...]
+    clock_ahead: float
+
+
+def join(
+    host: Host,
+    guest: Guest,
+    invitation: Invitation,
+    offer: Offer,
+    *,
+    progress: Progress,
+    places: Places | None = None,
+    plan: Callable[[str], None] | None = None,
+) -> View | None:
+    """The node's view, READY. ``plan``: only tells the steps, changes nothing, returns None.
+
+    ``places`` None: the system's, as root. Raises what ``grass.errors`` and ``grass.provision.hosts`` have; as long as
+    the checks are not through, nothing was changed.
+    """
+    facts, since = gather(host, invitation.cluster), clock.steady()
+    places = places or node_places.of_root(invitation.cluster, facts.config)
+    own = _Own.of(facts, places)
+    offer = _complete(host, facts, offer, invitation, own)
+    label = offer.name or facts.hostname
+    asked = _ask(guest, invitation, offer, own, facts, since)
+    if warning := node_design.clock_warning(label, asked.clock_ahead):
+        progress(f"{label}: warning: {warning}")
+    design = node_design.design(facts, offer, places, served=asked.served, joined=bool(own.node_token))
+    _check_reach(host, facts, label, asked.reach)
+    made = replace(node_steps.made(facts, design, places), details=own.details())
+    claim = None if own.granted else _claim(guest, invitation, offer, design, places, own, made)
+    steps = list(_steps(design, places, invitation, asked.bundle, made, own, claim))
+    if plan is not None:
+        for line in plan_lines(steps, label):
+            plan(line)
+        return None
+    run_steps(host, steps, progress, label)
+    run_steps(host, list(_after_claim(design, places, own, again=claim is not None)), progress, label)
+    return _wait(guest, label, own, progress)
+
+
+class _Own:
+    """What this machine chose and was given; it survives in the details of its record."""
+
+    def __init__(self, details: dict[str, Any]) -> None:
+        self.join_id: str = details.get("join_id") or secrets.token_hex(16)
+        self.password: str = details.get("password") or password()
+        self.name: str | None = details.get("name")
+        self.node_token: str = details.get("node_token") or ""
+        self.share: dict[str, Any] | None = details.get("share")
+        self.granted = False
+        """The master knows this node: there is nothing to ask for."""
+
+    @classmethod
+    def of(cls, facts: Facts, places: Places) -> _Own:
+        wire = facts.records.get(f"{places.cluster}+{node_steps.ROLE}")
+        return cls(Made.parse(wire).details if wire else {})
+
+    def details(self) -> dict[str, Any]:
+        kept = {"join_id": self.join_id, "password": self.password, "name": self.name}
+        return {**kept, "node_token": self.node_token, "share": self.share}
+
+
+def _complete(host: Host, facts: Facts, offer: Offer, invitation: Invitation, own: _Own) -> Offer:
+    name = offer.name or own.name or facts.hostname
+    if own.node_token and own.name and offer.name not in (None, own.name):
+        raise ConflictError(
+            f"{facts.hostname} is the node {own.name} of cluster {invitation.cluster} already; `grass leave` there first"
+        )
+    own.name = name
+    address = offer.address or _way_to(host, facts, name, invitation)
+    return replace(offer, name=name, address=address)
+
+
+_LOOK = """
+import json, socket, sys
+answers = []
+for what, host, port in json.load(sys.stdin):
+    try:
+        with socket.create_connection((host, port), timeout=5) as there:
+            answers.append([True, there.getsockname()[0]])
+    except OSError as error:
+        answers.append([False, str(error)])
+print(json.dumps(answers))
+"""
+
+
+def _look(host: Host, facts: Facts, places: list[tuple[str, str, int]]) -> list[tuple[bool, str]]:
+    """As that machine sees it: whether something answers, and at which of its own addresses; or why not."""
+    if facts.python is None:
+        raise InputError(
+            f"{facts.hostname} cannot become a node; nothing was changed:\n"
+            "  - no Python of 3.10 or newer; install one, such as the package python3.11"
+        )
+    done = host.run([facts.python.path, "-c", _LOOK], stdin=json.dumps(places).encode(), timeout=60).check()
+    return [(bool(good), str(text)) for good, text in json.loads(done.out)]
+
+
+def _way_to(host: Host, facts: Facts, label: str, invitation: Invitation) -> str:
+    """Its address on the way to the master: what the others can use, too."""
+    wanted = []
+    for url in invitation.urls:
+        parts = urlsplit(url)
+        wanted.append(("API", parts.hostname or "", parts.port or 0))
+    answers = _look(host, facts, wanted)
+    for good, address in answers:
+        if good:
+            return address
+    raise UnreachableError(
+        f"{label} does not reach the master's API at {invitation.urls[0]} ({answers[0][1]}); nothing was changed. "
+        "A firewall between the two, or a master that is down?"
+    )
+
+
+def _ask(guest: Guest, invitation: Invitation, offer: Offer, own: _Own, facts: Facts, since: float) -> Asked:
+    if own.node_token:
+        own.granted = guest.wait(own.name or "", own.node_token, None, 0.0)["node"] is not None
+        if own.granted:  # the master need not be asked whether it may join
+            return Asked(invitation.cluster, invitation.bundle, own.share is not None, (), 0.0)
+    answer = guest.join({**_request(invitation, offer, own), "check": True})
+    reach = tuple((item["what"], item["host"], item["port"]) for item in answer["reach"])
+    ahead = facts.time + (clock.steady() - since) - answer["time"]
+    served = any(what.startswith("share") for what, _, _ in reach)
+    return Asked(answer["cluster"], answer["bundle"], served, reach, ahead)
+
+
+def _request(invitation: Invitation, offer: Offer, own: _Own) -> View:
+    facts = {"address": offer.address, "api_port": offer.api_port, "version": __version__}
+    return {
+        "secret": invitation.secret,
+        "join_id": own.join_id,
+        "password": own.password,
+        "name": offer.name,
+        "facts": facts,
+        "node": {
+            "cpu": offer.cpu,
+            "memory": offer.memory,
+            "gpu": offer.gpu,
+            "labels": offer.labels,
+            "path": list(offer.topology),
+            "mounts": list(offer.mounts),
+            "share": offer.share,
+        },
+    }
+
+
+def _check_reach(host: Host, facts: Facts, label: str, reach: tuple[tuple[str, str, int], ...]) -> None:
+    answers = _look(host, facts, list(reach)) if reach else []
+    closed = [
+        f"  - {what} at {there}:{port}: {said}"
+        for (what, there, port), (good, said) in zip(reach, answers, strict=True)
+        if not good
+    ]
+    if closed:
+        raise UnreachableError(
+            "\n".join([f"{label} does not reach what a node needs of the master; nothing was changed:", *closed])
+            + "\n  open these ports for the cluster's network, then try again"
+        )
+
+
+def _claim(
+    guest: Guest, invitation: Invitation, offer: Offer, design: NodeDesign, places: Places, own: _Own, made: Made
+) -> Step:
+    """The one step that changes the cluster: it makes the node known and writes what the master answers."""
+
+    def do(host: Host) -> None:
+        request = _request(invitation, offer, own)
+        request["node"]["runtimes"] = [runtime.value for runtime in design.runtimes]
+        reply = guest.join(request)
+        own.node_token, own.share = reply["secrets"]["node_token"], reply["share"]
+        share = offer.share or reply["config"].get("share") or places.share
+        config = {**reply["config"], "home": places.home, "runtime_dir": places.runtime_dir, "share": share}
+        host.put(_json(config), places.config, 0o644, places.owner, sudo=True)
+        host.put(_json(reply["secrets"]), places.secrets, 0o600, places.owner, sudo=True)
+        put_record(host, replace(made, details=own.details()), places)
+
+    text = f"ask the master to take it in as {offer.name}; write {places.config} and {places.secrets}"
+    return Step(f"join the cluster {invitation.cluster} as {offer.name}", (Call(text, do),))
+
+
+def put_record(host: Host, made: Made, places: Places) -> None:
+    root = None if places.rootless else "root:root"
+    host.put(made.text(), record_path(places), 0o600, root, sudo=True)
+
+
+def record_path(places: Places) -> str:
+    if places.rootless:
+        return f"{places.home}/record.json"
+    return record.path(places.cluster, node_steps.ROLE)
+
+
+def _steps(
+    design: NodeDesign,
+    places: Places,
+    invitation: Invitation,
+    bundle: str,
+    made: Made,
+    own: _Own,
+    claim: Step | None,
+) -> Iterator[Step]:
+    if not places.rootless:
+        yield install.record_step(made, record_path(places))
+    yield from node_steps.before_claim(design, places, invitation.urls, bundle)
+    if claim is not None:
+        yield claim
+
+
+def _after_claim(design: NodeDesign, places: Places, own: _Own, *, again: bool) -> Iterator[Step]:
+    """Known only now: what there is to mount."""
+    if design.mount is not None and own.share is not None:
+        yield from share_steps(places, design.mount, own.share)
+    yield node_steps.unit_step(places)
+    yield node_steps.start_step(places, again=again)
+
+
+def _wait(guest: Guest, name: str, own: _Own, progress: Progress) -> View:
+    """Until the probe has passed. NotReadyError with what failed and what to do."""
+    until, mark, said = clock.steady() + READY_SECONDS, None, ""
+    view: View | None = None
+    while (left := until - clock.steady()) > 0:
+        answer = guest.wait(own.name or name, own.node_token, mark, min(_SLICE, left))
+        view, mark = answer["node"], answer["mark"]
+        if view is None:
+            raise ConflictError(f"node {name} was removed from the cluster while it joined")
+        if view["state"] != NodeState.JOINING.value:
+            progress(f"{name}: {view['state']}")
+            return view
+        reason = view["reason"] or {}
+        failed = [check for check in (reason.get("details") or {}).get("checks", ()) if not check["ok"]]
+        if failed:
+            lines = [f"  - {check['name']}: {check['message']}" for check in failed]
+            raise NotReadyError(
+                "\n".join([f"node {name} was set up, but its probe failed, so it takes no tasks:", *lines])
+                + "\n  when that is mended, the same command again goes on from here"
+            )
+        if (text := reason.get("message", "")) != said:
+            progress(f"{name}: {text}")
+            said = text
+    reason = (view or {}).get("reason") or {}
+    raise NotReadyError(
+        f"node {name} was set up, but is not READY after {READY_SECONDS:g} s "
+        f"({reason.get('message', 'its node-agent said nothing')}); `journalctl -u 'grass-node-agent@*'` on it says more"
+    )
+
+
+def _json(value: View) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()

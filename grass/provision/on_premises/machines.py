@@ -1,0 +1,86 @@
+"""How this user reaches the machines of a cluster: from the settings, and kept in the cluster's client folder.
+
+``client/machines.json`` says where and as whom, never a password; ``client/known_hosts`` pins the machines' keys. A
+cluster that has this file is one of several hosts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from grass.config import cluster_home, given_passwords
+from grass.manifest.on_premises import Become as Way
+from grass.manifest.on_premises import HostSettings, Login
+from grass.provision.hosts import Become, Secret
+from grass.provision.hosts.ssh import SshAccess, SshHost
+from grass.provision.layout import user_name
+
+MACHINES, KNOWN_HOSTS = "machines.json", "known_hosts"
+Ask = Callable[[str], str | None]
+
+
+@dataclass(frozen=True)
+class Machines:
+    """The master, the nodes that were added from here by their names, and the address of the API's tunnel's end."""
+
+    master: HostSettings
+    nodes: dict[str, HostSettings] = field(default_factory=dict)
+
+    def save(self, client_dir: Path) -> None:
+        """By rename, 0600. Passwords are not in it."""
+        wire = {"master": _wire(self.master), "nodes": {name: _wire(host) for name, host in self.nodes.items()}}
+        new = client_dir / f"{MACHINES}.new"
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(json.dumps(wire, indent=2) + "\n")
+        new.rename(client_dir / MACHINES)
+
+
+def load_machines(cluster: str, home: Path | None = None) -> Machines | None:
+    """None: a cluster on this machine."""
+    try:
+        wire = json.loads((cluster_home(cluster, home) / "client" / MACHINES).read_text())
+    except FileNotFoundError:
+        return None
+    return Machines(_host(wire["master"]), {name: _host(host) for name, host in wire["nodes"].items()})
+
+
+def open_host(settings: HostSettings, client_dir: Path, ask: Ask | None = None) -> SshHost:
+    """Connects with its first command. Passwords: of the settings, else of the environment, else ``ask`` is asked."""
+    login, given = settings.login, given_passwords()
+    password = login.password or given.ssh
+    become = given.become or password
+    return SshHost(
+        SshAccess(
+            settings.address,
+            login.username or user_name(),
+            login.port,
+            login.key,
+            Secret(password) if password else None,
+        ),
+        client_dir / KNOWN_HOSTS,
+        name=settings.name or settings.address,
+        become=Become(login.become.value),
+        password=Secret(become) if become else None,
+        ask=ask,
+    )
+
+
+def _wire(host: HostSettings) -> dict[str, Any]:
+    login = replace(host.login, username=host.login.username or user_name())
+    if login.key:
+        login = replace(login, key=str(Path(login.key).expanduser().absolute()))
+    wire = asdict(replace(host, login=login))
+    del wire["login"]["password"]
+    wire["login"]["become"] = login.become.value
+    return wire
+
+
+def _host(wire: dict[str, Any]) -> HostSettings:
+    login = wire["login"]
+    return HostSettings(**{**wire, "login": Login(**{**login, "become": Way(login["become"])})})

@@ -1,0 +1,168 @@
+"""The steps that make a machine the master of a cluster. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+
+from grass.api.keyring import Jwk
+from grass.config import ClusterConfig
+from grass.provision.on_premises import install, on_host, record
+from grass.provision.on_premises.bundle import Bundle
+from grass.provision.on_premises.design import ETC, STATE, UNIT_FOLDER, VENV, MasterDesign
+from grass.provision.on_premises.facts import Facts
+from grass.provision.on_premises.master_files import config_files, samba_folder, unit_files
+from grass.provision.on_premises.record import Made
+from grass.provision.on_premises.services import listening_step, start_step
+from grass.provision.on_premises.steps import Put, Run, Step
+
+_AS_GRASS = ("runuser", "-u", "grass", "--")
+
+
+@dataclass(frozen=True)
+class Admin:
+    """Of the user who creates the cluster: only public halves of keys. ``files_key``: one line as ssh has it."""
+
+    name: str
+    key: Jwk
+    files_key: str
+
+
+def master_steps(
+    design: MasterDesign, facts: Facts, bundle: Bundle, admin: Admin, samba_password: str | None
+) -> list[Step]:
+    config = design.config
+    made = made_on_master(design, facts)
+    setup = _setup(design, bundle, admin, samba_password)
+    files = [*unit_files(design), *config_files(design)]
+    steps = [install.record_step(made, record.path(config.name))]
+    if design.packages:
+        steps.append(install.packages_step(design.packages, design.packager))
+    steps += [install.user_step(), install.folder_step(_folders(design))]
+    if config.samba is None:
+        steps.append(_share_step(config))
+    steps += install.bundle_steps(bundle, design.python)
+    steps.append(Step("write units and configuration", (*files, Run(("systemctl", "daemon-reload")))))
+    steps.append(_setup_step(config, setup))
+    if config.samba:
+        steps.append(_samba_step(config))
+    steps.append(_files_key_step(config, admin))
+    words = repr((setup, [put.digest() for put in files]))
+    steps += [start_step(design, hashlib.sha256(words.encode()).hexdigest()), listening_step(design)]
+    return [*steps, install.old_versions_step()]
+
+
+def made_on_master(design: MasterDesign, facts: Facts) -> Made:
+    """Everything that these steps make and that was not there before, with what earlier runs of them noted."""
+    config = design.config
+    files = [put.target for put in (*unit_files(design), *config_files(design))]
+    folders = [path for path, _, _ in _folders(design)[1:] if path not in (ETC, f"{STATE}/clusters", "/srv/grass")]
+    wanted = Made(
+        units=(f"grass@{config.name}.target", *reversed(design.units)),
+        files=tuple(files),
+        folders=("/opt/grass", *folders, config.runtime_dir),
+        users=("grass",),
+        packages=design.packages,
+        details={"authorized": _marker(config.name), "role": "master"},
+    )
+    there = {*facts.paths, *(f"{UNIT_FOLDER}/{name}" for name in facts.units), *(["grass"] if facts.grass_user else [])}
+    made = record.claim(wanted, there, facts.records)
+    before = facts.records.get(config.name)
+    return record.merged(Made.parse(before), made) if before else made
+
+
+def _folders(design: MasterDesign) -> list[tuple[str, int, str]]:
+    """The first is the home of the user `grass`; a node's tasks have to find the way to their own folders in it."""
+    config, root, own = design.config, "root:root", "grass:grass"
+    folders = [
+        (STATE, 0o755, own),
+        (f"{STATE}/.ssh", 0o700, own),
+        (f"{STATE}/clusters", 0o755, own),
+        (ETC, 0o755, root),
+        (install.BUNDLE, 0o755, root),
+        (config.home, 0o711, own),
+    ]
+    if config.samba:
+        folders += [
+            (samba_folder(config.name), 0o700, root),
+            ("/srv/grass", 0o755, root),
+            (str(config.share), 0o755, own),
+        ]
+    return folders
+
+
+def _share_step(config: ClusterConfig) -> Step:
+    """Of a share that is not ours: the user `grass` must be able to write there, whatever root may."""
+    folder = str(config.share)
+    mount = folder.rpartition("/")[0]
+    make = '[ -d "$2" ] || { echo "$2 is not there; mount it on every machine first" >&2; exit 1; }; '
+    make += 'mkdir -p -- "$1" && { chown grass:grass -- "$1" 2>/dev/null || true; } && chmod 755 -- "$1"'
+    writable = Run(
+        (*_AS_GRASS, "sh", "-c", 'touch -- "$1/.grass-write" && rm -f -- "$1/.grass-write"', "check", folder)
+    )
+    return Step(
+        f"use the share {folder}",
+        (Run(("sh", "-c", make, "make", folder, mount)), writable),
+        writable,
+        f"the user grass must be able to write in {mount}",
+    )
+
+
+def _setup(design: MasterDesign, bundle: Bundle, admin: Admin, samba_password: str | None) -> bytes:
+    wire = {
+        "config": asdict(design.config),
+        "admin": admin.name,
+        "key": admin.key,
+        "redis_server": design.redis_server,
+        "samba": samba_password,
+        "bundle": bundle.digest,
+    }
+    return json.dumps(wire, sort_keys=True).encode()
+
+
+def _setup_step(config: ClusterConfig, setup: bytes) -> Step:
+    """Done before if it was done with the very same words, and what it made is there."""
+    home, digest = config.home, hashlib.sha256(setup).hexdigest()
+    made = ("cluster.json", "secrets.json", "redis/redis.conf", "redis/users.acl", on_host.PUBLIC_KEY, "master/key.pem")
+    check = f'for f in {" ".join(made)}; do [ -s "$1/$f" ] || exit 1; done; [ "$(cat "$1/made" 2>/dev/null)" = "$2" ]'
+    run = (*_AS_GRASS, f"{VENV}/bin/python", "-m", "grass.provision.on_premises.on_host")
+    return Step(
+        "make keys, secrets and the configuration of redis",
+        (Run(run, stdin=setup), Put(f"{home}/made", f"{digest}\n".encode(), 0o600, "grass:grass")),
+        Run(("sh", "-c", check, "check", home, digest)),
+    )
+
+
+def _samba_step(config: ClusterConfig) -> Step:
+    """The password goes from one file of the master to another; it is on no command line."""
+    assert config.samba is not None
+    user, conf = config.samba.user, f"{ETC}/{config.name}.smb.conf"
+    say = 'import json, sys; word = json.load(open(sys.argv[1]))["samba"]; print(word); print(word)'
+    script = (
+        '"$1" -c "$2" "$3/secrets.json" | smbpasswd -c "$4" -s -a "$5" && sha256sum < "$3/secrets.json" > "$6/known"'
+    )
+    folder = samba_folder(config.name)
+    check = '[ "$(sha256sum < "$1/secrets.json")" = "$(cat "$2/known" 2>/dev/null)" ] && [ -s "$2/passdb.tdb" ]'
+    return Step(
+        "tell samba the password of the share",
+        (Run(("sh", "-c", script, "samba", f"{VENV}/bin/python", say, config.home, conf, user, folder)),),
+        Run(("sh", "-c", check, "check", config.home, folder)),
+    )
+
+
+def _marker(name: str) -> str:
+    return f"grass-files-{name}"
+
+
+def _files_key_step(config: ClusterConfig, admin: Admin) -> Step:
+    """A key that can push and pull files of the share, and nothing else. One line for each administrator."""
+    command = f"{VENV}/bin/python -m grass.provision.files.serve {config.share} {ETC}/{config.name}.rsyncd.conf"
+    line = f'restrict,command="{command}" {admin.files_key} {_marker(config.name)}'
+    path = f"{STATE}/.ssh/authorized_keys"
+    add = 'umask 077; touch "$1" && printf "%s\\n" "$2" >> "$1" && chown grass:grass "$1"'
+    return Step(
+        "let files come over SSH, with a key that can do nothing else",
+        (Run(("sh", "-c", add, "add", path, line)),),
+        Run(("grep", "-qxF", "--", line, path)),
+    )

@@ -1,0 +1,68 @@
+"""The files of a master outside its own folder: units, and what they read. Pure; texts are templates in ``deploy/``."""
+
+from __future__ import annotations
+
+import re
+
+from grass.config import ClusterConfig
+from grass.provision.files.serve import rsyncd_conf
+from grass.provision.on_premises.design import ETC, STATE, UNIT_FOLDER, VENV, MasterDesign
+from grass.provision.on_premises.steps import Put
+from grass.share import shared
+
+
+def samba_folder(name: str) -> str:
+    return f"{STATE}/samba/{name}"
+
+
+def unit_files(design: MasterDesign) -> list[Put]:
+    names = sorted({re.sub("@[^.]*", "@", unit) for unit in design.units} | {"grass@.target"})
+    puts = [Put(f"{UNIT_FOLDER}/{name}", shared(f"deploy/systemd/{name}").read_bytes()) for name in names]
+    if design.config.samba is None:  # the sandbox of the units knows /srv/grass only
+        text = f"[Service]\nReadWritePaths={design.config.share}\n".encode()
+        puts += [Put(f"{UNIT_FOLDER}/{unit}.d/share.conf", text) for unit in design.units if "redis" not in unit]
+    return puts
+
+
+def config_files(design: MasterDesign) -> list[Put]:
+    config, name = design.config, design.config.name
+    env = {
+        "GRASS_PYTHON": f"{VENV}/bin/python",
+        "CLUSTER_JSON": str(config.path),
+        "REDIS_SERVER": design.redis_server,
+        "REDIS_CONF": f"{config.home}/redis/redis.conf",
+    }
+    puts = []
+    if config.samba:
+        env |= {"SMBD": design.smbd, "SMB_CONF": f"{ETC}/{name}.smb.conf"}
+        puts.append(Put(f"{ETC}/{name}.smb.conf", smb_conf(config).encode()))
+    if design.fluentd:
+        host, _, port = (config.collector or "").rpartition(":")
+        env |= {
+            "FLUENTD": design.fluentd,
+            "FLUENT_CONF": f"{ETC}/{name}.fluent.conf",
+            "GRASS_LOGS": str(config.logs_dir),
+            "GRASS_BUFFERS": f"{config.home}/fluentd",
+            "GRASS_COLLECTOR_BIND": host.strip("[]"),
+            "GRASS_COLLECTOR_PORT": port,
+        }
+        puts.append(Put(f"{ETC}/{name}.fluent.conf", shared("deploy/fluentd/fluent.conf").read_bytes()))
+    puts.append(Put(f"{ETC}/{name}.rsyncd.conf", rsyncd_conf(str(config.share)).encode()))
+    text = "".join(f"{key}={value}\n" for key, value in env.items())
+    return [Put(f"{ETC}/{name}.env", text.encode(), 0o640, "root:grass"), *puts]
+
+
+def smb_conf(config: ClusterConfig) -> str:
+    assert config.samba is not None
+    words = {
+        "port": str(config.samba.port),
+        "address": config.samba.host,
+        "folder": samba_folder(config.name),
+        "share": config.samba.share,
+        "path": str(config.share),
+        "user": config.samba.user,
+        "group": "grass",
+    }
+    template = shared("deploy/samba/smb.conf").read_text()
+    lines = (line for line in template.splitlines() if line.strip() and not line.strip().startswith("#"))
+    return "".join(re.sub(r"\{(\w+)\}", lambda word: words[word[1]], line) + "\n" for line in lines)

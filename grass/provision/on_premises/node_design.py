@@ -1,0 +1,124 @@
+"""From a machine's facts and an offer to what the node shall be: pure. Also all that speaks against it, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from grass.errors import ConflictError, InputError
+from grass.manifest.join_file import Offer, Runtime
+from grass.provision.on_premises import mount
+from grass.provision.on_premises.facts import Facts
+from grass.provision.on_premises.mount import ShareMount
+from grass.provision.on_premises.node_places import NODE_UNITS, Places
+
+_LEAST_DISK = 512 << 20
+_PACKAGERS = ("apt-get", "dnf", "yum")
+_DOCKER = {"apt-get": "docker.io"}
+CLOCK_ERROR, CLOCK_WARNING = 3600.0, 30.0
+"""Seconds by which a clock may be off: beyond the first a machine is refused, beyond the second warned of."""
+
+
+@dataclass(frozen=True)
+class NodeDesign:
+    """``mount``: None where there is nothing to mount. ``packages``: to be installed with ``packager``."""
+
+    name: str
+    python: str
+    runtimes: tuple[Runtime, ...]
+    mount: ShareMount | None
+    packages: tuple[str, ...]
+    packager: str
+
+
+def design(facts: Facts, offer: Offer, places: Places, *, served: bool, joined: bool) -> NodeDesign:
+    """``served``: the master serves its share. ``joined``: the machine is this node already.
+
+    Raises InputError with all that is in the way.
+    """
+    on_master = not places.rootless and places.home.startswith("/var/lib/grass/nodes/")
+    share = mount.choose(facts) if served and not (offer.share or on_master or places.rootless) else None
+    runtimes, docker = _runtimes(facts, offer, places)
+    packages = (*(share.packages if share else ()), *docker)
+    packager = next((name for name in _PACKAGERS if name in facts.packagers), "")
+    problems = [*_problems(facts, offer, places, joined), *_not_installable(packages, packager, offer, places)]
+    problems += _no_docker(facts, offer, places)
+    if problems:
+        what = "cannot become a node; nothing was changed"
+        raise InputError("\n".join([f"{facts.hostname} {what}:", *(f"  - {problem}" for problem in problems)]))
+    assert facts.python is not None
+    return NodeDesign(offer.name or facts.hostname, facts.python.path, runtimes, share, packages, packager)
+
+
+def _problems(facts: Facts, offer: Offer, places: Places, joined: bool) -> Iterator[str]:
+    if not facts.systemd:
+        yield f"systemd does not run there ({facts.os_name}); the daemons of a node are its services"
+    if facts.python is None:
+        found = ", ".join(".".join(map(str, each.version)) for each in facts.pythons) or "none"
+        yield f"no Python of 3.10 or newer (found: {found}); install one, such as the package python3.11"
+    if 0 < facts.disk_free < _LEAST_DISK:
+        yield f"only {facts.disk_free >> 20} MiB are free in /opt, /var/lib or /srv; at least 512 MiB are needed"
+    listener = facts.listens(offer.address or "", offer.api_port)
+    if listener is not None and not joined:
+        who = listener.program or "another program"
+        yield f"port {offer.api_port}, where its API would be, is taken by {who}; end that, or say --api-port NUMBER"
+    own = {address for _, address in facts.addresses}
+    if offer.address is not None and own and offer.address not in own:
+        yield f"it has no address {offer.address}; it has {', '.join(sorted(own))}"
+    if places.rootless and facts.user == "root":
+        yield "--rootless is for users who are not root; leave it out"
+
+
+def _runtimes(facts: Facts, offer: Offer, places: Places) -> tuple[tuple[Runtime, ...], tuple[str, ...]]:
+    """What it will offer, and the packages that are missing for it."""
+    if places.rootless:
+        return (Runtime.PROCESS,), ()
+    if not offer.runtimes:
+        return (Runtime.PROCESS, Runtime.DOCKER) if facts.docker else (Runtime.PROCESS,), ()
+    if Runtime.DOCKER not in offer.runtimes or facts.docker:
+        return offer.runtimes, ()
+    packager = next((name for name in _PACKAGERS if name in facts.packagers), "")
+    return offer.runtimes, () if "docker" in facts.programs else (_DOCKER.get(packager, "docker"),)
+
+
+def _no_docker(facts: Facts, offer: Offer, places: Places) -> Iterator[str]:
+    if Runtime.DOCKER not in offer.runtimes or facts.docker:
+        return
+    if places.rootless:
+        yield "without root there are only processes, no containers"
+    elif "docker" in facts.programs:
+        yield "docker is installed, but no engine answers (`systemctl status docker` says why)"
+
+
+def _not_installable(packages: tuple[str, ...], packager: str, offer: Offer, places: Places) -> Iterator[str]:
+    if packages and places.rootless:
+        yield f"missing: {', '.join(packages)}; who is not root cannot install it"
+    elif packages and not offer.install:
+        yield f"missing: {', '.join(packages)}; and installing is forbidden (--no-install, install_node_runtime)"
+    elif packages and not packager:
+        yield f"missing: {', '.join(packages)}; its package manager is unknown: install that by hand"
+
+
+def clock_warning(name: str, ahead: float) -> str | None:
+    """``ahead``: seconds by which its clock is before the master's. Raises ConflictError for more than an hour."""
+    if abs(ahead) <= CLOCK_WARNING:
+        return None
+    text = f"the clock of {name} is {_span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} the master's"
+    cure = "set it: `timedatectl set-ntp true`, or `date --set …`"
+    if abs(ahead) > CLOCK_ERROR:
+        raise ConflictError(f"{text}; {cure}, then join again. Nothing was changed")
+    return f"{text}; {cure}: times in its logs will be wrong"
+
+
+def _span(seconds: float) -> str:
+    return (
+        f"{seconds / 3600:.1f} h"
+        if seconds >= 3600
+        else f"{seconds / 60:.1f} min"
+        if seconds >= 60
+        else f"{seconds:.0f} s"
+    )
+
+
+def unit_names(places: Places) -> list[str]:
+    return [places.unit(name) for name in NODE_UNITS]

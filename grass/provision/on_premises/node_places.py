@@ -1,0 +1,86 @@
+"""Where a node's files are: as root in the system's folders, without root all under ``~/.grass``. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+NODE_UNITS = ("shepherd", "node-agent", "node-api-server")
+SHARE_UNIT = "share"
+
+
+@dataclass(frozen=True)
+class Places:
+    """``home``: the node's cluster folder. ``owner``: of its files, ``user:group``."""
+
+    cluster: str
+    venv: str
+    home: str
+    runtime_dir: str
+    env: str
+    units: str
+    share: str
+    owner: str
+    rootless: bool = False
+
+    @property
+    def python(self) -> str:
+        return f"{self.venv}/bin/python"
+
+    @property
+    def config(self) -> str:
+        return f"{self.home}/cluster.json"
+
+    @property
+    def secrets(self) -> str:
+        return f"{self.home}/secrets.json"
+
+    @property
+    def join(self) -> str:
+        """What a machine that joins has to remember until it is a node."""
+        return f"{self.home}/join.json"
+
+    @property
+    def credentials(self) -> str:
+        return f"/etc/grass/{self.cluster}.share.conf"
+
+    @property
+    def share_env(self) -> str:
+        return f"/etc/grass/{self.cluster}.share.env"
+
+    def unit(self, name: str) -> str:
+        """The instance's name."""
+        return f"grass-{name}@{self.cluster}.service"
+
+
+def of_root(cluster: str, master_config: Mapping[str, Any] | None) -> Places:
+    """``master_config``: the ``cluster.json`` that is on the host already, if any: a master keeps its own folder."""
+    is_master = bool(master_config and master_config.get("redis", {}).get("embedded"))
+    folder = "nodes" if is_master else "clusters"
+    return Places(
+        cluster,
+        venv="/opt/grass/venv",
+        home=f"/var/lib/grass/{folder}/{cluster}",
+        runtime_dir=f"/run/grass/{cluster}",
+        env=f"/etc/grass/{cluster}.node.env",
+        units="/etc/systemd/system",
+        share=f"/srv/grass/{cluster}",
+        owner="grass:grass",
+    )
+
+
+def of_user(cluster: str, user: str, group: str, home: str, runtime: str) -> Places:
+    """``home``: the user's. ``runtime``: the folder for the user's sockets (``/run/user/UID``)."""
+    own = f"{home}/.grass"
+    return Places(
+        cluster,
+        venv=f"{own}/venv",
+        home=f"{own}/nodes/{cluster}",
+        runtime_dir=f"{runtime}/grass/{cluster}",
+        env=f"{own}/nodes/{cluster}/env",
+        units=f"{home}/.config/systemd/user",
+        share=f"{own}/nodes/{cluster}/data",
+        owner=f"{user}:{group}",
+        rootless=True,
+    )

@@ -1,0 +1,112 @@
+"""The steps that make a machine a node, out of its design. Pure; ``joining`` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grass.manifest.join_file import Runtime
+from grass.provision.on_premises import install, node_units, record
+from grass.provision.on_premises.facts import Facts
+from grass.provision.on_premises.node_design import NodeDesign, unit_names
+from grass.provision.on_premises.node_places import NODE_UNITS, Places
+from grass.provision.on_premises.record import Made
+from grass.provision.on_premises.steps import Put, Run, Step
+from grass.share import shared
+
+ROLE = "node"
+
+
+def made(facts: Facts, design: NodeDesign, places: Places) -> Made:
+    """All that joining makes on this host and that was not there before Grass."""
+    units = tuple(unit_names(places))
+    files = [put.target for put in node_units.unit_puts(places)] + [places.env]
+    mounts: tuple[str, ...] = ()
+    if design.mount is not None:
+        units = (*units, design.mount.unit(places.cluster))
+        files += [places.share_env, places.credentials, f"{places.units}/{design.mount.unit_file}"]
+        mounts = (places.share,)
+    wanted = Made(
+        units=units,
+        mounts=mounts,
+        files=tuple(files),
+        folders=(places.home, places.runtime_dir, *mounts, "/opt/grass"),
+        users=("grass",),
+        packages=design.packages,
+    )
+    there = {*facts.paths, *(f"{places.units}/{unit}" for unit in facts.units)}
+    if facts.grass_user:
+        there.add("grass")
+    key = f"{places.cluster}+{ROLE}"
+    before = Made.parse(facts.records.get(key, {}))
+    return record.merged(before, record.claim(wanted, there, facts.records))
+
+
+def before_claim(design: NodeDesign, places: Places, urls: Sequence[str], bundle: str) -> list[Step]:
+    """What may be made before the cluster knows of the node."""
+    steps = [bundle_step(design.python, places, urls, bundle)] if bundle else []
+    if places.rootless:
+        return [*steps, _user_folders(places)]
+    packages = [install.packages_step(design.packages, design.packager)] if design.packages else []
+    docker = [docker_group_step()] if Runtime.DOCKER in design.runtimes else []
+    folders = [("/var/lib/grass", 0o755, "root:root"), ("/etc/grass", 0o755, "root:root")]
+    parent = places.home.rpartition("/")[0]
+    folders += [(parent, 0o755, "root:root"), (places.home, 0o711, places.owner)]
+    return [*packages, install.user_step(), *docker, install.folder_step(folders), *steps]
+
+
+def _user_folders(places: Places) -> Step:
+    folders = (places.home, places.share, places.units)
+    check = 'for folder in "$@"; do [ -d "$folder" ] || exit 1; done'
+    return Step(
+        "make its folders", (Run(("mkdir", "-p", "-m", "0700", *folders)),), Run(("sh", "-c", check, "check", *folders))
+    )
+
+
+def bundle_step(python: str, places: Places, urls: Sequence[str], digest: str) -> Step:
+    """The machine fetches the wheels from the master itself, so that it has the master's version."""
+    words = [python, "-", "--install-only", "--bundle", digest, "--url", urls[0]]
+    if places.rootless:
+        words.append("--rootless")
+    check = f'[ "$(cat {places.venv}/bundle 2>/dev/null)" = "$1" ] && {places.python} -c "import grass, node"'
+    return Step(
+        f"install Grass in {places.venv}",
+        (Run(tuple(words), stdin=shared("on_premises/join.py").read_bytes()),),
+        Run(("sh", "-c", check, "check", digest)),
+        hint=f"the machine has to reach the master's API at {urls[0]}",
+    )
+
+
+def docker_group_step() -> Step:
+    return Step(
+        "let the user grass use docker",
+        (Run(("usermod", "--append", "--groups", "docker", "grass")),),
+        Run(("sh", "-c", "id -n -G grass | grep -qw docker")),
+    )
+
+
+def unit_step(places: Places) -> Step:
+    env = Put(places.env, node_units.environment(places), 0o644, places.owner if places.rootless else "root:root")
+    return Step("write its units", (env, *node_units.unit_puts(places), Run((*systemctl(places), "daemon-reload"))))
+
+
+def start_step(places: Places, *, again: bool) -> Step:
+    """``again``: its configuration is new, so that daemons which run are started anew."""
+    units = unit_names(places)
+    control = systemctl(places)
+    target = () if places.rootless else (f"grass@{places.cluster}.target",)
+    active = Run((*control, "is-active", "--quiet", *units))
+    journal = "journalctl --user" if places.rootless else "journalctl"
+    return Step(
+        f"start {', '.join(NODE_UNITS)}",
+        (
+            Run((*control, "enable", "--quiet", *units, *target)),
+            Run((*control, "restart", *units), timeout=150),
+            active,
+        ),
+        check=None if again else active,
+        hint=f"on that host, `{journal} -u {places.unit('node-agent')}` says why",
+    )
+
+
+def systemctl(places: Places) -> tuple[str, ...]:
+    return ("systemctl", "--user") if places.rootless else ("systemctl",)

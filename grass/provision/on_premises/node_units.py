@@ -1,0 +1,46 @@
+"""The units of a node: the system's as they are, a user's made from them. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from grass.provision.on_premises.node_places import NODE_UNITS, Places
+from grass.provision.on_premises.steps import Put
+from grass.share import shared
+
+_OF_A_USER = frozenset(
+    {"Description", "Documentation", "StartLimitIntervalSec", "Type", "NotifyAccess", "WatchdogSec", "TimeoutStartSec"}
+    | {"UMask", "ExecStart", "Restart", "RestartSec", "StandardOutput", "StandardError", "SyslogIdentifier", "KillMode"}
+    | {"TimeoutStopSec", "OOMPolicy"}
+)
+"""Directives that mean the same in a user's unit: without root there is neither a sandbox nor another user."""
+
+
+def unit_puts(places: Places) -> Iterator[Put]:
+    for name in NODE_UNITS:
+        file = f"grass-{name}@.service"
+        text = shared(f"deploy/systemd/{file}").read_text()
+        if places.rootless:
+            text = user_unit(text)
+        yield Put(f"{places.units}/{file}", text.encode(), owner=places.owner if places.rootless else "root:root")
+    if not places.rootless:
+        yield Put(f"{places.units}/grass@.target", shared("deploy/systemd/grass@.target").read_bytes())
+
+
+def user_unit(text: str) -> str:
+    lines = []
+    for line in text.splitlines():
+        name, sign, _ = line.partition("=")
+        if line.startswith("[") or (sign and name in _OF_A_USER):
+            lines.append(line)
+        elif name == "EnvironmentFile":
+            lines.append("EnvironmentFile=%h/.grass/nodes/%i/env")
+        elif name == "WantedBy":
+            lines.append("WantedBy=default.target")
+    return "\n".join(lines) + "\n"
+
+
+def environment(places: Places) -> bytes:
+    lines = {"GRASS_PYTHON": places.python, "CLUSTER_JSON": places.config}
+    return "".join(f"{name}={json.dumps(value)}\n" for name, value in lines.items()).encode()
