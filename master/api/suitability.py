@@ -59,7 +59,7 @@ def _of_component(component: Component, nodes: Sequence[View]) -> Iterator[tuple
     choosy = component.resources.gpu > 0 and component.gpu != GpuNeed()
     if choosy and not any(_has_device(component, node) for node in nodes):
         yield "resources.gpu", f"no node has such a device; {_devices(nodes)}"
-    if (message := never_fits(component.resources, [_resources(node) for node in nodes])) is not None:
+    elif (message := never_fits(component.resources, [_resources(node) for node in nodes])) is not None:
         yield "resources", message
 
 

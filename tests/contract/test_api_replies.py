@@ -111,6 +111,10 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld, monkeyp
     world.end_job(job_id)
     client.wait("j", timeout=5, on_progress=lambda view: None)
     with ThreadPoolExecutor(2) as pool:
+        planning = pool.submit(client.plan, {**JOB, "name": "k"})
+        wait_until(lambda: "plan" in tickets(world))
+        world.answer_plan(reason=None)
+        assert planning.result(10)["name"] == "k"
         deleting = pool.submit(client.delete, "j")
         schedule = pool.submit(client.start_schedule, CRON)
         wait_until(lambda: {"delete", "schedule-start"} <= tickets(world))

@@ -156,6 +156,35 @@ def test_a_name_that_exists_cannot_be_created_again(grass: Grass) -> None:
     assert "local" in done.stderr
 
 
+def test_a_plan_is_shown_and_nothing_is_started(grass: Grass, folder: Path) -> None:
+    file = job_file(folder, "planned", "true", "replicas: 3", "parallelism: 2")
+    before = grass.json("job", "list", "--all")
+    assert grass.good("job", "plan", file).splitlines() == [
+        "planned would start now",
+        "",
+        "COMPONENT  TASKS  NODE   GPUS  REASON",
+        "main           2  local  -",
+        "main           1  -      -     at most 2 run at once",
+    ]
+    waits = grass("job", "plan", job_file(folder, "odd", "true", "where: {zone: moon}"))
+    assert "warning: components.main.where.zone: no node has this label" in waits.stderr
+    assert waits.stdout.startswith("odd would wait")
+    assert grass.json("job", "list", "--all") == before
+
+
+def test_each_task_of_a_matrix_finds_its_values(grass: Grass, folder: Path) -> None:
+    file = job_file(folder, "matrix", "echo $lr $GRASS_MATRIX_SEED", "matrix: {lr: [0.1, 0.01], seed: [1, 2]}")
+    grass.good("job", "start", file)
+    grass.good("job", "wait", "matrix")
+    lines = grass.good("job", "logs", "matrix").splitlines()
+    assert sorted(lines) == [
+        "main.0 | 0.1 1",
+        "main.1 | 0.1 2",
+        "main.2 | 0.01 1",
+        "main.3 | 0.01 2",
+    ]
+
+
 def test_a_job_is_started_listed_shown_and_waited_for(grass: Grass, folder: Path) -> None:
     started = grass.json("job", "start", job_file(folder, "good", "echo hello; pwd"))
     assert started["name"] == "good"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -115,6 +116,16 @@ class ApiWorld:
 
     def end_job(self, job_id: str, state: str = "SUCCEEDED") -> None:
         self.change_job(job_id, f"job-{state.lower()}", state=state, ended=2.0, exit_code=0)
+
+    def answer_plan(self, **answer: Any) -> None:
+        """As the master-agent answers the newest ticket of kind ``plan``."""
+        newest = self.backend.newest(self.keys.tickets)
+        assert newest is not None and newest[1]["kind"] == "plan"
+        place = {"node": "n1", "count": 1, "devices": [[0, 500]]}
+        part = {"replicas": 2, "at_once": 2, "depends_on": {}, "nodes": [place], "reason": None}
+        body = {"reason": None, "components": {"w": part}, "evictions": [], **answer}
+        question = json.loads(newest[1]["body"])["question"]
+        self.backend.apply([("XADD", self.keys.plans, 10, "question", question, "body", pack(body))])
 
     def close(self) -> None:
         for client in self.clients:
