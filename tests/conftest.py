@@ -16,6 +16,10 @@ settings.register_profile("grass", deadline=None)  # how long an example takes s
 settings.load_profile("grass")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="property tests over 100,000 random clusters (minutes)")
+
+
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
     """One server for the whole run, on a unix socket, with Grass's users (``backend("agent")``…).

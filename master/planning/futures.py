@@ -25,7 +25,7 @@ class Futures:
                 self.held[place].append(each)
         for here in self.held.values():
             if len(here) > 1:
-                here.sort(key=lambda each: (each.job, each.component, each.count, each.devices))
+                here.sort(key=_fixed)
         self.stopping = {place for place, here in self.held.items() if any(each.stopping for each in here)}
         self._ids: dict[int, dict[int, int]] = {}
 
@@ -94,3 +94,9 @@ class Futures:
             by_id = self.ledger.nodes[place].by_id
             found = self._ids[place] = {device.id: at for at, device in enumerate(by_id) if not device.busy}
         return found
+
+
+def _fixed(held: Held) -> tuple[object, ...]:
+    """An order that is the same however the view came: two that are equal in it are equal."""
+    ends = -1.0 if held.ends is None else held.ends
+    return held.job, held.component, held.count, held.devices, held.priority, held.stopping, ends, held.shape.key

@@ -1,47 +1,22 @@
-"""Random clusters against a naive oracle: never over capacity, nothing idle that fits, every reason true."""
+"""Random clusters against a naive oracle. `pytest tests/property --long` judges 100,000 of them."""
 
 from __future__ import annotations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
 
-from grass.model.reasons import ReasonCode
-from grass.model.resources import Resources
-from master.planning.planner import plan
-from master.planning.view import Demand, NodeView
-
-AMOUNTS = st.builds(Resources, st.integers(0, 8).map(lambda n: n * 500), st.integers(0, 8), st.integers(0, 2))
-NODES = st.lists(st.tuples(AMOUNTS, st.booleans()), max_size=5)
-DEMANDS = st.lists(st.tuples(AMOUNTS, st.integers(1, 6)), max_size=8)
+from tests.property.planner_long import judge_seed
+from tests.support.planner_worlds import random_view
 
 
-@settings(max_examples=400, deadline=None)
-@given(NODES, DEMANDS)
-def test_a_plan_is_what_a_naive_oracle_allows(
-    sizes: list[tuple[Resources, bool]], wants: list[tuple[Resources, int]]
-) -> None:
-    nodes = [NodeView(f"n{number}", size, size, ready) for number, (size, ready) in enumerate(sizes)]
-    demands = [Demand(f"j{number}", "a", count, shape) for number, (shape, count) in enumerate(wants)]
-    result = plan(nodes, demands)
-    free = {node.name: [node.free.cpu, node.free.memory, node.free.gpu] for node in nodes if node.ready}
-    for demand in demands:
-        placed = 0
-        for placement in result.placements:
-            if placement.demand is demand:
-                for _ in range(placement.count):
-                    left = free[placement.node]
-                    left[0] -= demand.shape.cpu
-                    left[1] -= demand.shape.memory
-                    left[2] -= demand.shape.gpu
-                    assert min(left) >= 0, "over capacity"
-                placed += placement.count
-        could = any(
-            left[0] >= demand.shape.cpu and left[1] >= demand.shape.memory and left[2] >= demand.shape.gpu
-            for left in free.values()
-        )
-        assert placed <= demand.count
-        assert placed == demand.count or not could, "left waiting although a node has room"
-        reason = result.waiting.get((demand.job_id, "a"))
-        assert (reason is None) == (placed == demand.count)
-        if reason is not None and reason.code is ReasonCode.TOO_LARGE:
-            assert not any(demand.shape.fits(node.total) for node in nodes), "it would fit an empty node"
+@pytest.mark.timeout(3600)
+def test_plans_of_random_clusters_are_right(request: pytest.FixtureRequest) -> None:
+    for seed in range(100_000 if request.config.getoption("--long") else 2_500):
+        judge_seed(seed)
+
+
+def test_random_clusters_hold_what_the_planner_decides_about() -> None:
+    views = [random_view(seed) for seed in range(300)]
+    assert any(view.held for view in views) and any(view.quotas for view in views)
+    assert any(held.preemptible and held.gang for view in views for held in view.held)
+    demands = [demand for view in views for job in view.queue for demand in job.demands]
+    assert any(d.gang for d in demands) and any(d.pack for d in demands) and any(d.spread for d in demands)
