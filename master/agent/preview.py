@@ -79,22 +79,26 @@ def _component(run: JobRun, name: str, plan: Plan) -> dict[str, Any]:
         "replicas": spec.replicas,
         "at_once": run.components[name].startable,
         "depends_on": {other: condition.value for other, condition in spec.depends_on.items()},
-        "nodes": [_place(placement) for placement in _of(plan.placements, name)],
+        "nodes": _places(plan.placements, name),
         "reason": _wire(reason),
     }
 
 
-def _of(placements: Iterable[Placement], component: str) -> list[Placement]:
-    return [one for one in placements if (one.job, one.component) == (ASKED, component)]
-
-
-def _place(placement: Placement) -> dict[str, Any]:
-    """``devices``: id and thousandths, over all tasks that go there."""
-    devices: dict[int, int] = {}
-    for shares in placement.devices:
-        for device, share in shares:
-            devices[device] = devices.get(device, 0) + share
-    return {"node": placement.node, "count": placement.count, "devices": sorted(map(list, devices.items()))}
+def _places(placements: Iterable[Placement], component: str) -> list[dict[str, Any]]:
+    """By node. ``devices``: id and thousandths, over all tasks that go there."""
+    counts: dict[str, int] = {}
+    devices: dict[str, dict[int, int]] = {}
+    for one in placements:
+        if (one.job, one.component) == (ASKED, component):
+            counts[one.node] = counts.get(one.node, 0) + one.count
+            held = devices.setdefault(one.node, {})
+            for shares in one.devices:
+                for device, share in shares:
+                    held[device] = held.get(device, 0) + share
+    return [
+        {"node": node, "count": count, "devices": sorted(map(list, devices[node].items()))}
+        for node, count in sorted(counts.items())
+    ]
 
 
 def _evictions(step: Step, plan: Plan) -> list[dict[str, Any]]:

@@ -30,7 +30,9 @@ def kept(world: World) -> list[Any]:
 
 
 def where(answer: dict[str, Any], component: str) -> dict[str, int]:
-    return {place["node"]: place["count"] for place in answer["components"][component]["nodes"]}
+    places = answer["components"][component]["nodes"]
+    assert len({place["node"] for place in places}) == len(places)
+    return {place["node"]: place["count"] for place in places}
 
 
 def test_each_component_is_shown_where_it_would_go() -> None:
@@ -52,6 +54,17 @@ def test_what_would_find_no_place_has_its_reason() -> None:
     assert answer["components"]["x"]["reason"]["code"] == "no-room"
     huge = preview(world, "{name: a, components: {x: {command: c, resources: {cpu: 9}}}}")
     assert huge["components"]["x"]["reason"]["code"] == "too-large"
+
+
+def test_a_node_is_named_once_however_its_tasks_came_there() -> None:
+    world = World()
+    for name, cpu in (("n1", 8), ("n2", 16)):
+        world.add_node(name, cpu=cpu)
+    text = (
+        "{name: a, place: {policy: single-metric-balanced, metric: cpu}, components: {x: {command: c, replicas: 12}}}"
+    )
+    answer = preview(world, text)
+    assert where(answer, "x") == {"n1": 2, "n2": 10}
 
 
 def test_devices_are_named_and_shares_of_them() -> None:
