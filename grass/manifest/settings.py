@@ -11,6 +11,7 @@ from typing import Any
 
 from grass.manifest import amounts, placement, quantities, sharing, values
 from grass.manifest.fields import Fields, Problems
+from grass.manifest.join_file import Runtime, absolute
 from grass.manifest.on_premises import MODE as ON_PREMISES
 from grass.manifest.on_premises import OnPremises, read_on_premises
 from grass.manifest.values import Wrong, show
@@ -58,7 +59,8 @@ class Settings:
     """``check_interval`` in seconds; ``parallel_level`` None: no limit but the machine.
 
     ``quotas``: user → resource → the most that all of the user's tasks may hold; ``default_quota`` for everybody else.
-    ``reserve``: what of ``resources`` is kept back for the system. ``labels``, ``topology``: of the node.
+    ``reserve``: what of ``resources`` is kept back for the system. ``labels``, ``topology``: of the node; ``runtimes``:
+    what it offers; ``mounts``: folders of this machine that containers may mount.
     """
 
     name: str = DEFAULT_NAME
@@ -77,6 +79,8 @@ class Settings:
     reserve: dict[str, int] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     topology: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = (Runtime.PROCESS.value,)
+    mounts: tuple[str, ...] = ()
     on_premises: OnPremises | None = None
     """The machines; None: a cluster on this one."""
     warnings: tuple[str, ...] = ()
@@ -139,7 +143,14 @@ def _read_native(fields: Fields) -> Settings:
         reserve=sharing.read_reserve(fields),
         labels=placement.read_labels(fields),
         topology=placement.read_topology(fields),
+        runtimes=_read_runtimes(fields),
+        mounts=tuple(fields.parsed(path, absolute, item, item) for path, item in fields.items("mounts")),
     )
+
+
+def _read_runtimes(fields: Fields) -> tuple[str, ...]:
+    found = [fields.parsed(path, values.one_of(Runtime), item, item) for path, item in fields.items("runtimes")]
+    return tuple(dict.fromkeys(each.value for each in found if isinstance(each, Runtime))) or Settings.runtimes
 
 
 def _read_on_premises(fields: Fields) -> Settings:

@@ -77,6 +77,8 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
             reserve=settings.reserve,
             labels=settings.labels,
             path=settings.topology,
+            runtimes=settings.runtimes,
+            mounts=settings.mounts,
         ),
     )
 

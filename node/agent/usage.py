@@ -48,6 +48,7 @@ def hello(config: ClusterConfig, gpus: list[dict[str, Any]], attempts: list[str]
         "gpus": gpus if node.gpu is None else gpus[: node.gpu // DEVICE],
         "labels": {**labels.found(platform.machine(), platform.system(), gpus), **node.labels},
         "path": list(node.path),
+        "runtimes": list(node.runtimes),
         "attempts": attempts,
     }
 

@@ -70,10 +70,10 @@ def cluster_name() -> str:
     return run_id("test")
 
 
-def remove_containers(cluster: str, socket_path: str = SOCKET) -> None:
+def remove_containers(cluster: str, socket_path: str = SOCKET, label: str | None = None) -> None:
     engine = Engine(socket_path)
     try:
-        for container in engine.containers([f"grass.cluster={cluster}"]):
+        for container in engine.containers([label or f"grass.cluster={cluster}"]):
             engine.remove(container["Id"])
     finally:
         engine.close()

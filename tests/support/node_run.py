@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ TOKEN = "secret-token"
 
 
 class NodeRun:
-    def __init__(self) -> None:
-        self.redis = RedisServer(find_server())
+    def __init__(self, **node: Any) -> None:
+        self.redis = RedisServer(find_server(), node=node.get("name", "local"))
         self.shepherd = ShepherdRun()
         before = self.shepherd.config
         self.config = ClusterConfig(
@@ -30,7 +31,7 @@ class NodeRun:
             home=before.home,
             runtime_dir=before.runtime_dir,
             redis=RedisConfig(socket=str(self.redis.socket)),
-            node=before.node,
+            node=replace(before.node, **node),
         )
         self.config.save()
         Secrets(redis=self.redis.passwords, node_token=TOKEN).save(self.config.home)

@@ -1,0 +1,104 @@
+"""The node-agent as a process that offers containers beside processes; the test plays the master-agent."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from grass.model.job import Container, container_to_wire
+from grass.store.embedded import NoRedisError, find_server
+from node.runtime.docker.engine import Engine
+from tests.support.engine import IMAGE, cluster_name, remove_containers, require_engine
+from tests.support.needs import missing
+from tests.support.node_run import NodeRun
+
+pytestmark = pytest.mark.timeout(120)
+
+ONE = "j-1/c.0/1"
+
+
+@pytest.fixture
+def node() -> Iterator[NodeRun]:
+    require_engine()
+    try:
+        find_server()
+    except NoRedisError as error:
+        missing("redis", str(error))
+    name = cluster_name()
+    run = NodeRun(name=name, runtimes=("process", "docker"))
+    run.config.data_dir.mkdir()
+    try:
+        with run:
+            yield run
+    finally:
+        remove_containers(run.config.name, label=f"grass.node={name}")
+
+
+def container(image: str | None = IMAGE, **plan: Any) -> dict[str, Any]:
+    made = container_to_wire(dataclasses.replace(Container(), **plan))
+    return {"image": image, "runtime": None, "limits": {"cpu": 1000, "memory": 64 << 20}, "container": made}
+
+
+def test_a_component_with_an_image_runs_in_a_container_and_one_without_does_not(node: NodeRun) -> None:
+    node.order(addresses={"j-1": "j.c.0 127.0.0.1 4000 params\n"})
+    node.start("cat $GRASS_ADDRESSES; echo $GRASS_TASK; ls /; exit 3", ONE, **container())
+    node.start("echo $HOME", "j-1/d.0/1", launch="j-1/d", **container(image=None))
+    ended = node.ended(ONE)
+    assert (ended["code"], ended["reason"]) == (3, None)
+    text = node.path(ONE, "stdout").read_text()
+    assert text.startswith("j.c.0 127.0.0.1 4000 params\nj.c.0\n") and "busybox" not in text and "home" not in text
+    assert ended["sizes"]["stdout"] == len(text)
+    assert node.ended("j-1/d.0/1")["code"] == 0
+    assert node.hellos[0]["runtimes"] == ["process", "docker"]
+    node.order(remove=[ONE, "j-1/d.0/1"], drop=["j-1/c", "j-1/d"])
+    engine = Engine()
+    try:
+        node.wait(lambda: not engine.containers([f"grass.node={node.config.node.name}"]))
+    finally:
+        engine.close()
+
+
+def test_an_image_that_is_nowhere_is_said_to_be_missing(node: NodeRun) -> None:
+    node.start("true", ONE, **container(image="no-such-image:9"))
+    ended = node.ended(ONE)
+    assert ended["reason"]["code"] == "cannot-start" and "no-such-image:9" in ended["reason"]["message"]
+
+
+def test_a_readiness_command_runs_in_the_container(node: NodeRun) -> None:
+    ready = {"port": None, "command": "ls /tmp/there", "log": None, "timeout": 20.0}
+    node.start("sleep 0.3; touch /tmp/there; exec sleep 100", ONE, ready=ready, **container())
+    node.event(ONE, "ready")
+    node.stop(ONE)
+    assert node.ended(ONE)["signal"] == 15
+
+
+def test_a_killed_agent_leaves_containers_running_and_the_next_one_adopts_them(node: NodeRun) -> None:
+    node.start("sleep 1; echo over; exit 9", ONE, **container())
+    node.event(ONE, "started")
+    node.kill_agent()
+    node.start_agent()
+    assert node.ended(ONE)["code"] == 9
+    assert node.path(ONE, "stdout").read_text() == "over\n"
+
+
+def test_what_nobody_desires_any_more_is_stopped_and_removed(node: NodeRun) -> None:
+    node.start("exec sleep 100", ONE, **container())
+    node.event(ONE, "started")
+    node.kill_agent()
+    node.order(remove=[ONE], drop=["j-1/c"])
+    node.start_agent()
+    engine = Engine()
+    try:
+        node.wait(lambda: not engine.containers([f"grass.node={node.config.node.name}"]))
+    finally:
+        engine.close()
+
+
+def test_a_runtime_that_the_node_does_not_offer_is_refused() -> None:
+    with NodeRun() as node:
+        node.start("true", ONE, **{**container(), "runtime": "docker"})
+        ended = node.ended(ONE)
+        assert ended["reason"]["code"] == "cannot-start" and "does not offer the runtime docker" in str(ended["reason"])
