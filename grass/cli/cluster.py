@@ -10,28 +10,40 @@ from typing import Any
 import click
 
 from grass import clock, config
-from grass.cli import cluster_views
+from grass.cli import cluster_hosts, cluster_views
 from grass.cli.command import Command
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
-from grass.errors import UnreachableError
+from grass.errors import InputError, UnreachableError
 from grass.model.lifecycle import JobState
 
+_ASK_BECOME = click.option("--ask-become-pass", is_flag=True, help="Several hosts: ask for the password of sudo first.")
 _YES = click.option("-y", "--yes", is_flag=True, help="Do not ask. (Without a terminal, nothing is asked.)")
 
 
 @click.command(cls=Command)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--plan", is_flag=True, help="Several hosts: print what would be done there, step by step, and stop.")
+@_ASK_BECOME
 @pass_invocation
-def create(invocation: Invocation, file: Path | None) -> None:
+def create(invocation: Invocation, file: Path | None, plan: bool, ask_become_pass: bool) -> None:
     """Make a cluster, start it, and use it from now on.
 
-    Without FILE, one on this machine that is called `local`. `grass template settings` prints a FILE to start from.
+    Without FILE, one on this machine that is called `local`. `grass template settings` prints a FILE to start from;
+    `grass template on-premises` one for a cluster on several hosts. Repeated after a failure, it goes on from there.
     """
     from grass.provision import local
 
-    cluster = local.create(_settings(file), progress=invocation.output.note)
+    settings = _settings(file)
+    if settings is not None and settings.on_premises is not None:
+        cluster_hosts.create(invocation, settings, plan=plan, ask_become_pass=ask_become_pass)
+        if not plan:
+            _use(settings.name)
+        return
+    if plan:
+        raise InputError("--plan is for clusters on several hosts (`mode: grass/on-premises`)")
+    cluster = local.create(settings, progress=invocation.output.note)
     _use(cluster.name)
     url = _url(cluster)
     wire = {"name": cluster.name, "mode": cluster.mode, "home": cluster.home, "url": url}
@@ -50,9 +62,14 @@ def _settings(file: Path | None) -> Any:
 @click.command(cls=Command)
 @click.argument("name", required=False)
 @_YES
+@click.option("--force", is_flag=True, help="Several hosts: go on without those that cannot be reached.")
+@click.option("--packages", is_flag=True, help="Several hosts: also remove the packages that were installed for it.")
+@_ASK_BECOME
 @pass_invocation
-def delete(invocation: Invocation, name: str | None, yes: bool) -> Exit:
-    """End a cluster and remove all of it: its jobs, their logs, its processes.
+def delete(
+    invocation: Invocation, name: str | None, yes: bool, force: bool, packages: bool, ask_become_pass: bool
+) -> Exit:
+    """End a cluster and remove all of it: its jobs, their logs, its processes, on every host what was made for it.
 
     Asks first, on a terminal, if neither NAME nor --yes is given.
     """
@@ -62,6 +79,10 @@ def delete(invocation: Invocation, name: str | None, yes: bool) -> Exit:
     name = invocation.existing_cluster(name)
     if not sure and not invocation.output.ask(f"Delete the cluster {name}, its jobs and their logs?"):
         return _unchanged(invocation)
+    if cluster_hosts.has_hosts(name):
+        cluster_hosts.delete(invocation, name, force=force, packages=packages, ask_become_pass=ask_become_pass)
+        _stop_using(name)
+        return Exit.OK
     local.delete(name, progress=invocation.output.note)
     _stop_using(name)
     invocation.output.show(Result({"name": name}, lambda _: [f"the cluster {name} is deleted"], [name]))
@@ -75,8 +96,11 @@ def status(invocation: Invocation) -> Exit:
     from grass.provision import local
 
     name = invocation.existing_cluster()
-    daemons = local.status(name)
-    url = _url(config.ClusterConfig.load(config.cluster_home(name) / "cluster.json"))
+    if cluster_hosts.has_hosts(name):
+        daemons, url = cluster_hosts.daemons(invocation, name)
+    else:
+        daemons = local.status(name)
+        url = _url(config.ClusterConfig.load(config.cluster_home(name) / "cluster.json"))
     view: dict[str, Any] = {"cluster": name, "url": url, "daemons": daemons, "nodes": None, "jobs": None, "error": None}
     try:
         client = invocation.client()

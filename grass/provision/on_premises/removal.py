@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,7 +50,8 @@ done
 """
 _EMPTY = """
 state=/var/lib/grass
-for folder in /run/grass /srv/grass /etc/grass $state/installed $state/clusters $state/nodes $state /opt/grass; do
+for folder in /run/grass /srv/grass /etc/grass $state/installed $state/clusters $state/nodes $state/samba $state \
+  /opt/grass; do
   [ ! -d "$folder" ] || rmdir --ignore-fail-on-non-empty "$folder"
 done
 """
@@ -74,6 +76,7 @@ def removal_steps(
     steps = [
         _script("stop and disable its units", _STOP, gone.units),
         _script("unmount", _UNMOUNT, gone.mounts),
+        _authorized(own),
         _script(
             "remove its files",
             'rm -f -- "$@" && { ! command -v systemctl >/dev/null || systemctl daemon-reload; }',
@@ -89,6 +92,16 @@ def removal_steps(
         ),
     ]
     return [step for step in steps if step is not None]
+
+
+def _authorized(own: Made) -> Step | None:
+    """The lines of this cluster's files keys, which stand in a file that other clusters use, too."""
+    marker = own.details.get("authorized")
+    if not isinstance(marker, str) or not re.fullmatch(r"[A-Za-z0-9._-]+", marker):
+        return None
+    pattern = " " + marker.replace(".", "[.]") + "$"
+    script = 'file=/var/lib/grass/.ssh/authorized_keys; [ ! -f "$file" ] || sed -i "/$1/d" "$file"'
+    return Step("take back the keys for its files", (Run(("sh", "-c", script, "remove", pattern)),))
 
 
 def _script(name: str, script: str, words: tuple[str, ...]) -> Step | None:

@@ -1,0 +1,125 @@
+"""`grass delete` of a cluster on several hosts: the nodes leave, then the master, then what this machine knows of it.
+
+A host that does not answer stops it before anything is lost that is needed to reach the others; ``force`` goes on
+without such hosts, and says which ones keep what was made there.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grass.config import cluster_home, grass_home
+from grass.errors import GrassError, UnreachableError
+from grass.manifest.on_premises import HostSettings
+from grass.provision.filelock import cluster_lock
+from grass.provision.on_premises.facts import gather
+from grass.provision.on_premises.machines import Ask, Machines, load_machines, open_host
+from grass.provision.on_premises.removal import removal_steps
+from grass.provision.on_premises.steps import run_steps
+
+Progress = Callable[[str], None]
+AT_ONCE = 5
+
+
+class StayedError(UnreachableError):
+    """Some hosts could not be cleaned; the cluster is still there."""
+
+    code = "hosts-stayed"
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """``left``: hosts, or nodes by name, that keep what was made there, with the reason."""
+
+    name: str
+    left: dict[str, str] = field(default_factory=dict)
+
+
+def delete(
+    name: str,
+    *,
+    home: Path | None = None,
+    progress: Progress,
+    ask: Ask | None = None,
+    force: bool = False,
+    packages: bool = False,
+) -> Deleted:
+    """StayedError: a host could not be cleaned, and ``force`` was not given. What was done stays done; try again."""
+    base = (home or grass_home()).absolute()
+    folder = cluster_home(name, base)
+    with cluster_lock(base, name):
+        machines = load_machines(name, base)
+        assert machines is not None, "a cluster on this machine is deleted elsewhere"
+        client = folder / "client"
+        left = {**_strangers(name, base, machines), **_leave(name, machines, client, progress, ask, packages)}
+        if left and not force:
+            raise StayedError(_text(name, left))
+        try:
+            _clean(name, "", machines.master, client, progress, ask, packages)
+        except GrassError as error:
+            if not force:
+                raise
+            left[machines.master.name or machines.master.address] = str(error)
+        shutil.rmtree(folder)
+    return Deleted(name, left)
+
+
+def _strangers(name: str, base: Path, machines: Machines) -> dict[str, str]:
+    """Nodes that joined by themselves: from here there is no way into them. Nothing is known without the API."""
+    from grass.api.client import Client
+
+    try:
+        client = Client(name, home=base)
+        try:
+            nodes = client.nodes()
+        finally:
+            client.close()
+    except (GrassError, OSError, ValueError):
+        return {}
+    return {
+        node["name"]: "it joined by itself: run `grass leave` on that machine"
+        for node in nodes
+        if node["name"] not in machines.nodes and node["state"] != "LEFT"
+    }
+
+
+def _leave(
+    name: str, machines: Machines, client: Path, progress: Progress, ask: Ask | None, packages: bool
+) -> dict[str, str]:
+    """Several at once. Returns those that could not."""
+
+    def one(item: tuple[str, HostSettings]) -> tuple[str, str]:
+        try:
+            _clean(name, "node", item[1], client, progress, ask, packages)
+        except GrassError as error:
+            return item[0], str(error)
+        return item[0], ""
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return {node: why for node, why in pool.map(one, machines.nodes.items()) if why}
+
+
+def _clean(
+    name: str, role: str, settings: HostSettings, client: Path, progress: Progress, ask: Ask | None, packages: bool
+) -> None:
+    with open_host(settings, client, ask) as host:
+        host.become_root()
+        steps = removal_steps(name, gather(host, name).records, role, packages=packages)
+        if not steps:
+            progress(f"{host.name}: nothing of cluster {name} is there")
+        run_steps(host, steps, progress, host.name)
+
+
+def _text(name: str, left: dict[str, str]) -> str:
+    lines = [f"  {host}: {why}" for host, why in left.items()]
+    return "\n".join(
+        [
+            f"cluster {name} still exists: not every host could be cleaned",
+            *lines,
+            "try again when they answer, or `grass delete --force` goes on without them and leaves them as they are",
+        ]
+    )
