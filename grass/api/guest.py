@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -27,12 +28,11 @@ _LARGEST_KEY = 16_384
 
 
 class Guest:
-    """``url``: where the API answers. Raises UnreachableError, NotAllowedError (another key) when made."""
+    """``master``: its public key, known to be the right one. ``profile`` says where the API is; its user is nobody."""
 
-    def __init__(self, url: str, key: str, *, wall: Callable[[], float] = clock.wall) -> None:
-        self.url = url
-        self.key = key
-        self._transport = _GuestTransport(url, master_key(url, key), wall)
+    def __init__(self, profile: Profile, master: RSAKey, *, wall: Callable[[], float] = clock.wall) -> None:
+        self.url = profile.url
+        self._transport = _GuestTransport(replace(profile, user="", key_id=""), master, wall)
 
     @property
     def clock_offset(self) -> float:
@@ -60,12 +60,16 @@ class Guest:
         return answer
 
 
-def open_guest(invitation: Invitation, first: str | None = None) -> Guest:
-    """At the first of the invitation's URLs (``first`` before them) where the right master answers."""
+def open_guest(invitation: Invitation, first: str | None = None, *, wall: Callable[[], float] = clock.wall) -> Guest:
+    """At the first of the invitation's URLs (``first`` before them) where the right master answers.
+
+    Raises UnreachableError, NotAllowedError (another key).
+    """
     failure: GrassError | None = None
     for url in dict.fromkeys([*([first] if first else []), *invitation.urls]):
         try:
-            return Guest(url, invitation.key)
+            key = master_key(url, invitation.key)
+            return Guest(Profile(invitation.cluster, url, "", ""), key, wall=wall)
         except (UnreachableError, NotAllowedError) as error:
             failure = failure or error
     assert failure is not None
@@ -109,8 +113,8 @@ def _fetch(url: str, path: str) -> bytes:
 class _GuestTransport(Transport):
     """Seals without a signature. The retries, replies and the correction of the clock are those of every client."""
 
-    def __init__(self, url: str, master: RSAKey, wall: Callable[[], float]) -> None:
-        super().__init__(ClientKeys(Profile("of the join token", url, "", ""), master, master), wall=wall)
+    def __init__(self, profile: Profile, master: RSAKey, wall: Callable[[], float]) -> None:
+        super().__init__(ClientKeys(profile, master, master), wall=wall)
         self._master = master
 
     @property

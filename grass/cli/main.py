@@ -28,6 +28,8 @@ _COMMANDS = {
     "run": "grass.cli.run:run",
     "schedule": "grass.cli.schedule:schedule",
     "node": "grass.cli.node:node",
+    "join": "grass.cli.join:join",
+    "leave": "grass.cli.leave:leave",
     "data": "grass.cli.data:data",
     "image": "grass.cli.image:image",
     "events": "grass.cli.events:events",

@@ -17,6 +17,9 @@ from grass.model.lifecycle import NodeState
 
 _LAZY = {
     "token": "grass.cli.node_token:token",
+    "add": "grass.cli.node_add:add",
+    "remove": "grass.cli.node_remove:remove",
+    "ssh": "grass.cli.node_ssh:ssh",
 }
 _TAKEN = 30.0
 """Seconds for the master-agent to take a ticket; only a cluster that is ill needs them."""

@@ -21,10 +21,15 @@ class Bundle:
 
 def find_bundle(folder: Path | None = None) -> Bundle | None:
     """None: this master was not installed from a bundle (a cluster on one machine, a checkout)."""
-    folder = folder or Path(sys.prefix).parent / "bundle"
-    try:
-        wire = json.loads((folder / "bundle.json").read_text())
-    except FileNotFoundError:
+    folder = folder or _beside()
+    if folder is None:
         return None
+    wire = json.loads((folder / "bundle.json").read_text())
     path = folder / wire["file"]
     return Bundle(path, wire["digest"], wire["version"], wire["python"], wire["machine"])
+
+
+def _beside() -> Path | None:
+    """``/opt/grass/venv`` is a link to ``/opt/grass/venvs/…``; the bundle lies in ``/opt/grass/bundle``."""
+    candidates = [parent / "bundle" for parent in Path(sys.prefix).parents[:2]]
+    return next((folder for folder in candidates if (folder / "bundle.json").is_file()), None)

@@ -167,7 +167,9 @@ def test_a_token_for_one_node_is_for_no_other(world: ApiWorld) -> None:
 
 
 def test_a_token_that_nobody_issued_is_refused(world: ApiWorld) -> None:
-    token = Invitation((f"http://127.0.0.1:{world.port}",), public_jwk("master")["kid"], "guessed", cluster="local").token()
+    token = Invitation(
+        (f"http://127.0.0.1:{world.port}",), public_jwk("master")["kid"], "guessed", cluster="local"
+    ).token()
     with pytest.raises(ConflictError, match="does not know"):
         guest(token).join(wish(token))
 
@@ -238,7 +240,7 @@ def test_a_machine_with_a_wrong_clock_is_understood_and_learns_by_how_much(world
     from grass import clock
 
     token = world.client("root").join_token()["token"]
-    late = Guest(f"http://127.0.0.1:{world.port}", parse_token(token).key, wall=lambda: clock.wall() - 7200)
+    late = open_guest(parse_token(token), wall=lambda: clock.wall() - 7200)
     assert late.join(wish(token, check=True))["cluster"] == "local"
     assert late.clock_offset == pytest.approx(7200, abs=5)
 

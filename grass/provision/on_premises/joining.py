@@ -7,7 +7,6 @@ What was interrupted is continued by the same call: what the machine chose lies 
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 from grass import __version__, clock
 from grass.api.guest import Guest
 from grass.api.invitation import Invitation
-from grass.entropy import password
+from grass.entropy import password, request_id
 from grass.errors import ConflictError, InputError, UnreachableError
 from grass.manifest.join_file import Offer
 from grass.model.lifecycle import NodeState
@@ -27,7 +26,7 @@ from grass.provision.on_premises.mount import share_steps
 from grass.provision.on_premises.node_design import NodeDesign
 from grass.provision.on_premises.node_places import Places
 from grass.provision.on_premises.record import Made
-from grass.provision.on_premises.steps import Call, Progress, Step, plan_lines, run_steps
+from grass.provision.on_premises.steps import Call, Progress, Put, Step, plan_lines, run_steps
 
 READY_SECONDS = 120.0
 _SLICE = 10.0
@@ -69,7 +68,8 @@ def join(
     """
     facts, since = gather(host, invitation.cluster), clock.steady()
     places = places or node_places.of_root(invitation.cluster, facts.config)
-    own = _Own.of(facts, places)
+    facts = with_record(host, facts, places)
+    own = Own.of(facts, places)
     offer = _complete(host, facts, offer, invitation, own)
     label = offer.name or facts.hostname
     asked = _ask(guest, invitation, offer, own, facts, since)
@@ -81,7 +81,8 @@ def join(
     claim = None if own.granted else _claim(guest, invitation, offer, design, places, own, made)
     steps = list(_steps(design, places, invitation, asked.bundle, made, own, claim))
     if plan is not None:
-        for line in plan_lines(steps, label):
+        own.share = own.share or _share_at(asked.reach)
+        for line in plan_lines([*steps, *_after_claim(design, places, own, again=claim is not None)], label):
             plan(line)
         return None
     run_steps(host, steps, progress, label)
@@ -89,35 +90,42 @@ def join(
     return _wait(guest, label, own, progress)
 
 
-class _Own:
+class Own:
     """What this machine chose and was given; it survives in the details of its record."""
 
     def __init__(self, details: dict[str, Any]) -> None:
-        self.join_id: str = details.get("join_id") or secrets.token_hex(16)
+        self.join_id: str = details.get("join_id") or request_id()
         self.password: str = details.get("password") or password()
         self.name: str | None = details.get("name")
         self.node_token: str = details.get("node_token") or ""
         self.share: dict[str, Any] | None = details.get("share")
+        self.urls: list[str] = details.get("urls") or []
+        self.key: str = details.get("key") or ""
         self.granted = False
         """The master knows this node: there is nothing to ask for."""
 
     @classmethod
-    def of(cls, facts: Facts, places: Places) -> _Own:
+    def of(cls, facts: Facts, places: Places) -> Own:
         wire = facts.records.get(f"{places.cluster}+{node_steps.ROLE}")
         return cls(Made.parse(wire).details if wire else {})
 
     def details(self) -> dict[str, Any]:
         kept = {"join_id": self.join_id, "password": self.password, "name": self.name}
-        return {**kept, "node_token": self.node_token, "share": self.share}
+        return {**kept, "node_token": self.node_token, "share": self.share, "urls": self.urls, "key": self.key}
+
+    def invitation(self, cluster: str) -> Invitation:
+        """To find the master again."""
+        return Invitation(tuple(self.urls), self.key, "", cluster=cluster)
 
 
-def _complete(host: Host, facts: Facts, offer: Offer, invitation: Invitation, own: _Own) -> Offer:
+def _complete(host: Host, facts: Facts, offer: Offer, invitation: Invitation, own: Own) -> Offer:
     name = offer.name or own.name or facts.hostname
     if own.node_token and own.name and offer.name not in (None, own.name):
         raise ConflictError(
-            f"{facts.hostname} is the node {own.name} of cluster {invitation.cluster} already; `grass leave` there first"
+            f"{facts.hostname} is the node {own.name} of cluster {invitation.cluster} already; `grass leave` there "
+            "comes first"
         )
-    own.name = name
+    own.name, own.urls, own.key = name, list(invitation.urls), invitation.key
     address = offer.address or _way_to(host, facts, name, invitation)
     return replace(offer, name=name, address=address)
 
@@ -133,6 +141,14 @@ for what, host, port in json.load(sys.stdin):
         answers.append([False, str(error)])
 print(json.dumps(answers))
 """
+
+
+def _share_at(reach: tuple[tuple[str, str, int], ...]) -> dict[str, Any] | None:
+    """For a plan, which does not know the password."""
+    for what, host, port in reach:
+        if what.startswith("share"):
+            return {"host": host, "port": port, "share": "grass", "user": "grass", "password": ""}
+    return None
 
 
 def _look(host: Host, facts: Facts, places: list[tuple[str, str, int]]) -> list[tuple[bool, str]]:
@@ -162,7 +178,7 @@ def _way_to(host: Host, facts: Facts, label: str, invitation: Invitation) -> str
     )
 
 
-def _ask(guest: Guest, invitation: Invitation, offer: Offer, own: _Own, facts: Facts, since: float) -> Asked:
+def _ask(guest: Guest, invitation: Invitation, offer: Offer, own: Own, facts: Facts, since: float) -> Asked:
     if own.node_token:
         own.granted = guest.wait(own.name or "", own.node_token, None, 0.0)["node"] is not None
         if own.granted:  # the master need not be asked whether it may join
@@ -174,7 +190,7 @@ def _ask(guest: Guest, invitation: Invitation, offer: Offer, own: _Own, facts: F
     return Asked(answer["cluster"], answer["bundle"], served, reach, ahead)
 
 
-def _request(invitation: Invitation, offer: Offer, own: _Own) -> View:
+def _request(invitation: Invitation, offer: Offer, own: Own) -> View:
     facts = {"address": offer.address, "api_port": offer.api_port, "version": __version__}
     return {
         "secret": invitation.secret,
@@ -209,7 +225,7 @@ def _check_reach(host: Host, facts: Facts, label: str, reach: tuple[tuple[str, s
 
 
 def _claim(
-    guest: Guest, invitation: Invitation, offer: Offer, design: NodeDesign, places: Places, own: _Own, made: Made
+    guest: Guest, invitation: Invitation, offer: Offer, design: NodeDesign, places: Places, own: Own, made: Made
 ) -> Step:
     """The one step that changes the cluster: it makes the node known and writes what the master answers."""
 
@@ -226,6 +242,16 @@ def _claim(
 
     text = f"ask the master to take it in as {offer.name}; write {places.config} and {places.secrets}"
     return Step(f"join the cluster {invitation.cluster} as {offer.name}", (Call(text, do),))
+
+
+def with_record(host: Host, facts: Facts, places: Places) -> Facts:
+    """A user's record is in the user's own folder, where the facts do not look."""
+    if not places.rootless:
+        return facts
+    done = host.run(["cat", record_path(places)])
+    if not done.ok:
+        return facts
+    return replace(facts, records={**facts.records, f"{places.cluster}+{node_steps.ROLE}": json.loads(done.out)})
 
 
 def put_record(host: Host, made: Made, places: Places) -> None:
@@ -245,17 +271,19 @@ def _steps(
     invitation: Invitation,
     bundle: str,
     made: Made,
-    own: _Own,
+    own: Own,
     claim: Step | None,
 ) -> Iterator[Step]:
     if not places.rootless:
         yield install.record_step(made, record_path(places))
     yield from node_steps.before_claim(design, places, invitation.urls, bundle)
+    if places.rootless:
+        yield Step("note what it chose", (Put(record_path(places), made.text(), 0o600, places.owner),))
     if claim is not None:
         yield claim
 
 
-def _after_claim(design: NodeDesign, places: Places, own: _Own, *, again: bool) -> Iterator[Step]:
+def _after_claim(design: NodeDesign, places: Places, own: Own, *, again: bool) -> Iterator[Step]:
     """Known only now: what there is to mount."""
     if design.mount is not None and own.share is not None:
         yield from share_steps(places, design.mount, own.share)
@@ -263,7 +291,7 @@ def _after_claim(design: NodeDesign, places: Places, own: _Own, *, again: bool) 
     yield node_steps.start_step(places, again=again)
 
 
-def _wait(guest: Guest, name: str, own: _Own, progress: Progress) -> View:
+def _wait(guest: Guest, name: str, own: Own, progress: Progress) -> View:
     """Until the probe has passed. NotReadyError with what failed and what to do."""
     until, mark, said = clock.steady() + READY_SECONDS, None, ""
     view: View | None = None
@@ -288,8 +316,8 @@ def _wait(guest: Guest, name: str, own: _Own, progress: Progress) -> View:
             said = text
     reason = (view or {}).get("reason") or {}
     raise NotReadyError(
-        f"node {name} was set up, but is not READY after {READY_SECONDS:g} s "
-        f"({reason.get('message', 'its node-agent said nothing')}); `journalctl -u 'grass-node-agent@*'` on it says more"
+        f"node {name} was set up, but is not READY after {READY_SECONDS:g} s ("
+        f"{reason.get('message', 'its node-agent said nothing')}); `journalctl -u 'grass-node-agent@*'` on it says more"
     )
 
 

@@ -1,0 +1,107 @@
+"""`grass join`: this machine becomes a node."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grass import clock
+from grass.cli.command import Command
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.node_views import node_page
+from grass.cli.offer import offer_options, offered
+from grass.cli.output import Result
+from grass.errors import InputError
+
+if TYPE_CHECKING:
+    from grass.manifest.join_file import JoinFile
+    from grass.provision.hosts import Host
+
+
+@click.command(cls=Command)
+@click.argument("where", required=False, metavar="[MASTER | FILE]")
+@click.option("--token", metavar="TOKEN", help="Made by `grass node token` where the administrator is.")
+@click.option("--name", metavar="NAME", help="Of the node. [default: the machine's]")
+@offer_options
+@click.option("--rootless", is_flag=True, help="Without root: in ~/.grass, as services of the user; no containers.")
+@pass_invocation
+def join(
+    invocation: Invocation,
+    /,
+    where: str | None,
+    token: str | None,
+    name: str | None,
+    plan: bool,
+    rootless: bool,
+    **given: Any,
+) -> None:
+    """Make this machine a node of a cluster, and wait until it has proved that it can work.
+
+    MASTER is HOST or HOST:PORT, if it is another than the token says. FILE is a join file, also one of MARO's. Needs
+    root (or sudo). What was interrupted is finished by the same command.
+    """
+    from grass.api.guest import open_guest
+    from grass.api.invitation import parse_token
+    from grass.provision.on_premises import joining, own_host
+
+    file = _file(where)
+    offer = offered(file.offer, given)
+    if name is not None:
+        offer = replace(offer, name=name)
+    token = token or file.token
+    if token is None:
+        raise InputError("--token is missing; where the administrator is, `grass node token` makes one")
+    invitation = parse_token(token)
+    output = invocation.output
+    host, places = own_machine(rootless), own_host.own_places(invitation.cluster) if rootless else None
+    if rootless:
+        output.note("without `loginctl enable-linger` the node ends when its user logs out")
+    guest = open_guest(invitation, file.url or None)
+    try:
+        tell = (lambda line: output.raw(line + "\n")) if plan else None
+        view = joining.join(host, guest, invitation, offer, progress=output.note, places=places, plan=tell)
+    finally:
+        guest.close()
+    if view is not None:
+        output.show(Result(view, partial(node_page, view, clock.wall()), [view["name"]]))
+
+
+def _file(where: str | None) -> JoinFile:
+    from grass.manifest import load_document
+    from grass.manifest.join_file import JoinFile, Offer, parse_join
+
+    if where is None:
+        return JoinFile("", Offer())
+    if where.endswith((".yml", ".yaml", ".json")) or Path(where).is_file():
+        return parse_join(load_document(Path(where)), where)
+    return JoinFile(_url(where), Offer())
+
+
+def _url(where: str) -> str:
+    from grass.manifest.on_premises import API_PORT, Login, spelled_host
+    from grass.manifest.values import Wrong
+
+    bare = where.removeprefix("http://").rstrip("/")
+    try:
+        place = spelled_host(bare, Login(port=API_PORT))
+    except Wrong as wrong:
+        raise InputError(f"MASTER {wrong}") from wrong
+    host = f"[{place.address}]" if ":" in place.address else place.address
+    return f"http://{host}:{place.login.port}"
+
+
+def own_machine(rootless: bool) -> Host:
+    from grass.config import given_passwords
+    from grass.provision.hosts import Become, LocalHost, Secret
+    from grass.provision.hosts.port import prompt
+    from grass.provision.on_premises.own_host import OwnHost
+
+    if rootless:
+        return OwnHost(os.uname().nodename)
+    become = given_passwords().become
+    return LocalHost(os.uname().nodename, become=Become.SUDO, password=Secret(become) if become else None, ask=prompt)

@@ -1,0 +1,65 @@
+"""`grass leave`: this machine is a node no more."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from grass.cli.command import Command
+from grass.cli.exits import Exit
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.output import Result
+from grass.cli.values import DURATION
+
+
+@click.command(cls=Command)
+@click.argument("cluster", required=False)
+@click.option("--force", is_flag=True, help="Do not wait for tasks, nor for a master that does not answer.")
+@click.option("--timeout", type=DURATION, metavar="DURATION", help="Wait no longer than this for tasks to end.")
+@click.option("--rootless", is_flag=True, help="The node of this user, joined with --rootless.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask. (Without a terminal, nothing is asked.)")
+@pass_invocation
+def leave(
+    invocation: Invocation, cluster: str | None, force: bool, timeout: float | None, rootless: bool, yes: bool
+) -> Exit:
+    """Take this machine out of its CLUSTER, and remove all that joining made here.
+
+    Waits until the node's tasks have ended. Packages of the system that were installed stay, and are named.
+    """
+    from grass.cli.join import own_machine
+    from grass.errors import InputError
+    from grass.provision.on_premises import leaving, own_host
+
+    output, places = invocation.output, None
+    if rootless:
+        clusters = own_host.own_clusters()
+        if cluster is None and len(clusters) != 1:
+            known = ", ".join(clusters) or "none"
+            raise InputError(f"of which cluster? This user's part of the machine is a node of: {known}")
+        places = own_host.own_places(cluster or clusters[0])
+        cluster = places.cluster
+    asked: list[bool] = []
+
+    def may_go(name: str) -> bool:
+        asked.append(yes or output.ask(f"Take the node {name} out of its cluster, and remove Grass from this machine?"))
+        return asked[-1]
+
+    try:
+        name = leaving.leave(
+            own_machine(rootless),
+            cluster,
+            progress=output.note,
+            force=force,
+            timeout=timeout,
+            places=places,
+            may_go=may_go,
+        )
+    except InputError:
+        if asked == [False]:
+            output.note("nothing was changed")
+            return Exit.INTERRUPTED
+        raise
+    where = os.uname().nodename
+    output.show(Result({"node": name}, lambda _: [f"{where} is no longer the node {name}"], [name]))
+    return Exit.OK

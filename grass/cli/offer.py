@@ -1,0 +1,75 @@
+"""What a machine offers as a node, as options: of `grass join` and of `grass node add`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from grass.cli.values import Quantity
+from grass.errors import InputError
+
+if TYPE_CHECKING:
+    from grass.manifest.join_file import Offer
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--address", metavar="IP", help="What the others use. [default: its own on the way to the master]"),
+    click.option("--api-port", type=click.IntRange(1, 65535), help="Of its API. [default: 51813]"),
+    click.option("--cpu", type=Quantity("cores", "cpu"), help="Offer no more than this."),
+    click.option("--memory", type=Quantity("size", "memory"), help="Offer no more than this."),
+    click.option("--gpu", type=Quantity("devices", "devices"), help="Offer no more than this; 0: none."),
+    click.option("--labels", multiple=True, metavar="NAME=VALUE[,…]", help="For jobs that ask for them."),
+    click.option("--topology", metavar="PATH", help="Where it stands, such as rack1/switch3."),
+    click.option("--runtime", multiple=True, type=click.Choice(["process", "docker"]), help="Offer only this (again)."),
+    click.option("--mount", multiple=True, metavar="PATH", help="Containers may mount this folder of it (again)."),
+    click.option("--share", metavar="PATH", help="Where the share is mounted there already."),
+    click.option("--no-install", is_flag=True, help="Install no packages of the system; say what is missing."),
+    click.option("--plan", is_flag=True, help="Only say what would be done."),
+)
+NAMES = ("address", "api_port", "cpu", "memory", "gpu", "labels", "topology", "runtime", "mount", "share", "no_install")
+
+
+def offer_options(function: Function) -> Function:
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def offered(base: Offer, given: dict[str, Any]) -> Offer:
+    """``base`` (a file's, or nothing) with what the command line says instead. Raises InputError."""
+    from grass.manifest.join_file import Runtime, absolute
+    from grass.manifest.placement import topology
+    from grass.manifest.values import Wrong
+
+    changes = {name: given[name] for name in ("address", "api_port", "cpu", "memory", "gpu") if given[name] is not None}
+    try:
+        if given["labels"]:
+            changes["labels"] = {**base.labels, **_labels(given["labels"])}
+        if given["topology"]:
+            changes["topology"] = topology(given["topology"])
+        if given["runtime"]:
+            changes["runtimes"] = tuple(Runtime(name) for name in given["runtime"])
+        if given["mount"]:
+            changes["mounts"] = tuple(absolute(path) for path in given["mount"])
+        if given["share"]:
+            changes["share"] = absolute(given["share"])
+    except Wrong as wrong:
+        raise InputError(str(wrong)) from wrong
+    return replace(base, install=base.install and not given["no_install"], **changes)
+
+
+def _labels(words: Sequence[str]) -> dict[str, str]:
+    from grass.manifest.placement import label_name, label_value
+    from grass.manifest.values import Wrong
+
+    labels = {}
+    for word in (part for text in words for part in text.split(",") if part):
+        name, sign, value = word.partition("=")
+        if not sign:
+            raise Wrong(f"--labels: must be NAME=VALUE, got {word!r}")
+        labels[label_name(name)] = label_value(value)
+    return labels

@@ -1,0 +1,153 @@
+"""A node leaves: first the cluster, so that its tasks go elsewhere, then all that joining made on the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grass import clock
+from grass.api.guest import Guest, open_guest
+from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError, WaitTimeoutError
+from grass.provision.hosts import Host
+from grass.provision.on_premises import node_places, node_steps
+from grass.provision.on_premises.facts import Facts, gather
+from grass.provision.on_premises.joining import Own, with_record
+from grass.provision.on_premises.node_design import unit_names
+from grass.provision.on_premises.node_places import Places
+from grass.provision.on_premises.record import Made
+from grass.provision.on_premises.removal import removal_steps
+from grass.provision.on_premises.steps import Progress, Run, Step, run_steps
+
+_SLICE = 10.0
+
+
+def leave(
+    host: Host,
+    cluster: str | None,
+    *,
+    progress: Progress,
+    force: bool = False,
+    timeout: float | None = None,
+    places: Places | None = None,
+    may_go: Callable[[str], bool] = lambda _: True,
+) -> str:
+    """Of this machine; returns the node's name. ``cluster`` None: the only one of which it is a node.
+
+    ``force``: its tasks are placed elsewhere at once, and a master that does not answer is left to itself. Raises
+    NotFoundError (no node of it), UnreachableError, WaitTimeoutError (tasks still run after ``timeout`` seconds).
+    """
+    facts = gather(host, cluster or "")
+    if places is not None:
+        facts = with_record(host, facts, places)
+    cluster = cluster or _only(facts)
+    places = places or node_places.of_root(cluster, gather(host, cluster).config)
+    if f"{cluster}+{node_steps.ROLE}" not in facts.records:
+        raise NotFoundError(f"{facts.hostname} is no node of a cluster {cluster}; {_known(facts)}")
+    own = Own.of(facts, places)
+    name = own.name or facts.hostname
+    if not may_go(name):
+        raise InputError("nothing was changed")
+    if own.node_token:
+        _say_goodbye(own, cluster, name, force, timeout, progress)
+    clean(host, facts, places, progress, label=name)
+    return name
+
+
+def clean(host: Host, facts: Facts, places: Places, progress: Progress, label: str) -> None:
+    """Remove all that joining made there. Packages stay, and are named."""
+    wire = facts.records.get(f"{places.cluster}+{node_steps.ROLE}", {})
+    made = Made.parse(wire)
+    if places.rootless:
+        steps = _rootless_steps(places)
+    else:
+        steps = removal_steps(places.cluster, facts.records, node_steps.ROLE)
+        steps[1:1] = [_containers_step(places.cluster)] if facts.docker else []  # after its daemons were stopped
+    run_steps(host, steps, progress, label)
+    if made.packages:
+        progress(f"{label}: these packages were installed for it, and stay: {', '.join(made.packages)}")
+
+
+def _say_goodbye(own: Own, cluster: str, name: str, force: bool, timeout: float | None, progress: Progress) -> None:
+    try:
+        guest = open_guest(own.invitation(cluster))
+        try:
+            _until_gone(guest, own, name, force, timeout, progress)
+        finally:
+            guest.close()
+    except (UnreachableError, NotAllowedError) as error:
+        if not force:
+            raise _with_advice(error, name) from error
+        progress(f"{name}: the cluster was not told ({error}); `grass node remove --force {name}` says it there")
+
+
+def _with_advice(error: GrassError, name: str) -> GrassError:
+    return type(error)(
+        f"{error}; nothing was changed. --force leaves all the same; the cluster then takes {name} for lost"
+    )
+
+
+def _until_gone(guest: Guest, own: Own, name: str, force: bool, timeout: float | None, progress: Progress) -> None:
+    answer = guest.leave(name, own.node_token, force=force)
+    until = None if timeout is None else clock.steady() + timeout
+    said = ""
+    while (view := answer["node"]) is not None:
+        if view["tasks"] and (text := f"waits for {view['tasks']} task(s) to end; --force does not") != said:
+            progress(f"{name}: {text}")
+            said = text
+        left = _SLICE if until is None else min(_SLICE, until - clock.steady())
+        if left <= 0:
+            raise WaitTimeoutError(
+                f"node {name} still has {view['tasks']} task(s) after {timeout:g} s; it goes on leaving"
+            )
+        answer = guest.wait(name, own.node_token, answer["mark"], left)
+
+
+def _only(facts: Facts) -> str:
+    match _clusters(facts):
+        case [only]:
+            return only
+        case []:
+            raise NotFoundError(f"{facts.hostname} is no node of any cluster")
+        case several:
+            raise InputError(f"{facts.hostname} is a node of several clusters ({', '.join(several)}); name one")
+
+
+def _clusters(facts: Facts) -> list[str]:
+    role = f"+{node_steps.ROLE}"
+    return sorted(name.removesuffix(role) for name in facts.records if name.endswith(role))
+
+
+def _known(facts: Facts) -> str:
+    names = _clusters(facts)
+    return f"it is one of {', '.join(names)}" if names else "nor of any other"
+
+
+_CONTAINERS = """
+found=$(timeout 60 docker ps -aq --filter "label=grass.cluster=$1" 2>/dev/null) || exit 0
+[ -z "$found" ] || timeout 120 docker rm -f $found >/dev/null
+"""
+
+
+def _containers_step(cluster: str) -> Step:
+    return Step("remove its containers", (Run(("sh", "-c", _CONTAINERS, "remove", cluster)),))
+
+
+_REMOVE = """
+cluster=$1; home=$2; units=$3; runtime=$4; shift 4
+rm -rf -- "$home" "$runtime"
+rmdir --ignore-fail-on-non-empty "$(dirname "$runtime")" "$(dirname "$home")" 2>/dev/null
+if [ ! -d "$HOME/.grass/nodes" ]; then
+  for unit in "$@"; do rm -f -- "$units/${unit%%@*}@.service"; done
+  rm -rf -- "$HOME/.grass/venv" "$HOME/.grass/venvs"
+  rmdir --ignore-fail-on-non-empty "$HOME/.grass" 2>/dev/null
+fi
+systemctl --user daemon-reload; :
+"""
+
+
+def _rootless_steps(places: Places) -> list[Step]:
+    units = unit_names(places)
+    words = (places.cluster, places.home, places.units, places.runtime_dir, *units)
+    return [
+        Step("stop and disable its units", (Run(("systemctl", "--user", "disable", "--now", "--quiet", *units)),)),
+        Step("remove its files", (Run(("sh", "-c", _REMOVE, "remove", *words)),)),
+    ]

@@ -1,0 +1,100 @@
+"""Several machines join at once, over SSH: one connection and one thread each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grass.api.guest import Guest
+from grass.api.invitation import Invitation, parse_token
+from grass.api.keyring import load_client
+from grass.errors import GrassError
+from grass.manifest.join_file import Offer
+from grass.manifest.on_premises import HostSettings
+from grass.provision.on_premises import joining
+from grass.provision.on_premises.machines import Ask, load_machines, open_host
+from grass.provision.on_premises.steps import Progress
+
+if TYPE_CHECKING:
+    from grass.api.client import Client
+
+TOKEN_SECONDS = 3600.0
+_remembering = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Adding:
+    """``client``: of an administrator. ``offer``: of every machine, unless it has one of its own."""
+
+    cluster: str
+    client_dir: Path
+    client: Client
+    offer: Offer
+    progress: Progress
+    ask: Ask | None = None
+    plan: bool = False
+
+
+@dataclass(frozen=True)
+class Added:
+    """``view``: of the node that is READY. ``error``: why it is not, with the exit code of that."""
+
+    label: str
+    view: dict[str, Any] | None = None
+    error: str | None = None
+    code: str = ""
+    exit_code: int = 0
+
+
+@dataclass(frozen=True)
+class Machine:
+    settings: HostSettings
+    offer: Offer = field(default_factory=Offer)
+
+
+def add_all(adding: Adding, hosts: Sequence[HostSettings], pool: Executor) -> list[Added]:
+    return add_machines(adding, [Machine(host, adding.offer) for host in hosts], pool)
+
+
+def add_machines(adding: Adding, machines: Sequence[Machine], pool: Executor) -> list[Added]:
+    """One result for each, in order; what fails on one does not touch the others."""
+    made = adding.client.join_token(None, TOKEN_SECONDS, len(machines))
+    invitation = parse_token(made["token"])
+    keys = load_client(adding.client_dir)
+    guest = Guest(keys.profile, keys.master)
+    try:
+        return list(pool.map(lambda machine: _add(adding, guest, invitation, machine), machines))
+    finally:
+        guest.close()
+
+
+def _add(adding: Adding, guest: Guest, invitation: Invitation, machine: Machine) -> Added:
+    host = open_host(machine.settings, adding.client_dir, adding.ask)
+    label = host.name
+    try:
+        with host:
+            adding.progress(f"{label}: connecting to {host.access}")
+            host.connect()
+            tell = adding.progress if adding.plan else None
+            view = joining.join(host, guest, invitation, machine.offer, progress=adding.progress, plan=tell)
+        if view is not None:
+            remember(adding.cluster, adding.client_dir, view["name"], machine.settings)
+    except GrassError as error:
+        return Added(label, None, str(error), error.code, error.exit_code)
+    return Added(label, view)
+
+
+def remember(cluster: str, client_dir: Path, node: str, settings: HostSettings | None) -> None:
+    """How this user reaches the node; None: forget it."""
+    with _remembering:
+        machines = load_machines(cluster, client_dir.parents[2])
+        if machines is None:
+            return
+        nodes = {name: host for name, host in machines.nodes.items() if name != node}
+        if settings is not None:
+            nodes[node] = replace(settings, name=node)
+        replace(machines, nodes=nodes).save(client_dir)

@@ -1,0 +1,29 @@
+"""This machine, without root: what would be done as root is done as its user."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+from pathlib import Path
+
+from grass.provision.hosts import LocalHost
+from grass.provision.on_premises import node_places
+from grass.provision.on_premises.node_places import Places
+
+
+class OwnHost(LocalHost):
+    def become_root(self) -> tuple[str, ...]:
+        return ()
+
+
+def own_places(cluster: str) -> Places:
+    user = pwd.getpwuid(os.geteuid())
+    group = grp.getgrgid(os.getegid()).gr_name
+    return node_places.of_user(cluster, user.pw_name, group, user.pw_dir, f"/run/user/{os.geteuid()}")
+
+
+def own_clusters() -> list[str]:
+    """Of which this user's part of the machine is a node."""
+    folder = Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".grass/nodes"
+    return sorted(path.parent.name for path in folder.glob("*/record.json"))
