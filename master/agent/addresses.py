@@ -7,10 +7,17 @@ from master.agent.step import Step
 
 
 def publish_addresses(step: Step, run: JobRun) -> None:
-    """Send the present text to every node that runs a part of the job."""
-    text = addresses_text(step, run)
-    for name in run.nodes:
-        step.changes.order(name).addresses[run.id] = text
+    """At the end of the round, however often it is asked for: the text is as long as the job is wide."""
+    step.changes.moved[run.id] = run
+
+
+def send_addresses(step: Step) -> None:
+    """The present text of every job whose tasks have moved, to every node that runs a part of it."""
+    for run in step.changes.moved.values():
+        text = addresses_text(step, run)
+        for name in run.nodes:
+            step.changes.order(name).addresses[run.id] = text
+    step.changes.moved.clear()
 
 
 def addresses_text(step: Step, run: JobRun) -> str:

@@ -61,6 +61,8 @@ class Changes:
     admitted: list[str] = field(default_factory=list)
     """Jobs whose folder in the share is to be made, before the commit: their tasks may start right after it."""
     removed: dict[str, JobRun] = field(default_factory=dict)
+    moved: dict[str, JobRun] = field(default_factory=dict)
+    """Jobs whose addresses have changed; empty again when the round is over."""
     left: list[str] = field(default_factory=list)
     """Nodes that were removed: their records and keys go."""
     accounts: dict[str, str | None] = field(default_factory=dict)

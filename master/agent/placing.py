@@ -63,6 +63,8 @@ def refill(step: Step) -> None:
                     _tell_width(step, run, component, node, launch)
                     for _ in range(count):
                         _assign_one(step, run, component, node, launch, ())
+                    if component.spec.ports:
+                        publish_addresses(step, run)
                     step.touch_job(run)
 
 

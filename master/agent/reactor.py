@@ -12,6 +12,7 @@ from grass.model.lifecycle import JobState
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.agent_store import Message
 from master.agent import fairness, jobs, membership, nodes, preview, schedules, tasks
+from master.agent.addresses import send_addresses
 from master.agent.agenda import Item, Kind
 from master.agent.placing import place, refill
 from master.agent.recover import new_run
@@ -35,6 +36,7 @@ def react(step: Step, messages: list[Message], due: list[Item]) -> None:
         refill(step)
     if step.cluster.leaving:
         _settle_leaving(step)
+    send_addresses(step)
     for message in messages:
         if message.kind == "plan" and not message.node:
             preview.answer(step, message.body)  # when all else is settled

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from grass.model.job import Component, Job, Restart, RestartOn
 from grass.model.resources import Resources
+from master.agent import addresses
 from tests.support.world import World
 
 
@@ -31,3 +34,28 @@ def test_more_tasks_than_a_node_has_ports_wait_and_say_so() -> None:
     view = world.job("j")
     assert view["counts"] == {"ASSIGNED": 10_800, "PENDING": 1_200}
     assert "ports short" in view["components"]["t"]["reason"]["message"]
+
+
+def test_many_ends_in_one_round_make_the_addresses_of_their_job_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    node = world.add_node("n1", cpu=64)
+    component = Component("t", "x", replicas=40, resources=Resources(), ports=("p",))
+    world.submit(Job("j", {"t": component, "u": Component("u", "x", resources=Resources())}, ("t",)))
+    made: list[str] = []
+    text_of = addresses.addresses_text
+    monkeypatch.setattr(addresses, "addresses_text", lambda *about: made.append(text_of(*about)) or made[-1])
+    ended = [node.end(f"j-1/t.{index}/1", world.wall) for index in range(30)]
+    node.store.report([("tasks", {"events": ended})])
+    world.run()
+    assert [len(text.splitlines()) for text in made] == [10]
+    assert node.addresses["j-1"] == made[0]
+
+
+def test_a_job_whose_last_tasks_end_together_leaves_no_addresses() -> None:
+    world = World()
+    node = world.add_node("n1")
+    world.submit(Job("j", {"t": Component("t", "x", replicas=2, resources=Resources(), ports=("p",))}, ("t",)))
+    node.store.report([("tasks", {"events": [node.end(f"j-1/t.{index}/1", world.wall) for index in range(2)]})])
+    world.run()
+    assert world.job("j")["state"] == "SUCCEEDED"
+    assert world.backend.hgetall(world.keys.addresses("n1")) == {}
