@@ -93,6 +93,7 @@ def test_a_bad_file_is_named_with_every_problem_and_nothing_is_sent(world: ApiWo
 def test_an_error_that_only_the_server_finds_keeps_the_files_name(world: ApiWorld, tmp_path: Path) -> None:
     path = tmp_path / "large.yml"
     path.write_text("name: j\ncomponents: {w: {command: x, resources: {cpu: 64}}}\n")
+    put(world, world.keys.nodes, "n1", {"name": "n1", "resources": {"cpu": 2000, "memory": 1 << 30, "gpu": 0}})
     with pytest.raises(ManifestError, match=r"large\.yml: components\.w\.resources: needs 64 cpu"):
         world.client().start(path, strict=True)
 
