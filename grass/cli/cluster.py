@@ -37,9 +37,11 @@ def create(invocation: Invocation, file: Path | None, plan: bool, ask_become_pas
 
     settings = _settings(file)
     if settings is not None and settings.on_premises is not None:
-        cluster_hosts.create(invocation, settings, plan=plan, ask_become_pass=ask_become_pass)
-        if not plan:
-            _use(settings.name)
+        try:
+            cluster_hosts.create(invocation, settings, plan=plan, ask_become_pass=ask_become_pass)
+        finally:
+            if not plan and cluster_hosts.is_usable(settings.name):
+                _use(settings.name)
         return
     if plan:
         raise InputError("--plan is for clusters on several hosts (`mode: grass/on-premises`)")

@@ -20,6 +20,11 @@ def has_hosts(name: str) -> bool:
     return (config.cluster_home(name) / "client" / "machines.json").exists()
 
 
+def is_usable(name: str) -> bool:
+    """Its API can be called, even if not every node joined."""
+    return (config.cluster_home(name) / "client" / "profile.json").exists()
+
+
 def create(invocation: Invocation, settings: Settings, *, plan: bool, ask_become_pass: bool) -> None:
     from grass.provision.on_premises import create as making
 

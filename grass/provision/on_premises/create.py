@@ -73,6 +73,8 @@ def create(settings: Settings, *, home: Path | None = None, progress: Progress, 
             outcome = run_steps(host, steps, progress, _label(host))
             url = _remember(host, machines, known.design.config, admin, client)
             _wait_ready(host, known.design, base, machines, url)
+        if machines.nodes and machines.join_after_create:
+            _join_nodes(settings.name, machines, client, str(known.design.config.share), progress, ask)
     return Created(settings.name, url, outcome)
 
 
@@ -206,6 +208,12 @@ def _wait_ready(host: SshHost, decided: MasterDesign, base: Path, machines: OnPr
                 raise UnreachableError(_unready(host, decided, machines, url, error)) from error
         finally:
             client.close()
+
+
+def _join_nodes(name: str, machines: OnPremises, client: Path, share: str, progress: Progress, ask: Ask | None) -> None:
+    from grass.provision.on_premises.first_nodes import join_nodes
+
+    join_nodes(name, machines, client, share, progress, ask)
 
 
 def _unready(host: SshHost, decided: MasterDesign, machines: OnPremises, url: str, error: GrassError) -> str:

@@ -16,7 +16,9 @@ from grass.config import cluster_home, grass_home
 from grass.errors import GrassError, UnreachableError
 from grass.manifest.on_premises import HostSettings
 from grass.provision.filelock import cluster_lock
+from grass.provision.on_premises import node_places
 from grass.provision.on_premises.facts import gather
+from grass.provision.on_premises.leaving import clean
 from grass.provision.on_premises.machines import Ask, Machines, load_machines, open_host
 from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.steps import run_steps
@@ -108,10 +110,13 @@ def _clean(
 ) -> None:
     with open_host(settings, client, ask) as host:
         host.become_root()
-        steps = removal_steps(name, gather(host, name).records, role, packages=packages)
-        if not steps:
+        facts = gather(host, name)
+        if (f"{name}+{role}" if role else name) not in facts.records:
             progress(f"{host.name}: nothing of cluster {name} is there")
-        run_steps(host, steps, progress, host.name)
+        elif role:
+            clean(host, facts, node_places.of_root(name, facts.config), progress, label=host.name)
+        else:
+            run_steps(host, removal_steps(name, facts.records, packages=packages), progress, host.name)
 
 
 def _text(name: str, left: dict[str, str]) -> str:

@@ -1,0 +1,69 @@
+"""The machines under `nodes:` of a settings file: joined when the master is ready, several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from grass.api.client import Client
+from grass.errors import GrassError
+from grass.manifest.join_file import Offer
+from grass.manifest.on_premises import NodeSettings, OnPremises
+from grass.provision.on_premises.machines import Ask, load_machines
+from grass.provision.on_premises.node_add import Added, Adding, Machine, add_machines
+from grass.provision.on_premises.steps import Progress
+
+AT_ONCE = 8
+
+
+class NodesMissingError(GrassError):
+    """The master is ready, but not every node joined."""
+
+    code = "nodes-missing"
+
+
+def join_nodes(
+    cluster: str, machines: OnPremises, client_dir: Path, share: str, progress: Progress, ask: Ask | None
+) -> None:
+    """NodesMissingError names those that did not join, and why; the others are nodes."""
+    with Client(cluster, home=client_dir.parents[2]) as client:
+        wanted = _not_yet(cluster, machines.nodes, client, client_dir)
+        if not wanted:
+            return
+        adding = Adding(cluster, client_dir, client, Offer(), progress, ask)
+        with ThreadPoolExecutor(min(AT_ONCE, len(wanted))) as pool:
+            found = add_machines(adding, [Machine(node.host, _offer(node, machines, share)) for node in wanted], pool)
+    if failed := [one for one in found if one.error is not None]:
+        raise _missing(cluster, failed, len(machines.nodes))
+
+
+def _not_yet(cluster: str, nodes: Sequence[NodeSettings], client: Client, client_dir: Path) -> list[NodeSettings]:
+    """Without those that joined from here before and are READY."""
+    known = load_machines(cluster, client_dir.parents[2])
+    ready = {view["name"] for view in client.nodes() if view["state"] == "READY"}
+    there = {(host.address, host.login.port) for name, host in (known.nodes if known else {}).items() if name in ready}
+    return [node for node in nodes if (node.host.address, node.host.login.port) not in there]
+
+
+def _offer(node: NodeSettings, machines: OnPremises, share: str) -> Offer:
+    return Offer(
+        name=node.host.name,
+        address=node.host.private_address,
+        api_port=node.api_port,
+        cpu=node.cpu,
+        memory=node.memory,
+        gpu=node.gpu,
+        labels=node.labels,
+        topology=node.topology,
+        share=share if machines.share else None,
+        install=machines.install_node_runtime,
+    )
+
+
+def _missing(cluster: str, failed: Sequence[Added], count: int) -> NodesMissingError:
+    lines = [f"  {one.label}: {one.error}" for one in failed]
+    headline = f"cluster {cluster} is ready, but {len(failed)} of its {count} nodes did not join"
+    error = NodesMissingError("\n".join([headline, *lines, "the same command again tries these again"]))
+    error.exit_code = max(one.exit_code for one in failed)  # type: ignore[misc]
+    return error
