@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from typing import Any
 
 from grass.config import ClusterConfig, Secrets
 from grass.store.connect import open_backend
@@ -19,6 +20,9 @@ from node.agent.loop import NodeAgent
 from node.agent.runtimes import open_runtime
 from node.agent.shipper import Shipper
 
+PROBE_AGAIN = 30.0
+"""Seconds after which an agent whose probe failed ends: it is started again, and what was mended is seen."""
+
 log = logging.getLogger("node.agent")
 
 
@@ -29,20 +33,42 @@ def main(path: str) -> int:
     config = ClusterConfig.load(path)
     backend = open_backend(config, Secrets.load(config.home), "node")
     notifier = Notifier()
+    notifier.ready()
+    gpus = gpu.devices()
+    result = _probe(config, [device["id"] for device in gpus], notifier) if config.node.probe else None
     agent = NodeAgent(
         config,
         NodeStore(backend, Keys(config.key_prefix), config.node.name),
         open_runtime(config),
         lambda on_complete: Shipper(config, on_complete=on_complete),
         inherited(os.environ),
-        gpu.devices(),
+        gpus,
         notifier.beat,
+        result,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
-    notifier.ready()
+    if result is not None and not result["passed"]:
+        again = threading.Timer(PROBE_AGAIN, agent.stop)
+        again.daemon = True
+        again.start()
     agent.run()
     return 0
+
+
+def _probe(config: ClusterConfig, gpus: list[int], notifier: Notifier) -> dict[str, Any]:
+    """In a thread, so that whoever watches over this process hears from it meanwhile."""
+    from node.agent.probe import probe
+
+    found: list[dict[str, Any]] = []
+    thread = threading.Thread(target=lambda: found.append(probe(config, gpus)), name="probe", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        notifier.beat()
+        thread.join(1.0)
+    for check in found[0]["checks"]:
+        log.log(logging.INFO if check["ok"] else logging.ERROR, "probe: %s: %s", check["name"], check["message"])
+    return found[0]
 
 
 def _end_at_once(failure: threading.ExceptHookArgs) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 import msgpack
 
 from grass import clock
+from grass.config import ClusterConfig
 
 ACK_TIMEOUT = 30.0
 """Seconds without any progress until the peer is given up: a disk may stall for long, and a resend costs more."""
@@ -28,6 +29,14 @@ _REPLY_LIMIT = 1 << 20
 Address = str | tuple[str, int]
 
 log = logging.getLogger(__name__)
+
+
+def collector_address(config: ClusterConfig) -> Address:
+    """Its socket on this machine, or where nodes reach it."""
+    if config.collector is None:
+        return str(config.socket("collector"))
+    host, _, port = config.collector.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 class Link:

@@ -49,10 +49,12 @@ class NodeAgent:
         base_env: Mapping[str, str],
         gpus: list[dict[str, Any]],
         alive: Callable[[], None] = lambda: None,
+        probe: dict[str, Any] | None = None,
     ) -> None:
-        """``alive`` is called at every turn: with every heartbeat at least."""
+        """``alive`` is called at every turn: with every heartbeat at least. ``probe``: its result, for the hello."""
         self._config = config
         self._alive = alive
+        self._probe = probe
         self._runtime = runtime
         self._base_env = base_env
         self._gpus = gpus
@@ -181,7 +183,7 @@ class NodeAgent:
             self._greeted = True
             self._attempts.resume(known, self._reconciliation.entries)
             running = [each.key for each in listed.attempts if each.ended is None]
-            self._reports.hello(hello(self._config, self._gpus, running))
+            self._reports.hello({**hello(self._config, self._gpus, running), "probe": self._probe})
             self._beat()
         self._attempts.relisted()
         for attempt in listed.attempts:
@@ -265,7 +267,7 @@ class NodeAgent:
         self._runtime.stop([stop])
 
     def _beat(self) -> None:
-        body = {"usage": usage(self._config.node_dir), "silent_after": self._config.master.silent_after}
+        body = {"usage": usage(self._config.node_dir)}
         self._reports.heartbeat(body)
         self._timers.at(clock.steady() + HEARTBEAT, self._beat)
 

@@ -20,7 +20,7 @@ from grass import clock
 from grass.config import ClusterConfig
 from node.agent.cutting import BLOCK, block_record
 from node.agent.followed import Followed, Stream
-from node.agent.forward import Link, Signal
+from node.agent.forward import Link, Signal, collector_address
 
 BATCH = 1 << 20
 TURN = 4 * BLOCK
@@ -72,7 +72,7 @@ class Shipper:
         self._wake = Signal()
         self._stop = Signal()
         self._stopping = False
-        self._link = Link(str(config.socket("collector")), self._stop.descriptor)
+        self._link = Link(collector_address(config), self._stop.descriptor)
         self._heap: list[tuple[float, int, Followed]] = []
         self._order = itertools.count()
         self._unstored: dict[str, Followed] = {}

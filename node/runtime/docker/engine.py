@@ -139,6 +139,12 @@ class Engine:
             found: dict[str, Any] = self._client.inspect_image(name)
             return found
 
+    def import_files(self, archive: bytes, name: str) -> None:
+        """``archive``: a tar of all files of the image."""
+        repository, _, tag = name.partition(":")
+        with _translated():
+            self._client.import_image_from_data(archive, repository=repository, tag=tag)
+
     def load(self, archive: Iterator[bytes]) -> None:
         """``archive``: what `docker save` writes. Raises InputError with what the engine says of a bad one."""
         with _translated():

@@ -223,7 +223,7 @@ class DockerRuntime:
             if attempt.runs and attempt.key not in here:
                 self._finish_unknown(attempt)
         self._listed = True
-        self._news.append(Listed([attempt.observed() for attempt in self._attempts.values()]))
+        self._say(Listed([attempt.observed() for attempt in self._attempts.values()]))
 
     def _adopt(self, key: str, inspected: dict[str, Any]) -> None:
         attempt = self._attempts.get(key)
@@ -305,7 +305,7 @@ class DockerRuntime:
     def _say_waiting(self, attempt: Container, message: str) -> None:
         """In a thread."""
         reason = Reason(ReasonCode.IMAGE, message).to_wire()
-        self._starters.tell(lambda: self._news.append(Waiting(attempt.key, reason)))
+        self._starters.tell(lambda: self._say(Waiting(attempt.key, reason)))
 
     def _on_made(self, attempt: Container, made: dict[str, Any] | GrassError | None) -> None:
         attempt.starting = False
@@ -321,7 +321,7 @@ class DockerRuntime:
             self._finish(attempt, clock.wall())
         else:
             attempt.take(made)
-            self._news.append(attempt.observed())
+            self._say(attempt.observed())
             self._open_log(attempt)
             if attempt.stopping:
                 self._stop(attempt)
@@ -336,6 +336,7 @@ class DockerRuntime:
         assert attempt.kill_at is not None
         self._kill(attempt, signal.SIGTERM)
         self._timers.at(attempt.kill_at, lambda: self._kill(attempt, signal.SIGKILL))
+        self._wake()
 
     def _kill(self, attempt: Container, number: int) -> None:
         if attempt.runs and attempt.id is not None:
@@ -454,7 +455,7 @@ class DockerRuntime:
         self._close_log(attempt)
         attempt.ended, attempt.start = ended, None
         attempt.sizes = self._folders.sizes(attempt.key)
-        self._news.append(attempt.observed())
+        self._say(attempt.observed())
         self._begin(self._lanes.leave(attempt.launch, attempt.key))
         if attempt.launch not in self._launches:
             self._lanes.drop(attempt.launch)
@@ -468,6 +469,11 @@ class DockerRuntime:
     def _forsake(self, descriptor: int) -> None:
         del self._handlers[descriptor]
         self._poll.unregister(descriptor)
+
+    def _say(self, news: News) -> None:
+        """Also when nobody is in ``receive``: then it is worth calling."""
+        self._news.append(news)
+        self._wake()
 
     def _wake(self) -> None:
         with suppress(OSError):  # closed in the meantime

@@ -1,0 +1,205 @@
+"""The probe of a node that joins: whatever it offers is tried for real before any job may rely on it.
+
+A task in each runtime (with a device, if the node offers one), a file in the share, a block to the log collector. Run
+by the node-agent before its loop, at each start until it was passed once; the result goes into every hello. Each
+failed check says what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from grass import clock
+from grass.config import ClusterConfig
+from grass.entropy import request_id
+from grass.errors import GrassError
+from node.agent import environment
+from node.agent.cutting import block_record
+from node.agent.forward import Link, Signal, collector_address
+from node.agent.runtimes import DOCKER, PROCESS
+from node.runtime.attempts import Folders
+from node.runtime.process import ProcessRuntime
+from node.runtime.protocol import Launch, Listed, Observed, Runtime, Start
+
+JOB = "grass-probe"
+SECONDS = 30.0
+"""For each check; a machine that takes longer to start one task is of no use."""
+_NVML = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetCount())"
+
+
+class Check(NamedTuple):
+    name: str
+    ok: bool
+    message: str
+
+
+def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) -> dict[str, Any]:
+    """``{"passed", "checks": [{"name", "ok", "message"}]}``: what was found, now or by one that was passed before."""
+    marker = config.node_dir / "probe.json"
+    try:
+        passed: dict[str, Any] = json.loads(marker.read_text())
+        return passed
+    except (OSError, ValueError):
+        pass
+    offered = config.node.runtimes
+    checks = [_share(config, seconds), _collector(config, seconds)]
+    checks += [_process(config, gpus, seconds)] if PROCESS in offered else []
+    checks += [_docker(config, gpus, seconds)] if DOCKER in offered else []
+    result = {"passed": all(check.ok for check in checks), "checks": [check._asdict() for check in checks]}
+    if result["passed"]:
+        marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        marker.write_text(json.dumps(result))
+    return result
+
+
+def _share(config: ClusterConfig, seconds: float) -> Check:
+    """In a thread of its own: a share whose server is gone may never answer."""
+    name, said = "share", request_id()
+    path = config.data_dir / f".probe-{config.node.name}-{said[:8]}"
+
+    def write_and_read() -> str:
+        path.write_text(said)
+        try:
+            return path.read_text()
+        finally:
+            path.unlink()
+
+    try:
+        read = within(seconds, write_and_read)
+    except TimeoutError:
+        return Check(name, False, f"{path.parent} does not answer for {seconds:g} s; is its server up, and reachable?")
+    except OSError as error:
+        advice = "mount the share there, and let the user of the node-agent write to it"
+        return Check(name, False, f"cannot write, read and remove {path}: {error.strerror}; {advice}")
+    return Check(name, read == said, f"{path.parent} can be written and read")
+
+
+def _collector(config: ClusterConfig, seconds: float) -> Check:
+    stop = Signal()
+    address = collector_address(config)
+    link = Link(address, stop.descriptor)
+    tag = f"grass.{JOB}.{config.node.name.replace('.', '-')}.0"
+    block = block_record(1, "stdout", 0, clock.wall(), b"a node joins\n")
+    deadline = clock.steady() + seconds
+    try:
+        while clock.steady() < deadline:
+            if link.connected() and link.exchange([(tag, [block])]):
+                return Check("log collector", True, "it took a block")
+            clock.sleep(0.1)
+    finally:
+        link.close()
+        stop.close()
+    place = address if isinstance(address, str) else f"{address[0]}:{address[1]}"
+    advice = "is it running on the master, and does a firewall let this machine reach it?"
+    return Check("log collector", False, f"nothing takes logs at {place} for {seconds:g} s: {advice}")
+
+
+def _process(config: ClusterConfig, gpus: Sequence[int], seconds: float) -> Check:
+    said = request_id()
+    script = f"echo {said}" + (f'; exec "{sys.executable}" -c "{_NVML}"' if gpus else "")
+    launch = Launch(environment.argv(script), _environment(config), None, 5.0)
+    runtime = ProcessRuntime(config.socket("shepherd"))
+    advice = "look into the log of the shepherd"
+    return _task("process", config, runtime, launch, said, gpus, seconds, advice)
+
+
+def _docker(config: ClusterConfig, gpus: Sequence[int], seconds: float) -> Check:
+    """It also writes to the share from within, as jobs will."""
+    from node.runtime.docker import host_image
+    from node.runtime.docker.engine import Engine
+    from node.runtime.docker.runtime import DockerRuntime
+
+    said = request_id()
+    share = f".probe-{config.node.name}-{said[:8]}"
+    device = "; ls /dev/nvidia[0-9]* >/dev/null || exit 3" if gpus else ""
+    argv = environment.argv(
+        f"echo {said}; echo {said} > $GRASS_DATA/{share} && rm $GRASS_DATA/{share} || exit 2{device}"
+    )
+    allowed = replace(config, node=replace(config.node, mounts=("/",)))
+    engine = Engine()
+    advice = "is the engine running, and is the user of the node-agent in its group (docker)?"
+    try:
+        image = host_image.provide(engine)
+    except GrassError as error:
+        return Check("docker", False, f"{error}; {advice}")
+    finally:
+        engine.close()
+    container = host_image.container()
+    launch = Launch(argv, {"GRASS_DATA": str(config.data_dir)}, None, 5.0, None, DOCKER, image, container=container)
+    advice = "2: containers cannot write to the share; 3: install the container toolkit of the GPU's maker"
+    return _task("docker", config, DockerRuntime(allowed, Engine()), launch, said, gpus, seconds, advice)
+
+
+def _environment(config: ClusterConfig) -> dict[str, str]:
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "GRASS_DATA": str(config.data_dir)}
+
+
+def _task(
+    name: str,
+    config: ClusterConfig,
+    runtime: Runtime,
+    launch: Launch,
+    said: str,
+    gpus: Sequence[int],
+    seconds: float,
+    advice: str,
+) -> Check:
+    key = f"{JOB}/{name}.0/1"
+    output = Path(Folders(str(config.node_dir / "attempts")).path(key, "stdout"))
+    try:
+        ended = _run(runtime, Start(key, f"{JOB}/{name}", {}, {}, tuple(gpus[:1])), launch, seconds)
+    finally:
+        runtime.close()
+    text = output.read_text(errors="replace") if output.exists() else ""
+    output.unlink(missing_ok=True)
+    if ended is None:
+        return Check(name, False, f"no task started and ended within {seconds:g} s: {advice}")
+    if ended.code == 0 and text.startswith(said):
+        return Check(name, True, "a task ran" + (" and saw a GPU" if gpus else ""))
+    how = ended.reason["message"] if ended.reason else f"it ended with {ended.code if ended.code is not None else -1}"
+    return Check(name, False, f"a task of `echo` did not do its work: {how}; {advice}")
+
+
+def _run(runtime: Runtime, start: Start, launch: Launch, seconds: float) -> Observed | None:
+    """Start one attempt and wait for its end; None: that did not come. One of an earlier probe is removed first."""
+    deadline = clock.steady() + seconds
+    asked = False
+    while clock.steady() < deadline:
+        select.select([runtime], [], [], max(0.01, min(0.1, (runtime.due() or deadline) - clock.steady())))
+        for each in runtime.receive():
+            if isinstance(each, Listed) and not asked:
+                asked = True
+                runtime.forget([start.key])
+                runtime.define({start.launch: launch})
+                runtime.start([start])
+            elif isinstance(each, Observed) and each.key == start.key and each.ended is not None:
+                runtime.forget([start.key])
+                return each
+    return None
+
+
+def within(seconds: float, work: Callable[[], str]) -> str:
+    """What ``work`` returns or raises, or TimeoutError; a thread that hangs is left behind."""
+    found: list[str | OSError] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except OSError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run, name="probe", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not found:
+        raise TimeoutError
+    if isinstance(found[0], OSError):
+        raise found[0]
+    return found[0]

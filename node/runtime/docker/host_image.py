@@ -1,0 +1,49 @@
+"""An image without anything in it, for trying whether containers run: its programs are the host's own, mounted.
+
+So a node can be probed before anybody has brought an image, and without a registry.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+from grass.errors import NotFoundError
+from grass.model.job import Container, Mount
+from node.runtime.docker.engine import Engine
+
+IMAGE = "grass-probe:1"
+_PROGRAMS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/usr")
+_FOLDERS = ("dev", "etc", "proc", "sbin", "sys", "tmp")
+"""``sbin`` is no link, as the engine puts its init there."""
+
+
+def provide(engine: Engine) -> str:
+    """Its name; makes it unless the engine has it. Raises GrassError."""
+    try:
+        engine.image(IMAGE)
+    except NotFoundError:
+        engine.import_files(_files(), IMAGE)
+    return IMAGE
+
+
+def container() -> Container:
+    """With what of the host is a folder, and not a link to one, which the image has itself."""
+    folders = [path for path in _PROGRAMS if Path(path).is_dir() and not Path(path).is_symlink()]
+    return Container(mounts=tuple(Mount(path, path, read_only=True) for path in folders))
+
+
+def _files() -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for folder in _FOLDERS:
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(entry)
+        for path in filter(os.path.islink, _PROGRAMS):
+            link = tarfile.TarInfo(path[1:])
+            link.type, link.linkname = tarfile.SYMTYPE, os.readlink(path)  # noqa: PTH115
+            tar.addfile(link)
+    return packed.getvalue()

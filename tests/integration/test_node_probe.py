@@ -1,0 +1,96 @@
+"""The probe of a joining node: real tasks, a real share, a real collector; and each thing that can be missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from node.agent.probe import probe, within
+from tests.support.engine import cluster_name, remove_containers, require_engine
+from tests.support.shepherd_run import ShepherdRun
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(120)
+
+
+class Place:
+    """A node with a shepherd; ``collector`` starts the cluster's log collector."""
+
+    def __init__(self, shepherd: ShepherdRun) -> None:
+        self.config = replace(shepherd.config, name=cluster_name())
+        self.config.save()
+        self.config.data_dir.mkdir()
+        self._collector: subprocess.Popen[bytes] | None = None
+
+    def start_collector(self) -> None:
+        command = [sys.executable, "-m", "master.collector", str(self.config.path)]
+        self._collector = subprocess.Popen(command)
+        wait_until(lambda: self.config.socket("collector").exists(), what="the collector")
+
+    def close(self) -> None:
+        if self._collector is not None:
+            self._collector.terminate()
+            self._collector.wait(10)
+
+    def probe(self, *runtimes: str, seconds: float = 20, gpus: tuple[int, ...] = ()) -> dict[str, dict[str, Any]]:
+        config = replace(self.config, node=replace(self.config.node, runtimes=runtimes))
+        result = probe(config, gpus, seconds)
+        checks = {check["name"]: check for check in result["checks"]}
+        assert result["passed"] == all(check["ok"] for check in checks.values())
+        return checks
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with ShepherdRun() as shepherd:
+        made = Place(shepherd)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def test_a_node_that_can_do_what_it_offers_passes_once_and_leaves_nothing(place: Place) -> None:
+    require_engine()
+    place.start_collector()
+    checks = place.probe("process", "docker")
+    assert {name: check["ok"] for name, check in checks.items()} == dict.fromkeys(
+        ("share", "log collector", "process", "docker"), True
+    ), checks
+    assert not list(place.config.data_dir.glob(".probe*"))
+    place.close()
+    assert place.probe("process", "docker")["log collector"]["ok"]  # it is remembered
+    remove_containers(place.config.name)
+
+
+def test_a_share_that_cannot_be_written_and_a_collector_that_is_away_fail_with_advice(place: Place) -> None:
+    place.config.data_dir.rmdir()
+    checks = place.probe("process", seconds=1.0)
+    assert not checks["share"]["ok"] and "mount the share there" in checks["share"]["message"]
+    assert not checks["log collector"]["ok"] and "firewall" in checks["log collector"]["message"]
+    assert checks["process"]["ok"]
+    assert not (place.config.node_dir / "probe.json").exists()
+
+
+def test_containers_that_cannot_have_the_share_are_no_runtime(place: Place) -> None:
+    require_engine()
+    place.start_collector()
+    place.config = replace(place.config, share=f"{place.config.home}/nowhere")
+    docker = place.probe("docker")["docker"]
+    assert not docker["ok"] and str(place.config.data_dir) in docker["message"]
+
+
+def test_a_gpu_that_no_task_can_see_fails(place: Place) -> None:
+    place.start_collector()
+    process = place.probe("process", gpus=(0,))["process"]
+    assert not process["ok"] and "did not do its work" in process["message"]
+
+
+def test_a_share_that_hangs_does_not_hang_the_probe() -> None:
+    with pytest.raises(TimeoutError):
+        within(0.05, lambda: str(wait_until(lambda: False, 1.0)))
