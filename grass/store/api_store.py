@@ -130,6 +130,10 @@ class ApiStore:
     def events(self, after: str = "0", limit: int = 1000) -> list[dict[str, Any]]:
         return [_event_view(entry) for entry in self._backend.stream(self._keys.events, after, limit)]
 
+    def events_before(self, before: str | None, limit: int = 1000) -> list[dict[str, Any]]:
+        """Newest first; ``before`` None: from the end."""
+        return [_event_view(entry) for entry in self._backend.backwards(self._keys.events, before, limit)]
+
     def wait_events(self, after: str, seconds: float) -> list[dict[str, Any]]:
         """Events after the given id, waiting up to ``seconds`` for the first."""
         found = self._backend.wait({self._keys.events: after}, seconds, limit=1000)

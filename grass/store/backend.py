@@ -50,6 +50,10 @@ class Backend(Protocol):
         """The newest entry that is kept."""
         ...
 
+    def backwards(self, key: str, before: str | None, limit: int) -> list[Entry]:
+        """Entries before the id ``before`` (exclusive, None: from the end), newest first."""
+        ...
+
     def wait(self, after: dict[str, str], seconds: float, limit: int) -> dict[str, list[Entry]]:
         """Entries after the given ids of several streams; waits up to ``seconds`` for the first."""
         ...

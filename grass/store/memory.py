@@ -94,6 +94,11 @@ class MemoryBackend:
             entries = self._streams.get(key)
             return entries[-1] if entries else None
 
+    def backwards(self, key: str, before: str | None, limit: int) -> list[Entry]:
+        with self._changed:
+            entries = self._streams.get(key, [])
+            return [entry for entry in reversed(entries) if before is None or _order(entry[0]) < _order(before)][:limit]
+
     def wait(self, after: dict[str, str], seconds: float, limit: int) -> dict[str, list[Entry]]:
         with self._changed:
             self._changed.wait_for(lambda: any(self._after(key, last) for key, last in after.items()), seconds)

@@ -111,6 +111,11 @@ class RedisBackend:
             entries = _entries(self._ask("XREVRANGE", key, "+", "-", "COUNT", 1))
             return entries[0] if entries else None
 
+    def backwards(self, key: str, before: str | None, limit: int) -> list[Entry]:
+        with _translated():
+            end = "+" if before is None else f"({before}"
+            return _entries(self._ask("XREVRANGE", key, end, "-", "COUNT", limit))
+
     def wait(self, after: dict[str, str], seconds: float, limit: int) -> dict[str, list[Entry]]:
         block = ("BLOCK", max(1, int(seconds * 1000))) if seconds > 0 else ()
         with _translated():

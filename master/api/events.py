@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 from flask import Blueprint
@@ -13,6 +12,7 @@ from master.api.registry import noun_blueprint
 from master.api.views import View
 
 AT_ONCE = 1000
+FEW = 100
 PAUSE = 1.0
 HEARTBEAT = 5.0
 """Seconds after which an idle stream says that it is alive; how long a client that went away costs a place."""
@@ -33,12 +33,16 @@ def list_events(call: Call) -> Pieces:
 
 
 def _newest(call: Call, chosen: _Chosen) -> Pieces:
-    kept: deque[View] = deque(maxlen=call.query["limit"])
+    """From the end of the stream backwards, no further than it takes."""
+    limit, kept, before = call.query["limit"], list[View](), None
     after = "0-0"
-    for piece in _read(call, chosen, after):
-        kept.extend(piece["events"])
-        after = piece["after"]
-    yield {"events": list(kept), "after": after, "open": call.query["follow"]}
+    while events := call.api.store.events_before(before, min(AT_ONCE, max(FEW, limit))):
+        after = events[0]["id"] if before is None else after
+        before = events[-1]["id"]
+        kept += chosen.of(events)
+        if len(kept) >= limit:
+            break
+    yield {"events": kept[:limit][::-1], "after": after, "open": call.query["follow"]}
     if call.query["follow"]:
         yield from _follow(call, chosen, after)
 

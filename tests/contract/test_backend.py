@@ -79,6 +79,9 @@ def test_streams_are_read_in_order_after_an_id(backend: Backend) -> None:
     assert backend.stream("s", entries[2][0], 1) == [entries[3]]
     assert backend.newest("s") == entries[4]
     assert backend.newest("nothing") is None
+    assert backend.backwards("s", None, 2) == [entries[4], entries[3]]
+    assert backend.backwards("s", entries[3][0], 10) == [entries[2], entries[1], entries[0]]
+    assert backend.backwards("s", entries[0][0], 10) == backend.backwards("nothing", None, 10) == []
     backend.apply([("XDEL", "s", entries[0][0], entries[1][0])])
     assert backend.stream("s", "0", 1) == [entries[2]]
 

@@ -23,6 +23,7 @@ from grass.errors import (
     UnreachableError,
     WaitTimeoutError,
 )
+from grass.store.backend import Entry
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.waiting import wait_until
 
@@ -389,6 +390,30 @@ def test_more_events_than_one_read_holds_are_all_there(world: ApiWorld) -> None:
         world.store.log_event("x", "ann", str(number))
     messages = [event["message"] for event in world.client().events(limit=10_000)]
     assert messages == [str(number) for number in range(2500)]
+
+
+def test_old_events_of_one_job_are_found_behind_many_of_others(world: ApiWorld) -> None:
+    world.store.log_event("x", "ann", "old", job="mine")
+    for number in range(1200):
+        world.store.log_event("x", "ann", str(number), job="other")
+    assert [event["message"] for event in world.client().events(job="mine", limit=5)] == ["old"]
+
+
+def test_the_newest_events_are_read_from_the_end_of_the_log(world: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3000):
+        world.store.log_event("x", "ann", str(number))
+    read: list[int] = []
+    backwards = world.backend.backwards
+
+    def counted(key: str, before: str | None, limit: int) -> list[Entry]:
+        found = backwards(key, before, limit)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(world.backend, "backwards", counted)
+    monkeypatch.setattr(world.backend, "stream", None)
+    assert [event["message"] for event in world.client().events(limit=2)] == ["2998", "2999"]
+    assert sum(read) == 100
 
 
 def test_followed_events_survive_a_restart_without_loss_or_repeat(world: ApiWorld) -> None:
