@@ -28,6 +28,8 @@ _T = TypeVar("_T")
 log = logging.getLogger("grass.master-agent")
 LONGEST_WAIT = 2.0
 RETRY = 0.1
+_NO_WORK = ("hello", "heartbeat")
+"""Messages that an idle cluster has, too."""
 
 
 class MasterAgent:
@@ -51,6 +53,8 @@ class MasterAgent:
         self._cluster = Cluster()
         self._random = random.Random()
         self._idle_rounds = 0
+        self._worked = False
+        """Whether anything was asked for or done since the last round of housekeeping, however short."""
         settings = config.master
         self._limits = Limits(
             settings.parallel_level,
@@ -107,6 +111,7 @@ class MasterAgent:
             log.exception("a defect: deciding on %d messages failed; going on without the one to blame", len(messages))
             self._isolate(messages)
             return
+        self._worked = self._worked or any(message.kind not in _NO_WORK for message in messages)
         if messages or step.changes:
             ops = operations(step.changes, self._cluster, self._store.keys)
             for name, digest in step.changes.accounts.items():
@@ -156,7 +161,8 @@ class MasterAgent:
 
     def _count_idle(self) -> None:
         active = any(record["state"] == "ACTIVE" for record in self._cluster.schedules.values())
-        self._idle_rounds = 0 if self._cluster.queue or active else self._idle_rounds + 1
+        self._idle_rounds = 0 if self._cluster.queue or active or self._worked else self._idle_rounds + 1
+        self._worked = False
         if not self._config.master.keep_agent_alive and self._idle_rounds >= self._config.master.agent_countdown:
             log.info("idle for %d rounds: shutting the cluster down", self._idle_rounds)
             self._idle()
