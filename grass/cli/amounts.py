@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
@@ -10,6 +10,13 @@ from grass.model.lifecycle import JobState, TaskState
 from grass.model.resources import show_cpu, show_gpu, show_memory
 
 NOTHING = "-"
+
+_SHOW: Mapping[str, Callable[[int], str]] = {
+    "cpu": show_cpu,
+    "memory": show_memory,
+    "gpu": show_gpu,
+    "disk": show_memory,
+}
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 _ORDER = (
@@ -68,13 +75,17 @@ def show_progress(state: str, counts: Mapping[str, int]) -> str:
     return f"{ended}/{total} done" if ended else f"{counts.get(TaskState.RUNNING.value, 0)}/{total} running"
 
 
-def show_share(free: Mapping[str, int] | None, total: Mapping[str, int] | None, name: str) -> str:
-    """``1.5/2`` free of all; ``-`` where the node did not say."""
+def show_share(free: Mapping[str, Any] | None, total: Mapping[str, Any] | None, name: str) -> str:
+    """``1.5/2`` free of all; ``-`` where the node did not say. ``name``: also that of a custom resource."""
     if not total:
         return NOTHING
-    show = {"cpu": show_cpu, "memory": show_memory, "gpu": show_gpu}.get(name, str)
-    left = "?" if free is None else show(free.get(name, 0))
-    return f"{left}/{show(total.get(name, 0))}"
+    show = _SHOW.get(name, str)
+    left = "?" if free is None else show(_amount(free, name))
+    return f"{left}/{show(_amount(total, name))}"
+
+
+def _amount(resources: Mapping[str, Any], name: str) -> int:
+    return int(resources.get(name, 0) if name in _SHOW else resources.get("custom", {}).get(name, 0))
 
 
 def show_reason(reason: Mapping[str, Any] | None) -> str:
@@ -83,8 +94,7 @@ def show_reason(reason: Mapping[str, Any] | None) -> str:
 
 def show_amount(resource: str, amount: int) -> str:
     """``1.5GiB memory``, ``2 gpu``, ``3 licences``."""
-    show = {"cpu": show_cpu, "gpu": show_gpu, "memory": show_memory, "disk": show_memory}.get(resource, str)
-    return f"{show(amount)} {resource}"
+    return f"{_SHOW.get(resource, str)(amount)} {resource}"
 
 
 def show_nodes(group: Mapping[str, Any]) -> str:

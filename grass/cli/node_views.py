@@ -80,6 +80,7 @@ def node_page(view: View, now: float, width: int | None) -> list[str]:
         ("Free cpu", show_share(view["free"], view["resources"], "cpu")),
         ("Free memory", show_share(view["free"], view["resources"], "memory")),
         ("Free gpu", show_share(view["free"], view["resources"], "gpu")),
+        *((f"Free {noun}", show_share(view["free"], view["resources"], name)) for noun, name in _others(view)),
         ("Cpu used", f"{usage['cpu']:g}%" if "cpu" in usage else NOTHING),
         ("Memory used", show_memory(usage["memory"]) if "memory" in usage else NOTHING),
         ("Load", f"{usage['load']:g}" if "load" in usage else NOTHING),
@@ -87,6 +88,13 @@ def node_page(view: View, now: float, width: int | None) -> list[str]:
         *((f"Gpu {gpu['id']}", _gpu(gpu, usage)) for gpu in view.get("gpus") or () if isinstance(gpu, Mapping)),
     ]
     return pairs([(key, value) for key, value in facts if value], width)
+
+
+def _others(view: View) -> list[tuple[str, str]]:
+    """What else the node offers to tasks, and what that is called here: scratch, and things of the user's own."""
+    resources = view["resources"] or {}
+    scratch = [("scratch", "disk")] if resources.get("disk") else []
+    return [*scratch, *((name, name) for name in resources.get("custom", {}))]
 
 
 def _failed_checks(reason: View | None) -> Iterator[tuple[str, str]]:

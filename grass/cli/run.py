@@ -30,7 +30,7 @@ COMPONENT = "main"
 @click.command(cls=Command, context_settings={"allow_interspersed_args": False})
 @click.option("--cpu", type=Quantity("cores", "cpu"), metavar="CORES", help="Such as 1 or 0.5. [default: 1]")
 @click.option("--memory", type=Quantity("size", "memory"), metavar="SIZE", help="Such as 512MiB.")
-@click.option("--gpu", type=Quantity("devices", "gpu"), metavar="N", help="Whole devices.")
+@click.option("--gpu", type=Quantity("devices", "gpu"), metavar="N", help="Devices, or a share of one such as 0.25.")
 @click.option("--name", metavar="NAME", help="The job's name. [default: run-XXXXXXXX]")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @pass_invocation

@@ -242,6 +242,21 @@ def test_a_node_list_shows_what_is_free_of_all() -> None:
     ]
 
 
+def test_a_node_page_shows_scratch_and_things_of_the_users_own() -> None:
+    total = {"cpu": 2000, "memory": 4 << 30, "gpu": 1000, "disk": 8 << 30, "custom": {"licences": 4}}
+    free = {"cpu": 500, "memory": 1 << 30, "gpu": 250, "disk": 1 << 30, "custom": {"licences": 1}}
+    page = node_page(node(resources=total, free=free), NOW, None)
+    shown = dict(line.split("  ", 1) for line in page if line.startswith("Free"))
+    assert {name: value.strip() for name, value in shown.items()} == {
+        "Free cpu": "0.5/2",
+        "Free memory": "1GiB/4GiB",
+        "Free gpu": "0.25/1",
+        "Free scratch": "1GiB/8GiB",
+        "Free licences": "1/4",
+    }
+    assert "Free licences  0/4" in node_page(node(resources=total, free={"cpu": 0, "memory": 0, "gpu": 0}), NOW, None)
+
+
 def test_a_node_that_has_not_reported_yet_is_shown_too() -> None:
     new = node(state="JOINING", resources=None, free=None, usage=None, version=None, seen=None, address=None)
     assert node_list([new], NOW, 80)[1].split() == ["local", "JOINING", "-", "-", "-", "3", "-", "-"]
