@@ -82,10 +82,11 @@ def _strangers(name: str, base: Path, machines: Machines) -> dict[str, str]:
             client.close()
     except (GrassError, OSError, ValueError):
         return {}
+    ours = {address for host in machines.nodes.values() for address in (host.address, host.private_address)}
     return {
         node["name"]: "it joined by itself: run `grass leave` on that machine"
         for node in nodes
-        if node["name"] not in machines.nodes and node["state"] != "LEFT"
+        if node["name"] not in machines.nodes and node["address"] not in ours and node["state"] != "LEFT"
     }
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from grass.api.client import Client
 from grass.errors import GrassError
 from grass.manifest.join_file import Offer
-from grass.manifest.on_premises import NodeSettings, OnPremises
+from grass.manifest.on_premises import HostSettings, NodeSettings, OnPremises
 from grass.provision.on_premises.machines import Ask, load_machines
 from grass.provision.on_premises.node_add import Added, Adding, Machine, add_machines
 from grass.provision.on_premises.steps import Progress
@@ -31,11 +32,34 @@ def join_nodes(
         wanted = _not_yet(cluster, machines.nodes, client, client_dir)
         if not wanted:
             return
+        _remember(cluster, client_dir, [node.host for node in wanted])
         adding = Adding(cluster, client_dir, client, Offer(), progress, ask)
         with ThreadPoolExecutor(min(AT_ONCE, len(wanted))) as pool:
             found = add_machines(adding, [Machine(node.host, _offer(node, machines, share)) for node in wanted], pool)
+        _forget(cluster, client_dir, [node.host for node, one in zip(wanted, found, strict=True) if one.view])
     if failed := [one for one in found if one.error is not None]:
         raise _missing(cluster, failed, len(machines.nodes))
+
+
+def _remember(cluster: str, client_dir: Path, hosts: Sequence[HostSettings]) -> None:
+    """Before anything is done there, so that `grass delete` also cleans a machine that never became a node."""
+    known = load_machines(cluster, client_dir.parents[2])
+    if known is not None:
+        nodes = {**{_place(host): host for host in hosts}, **known.nodes}
+        replace(known, nodes=nodes).save(client_dir)
+
+
+def _forget(cluster: str, client_dir: Path, joined: Sequence[HostSettings]) -> None:
+    """They are known by the names of their nodes now."""
+    known = load_machines(cluster, client_dir.parents[2])
+    if known is not None:
+        places = {_place(host) for host in joined}
+        replace(known, nodes={name: host for name, host in known.nodes.items() if name not in places}).save(client_dir)
+
+
+def _place(host: HostSettings) -> str:
+    """No name of a node: these hold no colon."""
+    return f"{host.address}:{host.login.port}"
 
 
 def _not_yet(cluster: str, nodes: Sequence[NodeSettings], client: Client, client_dir: Path) -> list[NodeSettings]:
