@@ -71,7 +71,7 @@ def add(
         offer,
         progress=_one_at_a_time(output),
         ask=_asks_once(),
-        plan=plan,
+        plan=(lambda line: output.raw(line + "\n")) if plan else None,
     )
     with ThreadPoolExecutor(min(AT_ONCE, len(wanted))) as pool:
         results = add_all(adding, wanted, pool)

@@ -60,8 +60,11 @@ def join(
     progress: Progress,
     places: Places | None = None,
     plan: Callable[[str], None] | None = None,
+    taken_in: Callable[[str], None] = lambda _: None,
 ) -> View | None:
     """The node's view, READY. ``plan``: only tells the steps, changes nothing, returns None.
+
+    ``taken_in`` is called with the node's name once the cluster knows it, whatever becomes of the rest.
 
     ``places`` None: the system's, as root. Raises what ``grass.errors`` and ``grass.provision.hosts`` have; as long as
     the checks are not through, nothing was changed.
@@ -80,13 +83,15 @@ def join(
     made = replace(node_steps.made(facts, design, places), details=own.details())
     claim = None if own.granted else _claim(guest, invitation, offer, design, places, own, made)
     steps = list(_steps(design, places, invitation, asked.bundle, made, own, claim))
+    expected = list(_after_claim(design, places, own, again=True, share=own.share or _share_at(asked.reach)))
     if plan is not None:
-        own.share = own.share or _share_at(asked.reach)
-        for line in plan_lines([*steps, *_after_claim(design, places, own, again=claim is not None)], label):
+        for line in plan_lines([*steps, *expected], label):
             plan(line)
         return None
-    run_steps(host, steps, progress, label)
-    run_steps(host, list(_after_claim(design, places, own, again=claim is not None)), progress, label)
+    run_steps(host, steps, progress, label, after=len(expected))
+    taken_in(label)
+    rest = list(_after_claim(design, places, own, again=claim is not None))
+    run_steps(host, rest, progress, label, before=len(steps))
     return _wait(guest, label, own, progress)
 
 
@@ -144,7 +149,7 @@ print(json.dumps(answers))
 
 
 def _share_at(reach: tuple[tuple[str, str, int], ...]) -> dict[str, Any] | None:
-    """For a plan, which does not know the password."""
+    """What will be mounted, as far as it is known before; not with which password."""
     for what, host, port in reach:
         if what.startswith("share"):
             return {"host": host, "port": port, "share": "grass", "user": "grass", "password": ""}
@@ -283,10 +288,13 @@ def _steps(
         yield claim
 
 
-def _after_claim(design: NodeDesign, places: Places, own: Own, *, again: bool) -> Iterator[Step]:
-    """Known only now: what there is to mount."""
-    if design.mount is not None and own.share is not None:
-        yield from share_steps(places, design.mount, own.share)
+def _after_claim(
+    design: NodeDesign, places: Places, own: Own, *, again: bool, share: dict[str, Any] | None = None
+) -> Iterator[Step]:
+    """What there is to mount is known only now; ``share`` says what is expected."""
+    share = own.share or share
+    if design.mount is not None and share is not None:
+        yield from share_steps(places, design.mount, share)
     yield node_steps.unit_step(places)
     yield node_steps.start_step(places, again=again)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,7 +36,8 @@ class Adding:
     offer: Offer
     progress: Progress
     ask: Ask | None = None
-    plan: bool = False
+    plan: Callable[[str], None] | None = None
+    """Only told the steps, with each line."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,15 @@ def _add(adding: Adding, guest: Guest, invitation: Invitation, machine: Machine)
         with host:
             adding.progress(f"{label}: connecting to {host.access}")
             host.connect()
-            tell = adding.progress if adding.plan else None
-            view = joining.join(host, guest, invitation, machine.offer, progress=adding.progress, plan=tell)
-        if view is not None:
-            remember(adding.cluster, adding.client_dir, view["name"], machine.settings)
+            view = joining.join(
+                host,
+                guest,
+                invitation,
+                machine.offer,
+                progress=adding.progress,
+                plan=adding.plan,
+                taken_in=lambda name: remember(adding.cluster, adding.client_dir, name, machine.settings),
+            )
     except GrassError as error:
         return Added(label, None, str(error), error.code, error.exit_code)
     return Added(label, view)

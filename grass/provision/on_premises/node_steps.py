@@ -18,7 +18,7 @@ ROLE = "node"
 
 def made(facts: Facts, design: NodeDesign, places: Places) -> Made:
     """All that joining makes on this host and that was not there before Grass."""
-    units = tuple(unit_names(places))
+    units = (*unit_names(places), f"grass@{places.cluster}.target")
     files = [put.target for put in node_units.unit_puts(places)] + [places.env]
     mounts: tuple[str, ...] = ()
     if design.mount is not None:

@@ -102,11 +102,16 @@ class Outcome:
     unchanged: int
 
 
-def run_steps(host: Host, steps: Sequence[Step], progress: Progress, label: str | None = None) -> Outcome:
-    """In order, to the first that fails: StepFailedError with host, step, command and its output."""
+def run_steps(
+    host: Host, steps: Sequence[Step], progress: Progress, label: str | None = None, *, before: int = 0, after: int = 0
+) -> Outcome:
+    """In order, to the first that fails: StepFailedError with host, step, command and its output.
+
+    ``before``, ``after``: steps of the same work that other calls do, for the numbers.
+    """
     changed = 0
-    for number, step in enumerate(steps, 1):
-        place = f"{label or host.name}: [{number}/{len(steps)}] {step.name}"
+    for number, step in enumerate(steps, before + 1):
+        place = f"{label or host.name}: [{number}/{before + len(steps) + after}] {step.name}"
         try:
             if _nothing_to_do(host, step):
                 progress(f"{place}: unchanged")
