@@ -8,6 +8,7 @@ from grass.clock import steady
 from grass.errors import ConflictError, NotFoundError
 from grass.model.schedule import Schedule
 from master.api.call import Api, Call, Handler, Reply
+from master.api.plan import check_order
 from master.api.registry import noun_blueprint
 from master.api.submission import accept_schedule
 from master.api.views import View, schedule_view
@@ -47,7 +48,8 @@ def start_schedule(call: Call) -> Reply:
     """Answers when the master-agent has taken it; 202 if that takes long (it is durable all the same)."""
     parsed = accept_schedule(call.body, call.api.store.nodes)
     wire, name = parsed.schedule.to_wire(), parsed.schedule.name
-    warnings = list(parsed.warnings)
+    said = [warning for job in parsed.schedule.jobs for warning in check_order(call, job)]
+    warnings = list(dict.fromkeys([*parsed.warnings, *said]))
     before = _known(call, name)
     if before is not None and before["state"] == ACTIVE:
         if call.body.get("again") and before["user"] == call.user and before.get("spec") == wire:

@@ -98,6 +98,15 @@ def test_what_no_node_is_is_a_warning_and_strictly_an_error(world: ApiWorld) -> 
     assert started["warnings"] == warnings == world.client().job("j")["warnings"]
 
 
+def test_a_job_of_a_batch_that_would_wait_for_what_waits_for_it_is_refused(world: ApiWorld) -> None:
+    client = world.client()
+    client.start(job("a", after="two"))
+    batch = {"name": "s", "jobs": ["one", "two"], "after": "a", "components": {"w": {"command": "true"}}}
+    with pytest.raises(ManifestError, match="after: goes in a circle, so none could ever begin: two → a → two"):
+        client.start_schedule(batch)
+    assert [fields["kind"] for _, fields in world.backend.stream(world.keys.tickets, "0", 9)] == ["start"]
+
+
 def test_jobs_that_would_wait_for_each_other_are_refused(world: ApiWorld) -> None:
     client = world.client()
     assert client.start(job("a", after="b"))["warnings"] == ["after: there is no job b yet; it waits for one"]
