@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
@@ -133,11 +135,17 @@ def load_master_key(master_dir: Path) -> RSAKey:
 
 
 def load_profile(client_dir: Path) -> Profile:
-    return Profile(**json.loads(_read(client_dir / "profile.json")))
+    with _damaged(client_dir / "profile.json") as path:
+        profile = Profile(**json.loads(_read(path)))
+        if not all(isinstance(value, str) for value in (profile.cluster, profile.url, profile.user, profile.key_id)):
+            raise TypeError("cluster, url, user and key_id must be text")
+        return profile
 
 
 def load_client(client_dir: Path) -> ClientKeys:
-    master = _public_key(json.loads(_read(client_dir / "master.pub.json")))
+    """Raises NotFoundError for a file that is missing, InputError for one that is damaged."""
+    with _damaged(client_dir / "master.pub.json") as path:
+        master = _public_key(json.loads(_read(path)))
     return ClientKeys(load_profile(client_dir), _private_key(client_dir / "user.pem"), master)
 
 
@@ -160,9 +168,10 @@ def _private_key(path: Path) -> RSAKey:
     from joserfc.jwk import RSAKey
 
     # Checking that the primes are primes takes 95 ms, half of what a whole CLI call may take; we made this file.
-    raw = load_pem_private_key(_read(path).encode(), None, unsafe_skip_rsa_key_validation=True)
-    if not isinstance(raw, RSAPrivateKey):
-        raise InputError(f"{path}: not an RSA key")
+    with _damaged(path):
+        raw = load_pem_private_key(_read(path).encode(), None, unsafe_skip_rsa_key_validation=True)
+        if not isinstance(raw, RSAPrivateKey):
+            raise ValueError("not an RSA key")
     return RSAKey(raw, raw)
 
 
@@ -177,6 +186,15 @@ def _public_key(jwk: Jwk) -> RSAKey:
     if jwk["kty"] != "RSA" or key.public_key.key_size < KEY_BITS:
         raise InputError(f"an RSA key of at least {KEY_BITS} bits is needed")
     return key
+
+
+@contextmanager
+def _damaged(path: Path) -> Iterator[Path]:
+    """What goes wrong with the content of this file is said with its name."""
+    try:
+        yield path
+    except (InputError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{path} is damaged: {error}") from error
 
 
 def _folder(path: Path) -> None:

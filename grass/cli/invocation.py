@@ -9,7 +9,7 @@ import click
 
 from grass import config
 from grass.cli.output import Output
-from grass.errors import InputError, NotFoundError
+from grass.errors import NotFoundError
 
 if TYPE_CHECKING:
     from grass.api.client import Client
@@ -50,11 +50,7 @@ class Invocation:
         name = self.existing_cluster()
         from grass.api.client import Client
 
-        try:
-            return Client(name)
-        except (ValueError, TypeError, KeyError) as error:
-            folder = config.cluster_home(name) / "client"
-            raise InputError(f"the keys or the profile in {folder} are damaged: {error}") from error
+        return Client(name)
 
 
 pass_invocation = click.make_pass_decorator(Invocation)

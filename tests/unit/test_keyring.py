@@ -91,6 +91,30 @@ def test_a_private_key_given_by_mistake_is_not_kept(tmp_path: Path) -> None:
     assert stored["key"].keys() == {"kty", "n", "e", "kid"}
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("profile.json", b""),
+        ("profile.json", b"[]"),
+        ("profile.json", b'{"cluster": "local"}'),
+        ("profile.json", b'{"cluster": "local", "url": null, "user": "ann", "key_id": "x"}'),
+        ("profile.json", b"\xff\xfe"),
+        ("user.pem", b""),
+        ("user.pem", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"),
+        ("user.pem", b"\xff\xfe"),
+        ("master.pub.json", b"{}"),
+        ("master.pub.json", b"null"),
+        ("master.pub.json", b"{"),
+    ],
+)
+def test_a_damaged_file_of_a_client_is_named(tmp_path: Path, name: str, content: bytes) -> None:
+    keyring.create_user_key(tmp_path)
+    keyring.save_profile(tmp_path, Profile("local", "http://h:1", "ann", "x"), public_jwk("master"))
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=rf"{name} is damaged: .+"):
+        keyring.load_client(tmp_path)
+
+
 def test_missing_keys_say_what_makes_them(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="grass create"):
         keyring.load_client(tmp_path)
