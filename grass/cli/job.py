@@ -16,7 +16,6 @@ from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import DURATION, DURATION_OR_ZERO, JOB, PART, PATTERN, SINCE, Part
-from grass.errors import NotFoundError
 
 _TASKS_SHOWN = 20
 
@@ -121,20 +120,8 @@ def show_logs(
     """What the tasks of a job printed: stdout and stderr, in one stream."""
     client = invocation.client()
     view = client.job(name)
-    if part is not None:
-        _check_part(view, part)
     records = client.logs(view["id"], part.text if part else None, follow=follow, tail=tail, since=since, grep=grep)
     logs.show(invocation.output, records, logs.Style.of(view, part, timestamps=timestamps))
-
-
-def _check_part(view: job_views.View, part: Part) -> None:
-    component = view["components"].get(part.component)
-    if component is None:
-        known = ", ".join(view["components"])
-        raise NotFoundError(f"job {view['name']} has no component {part.component}; it has {known}")
-    if part.index is not None and part.index >= component["replicas"]:
-        last = f"{part.component}.{component['replicas'] - 1}"
-        raise NotFoundError(f"job {view['name']} has no task {part.text}; the last one is {last}")
 
 
 @job.command("wait")

@@ -6,11 +6,11 @@ Patterns are not searched here: a regular expression can take for ever, so it ru
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from grass.clock import steady
-from grass.errors import InputError
+from grass.errors import InputError, NotFoundError
 from grass.model.lifecycle import TaskState
 from master.api.call import Call, Pieces
 from master.api.log_lines import LogLine
@@ -65,7 +65,29 @@ def stream_logs(call: Call, record: View) -> Pieces:
     ``live``: all that was there at the beginning has been sent. ``open`` in the last piece: ask again for the rest.
     """
     query = LogQuery.of(call.body)
-    follower = Follower(
+    _check_part(record, query)
+    if query.follow or (query.tail is None and ended(record)):
+        # also of a job that has just ended: its last lines may still be on their way from the node
+        return _Following(call, record, query, _follower(call, record, query)).pieces()
+    if ended(record) and abs(call.api.wall() - record["ended"]) < LATE:
+        return _settled_tail(call, record, query)
+    return _whole(record, query, _follower(call, record, query))
+
+
+def _check_part(record: View, query: LogQuery) -> None:
+    if query.component is None:
+        return
+    component = record["components"].get(query.component)
+    if component is None:
+        known = ", ".join(record["components"])
+        raise NotFoundError(f"job {record['name']} has no component {query.component}; it has {known}")
+    if query.index is not None and not 0 <= query.index < component["replicas"]:
+        last = f"{query.component}.{component['replicas'] - 1}"
+        raise NotFoundError(f"job {record['name']} has no task {query.component}.{query.index}; the last one is {last}")
+
+
+def _follower(call: Call, record: View, query: LogQuery) -> Follower:
+    return Follower(
         call.api.config.logs_dir,
         record["id"],
         component=query.component,
@@ -73,10 +95,15 @@ def stream_logs(call: Call, record: View) -> Pieces:
         tail=query.tail,
         since=query.since,
     )
-    if query.follow or (query.tail is None and ended(record)):
-        # also of a job that has just ended: its last lines may still be on their way from the node
-        return _Following(call, record, query, follower).pieces()
-    return _whole(record, query, follower)
+
+
+def _settled_tail(call: Call, record: View, query: LogQuery) -> Pieces:
+    """The tail of a job that has just ended, once all of its log is there: that only a reader of all of it can tell."""
+    everything = replace(query, tail=None)
+    envelope = _Envelope(record["id"], query)
+    for _ in _Following(call, record, everything, _follower(call, record, everything)).pieces():
+        yield envelope.of([])  # so that the client sees that somebody is at work
+    yield from _whole(record, query, _follower(call, record, query))
 
 
 def _whole(record: View, query: LogQuery, follower: Follower) -> Pieces:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
+from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from grass.clock import wall
 from grass.errors import InputError, NotAllowedError, NotFoundError
 from grass.store.records import TASK_FIELDS, pack
 from master.api import log_stream
@@ -139,6 +141,18 @@ def test_a_senseless_question_is_refused(world: ApiWorld, logs: Logs, query: dic
         list(world.client().logs("j", **query))
 
 
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [("x", "no component x; it has w, v"), ("w.2", r"no task w\.2; the last one is w\.1"), ("v.1", "no task")],
+)
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_part_that_the_job_does_not_have_is_not_found(
+    world: ApiWorld, logs: Logs, part: str, message: str, follow: bool
+) -> None:
+    with pytest.raises(NotFoundError, match=message):
+        list(world.client().logs("j", part, follow=follow))
+
+
 def test_logs_of_others_and_of_nobody_are_not_told(world: ApiWorld, logs: Logs) -> None:
     with pytest.raises(NotAllowedError):
         list(world.client("bob").logs("j"))
@@ -176,6 +190,19 @@ def test_following_a_job_that_ended_long_ago_is_reading_it(world: ApiWorld, logs
     logs.end_task("w.0")
     world.end_job(logs.job_id)
     assert texts(world.client().logs("j", follow=True)) == ["one", "two"]
+
+
+def test_the_tail_of_a_job_that_has_just_ended_has_its_very_last_lines(world: ApiWorld, logs: Logs) -> None:
+    logs.print_("w.0", "one\n", stream="stderr")
+    logs.print_("w.0", "two\n")
+    logs.end_task("w.0", stdout=len("two\nlast\n"))
+    world.change_job(logs.job_id, "job-succeeded", state="SUCCEEDED", ended=wall(), exit_code=0)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(lambda: texts(world.client().logs("j", tail=2)))
+        with pytest.raises(futures.TimeoutError):
+            reading.result(0.3)
+        logs.print_("w.0", "last\n")
+        assert reading.result(10) == ["two", "last"]
 
 
 def test_a_followed_tail_begins_with_the_last_lines(world: ApiWorld, logs: Logs) -> None:
