@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+from grass.clock import steady
 from grass.errors import StaleLeaseError
 from grass.model.job import Job
-from grass.store.backend import Backend, Op
+from grass.store.backend import Backend, Entry, Op
 from grass.store.keys import Keys
 from grass.store.node_store import order_number
 from grass.store.records import ended
 
 _READ_AT_ONCE = 5_000
+_FEW_NODES = 32
+"""Up to so many, all report streams are waited for at once. Beyond, who reports rings the bell: a command that names a
+thousand streams costs a millisecond, each time anything happens anywhere (ADR 7)."""
+_STREAMS_AT_ONCE = 200
+"""So many of them are read for one round: a ticket must not wait until the reports of a thousand nodes are taken."""
+_SWEEP = 0.5
+"""Seconds between looks at all streams of a large fleet: heartbeats do not ring."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,10 @@ class AgentStore:
         self._commit = 0
         self._cursors: dict[str, str] = {}
         self._node_of: dict[str, str] = {}
+        self._rung = "0-0"
+        self._swept = 0.0
+        self._pending: dict[str, None] = {}
+        """Streams of nodes that rang, and of all when it is time for a sweep, until they are read."""
 
     def acquire(self, owner: str) -> None:
         """Take the lease over. The supervisor runs one master-agent, so the newest is the one that is meant."""
@@ -64,6 +77,8 @@ class AgentStore:
         jobs = _decoded(read(keys.jobs))
         nodes = _decoded(read(keys.nodes))
         self._cursors = {keys.tickets: "0-0", **read(keys.cursor)}
+        newest = self._backend.newest(keys.bell)
+        self._rung, self._swept = newest[0] if newest else "0-0", 0.0
         for node in nodes:
             self.watch(node)
         return Loaded(
@@ -92,13 +107,36 @@ class AgentStore:
 
     def receive(self, seconds: float) -> list[Message]:
         """Tickets and reports that no commit has taken yet, waiting up to ``seconds`` for the first."""
-        found = self._backend.wait(self._cursors, seconds, _READ_AT_ONCE)
+        if len(self._node_of) <= _FEW_NODES:
+            found = self._backend.wait(self._cursors, seconds, _READ_AT_ONCE)
+        else:
+            found = self._by_bell(seconds)
         messages = []
         for stream, entries in found.items():
             node = self._node_of.get(stream, "")
             for entry_id, fields in entries:
                 messages.append(Message(stream, entry_id, node, fields["kind"], json.loads(fields["body"])))
         return messages
+
+    def _by_bell(self, seconds: float) -> dict[str, list[Entry]]:
+        """Tickets, and the reports of the nodes that rang; now and then of all."""
+        now, keys = steady(), self.keys
+        if now - self._swept >= _SWEEP:
+            self._swept = now
+            self._pending.update(dict.fromkeys(self._node_of))
+        patience = 0.0 if self._pending else min(seconds, self._swept + _SWEEP - now)
+        waited = {keys.tickets: self._cursors[keys.tickets], keys.bell: self._rung}
+        found = self._backend.wait(waited, patience, _READ_AT_ONCE)
+        rings = found.pop(keys.bell, [])
+        self._pending.update((keys.reports(fields["node"]), None) for _, fields in rings)
+        self._rung = rings[-1][0] if rings else self._rung
+        streams = list(islice(self._pending, _STREAMS_AT_ONCE))
+        known = {name: self._cursors[name] for name in streams if name in self._node_of}
+        if known:
+            found.update(self._backend.wait(known, 0, _READ_AT_ONCE))
+        for name in streams:
+            del self._pending[name]
+        return found
 
     def commit(self, messages: list[Message], ops: list[Op]) -> None:
         """Consume ``messages`` and write what they led to, in one step.
@@ -112,8 +150,9 @@ class AgentStore:
         for message in messages:
             taken.setdefault(message.stream, []).append(message.entry_id)
         step: list[Op] = [("SET", keys.commit, str(number))]
-        for stream, ids in taken.items():
-            step += [("XDEL", stream, *ids), ("HSET", keys.cursor, stream, ids[-1])]
+        step += [("XDEL", stream, *ids) for stream, ids in taken.items()]
+        if taken:
+            step.append(("HSET", keys.cursor, *(text for pair in taken.items() for text in (pair[0], pair[1][-1]))))
         refused = self._backend.apply(
             step + ops, [("equals", keys.fence, self._fence), ("below", keys.commit, str(number))]
         )

@@ -21,6 +21,8 @@ LARGE = 2_000
 """From this many nodes, queued jobs and held places on, plans are spaced out: one takes milliseconds by then."""
 SPACING = 2e-6
 """Seconds between plans for each of them."""
+ASSIGNED_AT_ONCE = 500
+"""Tasks, after which a round is committed before the others get their places: tickets wait for no longer than that."""
 REWORDED_AT_ONCE = 50
 REWORDED_LATER = 500
 REWORDING = 1.0
@@ -37,13 +39,31 @@ def place(step: Step) -> None:
     if view is None:
         return
     plan = decide(view)
-    for placement in plan.placements:
-        _assign(step, placement)
+    if not _carry_out(step, plan.placements):
+        return
     for eviction in plan.evictions:
         vacating.evict(step, eviction)
     vacating.announce(step, plan.evictions)
     _explain(step, plan)
     refill(step)
+
+
+def _carry_out(step: Step, placements: list[Placement]) -> bool:
+    """False: there are more than one round should bear, and the rest is planned again in the next. Gangs stay whole."""
+    count, gangs = 0, set[str]()
+    left = False
+    for placement in placements:
+        if count >= ASSIGNED_AT_ONCE and placement.job not in gangs:
+            left = True
+            continue
+        if step.cluster.jobs[placement.job].job.gang:
+            gangs.add(placement.job)
+        _assign(step, placement)
+        count += placement.count
+    if left:
+        step.cluster.board.postponed = True
+        step.agenda.add(step.now, "plan")
+    return not left
 
 
 def refill(step: Step) -> None:

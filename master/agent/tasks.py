@@ -32,6 +32,8 @@ def on_events(step: Step, node: NodeRun, events: list[dict[str, Any]]) -> None:
         match event["event"]:
             case "started":
                 _started(step, run, component, task, event)
+            case "waiting":
+                task.reason = event["reason"] if task.state is TaskState.ASSIGNED else task.reason
             case "ready":
                 _ready(step, component, task)
             case "ended":
@@ -95,6 +97,7 @@ def _started(step: Step, run: JobRun, component: ComponentRun, task: TaskRun, ev
     if task.state not in (TaskState.ASSIGNED, TaskState.STARTING):
         return
     component.move(task, TaskState.RUNNING)
+    task.reason = task.vacate
     task.started, task.pid = event["at"], event.get("pid")
     if component.spec.timeout is not None and task.node is not None:
         launch = step.cluster.nodes[task.node].launches[launch_key(run.id, component.spec.name)]
