@@ -145,6 +145,29 @@ def test_a_defect_is_one_line_and_its_traceback_is_saved(tmp_path: Path) -> None
     assert "Traceback" in shown.stderr
 
 
+@pytest.mark.parametrize("module", ["grass.cli.main", "click", "grass.cli.output"])
+def test_ctrl_c_while_it_is_still_starting_is_one_line(module: str) -> None:
+    program = f"""
+import os, signal, sys
+class Interrupter:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupter())
+from grass.cli.entry import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program, "--version"], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (Exit.INTERRUPTED, "", "error: interrupted\n")
+
+
+def test_who_was_told_to_ignore_ctrl_c_still_does() -> None:
+    program = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nfrom grass.cli.entry import main; main()"
+    done = subprocess.run([sys.executable, "-c", program, "--version"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0
+    assert done.stdout.startswith("grass ")
+
+
 def test_listing_jobs_imports_nothing_heavy(tmp_path: Path) -> None:
     program = (
         "import sys, grass.cli.main as m; m.execute(['job', 'list', '--help']); print(*sys.modules, file=sys.stderr)"

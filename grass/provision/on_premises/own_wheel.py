@@ -26,7 +26,7 @@ def write_wheel() -> tuple[str, bytes]:
     info = f"{_NAME}-{__version__}.dist-info"
     files[f"{info}/METADATA"] = _metadata().encode()
     files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: grass\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    files[f"{info}/entry_points.txt"] = b"[console_scripts]\ngrass = grass.cli.main:main\n"
+    files[f"{info}/entry_points.txt"] = b"[console_scripts]\ngrass = grass.cli.entry:main\n"
     files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD").encode()
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
