@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from grass.api.client import Client
 
 COMPONENT = "main"
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 @click.command(cls=Command, context_settings={"allow_interspersed_args": False})
@@ -44,7 +45,7 @@ def run(
 ) -> int:
     """Run CMD as a job, show what it prints, and exit as it does.
 
-    Ctrl-C stops the job; a second Ctrl-C leaves it alone and returns.
+    Ctrl-C (or TERM) stops the job; a second one leaves it alone and returns.
     """
     client = invocation.client()
     resources = {
@@ -128,20 +129,21 @@ def _stop(client: Client, output: Output, job: View) -> None:
 
 
 class Interrupts:
-    """The first Ctrl-C calls ``first`` in a thread and interrupts nothing; the second is a KeyboardInterrupt."""
+    """The first Ctrl-C or TERM calls ``first`` in a thread and interrupts nothing; the second is a KeyboardInterrupt."""
 
     def __init__(self, first: Callable[[], None]) -> None:
         self._first = first
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Interrupts:
-        self._before = signal.signal(signal.SIGINT, self._interrupted)
+        self._before = {number: signal.signal(number, self._interrupted) for number in _INTERRUPTS}
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
         if self._thread is not None:

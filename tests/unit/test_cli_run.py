@@ -39,12 +39,16 @@ def test_a_job_that_did_not_succeed_never_exits_with_0(state: str) -> None:
     assert exit_of({"state": state}, []) == 1
 
 
-def test_the_first_interrupt_calls_and_the_second_raises() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_interrupt_calls_and_the_second_raises(number: signal.Signals) -> None:
     called = threading.Event()
-    before = signal.getsignal(signal.SIGINT)
-    with Interrupts(called.set):
-        os.kill(os.getpid(), signal.SIGINT)
-        assert called.wait(5)
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN), signal.getsignal(signal.SIGINT)
+    try:
+        with Interrupts(called.set):
+            os.kill(os.getpid(), number)
+            assert called.wait(5)
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), number)
+        assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == (signal.SIG_IGN, before[1])
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
