@@ -129,7 +129,7 @@ def _stop(client: Client, output: Output, job: View) -> None:
 
 
 class Interrupts:
-    """The first Ctrl-C or TERM calls ``first`` in a thread and interrupts nothing; the second is a KeyboardInterrupt."""
+    """The first Ctrl-C or TERM calls ``first`` in a thread and interrupts nothing; a second is a KeyboardInterrupt."""
 
     def __init__(self, first: Callable[[], None]) -> None:
         self._first = first
