@@ -1,30 +1,191 @@
-"""The node's GPUs, by NVML. The only module that imports it; where it or the driver is missing there are none."""
+"""The node's GPUs, by NVML. The only module that imports it; where it or the driver is missing there are none.
+
+NVML may fail at any call, and a driver that is lost may not return at all: samples are taken in a thread of their own,
+and what failed is reported as the ``error`` of the devices, never raised. The master decides what follows from that.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterable
 from typing import Any
+
+import psutil
+
+from grass import clock
+from node.runtime import proc
+
+EVERY = 2.0
+"""Seconds between samples."""
+OVERDUE = 10.0
+"""Seconds without a sample after which the driver counts as lost."""
+_LIBRARY = "libnvidia-ml.so.1"
+_CONTAINER = re.compile(rb"[0-9a-f]{64}")
+_TEMPERATURE_OF_GPU = 0
+_UNCORRECTED, _SINCE_BOOT = 1, 0
+
+log = logging.getLogger(__name__)
+
+Sample = dict[str, Any]
 
 
 def devices() -> list[dict[str, Any]]:
-    """``{"id", "name", "memory"}`` of each, by device index; memory in bytes."""
-    try:
-        import pynvml
-    except ImportError:
+    """``{"id", "uuid", "name", "memory"}`` of each, by device index; memory in bytes."""
+    nvml = _library()
+    if nvml is None:
         return []
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        log.warning("there is a GPU driver that does not work, so this node offers no GPUs: %s", error)
         return []
     try:
-        return [_device(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
-    except pynvml.NVMLError:
+        return [_device(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
+    except nvml.NVMLError as error:
+        log.warning("the GPUs cannot be listed, so this node offers none: %s", error)
         return []
     finally:
-        pynvml.nvmlShutdown()
+        _quietly(nvml, nvml.nvmlShutdown)
+
+
+class GpuWatch:
+    """``roots``: pids whose descendants, and whose containers, are Grass's own. Samples the devices ``known``."""
+
+    def __init__(self, known: list[dict[str, Any]], roots: Callable[[], Iterable[int]]) -> None:
+        self._known = known
+        self._roots = roots
+        self._samples: list[Sample] = []
+        self._at = clock.steady()
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        """Nothing is started, nor loaded, where there are no devices."""
+        if self._known:
+            threading.Thread(target=self._run, name="gpus", daemon=True).start()
+
+    def stop(self) -> None:
+        """Does not wait for a driver that does not return."""
+        self._stop.set()
+
+    def samples(self) -> list[Sample]:
+        """The newest of each device, as in docs/internals.md, "Templates and hello, more"."""
+        silence = clock.steady() - self._at
+        if self._known and silence > OVERDUE:
+            return [_lost(device, f"the driver has not answered for {silence:.0f} s") for device in self._known]
+        return self._samples
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._samples = sample(self._known, self._roots())
+            self._at = clock.steady()
+            self._stop.wait(EVERY)
+
+
+def sample(known: list[dict[str, Any]], roots: Iterable[int]) -> list[Sample]:
+    """One of each known device; those that cannot be asked have an ``error``. The driver is opened and closed."""
+    nvml = _library()
+    if nvml is None:
+        return [_lost(device, f"{_LIBRARY} is gone") for device in known]
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        return [_lost(device, f"the driver does not work: {error}") for device in known]
+    try:
+        own = _Own(roots)
+        return [_sample(nvml, device, own) for device in known]
+    finally:
+        _quietly(nvml, nvml.nvmlShutdown)
+
+
+def _library() -> Any:
+    """NVML's Python module; None where there is no driver. Looking first saves 10 MiB on machines without one."""
+    try:
+        ctypes.CDLL(_LIBRARY)
+        import pynvml
+    except (OSError, ImportError):
+        return None
+    return pynvml
 
 
 def _device(nvml: Any, index: int) -> dict[str, Any]:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    name = nvml.nvmlDeviceGetName(handle)
-    text = name.decode() if isinstance(name, bytes) else str(name)
-    return {"id": index, "name": text, "memory": int(nvml.nvmlDeviceGetMemoryInfo(handle).total)}
+    return {
+        "id": index,
+        "uuid": nvml.nvmlDeviceGetUUID(handle),
+        "name": nvml.nvmlDeviceGetName(handle),
+        "memory": int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+    }
+
+
+def _sample(nvml: Any, device: dict[str, Any], own: _Own) -> Sample:
+    try:
+        handle = nvml.nvmlDeviceGetHandleByIndex(device["id"])
+        processes = [
+            _process(each.pid, each.usedGpuMemory, own) for each in nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        ]
+        return {
+            "id": device["id"],
+            "utilisation": _if_told(nvml, lambda: int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
+            "memory_used": int(nvml.nvmlDeviceGetMemoryInfo(handle).used),
+            "temperature": _if_told(nvml, lambda: int(nvml.nvmlDeviceGetTemperature(handle, _TEMPERATURE_OF_GPU))),
+            "ecc": _if_told(nvml, lambda: int(nvml.nvmlDeviceGetTotalEccErrors(handle, _UNCORRECTED, _SINCE_BOOT))),
+            "processes": processes,
+            "busy": next((each["user"] for each in processes if not each["ours"]), None),
+            "error": None,
+        }
+    except nvml.NVMLError as error:
+        return _lost(device, str(error))
+
+
+def _if_told(nvml: Any, question: Callable[[], int]) -> int | None:
+    """Not every device tells everything."""
+    try:
+        return question()
+    except nvml.NVMLError_NotSupported:
+        return None
+
+
+def _lost(device: dict[str, Any], error: str) -> Sample:
+    unknown = dict.fromkeys(("utilisation", "memory_used", "temperature", "ecc", "busy"))
+    return {"id": device["id"], **unknown, "processes": [], "error": error}
+
+
+def _process(pid: int, memory: int | None, own: _Own) -> dict[str, Any]:
+    try:
+        user = psutil.Process(pid).username()
+    except psutil.Error:
+        user = "unknown"
+    return {"pid": pid, "user": user, "memory": memory, "ours": own.has(pid)}
+
+
+class _Own:
+    """Which processes are tasks: descendants of the roots, or in one of the containers that a root is in."""
+
+    def __init__(self, roots: Iterable[int]) -> None:
+        self._roots = set(roots)
+        self._containers = {_container(pid) for pid in self._roots} - {None}
+
+    def has(self, pid: int) -> bool:
+        if _container(pid) in self._containers:
+            return True
+        while pid > 1:
+            if pid in self._roots:
+                return True
+            stat = proc.stat(pid)
+            pid = stat.parent if stat else 0
+        return False
+
+
+def _container(pid: int) -> bytes | None:
+    found = _CONTAINER.search(proc.read(f"/proc/{pid}/cgroup"))
+    return found.group() if found else None
+
+
+def _quietly(nvml: Any, work: Callable[[], None]) -> None:
+    try:
+        work()
+    except nvml.NVMLError as error:
+        log.debug("NVML: %s", error)

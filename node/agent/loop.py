@@ -22,10 +22,11 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.store.node_store import Desired, NodeStore
 from node.agent import environment, folders
 from node.agent.attempts import Attempts, LogShipper, taken_port
+from node.agent.gpu import GpuWatch
 from node.agent.links import Orders, Reports
 from node.agent.readiness import Readiness
 from node.agent.reconcile import Reconciliation, Template, launch_key
-from node.agent.usage import hello, usage
+from node.agent.usage import Usage, hello
 from node.runtime.protocol import Listed, News, Observed, Runtime, Stop, Waiting
 from node.runtime.timers import Timers
 
@@ -58,6 +59,10 @@ class NodeAgent:
         self._runtime = runtime
         self._base_env = base_env
         self._gpus = gpus
+        self._usage = Usage(config.node_dir)
+        self._watch = GpuWatch(gpus, self._roots)
+        self._pids: dict[str, int] = {}
+        """Of running attempts."""
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = False
         self._timers = Timers()
@@ -93,7 +98,7 @@ class NodeAgent:
 
     def run(self) -> None:
         Path(self._config.node_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
-        for part in (self._orders, self._reports, self._shipper, self._removal):
+        for part in (self._orders, self._reports, self._shipper, self._removal, self._watch):
             part.start()
         try:
             while not self._stopping:
@@ -105,6 +110,7 @@ class NodeAgent:
         finally:
             self._orders.stop()
             self._readiness.stop()
+            self._watch.stop()
             self._reports.stop(LAST_REPORTS)
             self._shipper.stop()
             self._removal.stop()
@@ -193,11 +199,15 @@ class NodeAgent:
         key = attempt.key
         entry = self._reconciliation.entries.get(key)
         if attempt.ended is not None:
+            self._pids.pop(key, None)
             self._attempts.ended(attempt)
             self._reconciliation.ended(key)
             if entry is not None:
                 self._events.append(_ended(attempt))
-        elif self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
+            return
+        if self._gpus and attempt.pid is not None:
+            self._pids[key] = attempt.pid
+        if self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
             self._events.append({"key": key, "event": "started", "pid": attempt.pid, "at": attempt.started})
 
     def _on_news(self, what: str, key: str) -> None:
@@ -266,8 +276,14 @@ class NodeAgent:
     def _stop_one(self, stop: Stop) -> None:
         self._runtime.stop([stop])
 
+    def _roots(self) -> list[int]:
+        """Whose descendants are tasks: the shepherd, which adopts what leaves a task, and each task."""
+        lock = self._config.node_dir / "shepherd.lock"
+        shepherd = lock.read_text() if lock.exists() else ""
+        return [*self._pids.copy().values(), *([int(shepherd)] if shepherd.isdigit() else [])]
+
     def _beat(self) -> None:
-        body = {"usage": usage(self._config.node_dir)}
+        body = {"usage": {**self._usage.sample(), "gpus": self._watch.samples()}}
         self._reports.heartbeat(body)
         self._timers.at(clock.steady() + HEARTBEAT, self._beat)
 

@@ -16,16 +16,49 @@ from grass.config import ClusterConfig
 from grass.model.resources import DEVICE, Resources
 from node.agent import labels
 
+_WITHIN = ("lo", "veth", "docker", "br-", "virbr", "cni", "flannel", "tap")
 
-def usage(folder: Path) -> dict[str, Any]:
-    """``cpu`` in percent of all cores since the last call, ``memory`` used and ``disk_free`` in bytes."""
-    disk = os.statvfs(folder)
-    return {
-        "cpu": psutil.cpu_percent(None),
-        "memory": psutil.virtual_memory().used,
-        "load": os.getloadavg()[0],
-        "disk_free": disk.f_bavail * disk.f_frsize,
-    }
+
+class Usage:
+    """``folder``: its disk is the node's."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._network = _network()
+        self._at = clock.steady()
+        psutil.cpu_percent(None, percpu=True)
+
+    def sample(self) -> dict[str, Any]:
+        """``cpu`` in percent of all ``cores``, ``network`` in bytes a second, both since the last call; else bytes."""
+        disk = os.statvfs(self._folder)
+        memory = psutil.virtual_memory()
+        cores = psutil.cpu_percent(None, percpu=True)
+        return {
+            "cpu": round(sum(cores) / len(cores), 1),
+            "cores": cores,
+            "memory": memory.used,
+            "memory_total": memory.total,
+            "load": os.getloadavg()[0],
+            "disk_free": disk.f_bavail * disk.f_frsize,
+            "disk_total": disk.f_blocks * disk.f_frsize,
+            "network": self._rates(),
+        }
+
+    def _rates(self) -> dict[str, int]:
+        (sent, received), (before_sent, before_received) = _network(), self._network
+        now = clock.steady()
+        seconds = max(0.001, now - self._at)
+        self._network, self._at = (sent, received), now
+        return {
+            "sent": max(0, round((sent - before_sent) / seconds)),
+            "received": max(0, round((received - before_received) / seconds)),
+        }
+
+
+def _network() -> tuple[int, int]:
+    """Bytes sent and received by the machine: not within it, and not twice, on their way to a container."""
+    counts = [each for name, each in psutil.net_io_counters(pernic=True).items() if not name.startswith(_WITHIN)]
+    return sum(each.bytes_sent for each in counts), sum(each.bytes_recv for each in counts)
 
 
 def hello(config: ClusterConfig, gpus: list[dict[str, Any]], attempts: list[str]) -> dict[str, Any]:

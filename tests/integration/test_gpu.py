@@ -1,0 +1,80 @@
+"""What the node-agent sees of GPUs, over a stub of NVML with four of them."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from node.agent import gpu
+from tests.support.nvml import StubDriver
+
+KNOWN = "gpu.devices()"
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> StubDriver:
+    return StubDriver(tmp_path)
+
+
+def test_the_devices_of_a_machine(driver: StubDriver) -> None:
+    found = driver.ask(KNOWN)
+    assert [device["id"] for device in found] == [0, 1, 2, 3]
+    assert found[2] == {"id": 2, "uuid": "GPU-stub-2", "name": "NVIDIA Stub 80GB", "memory": 80 << 30}
+
+
+def test_a_driver_that_does_not_work_offers_no_devices(driver: StubDriver) -> None:
+    driver.set(init=9)
+    assert driver.ask(KNOWN) == []
+
+
+def test_a_machine_without_a_driver_has_no_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "_LIBRARY", "libno-such-driver.so.1")
+    assert gpu.devices() == []
+    [lost] = gpu.sample([{"id": 0}], [])
+    assert "is gone" in lost["error"]
+
+
+def test_a_sample_of_each_device(driver: StubDriver) -> None:
+    driver.set(_1_util=57, _1_temp=71, _1_used=5 << 30, _1_ecc=2)
+    samples = driver.ask(f"gpu.sample({KNOWN}, [])")
+    assert samples[1] == {
+        "id": 1,
+        "utilisation": 57,
+        "memory_used": 5 << 30,
+        "temperature": 71,
+        "ecc": 2,
+        "processes": [],
+        "busy": None,
+        "error": None,
+    }
+    assert samples[0]["ecc"] is None  # it does not tell
+
+
+def test_a_process_that_is_not_ours_makes_a_device_busy_with_its_owner(driver: StubDriver) -> None:
+    with subprocess.Popen(["sleep", "100"]) as task:
+        driver.set(_0_pid=task.pid, _0_pidmemory=7, _3_pid=os.getppid())
+        ours, *_, foreign = driver.ask(f"gpu.sample({KNOWN}, [{os.getpid()}])")
+        task.kill()
+    assert ours["processes"] == [{"pid": task.pid, "user": getpass.getuser(), "memory": 7, "ours": True}]
+    assert ours["busy"] is None
+    assert foreign["busy"] == foreign["processes"][0]["user"] and not foreign["processes"][0]["ours"]
+
+
+def test_a_device_that_is_lost_is_reported_and_the_others_go_on(driver: StubDriver) -> None:
+    driver.set(_2_fails=15)
+    known = "[{'id': index} for index in range(4)]"
+    samples = driver.ask(f"gpu.sample({known}, [])")
+    assert [sample["error"] for sample in samples] == [None, None, "GPU is lost", None]
+    driver.set(init=15)
+    assert all("does not work" in sample["error"] for sample in driver.ask(f"gpu.sample({known}, [])"))
+
+
+def test_a_driver_that_hangs_is_reported_by_its_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "OVERDUE", -1.0)
+    watch = gpu.GpuWatch([{"id": 0}], list)
+    [lost] = watch.samples()
+    assert "has not answered" in lost["error"]

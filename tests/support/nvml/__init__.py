@@ -1,0 +1,42 @@
+"""A stub of NVML, compiled by the test that asks for it, and the file that says what its devices are."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.support.needs import require
+
+
+class StubDriver:
+    """``set(...)`` changes the devices while they are watched. ``env`` makes a program find this driver."""
+
+    def __init__(self, folder: Path) -> None:
+        compiler = shutil.which("cc")
+        require(compiler is not None, "a C compiler")
+        self._state = folder / "state"
+        library = folder / "libnvidia-ml.so.1"
+        source = Path(__file__).with_name("stub.c")
+        subprocess.run(["cc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source], check=True)
+        self.env = {**os.environ, "LD_LIBRARY_PATH": str(folder), "NVML_STUB": str(self._state)}
+        self.values: dict[str, int] = {}
+        self.set(count=4)
+
+    def set(self, **values: int) -> None:
+        """``count=4``, ``init=9``; of device 0 ``_0_util=50``."""
+        self.values.update(values)
+        names = {name: name[1:].replace("_", ".", 1) if name.startswith("_") else name for name in self.values}
+        new = self._state.with_suffix(".new")
+        new.write_text("".join(f"{names[name]} {value}\n" for name, value in self.values.items()))
+        new.replace(self._state)
+
+    def ask(self, expression: str) -> Any:
+        """The value, through JSON, of an expression with ``gpu`` in a process that has this driver."""
+        program = f"import json; from node.agent import gpu; print(json.dumps({expression}))"
+        done = subprocess.run([sys.executable, "-c", program], env=self.env, capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
