@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from grass.model.lifecycle import NodeState
@@ -11,10 +12,17 @@ from master.agent.nodes import move
 from master.agent.state import Drain, NodeRun
 from master.agent.step import Step
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+"""Both become part of a redis user."""
+
 
 def join(step: Step, body: dict[str, Any]) -> None:
     """A record for a node that is about to come, and a redis user with the rights of just that node."""
     name, user = body["name"], body.get("user", "")
+    if not _NAME.fullmatch(name) or not _DIGEST.fullmatch(body["digest"]):
+        step.event("node-refused", f"{name!r} cannot be the name of a node, or its password is no SHA-256", user)
+        return
     node = step.cluster.nodes.get(name)
     if node is not None and node.state is not NodeState.JOINING:
         step.event("node-refused", f"node {name} exists and is {node.state.value}", user, node=name)
