@@ -1,0 +1,266 @@
+"""`grass create` and `grass delete` of a cluster on several hosts, over SSH, on real hosts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.lab import SessionLab
+from tests.support.on_premises import Cluster, holds, settings
+from tests.support.waiting import wait_until
+
+REFUSED, UNREACHABLE = 2, 3
+
+
+@pytest.fixture
+def cluster(lab: SessionLab, tmp_path: Path) -> Iterator[Cluster]:
+    """On a master that is as new."""
+    lab.reset("master")
+    yield Cluster(lab, tmp_path / "home", settings(lab))
+
+
+def steps(said: str) -> dict[str, str]:
+    """Step → how it ended, of what `grass create` reported."""
+    return dict(re.findall(r"^\S+: \[\d+/\d+\] (.*): (done|unchanged|as it should be|failed.*)$", said, re.MULTILINE))
+
+
+def test_a_plan_names_every_step_and_changes_nothing(cluster: Cluster) -> None:
+    before = holds(cluster.lab)
+    done = cluster.create("--plan")
+    assert done.returncode == 0, done.stderr
+    plan = "\n".join(json.loads(done.stdout)["plan"])
+    for words in ("make the user grass", "install Grass in /opt/grass/venv", "start redis, collector, samba"):
+        assert words in plan
+    assert holds(cluster.lab) == before
+    assert not cluster.client.exists()
+
+
+def test_what_is_created_works_is_left_alone_by_a_second_create_and_is_gone_after_delete(cluster: Cluster) -> None:
+    before = holds(cluster.lab)
+    made = cluster.created()
+    assert made["url"] == f"http://{cluster.lab.hosts['master'].address}:51812"
+
+    status = json.loads(cluster.grass("status", "-o", "json").stdout)
+    states = {daemon["name"]: daemon["state"] for daemon in status["daemons"]}
+    names = ("redis", "collector", "samba", "master-agent", "master-api-server")
+    assert states == dict.fromkeys(names, "RUNNING")
+
+    again = cluster.create()
+    assert again.returncode == 0, again.stderr
+    assert set(steps(again.stderr).values()) == {"unchanged", "as it should be"}, again.stderr
+    after = json.loads(cluster.grass("status", "-o", "json").stdout)
+    assert [one["pid"] for one in after["daemons"]] == [one["pid"] for one in status["daemons"]]
+
+    gone = cluster.grass("delete", "e2e")
+    assert gone.returncode == 0, gone.stderr
+    assert holds(cluster.lab) == before
+    assert not cluster.client.parent.exists()
+
+
+def test_only_ssh_and_the_api_can_be_reached_from_outside_and_keys_stay_where_they_were_made(cluster: Cluster) -> None:
+    cluster.created()
+    address = cluster.lab.hosts["master"].address
+    listening = cluster.lab.ssh("master", "ss", "-H", "-l", "-t", "-n").stdout
+    found = {line.split()[3] for line in listening.splitlines()}
+    everywhere = {place for place in found if place.startswith(("0.0.0.0:", "[::]:", "*:"))}
+    assert everywhere == {"0.0.0.0:22", "[::]:22", "0.0.0.0:51812"}
+    assert {f"{address}:6379", f"{address}:24224", f"{address}:51445"} <= found
+
+    private = (cluster.client / "user.pem").read_text().splitlines()[2]
+    there = cluster.lab.ssh(
+        "master", "grep", "-rlF", "-e", private, "/var/lib/grass", "/etc/grass", "/opt/grass/bundle"
+    )
+    assert (there.code, there.stdout) == (1, "")
+    modes = "stat -c '%a %U %n' /var/lib/grass/clusters/e2e/secrets.json /var/lib/grass/clusters/e2e/master/key.pem"
+    assert [line.split()[:2] for line in cluster.lab.ssh("master", modes).stdout.splitlines()] == [["600", "grass"]] * 2
+
+
+def test_the_share_is_for_whoever_has_its_password_and_speaks_smb3(cluster: Cluster) -> None:
+    cluster.created()
+    address = cluster.lab.hosts["master"].address
+    read = "import json; print(json.load(open('/var/lib/grass/clusters/e2e/secrets.json'))['samba'])"
+    password = cluster.lab.ssh("master", "python3", "-", text_in=read).stdout.strip()
+
+    def client(*words: str, secret: str = password) -> tuple[int, str]:
+        target = ["smbclient", f"//{address}/grass", "-p", "51445", "-U", f"grass%{secret}", *words]
+        done = cluster.lab.ssh("n1", *target)
+        return done.code, done.stdout + done.stderr
+
+    code, said = client("-c", "'put /etc/hostname data/from-n1; ls data/*'")
+    assert code == 0 and "from-n1" in said, said
+    owner = cluster.lab.ssh("master", "stat", "-c", "%U", "/srv/grass/e2e/data/from-n1").stdout
+    assert owner.strip() == "grass"
+    assert client("-c", "ls", secret="wrong")[0] != 0
+    assert client("-N", "-c", "ls", secret="")[0] != 0
+    assert client("-m", "SMB2", "-c", "ls")[0] != 0
+
+
+def test_a_create_that_was_killed_is_finished_by_the_next_one_and_removed_whole(cluster: Cluster) -> None:
+    before = holds(cluster.lab)
+    process = cluster.start("create", str(cluster.file()))
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "install Grass" in line:
+            break
+    process.kill()
+    process.communicate()
+    done = cluster.create()
+    assert done.returncode == 0, done.stderr
+    assert steps(done.stderr)["make the user grass"] == "unchanged"
+    assert cluster.grass("delete", "e2e").returncode == 0
+    assert holds(cluster.lab) == before
+
+
+def test_what_an_interrupted_create_left_can_be_deleted(cluster: Cluster) -> None:
+    before = holds(cluster.lab)
+    process = cluster.start("create", str(cluster.file()))
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "bring the bundle" in line:
+            break
+    process.kill()
+    process.communicate()
+    gone = cluster.grass("delete", "e2e")
+    assert gone.returncode == 0, gone.stderr
+    assert holds(cluster.lab) == before
+
+
+def test_a_step_that_fails_names_host_step_command_and_output(cluster: Cluster) -> None:
+    cluster.lab.ssh("master", "mkdir -p /etc/systemd/system/grass@.target")  # where a file has to go
+    done = cluster.create()
+    assert done.returncode == 1
+    for words in ("master: [", "write units and configuration: failed", "grass@.target", "continues here"):
+        assert words in done.stderr + done.stdout
+    cluster.lab.ssh("master", "rmdir /etc/systemd/system/grass@.target")
+    assert cluster.created()["steps"]["unchanged"] > 3
+
+
+def test_a_daemon_that_does_not_start_is_named_with_the_end_of_its_journal(cluster: Cluster) -> None:
+    cluster.lab.ssh("master", "mkdir -p /etc/systemd/system/grass-samba@.service.d")
+    cluster.lab.ssh("master", "sh", "-s", text_in=(
+        "printf '[Service]\\nExecStart=\\nExecStart=/bin/sh -c \"echo no share today; exit 9\"\\n'"
+        " > /etc/systemd/system/grass-samba@.service.d/broken.conf"
+    ))  # fmt: skip
+    done = cluster.create()
+    assert done.returncode == 1
+    assert "grass-samba@e2e.service does not run" in done.stderr
+    assert "no share today" in done.stderr
+
+
+def test_a_wrong_sudo_password_is_refused_before_anything_is_changed(cluster: Cluster) -> None:
+    before = holds(cluster.lab)
+    cluster.settings["ssh"]["user"] = "grass-admin"
+    wrong = cluster.create(GRASS_BECOME_PASSWORD="not-this")
+    assert wrong.returncode == REFUSED
+    assert "become root on master: sudo refuses the password of grass-admin" in wrong.stderr
+    none = cluster.create()
+    assert none.returncode == REFUSED and "--ask-become-pass" in none.stderr
+    assert holds(cluster.lab) == before
+    assert not cluster.client.exists()
+
+
+def test_sudo_with_a_password_works_and_the_password_is_written_nowhere(cluster: Cluster) -> None:
+    cluster.settings["ssh"]["user"] = "grass-admin"
+    secret = cluster.lab.password
+    done = cluster.create(GRASS_BECOME_PASSWORD=secret)
+    assert done.returncode == 0, done.stderr
+    assert secret not in done.stdout + done.stderr
+    assert not [path for path in cluster.home.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+
+
+def test_another_host_key_is_refused_with_what_to_check(cluster: Cluster) -> None:
+    cluster.created()
+    cluster.lab.reset("master")
+    done = cluster.create()
+    assert done.returncode == REFUSED
+    for words in ("host key", "SHA256:", "known_hosts", "installed anew"):
+        assert words in done.stderr
+    kept = cluster.grass("delete", "e2e")
+    assert kept.returncode == REFUSED and cluster.client.exists()
+    forced = cluster.grass("delete", "e2e", "--force")
+    assert forced.returncode == 0 and "keeps what was made there" in forced.stderr
+    assert not cluster.client.exists()
+
+
+def test_a_closed_port_and_an_unknown_host_are_unreachable(cluster: Cluster) -> None:
+    cluster.settings["ssh"]["port"] = 23
+    closed = cluster.create()
+    assert closed.returncode == UNREACHABLE and "port 23" in closed.stderr
+    cluster.settings["ssh"]["port"] = 22
+    cluster.settings["master"]["address"] = "no-such-host.invalid"
+    unknown = cluster.create()
+    assert unknown.returncode == UNREACHABLE and "no-such-host.invalid" in unknown.stderr
+    assert not cluster.client.exists()
+
+
+def test_a_port_that_another_program_has_is_named_before_anything_is_changed(cluster: Cluster) -> None:
+    before = holds(cluster.lab)
+    taken = cluster.lab.ssh(
+        "master", "systemd-run", "--unit=holder", "redis-server", "--port", "51812", "--bind", "0.0.0.0"
+    )
+    assert taken.code == 0
+    listening = "ss -H -l -t -n | grep -q :51812"
+    wait_until(lambda: cluster.lab.ssh("master", listening).code == 0, 20)
+    done = cluster.create()
+    assert done.returncode == REFUSED
+    assert "master.api.port: 51812 is taken there by redis-server" in done.stderr
+    cluster.lab.ssh("master", "systemctl", "stop", "holder")
+    assert holds(cluster.lab) == before
+
+
+def test_with_only_port_22_open_the_api_is_reached_through_ssh(cluster: Cluster) -> None:
+    cluster.settings["api"] = "tunnel"
+    block = "iptables -A INPUT -p tcp -m multiport ! --dports 22 -i eth0 -m conntrack --ctstate NEW -j REJECT"
+    assert cluster.lab.ssh("master", block).code == 0
+    cluster.created()
+    listed = cluster.grass("job", "list", "-o", "json")
+    assert (listed.returncode, json.loads(listed.stdout)) == (0, []), listed.stderr
+    followed = cluster.grass("events", "-o", "json")
+    assert followed.returncode == 0, followed.stderr
+
+
+def test_an_api_that_a_firewall_hides_is_said_to_be_that(cluster: Cluster) -> None:
+    assert cluster.lab.ssh("master", "iptables -A INPUT -p tcp --dport 51812 -i eth0 -j REJECT").code == 0
+    done = cluster.create()
+    assert done.returncode == UNREACHABLE
+    assert "every daemon on master runs" in done.stderr and "api: tunnel" in done.stderr
+
+
+def test_a_master_that_is_rebooted_comes_back_with_all_of_its_daemons(cluster: Cluster) -> None:
+    cluster.created()
+    host = cluster.lab.hosts["master"]
+    host.reboot()
+    host.wait_booted()
+    wait_until(lambda: cluster.grass("status").returncode == 0, 60)
+
+
+def test_maros_file_makes_a_cluster(cluster: Cluster) -> None:
+    address = cluster.lab.hosts["master"].address
+    cluster.settings = {
+        "mode": "grass/on-premises",
+        "name": "maro",
+        "user": {"admin_id": "admin"},
+        "master": {
+            "username": "root",
+            "hostname": "master",
+            "public_ip_address": address,
+            "private_ip_address": address,
+            "ssh": {"key": str(cluster.lab.key_file)},
+        },
+    }
+    cluster.created()
+    assert json.loads((cluster.client / "profile.json").read_text())["user"] == "admin"
+
+
+def test_a_master_that_lacks_what_may_not_be_installed_is_told_so(cluster: Cluster) -> None:
+    cluster.lab.ssh("master", "mv /usr/sbin/smbd /usr/sbin/smbd.away")
+    before = holds(cluster.lab)
+    cluster.settings["install_node_runtime"] = False
+    done = cluster.create()
+    assert done.returncode == REFUSED
+    assert "smbd is missing (package samba), and may not be installed" in done.stderr
+    assert holds(cluster.lab) == before

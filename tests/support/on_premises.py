@@ -1,0 +1,87 @@
+"""A cluster on the hosts of a lab through the command line: settings, calls of `grass`, and what a host holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.lab import SessionLab
+
+GRASS = Path(sys.executable).parent / "grass"
+
+_HOLDS = r"""
+find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /var/tmp \
+  -o -path /var/log -o -path /var/lib/docker -o -path /var/cache -o -path /var/lib/systemd -o -path /home -o -path /root \
+  -o -name __pycache__ \) -prune -o -printf '%p %y %m %u:%g\n'
+ls -d /run/grass* 2>/dev/null
+getent passwd; getent group
+ss -H -l -t -n | awk '{print "listens", $4}'
+systemctl list-unit-files --no-legend | awk '$2 != "transient" {print "unit", $1, $2}'
+grep -i grass /proc/self/mounts
+true
+"""
+
+
+@dataclass
+class Cluster:
+    """``settings`` is written to a file for each `create`."""
+
+    lab: SessionLab
+    home: Path
+    settings: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.settings["name"])
+
+    @property
+    def client(self) -> Path:
+        return self.home / "clusters" / self.name / "client"
+
+    def file(self) -> Path:
+        self.home.mkdir(parents=True, exist_ok=True)
+        path = self.home / f"{self.name}.yml"
+        path.write_text(yaml.safe_dump(self.settings))
+        return path
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        env = {**os.environ, "GRASS_HOME": str(self.home), **environment}
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [str(GRASS), *arguments], env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
+        )
+
+    def grass(self, *arguments: str, seconds: float = 300, **environment: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(*arguments, **environment)
+        out, err = process.communicate(timeout=seconds)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def create(self, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return self.grass("create", str(self.file()), "-o", "json", *options, **environment)
+
+    def created(self) -> dict[str, Any]:
+        done = self.create()
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+
+def settings(lab: SessionLab, **more: Any) -> dict[str, Any]:
+    """Of a cluster with a master and no nodes yet."""
+    login = {"user": "ops", "key": str(lab.key_file)}
+    master = {"hostname": "master", "address": lab.hosts["master"].address}
+    return {"mode": "grass/on-premises", "name": "e2e", "ssh": login, "become": "sudo", "master": master, **more}
+
+
+def holds(lab: SessionLab, host: str = "master") -> list[str]:
+    """What is on a host: files with owners and modes, users, units, listeners, mounts. Not logs, caches and homes."""
+    said = lab.ssh(host, "sh", "-s", text_in=_HOLDS)
+    assert said.stdout, said
+    return sorted(set(said.stdout.splitlines()))
