@@ -14,14 +14,14 @@ from grass.cli.values import DURATION
 
 
 @click.command(cls=Command)
-@click.argument("cluster", required=False)
+@click.argument("of", required=False, metavar="[CLUSTER]")
 @click.option("--force", is_flag=True, help="Do not wait for tasks, nor for a master that does not answer.")
 @click.option("--timeout", type=DURATION, metavar="DURATION", help="Wait no longer than this for tasks to end.")
 @click.option("--rootless", is_flag=True, help="The node of this user, joined with --rootless.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask. (Without a terminal, nothing is asked.)")
 @pass_invocation
 def leave(
-    invocation: Invocation, cluster: str | None, force: bool, timeout: float | None, rootless: bool, yes: bool
+    invocation: Invocation, of: str | None, force: bool, timeout: float | None, rootless: bool, yes: bool
 ) -> Exit:
     """Take this machine out of its CLUSTER, and remove all that joining made here.
 
@@ -31,7 +31,7 @@ def leave(
     from grass.errors import InputError
     from grass.provision.on_premises import leaving, own_host
 
-    output, places = invocation.output, None
+    output, places, cluster = invocation.output, None, of
     if rootless:
         clusters = own_host.own_clusters()
         if cluster is None and len(clusters) != 1:

@@ -56,7 +56,8 @@ def main(words: list[str]) -> None:
     if not options.install_only:
         program = str(venv / "bin" / "grass")
         own = ["--rootless"] if options.rootless else []
-        os.execv(program, [program, "join", *urls[:1], "--token", options.token, *own, *rest])
+        where = [options.url] if options.url else []
+        os.execv(program, [program, "join", *where, "--token", options.token, *own, *rest])
 
 
 def opened(token: str) -> tuple[list[str], str]:

@@ -1,0 +1,198 @@
+"""Joining, as far as it is decided purely: the file, what speaks against a machine, the share, the units, the steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from grass.api.invitation import Invitation, parse_token
+from grass.cli.offer import NAMES, offered
+from grass.errors import ConflictError, InputError, ManifestError
+from grass.manifest.join_file import Offer, Runtime, parse_join
+from grass.provision.on_premises import mount, node_design, node_places, node_steps, node_units
+from grass.provision.on_premises.facts import Facts, Listener, Python
+from grass.provision.on_premises.record import Made
+from grass.provision.on_premises.steps import Put, Run
+from grass.share import shared
+
+FACTS = Facts(
+    hostname="box",
+    user="root",
+    machine="x86_64",
+    os_name="Debian 12",
+    pythons=(Python((3, 11, 2), "/usr/bin/python3"),),
+    systemd=True,
+    packagers=("apt-get",),
+    programs={"rclone": "/usr/bin/rclone", "fusermount3": "/usr/bin/fusermount3", "docker": "/usr/bin/docker"},
+    docker="20.10",
+    fuse=True,
+    disk_free=10 << 30,
+    addresses=(("eth0", "10.0.0.5"),),
+)
+PLACES = node_places.of_root("lab", None)
+MARO = {
+    "mode": "grass/on-premises",
+    "master": {"private_ip_address": "10.0.0.1", "api_server": {"port": 51812}, "redis": {"port": 6379}},
+    "node": {
+        "hostname": "worker-1",
+        "username": "root",
+        "public_ip_address": "20.0.0.5",
+        "private_ip_address": "10.0.0.5",
+        "resources": {"cpu": "all", "memory": "2048m", "gpu": 0},
+        "ssh": {"port": 22},
+        "api_server": {"port": 51812},
+    },
+    "config": {"install_node_runtime": True, "install_node_gpu_support": False},
+}
+
+
+def designed(facts: Facts = FACTS, offer: Offer | None = None, **more: Any) -> node_design.NodeDesign:
+    return node_design.design(
+        facts, offer or Offer(address="10.0.0.5"), PLACES, **{"served": True, "joined": False, **more}
+    )
+
+
+def test_maros_join_file_is_taken_as_it_is() -> None:
+    file = parse_join(MARO)
+    assert file.url == "http://10.0.0.1:51812"
+    offer = file.offer
+    assert (offer.name, offer.address, offer.api_port) == ("worker-1", "10.0.0.5", 51812)
+    assert (offer.cpu, offer.memory, offer.gpu) == (None, 2048 << 20, 0)
+    assert offer.runtimes == (Runtime.PROCESS, Runtime.DOCKER)
+    assert offer.install
+
+
+def test_a_join_file_tells_every_fault_at_once() -> None:
+    with pytest.raises(ManifestError) as caught:
+        parse_join({"mode": "nonsense", "master": {}, "node": {"resources": {"cpu": -1}, "colour": "red"}})
+    told = {problem.path for problem in caught.value.problems}
+    assert told == {"mode", "master.address", "node.resources.cpu", "node.colour"}
+
+
+def test_our_join_file_has_labels_topology_mounts_and_a_share() -> None:
+    node = {"labels": {"disk": "ssd"}, "topology": "r1/s2", "mounts": ["/data"], "share": {"path": "/mnt/nas"}}
+    file = parse_join({"mode": "grass/on-premises", "master": {"address": "10.0.0.1"}, "node": node, "token": "t"})
+    offer = file.offer
+    assert (offer.labels, offer.topology, offer.mounts) == ({"disk": "ssd"}, ("r1", "s2"), ("/data",))
+    assert (offer.share, file.token) == ("/mnt/nas", "t")
+
+
+def test_a_token_comes_back_as_it_was_made_and_hides_its_secret() -> None:
+    made = Invitation(("http://10.0.0.1:51812",), "thumb", "secret", "d" * 64, "lab")
+    assert parse_token(made.token()) == made
+    assert "secret" not in repr(replace(made, secret="hidden-word")) and "hidden-word" not in repr(made)
+
+
+@pytest.mark.parametrize("text", ["", "grass1.", "grass1.e30", "nonsense", "grass1.%%%", "grass2.e30", "x" * 5000])
+def test_what_is_no_token_is_refused_without_being_repeated(text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_token(text)
+    assert len(text) < 10 or text not in str(caught.value)
+
+
+def test_the_command_line_goes_before_the_file() -> None:
+    given: dict[str, Any] = {**dict.fromkeys(NAMES), "labels": ("a=1,b=2",), "cpu": 2000, "runtime": ("process",)}
+    offer = offered(Offer(labels={"a": "0", "c": "3"}, cpu=1000), given)
+    assert offer.labels == {"a": "1", "b": "2", "c": "3"}
+    assert (offer.cpu, offer.runtimes) == (2000, (Runtime.PROCESS,))
+    with pytest.raises(InputError, match="NAME=VALUE"):
+        offered(Offer(), {**given, "labels": ("nonsense",)})
+
+
+def test_a_machine_offers_containers_where_an_engine_answers() -> None:
+    assert designed().runtimes == (Runtime.PROCESS, Runtime.DOCKER)
+    assert designed(replace(FACTS, docker="")).runtimes == (Runtime.PROCESS,)
+
+
+def test_docker_is_installed_only_where_it_is_wanted_missing_and_allowed() -> None:
+    bare = replace(FACTS, docker="", programs={"rclone": "r", "fusermount3": "f"})
+    both = Offer(address="10.0.0.5", runtimes=(Runtime.PROCESS, Runtime.DOCKER))
+    assert designed(bare, both).packages == ("docker.io",)
+    with pytest.raises(InputError, match=r"missing: docker\.io; and installing is forbidden"):
+        designed(bare, replace(both, install=False))
+    with pytest.raises(InputError, match="no engine answers"):
+        designed(replace(FACTS, docker=""), both)
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        (replace(FACTS, systemd=False), "systemd does not run there"),
+        (replace(FACTS, pythons=(Python((3, 9, 1), "p"),)), r"no Python of 3\.10 or newer \(found: 3\.9\.1\)"),
+        (replace(FACTS, disk_free=1 << 20), "only 1 MiB are free"),
+        (replace(FACTS, listeners=(Listener("0.0.0.0", 51813, "nginx"),)), "taken by nginx"),
+        (replace(FACTS, addresses=(("eth0", "10.9.9.9"),)), "it has no address"),
+        (replace(FACTS, fuse=False, cifs=False), "neither cifs nor FUSE"),
+        (replace(FACTS, programs={}, packagers=()), "missing: rclone, fuse3; its package manager is unknown"),
+    ],
+)
+def test_what_speaks_against_a_machine_is_said_before_anything_is_changed(facts: Facts, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        designed(facts)
+
+
+def test_its_own_port_does_not_speak_against_a_node_that_is_joined_already() -> None:
+    assert designed(replace(FACTS, listeners=(Listener("10.0.0.5", 51813, "gunicorn"),)), joined=True)
+
+
+def test_kernel_cifs_is_preferred_and_fuse_is_the_other_way() -> None:
+    assert mount.choose(FACTS).kind == mount.FUSE
+    assert mount.choose(replace(FACTS, cifs=True)) == mount.ShareMount(mount.CIFS, ("cifs-utils",))
+
+
+def test_there_is_nothing_to_mount_where_the_share_is_mounted_already_or_the_machine_is_the_master() -> None:
+    assert designed(offer=Offer(address="10.0.0.5", share="/mnt/nas")).mount is None
+    assert designed(served=False).mount is None
+    master = node_places.of_root("lab", {"redis": {"embedded": True}})
+    assert master.home == "/var/lib/grass/nodes/lab"
+    assert node_design.design(FACTS, Offer(address="10.0.0.5"), master, served=True, joined=False).mount is None
+
+
+def test_no_password_is_part_of_a_command_line() -> None:
+    share = {"host": "10.0.0.1", "port": 51445, "share": "grass", "user": "grass", "password": "hidden-word"}
+    for kind in (mount.FUSE, mount.CIFS):
+        for step in mount.share_steps(PLACES, mount.ShareMount(kind), share):
+            assert "hidden-word" not in "".join([step.name, *step.lines(), repr(step)])
+            for action in step.actions:
+                assert not isinstance(action, Run) or all("hidden-word" not in word for word in action.argv)
+                if isinstance(action, Put) and b"hidden-word" in action.content:  # type: ignore[operator]
+                    assert action.mode == 0o600
+
+
+@pytest.mark.parametrize(("ahead", "said"), [(7200.0, r"2\.0 h ahead of"), (-4000.0, r"1\.1 h behind")])
+def test_a_clock_that_is_hours_off_is_refused(ahead: float, said: str) -> None:
+    with pytest.raises(ConflictError, match=said):
+        node_design.clock_warning("box", ahead)
+
+
+def test_a_clock_that_is_minutes_off_is_warned_of() -> None:
+    assert "2.0 min behind" in (node_design.clock_warning("box", -120.0) or "")
+    assert node_design.clock_warning("box", 3.0) is None
+
+
+def test_the_record_names_only_what_was_not_there_before() -> None:
+    made = node_steps.made(replace(FACTS, grass_user=True, paths=frozenset({"/opt/grass"})), designed(), PLACES)
+    assert made.users == ()
+    assert "/opt/grass" not in made.folders
+    assert "/var/lib/grass/clusters/lab" in made.folders
+    assert Made.parse({"folders": made.folders, "files": made.files}).files == made.files
+
+
+def test_what_a_master_made_there_is_shared_with_its_node() -> None:
+    records = {"lab": {"users": ["grass"], "folders": ["/opt/grass"]}}
+    facts = replace(FACTS, grass_user=True, paths=frozenset({"/opt/grass"}), records=records)
+    made = node_steps.made(facts, designed(), node_places.of_root("lab", {"redis": {"embedded": True}}))
+    assert made.users == ("grass",)
+    assert "/opt/grass" in made.folders
+
+
+def test_a_users_units_say_nothing_that_needs_root() -> None:
+    for name in node_places.NODE_UNITS:
+        text = node_units.user_unit(shared(f"deploy/systemd/grass-{name}@.service").read_text())
+        assert not {"User", "Group", "ProtectSystem", "RuntimeDirectory"} & {
+            line.partition("=")[0] for line in text.splitlines()
+        }
+        assert "WantedBy=default.target" in text
+        assert "ExecStart=" in text and "EnvironmentFile=%h/.grass/nodes/%i/env" in text
