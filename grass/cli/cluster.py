@@ -96,12 +96,15 @@ def delete(
 def status(invocation: Invocation) -> Exit:
     """The daemons, nodes and jobs of the cluster. Exit code 3 if its API does not answer."""
     from grass.provision import local
+    from grass.provision.trouble import trouble
 
     name = invocation.existing_cluster()
     if cluster_hosts.has_hosts(name):
         daemons, url = cluster_hosts.daemons(invocation, name)
+        troubles = []
     else:
         daemons = local.status(name)
+        troubles = trouble(config.cluster_home(name), daemons)
         url = _url(config.ClusterConfig.load(config.cluster_home(name) / "cluster.json"))
     view: dict[str, Any] = {"cluster": name, "url": url, "daemons": daemons, "nodes": None, "jobs": None, "error": None}
     try:
@@ -110,6 +113,8 @@ def status(invocation: Invocation) -> Exit:
     except UnreachableError as error:
         view["error"] = str(error)
     invocation.output.show(Result(view, partial(cluster_views.status_page, view, clock.wall()), [name]))
+    for message in troubles:
+        invocation.output.warn(message)
     return Exit.OK if view["error"] is None else Exit.UNREACHABLE
 
 

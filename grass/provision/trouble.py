@@ -1,0 +1,27 @@
+"""What explains a cluster on this machine that does not answer, or answers half, and what to do about it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+FULL = 16 << 20
+"""Bytes free on the disk below which redis and the collector are about to wait for more, if they do not yet."""
+
+
+def trouble(home: Path, daemons: Sequence[Mapping[str, Any]]) -> list[str]:
+    """``home``: the cluster's folder. ``daemons``: as ``local.status`` returns them."""
+    found = []
+    if daemons and all(daemon["state"] == "STOPPED" for daemon in daemons):
+        found.append(
+            f"the cluster {home.name} is stopped; `grass create`, with its settings file if it was made from one, "
+            "starts it again with all its state"
+        )
+    free = shutil.disk_usage(home).free
+    if free < FULL:
+        found.append(
+            f"the disk of {home} is full ({free >> 20} MiB free); the cluster goes on by itself once there is space"
+        )
+    return found

@@ -1,0 +1,30 @@
+"""What `grass status` says of a cluster that does not answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grass.provision import trouble as module
+from grass.provision.trouble import trouble
+
+RUNS = {"name": "redis", "state": "RUNNING", "pid": 1, "start": 1.0}
+STOPPED = {"name": "redis", "state": "STOPPED", "pid": None, "start": None}
+
+
+def test_a_cluster_that_runs_on_a_disk_with_space_is_in_no_trouble(tmp_path: Path) -> None:
+    assert trouble(tmp_path, [RUNS, STOPPED]) == []
+
+
+def test_a_stopped_cluster_is_said_to_be_and_how_it_starts_again(tmp_path: Path) -> None:
+    home = tmp_path / "lab"
+    home.mkdir()
+    [message] = trouble(home, [STOPPED, STOPPED])
+    assert message.startswith("the cluster lab is stopped; `grass create`")
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FULL", 1 << 62)
+    [message] = trouble(tmp_path, [RUNS])
+    assert message.startswith(f"the disk of {tmp_path} is full (")
