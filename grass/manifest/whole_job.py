@@ -12,7 +12,12 @@ MAX_COMPONENTS = 1000
 
 
 def check(job: Job, path: str, problems: Problems) -> None:
-    """Adds what is wrong with ``job`` as a whole; ``path`` is where it stands in the file."""
+    """Adds what is wrong with ``job`` as a whole; ``path`` is where it stands in the file.
+
+    Without a single component, which is a mistake that was told, nothing can be said of names and cycles.
+    """
+    if not job.components:
+        return
     if len(job.components) > MAX_COMPONENTS:
         problems.add(join(path, "components"), f"must be at most {MAX_COMPONENTS}, got {len(job.components)}")
         return

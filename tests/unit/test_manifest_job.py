@@ -367,3 +367,8 @@ def test_a_message_shows_hostile_text_cut_and_on_one_line() -> None:
 def test_text_that_utf_8_cannot_hold_is_refused() -> None:
     (problem,) = problems_of({"name": "a", "components": {"x": {"command": "echo \ud800"}}})
     assert "half of a surrogate pair" in problem
+
+
+def test_without_components_nothing_is_said_of_names_that_could_not_be_there() -> None:
+    found = problems_of("name: a\ncomponents: []\nsuccess: [x]\n")
+    assert found == ["components: must be a mapping (KEY: VALUE lines), got a list"]
