@@ -86,7 +86,7 @@ class Transport:
             self._tunnel.close()
 
     def _patiently(self, attempt_once: Callable[[int], Any]) -> Any:
-        until, pause, corrected = clock.steady() + PATIENCE, 0.01, False
+        until, pause, corrected = 0.0, 0.01, False
         attempt = 0
         while True:
             try:
@@ -98,7 +98,9 @@ class Transport:
                     ) from None
                 self._offset, corrected = stale.server_time - self._wall(), True
             except (UnreachableError, OSError) as error:
-                if clock.steady() >= until:
+                now = clock.steady()
+                until = until or now + PATIENCE  # from the first failure: a request may have waited long before it
+                if now >= until:
                     said = str(error) or type(error).__name__
                     raise UnreachableError(self._text(f"does not answer ({said}); `grass status` says more")) from error
                 clock.sleep(pause)

@@ -14,6 +14,9 @@ import pytest
 
 from grass import Client
 from grass.api import transport
+from grass.api.keyring import load_client
+from grass.clock import steady
+from grass.config import cluster_home
 from grass.errors import (
     ConflictError,
     GrassError,
@@ -240,6 +243,26 @@ def test_a_server_that_is_away_for_a_moment_is_not_noticed(world: ApiWorld) -> N
     assert client.start(JOB)["name"] == "j"
     back.join()
     assert tickets(world) == ["start"]
+
+
+def test_a_server_that_dies_late_in_a_long_request_is_given_time_to_come_back(
+    world: ApiWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "PATIENCE", 0.2)
+    sealed = transport.Transport(load_client(cluster_home("local", world.home / "home-ann") / "client"))
+    attempts = []
+
+    def request(attempt: int) -> str:
+        begun = steady()
+        attempts.append(attempt)
+        if attempt == 0:
+            wait_until(lambda: steady() - begun > 0.3)
+        if attempt <= 2:
+            raise ConnectionResetError("killed")
+        return "answer"
+
+    assert sealed._patiently(request) == "answer"
+    assert attempts == [0, 1, 2, 3]
 
 
 def test_a_cluster_that_stays_away_is_unreachable(world: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:
