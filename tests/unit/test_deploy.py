@@ -25,7 +25,17 @@ def sections(unit: Path) -> configparser.RawConfigParser:
 
 def test_there_is_one_unit_for_each_daemon() -> None:
     found = {path.name for path in UNITS.glob("*.service")}
-    assert found == {f"grass-{name}@.service" for name in (REDIS, *MODULES)}
+    others = {"samba", "fluentd", "share-cifs", "share-fuse"}
+    assert found - {f"grass-{name}@.service" for name in others} == {
+        f"grass-{name}@.service" for name in (REDIS, *MODULES)
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "shepherd"])
+def test_systemd_waits_until_a_daemon_is_ready_and_restarts_one_that_hangs(name: str) -> None:
+    service = sections(UNITS / f"grass-{name}@.service")["Service"]
+    assert service["Type"] == "notify"
+    assert ("WatchdogSec" in service) == (name != "node-api-server")
 
 
 @pytest.mark.parametrize("name", MODULES)

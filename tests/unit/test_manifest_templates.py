@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 
 def test_the_templates_are_known_by_name() -> None:
-    assert templates.names() == ("cron-schedule", "job", "maro-job", "maro-schedule", "schedule", "settings")
+    assert templates.names() == ("cron-schedule", "job", "maro-job", "maro-schedule", "on-premises", "schedule", "settings")
     with pytest.raises(NotFoundError, match="there is no template `x`; there are: cron-schedule, job"):
         templates.text("x")
 
@@ -36,6 +37,18 @@ def test_a_schedule_template_is_a_schedule(name: str) -> None:
 
 def test_the_settings_template_shows_the_defaults() -> None:
     assert parse_settings(read_document(templates.text("settings"))) == Settings()
+
+
+def test_the_template_of_a_cluster_on_several_hosts_shows_the_defaults_in_its_comments() -> None:
+    text = templates.text("on-premises")
+    machines = parse_settings(read_document(text)).on_premises
+    assert machines is not None and len(machines.nodes) == 2
+    optional = re.sub(r"^# (share|private_address|key): .*\n", "", text, flags=re.MULTILINE)
+    optional = re.sub(r"^# (?=(api: \{|redis|fluentd|samba|port))", "  ", optional, flags=re.MULTILINE)
+    optional = re.sub(r"^# (?=(api: d|collector|install|join))", "", optional, flags=re.MULTILINE)
+    shown = parse_settings(read_document(optional)).on_premises
+    assert shown is not None and shown.api_bind == "0.0.0.0"
+    assert replace(shown, api_bind=None) == machines
 
 
 def test_the_commented_lines_of_the_settings_template_are_right_as_well() -> None:
@@ -75,7 +88,7 @@ def test_the_reference_names_every_key_of_a_job_file() -> None:
 def test_the_reference_names_every_setting() -> None:
     page = (REFERENCE / "settings-file.md").read_text(encoding="utf-8")
     for key in Settings.__dataclass_fields__:
-        assert key in ("warnings", "default_quota") or f"`{key}`" in page
+        assert key in ("warnings", "default_quota", "on_premises") or f"`{key}`" in page
 
 
 def _known_keys(document: dict[str, object]) -> set[str]:
