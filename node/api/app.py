@@ -5,15 +5,29 @@
     GET  /v1/logs/<attempt key>?stream=&offset=&limit=  raw bytes of a stream, as they lie on the disk now
     POST /v1/probe {"host", "port"}                     whether this machine can connect there
 
+A command beside a running attempt, in its folder with its environment or in its container (``sessions.py``):
+
+    POST   /v1/exec {"key", "argv", "tty", "rows", "cols"}   starts it: {"id"}
+    GET    /v1/exec/<id>/output?after=BYTES                  waits up to 20 s for more:
+                                                             {"chunks": [[stream, base64]], "next", "code"}
+    POST   /v1/exec/<id>/input {"data": base64, "end": bool} {"taken": bytes}; the rest is to be sent again
+    POST   /v1/exec/<id>/resize {"rows", "cols"}             of its terminal
+    DELETE /v1/exec/<id>                                     ends it; so do 60 s without a GET
+
+``code`` is null until it has ended and ``chunks`` is the last of its output. ``after``: bytes of output that the caller
+has, which is the ``next`` of the reply before. With ``tty`` everything is ``stdout``.
+
 Errors are ``{"error": {"code", "message"}}`` with the status of their class in ``grass.errors``.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hmac
 import re
 import socket
+from collections.abc import Mapping
 from typing import Any
 
 from flask import Flask, Response, request
@@ -22,6 +36,8 @@ from werkzeug.exceptions import HTTPException
 from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError
+from node.api import execution
+from node.api.sessions import Sessions
 from node.runtime.attempts import Folders
 from node.runtime.process import ask
 from node.runtime.protocol import Observed
@@ -66,7 +82,54 @@ def create_app(config: ClusterConfig, token: str) -> Flask:
     def probe() -> dict[str, bool]:
         return {"open": _answers(request.get_json())}
 
+    _add_exec(app, config)
     return app
+
+
+def _add_exec(app: Flask, config: ClusterConfig) -> None:
+    sessions = Sessions()
+
+    @app.post("/v1/exec")
+    def open_session() -> dict[str, str]:
+        match request.get_json():
+            case {"key": str(key), "argv": [str(), *_] as argv, **rest} if _KEY.fullmatch(key) and all(
+                isinstance(each, str) and "\0" not in each for each in argv
+            ):
+                size = _size(rest) if rest.get("tty") else None
+                return {"id": sessions.open(execution.start(config, key, argv, size))}
+        raise InputError('the body must be {"key": attempt key, "argv": [string, …], "tty": bool, "rows", "cols"}')
+
+    @app.get("/v1/exec/<name>/output")
+    def output(name: str) -> dict[str, Any]:
+        return sessions.get(name).output(_number("after", 0))
+
+    @app.post("/v1/exec/<name>/input")
+    def give_input(name: str) -> dict[str, int]:
+        body = request.get_json()
+        try:
+            data = base64.b64decode(body.get("data", ""), validate=True)
+        except (AttributeError, ValueError, TypeError) as error:
+            raise InputError('the body must be {"data": base64, "end": bool}') from error
+        return {"taken": sessions.get(name).input(data, end=bool(body.get("end")))}
+
+    @app.post("/v1/exec/<name>/resize")
+    def resize(name: str) -> dict[str, Any]:
+        body = request.get_json()
+        sessions.get(name).resize(*_size(body if isinstance(body, dict) else {}))
+        return {}
+
+    @app.delete("/v1/exec/<name>")
+    def close(name: str) -> dict[str, Any]:
+        sessions.close(name)
+        return {}
+
+
+def _size(body: Mapping[Any, Any]) -> tuple[int, int]:
+    """Rows and columns."""
+    rows, columns = body.get("rows", 24), body.get("cols", 80)
+    if not (isinstance(rows, int) and isinstance(columns, int) and 0 < rows < 10_000 and 0 < columns < 10_000):
+        raise InputError("rows, cols: must be numbers from 1 to 9999")
+    return rows, columns
 
 
 def _attempts(config: ClusterConfig) -> list[Observed]:

@@ -12,7 +12,8 @@ from gunicorn.app.base import BaseApplication
 from grass.config import ClusterConfig, Secrets
 from node.api.app import create_app
 
-THREADS = 4
+THREADS = 16
+"""Made as they are needed; each open terminal waits in one."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -24,7 +25,7 @@ class Server(BaseApplication):  # type: ignore[misc]
 
     def load_config(self) -> None:
         settings = {
-            "bind": f"127.0.0.1:{self._config.node.api_port}",
+            "bind": _place(self._config.node.address, self._config.node.api_port),
             "workers": 1,
             "worker_class": "gthread",
             "threads": THREADS,
@@ -42,6 +43,10 @@ class Server(BaseApplication):  # type: ignore[misc]
 
     def load(self) -> Flask:
         return self._app
+
+
+def _place(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _die_with_the_arbiter(server: Any, worker: Any) -> None:

@@ -113,14 +113,11 @@ class Engine:
             code: int | None = self._client.exec_inspect(made["Id"])["ExitCode"]
             return 1 if code is None else code
 
-    def open_terminal(self, container: str, argv: list[str], *, tty: bool) -> tuple[str, Any]:
-        """Start a command in a running container: the id of it, and the socket that is its input and output.
-
-        Without ``tty`` the output is framed (``streams.Demultiplexer``).
-        """
+    def prepare(self, container: str, argv: list[str], *, tty: bool) -> str:
+        """The id of a command that is to run in a running container; ``streams.EngineTerminal`` starts it."""
         with _translated():
             made = self._client.exec_create(container, argv, stdin=True, stdout=True, stderr=True, tty=tty)
-            return str(made["Id"]), self._client.exec_start(made["Id"], socket=True, tty=tty)
+            return str(made["Id"])
 
     def resize_terminal(self, execution: str, rows: int, columns: int) -> None:
         with _translated():

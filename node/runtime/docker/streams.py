@@ -6,9 +6,12 @@ cut into chunks nor followed by another one, and its end is the end of the conne
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from urllib.parse import urlencode
 
@@ -16,6 +19,7 @@ READ = 1 << 18
 _HEADER = 8
 _LONGEST_HEAD = 1 << 16
 _LONGEST_STAMP = 40
+_ANSWER_SECONDS = 30
 _NAMES = {1: "stdout", 2: "stderr"}
 
 
@@ -61,6 +65,78 @@ class EngineStream:
         self.status = int(head.split(None, 2)[1])
         self._head = b""
         return body
+
+
+class EngineTerminal:
+    """The input and output of a command that the engine was asked to prepare. Raises OSError."""
+
+    def __init__(self, path: str, execution: str, *, tty: bool) -> None:
+        body = json.dumps({"Detach": False, "Tty": tty}).encode()
+        head = f"POST /exec/{execution}/start HTTP/1.1\r\nHost: engine\r\nContent-Type: application/json\r\n"
+        head += f"Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: {len(body)}\r\n\r\n"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.settimeout(_ANSWER_SECONDS)
+            self._socket.connect(path)
+            self._socket.sendall(head.encode() + body)
+            self._early = self._answer()
+            self._socket.setblocking(False)
+        except OSError:
+            self._socket.close()
+            raise
+        self._wakeup = os.eventfd(1 if self._early else 0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._poll = select.epoll()
+        for descriptor in (self._socket.fileno(), self._wakeup):
+            self._poll.register(descriptor, select.EPOLLIN)
+
+    def _answer(self) -> bytes:
+        """What came of the output with the reply's head."""
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            data = self._socket.recv(READ)
+            if not data or len(answer) > _LONGEST_HEAD:
+                raise OSError("the container engine closed the connection")
+            answer += data
+        head, _, early = answer.partition(b"\r\n\r\n")
+        if head.split(None, 2)[1] not in (b"101", b"200"):
+            raise OSError(f"the container engine refused it: {early.decode(errors='replace').strip()}")
+        return early
+
+    def fileno(self) -> int:
+        return self._poll.fileno()
+
+    def read(self) -> bytes | None:
+        """Empty: nothing now; None: it is over."""
+        if self._early:
+            os.eventfd_read(self._wakeup)
+            data, self._early = self._early, b""
+            return data
+        try:
+            return self._socket.recv(READ) or None
+        except BlockingIOError:
+            return b""
+        except OSError:
+            return None
+
+    def write(self, data: bytes, seconds: float) -> int:
+        """How much was taken within so many seconds."""
+        if not select.select([], [self._socket], [], seconds)[1]:
+            return 0
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(data)  # nobody reads it any more
+
+    def end_input(self) -> None:
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        self._poll.close()
+        os.close(self._wakeup)
+        self._socket.close()
 
 
 class Demultiplexer:

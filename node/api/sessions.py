@@ -1,0 +1,146 @@
+"""Sessions of commands beside tasks: their output waits here until it was fetched, and they end when nobody asks."""
+
+from __future__ import annotations
+
+import base64
+import select
+import threading
+from typing import Any
+
+from grass import clock
+from grass.entropy import request_id
+from grass.errors import ConflictError, GrassError, NotFoundError
+from node.api.execution import Execution
+
+MOST_SESSIONS = 32
+MOST_WAITING = 1 << 20
+"""Bytes of output that wait to be fetched; the command waits with more."""
+ABANDONED = 60.0
+"""Seconds without a poll after which a session ends."""
+LONGEST_POLL = 20.0
+_GLANCE = 0.5
+
+
+class Session:
+    """``after`` and ``next`` count bytes of output; what is before ``after`` was received and is dropped."""
+
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+        self._changed = threading.Condition()
+        self._chunks: list[tuple[str, bytes]] = []
+        self._start = 0
+        self._code: int | None = None
+        self._asked = clock.steady()
+        self._ending = False
+        self._thread = threading.Thread(target=self._run, name="exec", daemon=True)
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        return self._code is not None
+
+    @property
+    def abandoned(self) -> bool:
+        return clock.steady() - self._asked > ABANDONED
+
+    def output(self, after: int) -> dict[str, Any]:
+        """Waits for more than ``after`` bytes, or the end: ``{"chunks": [[stream, base64]], "next", "code"}``.
+
+        ``code`` is set when there is no more output to come.
+        """
+        with self._changed:
+            self._asked = clock.steady()
+            self._drop(after)
+            self._changed.wait_for(lambda: self._chunks or self.over, LONGEST_POLL)
+            self._asked = clock.steady()
+            chunks = [[stream, base64.b64encode(data).decode()] for stream, data in self._chunks]
+            return {"chunks": chunks, "next": self._start + self._waiting(), "code": self._code}
+
+    def input(self, data: bytes, *, end: bool) -> int:
+        """How many bytes were taken; send the rest again. ``end``: nothing follows, if all was taken."""
+        if self.over:
+            return len(data)
+        taken = self._execution.write(data) if data else 0
+        if end and taken == len(data):
+            self._execution.end_input()
+        return taken
+
+    def resize(self, rows: int, columns: int) -> None:
+        if not self.over:
+            self._execution.resize(rows, columns)
+
+    def end(self) -> None:
+        self._ending = True
+        with self._changed:
+            self._changed.notify_all()
+        self._thread.join(5.0)
+
+    def _waiting(self) -> int:
+        return sum(len(data) for _, data in self._chunks)
+
+    def _drop(self, after: int) -> None:
+        while self._chunks and self._start < after:
+            stream, data = self._chunks[0]
+            gone = min(len(data), after - self._start)
+            self._start += gone
+            self._chunks[0:1] = [(stream, data[gone:])] if gone < len(data) else []
+        self._changed.notify_all()
+
+    def _run(self) -> None:
+        code = 255
+        try:
+            while not self._ending and not self.abandoned:
+                with self._changed:
+                    if not self._changed.wait_for(lambda: self._waiting() < MOST_WAITING or self._ending, _GLANCE):
+                        continue
+                if not self._pump():
+                    code = self._execution.code()
+                    break
+        except GrassError:
+            code = 255  # the engine went away
+        finally:
+            self._execution.end()
+            with self._changed:
+                self._code = code
+                self._changed.notify_all()
+
+    def _pump(self) -> bool:
+        """False: it is over."""
+        for descriptor in select.select(self._execution.descriptors(), [], [], _GLANCE)[0]:
+            output = self._execution.read(descriptor)
+            if output is None:
+                return False
+            with self._changed:
+                self._chunks += output
+                self._changed.notify_all()
+        return True
+
+
+class Sessions:
+    def __init__(self) -> None:
+        self._sessions: dict[str, Session] = {}
+        self._lock = threading.Lock()
+
+    def open(self, execution: Execution) -> str:
+        with self._lock:
+            for name in [name for name, each in self._sessions.items() if each.abandoned and each.over]:
+                del self._sessions[name]
+            if len(self._sessions) >= MOST_SESSIONS:
+                execution.end()
+                raise ConflictError(f"{MOST_SESSIONS} commands are open on this node already; try again in a minute")
+            name = request_id()
+            self._sessions[name] = Session(execution)
+        return name
+
+    def get(self, name: str) -> Session:
+        with self._lock:
+            session = self._sessions.get(name)
+        if session is None:
+            raise NotFoundError("there is no such session (any more)")
+        return session
+
+    def close(self, name: str) -> None:
+        session = self.get(name)
+        with self._lock:
+            self._sessions.pop(name, None)
+        session.end()

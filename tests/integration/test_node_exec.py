@@ -1,0 +1,169 @@
+"""Commands beside running tasks, through the node's API: processes and containers, with a terminal and without."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from grass.config import ClusterConfig
+from node.api import sessions
+from node.api.app import create_app
+from node.runtime.protocol import Stop
+from tests.support.docker_run import DockerRun
+from tests.support.engine import require_engine
+from tests.support.shepherd_run import ShepherdRun
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(120)
+
+TOKEN = "the-token"
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+KEY = "j-1/c.0/1"
+
+
+class Caller:
+    def __init__(self, config: ClusterConfig) -> None:
+        self.client: FlaskClient = create_app(config, TOKEN).test_client()
+
+    def open(self, *argv: str, **more: Any) -> Any:
+        return self.client.post("/v1/exec", headers=HEADERS, json={"key": KEY, "argv": argv, **more})
+
+    def start(self, *argv: str, **more: Any) -> Command:
+        reply = self.open(*argv, **more)
+        assert reply.status_code == 200, reply.get_json()
+        return Command(self.client, reply.get_json()["id"])
+
+    def run(self, *argv: str, **more: Any) -> tuple[int, str, str]:
+        command = self.start(*argv, **more)
+        command.wait(lambda: command.code is not None)
+        assert command.code is not None
+        return command.code, command.text("stdout"), command.text("stderr")
+
+
+class Command:
+    def __init__(self, client: FlaskClient, name: str) -> None:
+        self.client = client
+        self.path = f"/v1/exec/{name}"
+        self.received: dict[str, bytes] = {"stdout": b"", "stderr": b""}
+        self.next = 0
+        self.code: int | None = None
+
+    def text(self, stream: str = "stdout") -> str:
+        return self.received[stream].decode()
+
+    def poll(self) -> None:
+        reply = self.client.get(f"{self.path}/output?after={self.next}", headers=HEADERS).get_json()
+        for stream, data in reply["chunks"]:
+            self.received[stream] += base64.b64decode(data)
+        self.next, self.code = reply["next"], reply["code"]
+
+    def wait(self, condition: Any) -> None:
+        def met() -> bool:
+            if not condition():
+                self.poll()
+            return bool(condition())
+
+        wait_until(met, what=f"what is waited for; there is {self.received}", every=0.0)
+
+    def give(self, text: str, *, end: bool = False) -> None:
+        body = {"data": base64.b64encode(text.encode()).decode(), "end": end}
+        assert self.client.post(f"{self.path}/input", headers=HEADERS, json=body).get_json() == {"taken": len(text)}
+
+
+@pytest.fixture(params=["process", "docker"])
+def caller(request: pytest.FixtureRequest) -> Iterator[Caller]:
+    """There is one running attempt, which has COLOUR in its environment and /tmp as its working folder."""
+    if request.param == "process":
+        with ShepherdRun() as run:
+            run.connect()
+            run.launch(KEY, ["/bin/sleep", "100"], cwd="/tmp", COLOUR="green")
+            run.start(KEY, KEY)
+            run.started(KEY)
+            yield Caller(run.config)
+        return
+    require_engine()
+    with DockerRun(runtimes=("docker",)) as containers:
+        containers.start(["sleep", "100"], KEY, cwd="/tmp", env={"COLOUR": "green"})
+        containers.runs(KEY)
+        yield Caller(containers.config)
+
+
+def test_a_command_sees_what_its_task_sees(caller: Caller) -> None:
+    assert caller.run("sh", "-c", "echo $COLOUR; pwd; echo oops >&2; exit 4") == (4, "green\n/tmp\n", "oops\n")
+
+
+def test_input_goes_in_and_ends(caller: Caller) -> None:
+    command = caller.start("cat")
+    command.give("hello ")
+    command.wait(lambda: command.text() == "hello ")
+    command.give("there\n", end=True)
+    command.wait(lambda: command.code is not None)
+    assert (command.code, command.text()) == (0, "hello there\n")
+
+
+def test_a_terminal_is_one_and_can_be_resized(caller: Caller) -> None:
+    command = caller.start("sh", tty=True, rows=30, cols=90)
+    command.give("stty size\n")
+    command.wait(lambda: "30 90" in command.text())
+    reply = command.client.post(f"{command.path}/resize", headers=HEADERS, json={"rows": 40, "cols": 100})
+    assert reply.status_code == 200
+    command.give("stty size\n")
+    command.wait(lambda: "40 100" in command.text())
+    command.give("exec sh -c 'echo $((1+1))$((1+2)); exec sleep 100'\n")
+    command.wait(lambda: "23\r\n" in command.text())
+    command.give("\x03")
+    command.wait(lambda: command.code is not None)
+    assert command.code == 130
+
+
+def test_a_million_bytes_arrive_whole_though_only_a_part_waits_at_a_time(caller: Caller) -> None:
+    code, out, _ = caller.run("sh", "-c", "yes 0123456789 | head -n 400000")
+    assert code == 0 and out == "0123456789\n" * 400_000
+
+
+def test_one_that_is_closed_or_forgotten_ends(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = caller.start("sh", "-c", "echo $$; exec sleep 1000")
+    command.wait(lambda: command.text().endswith("\n"))
+    assert command.client.delete(command.path, headers=HEADERS).status_code == 200
+    assert command.client.get(f"{command.path}/output", headers=HEADERS).status_code == 404
+    monkeypatch.setattr(sessions, "ABANDONED", 0.1)
+    forgotten = caller.start("sleep", "1000")
+    session_of = caller.client.application.view_functions["output"].__closure__
+    assert session_of is not None
+    session = session_of[0].cell_contents.get(forgotten.path.rpartition("/")[2])
+    wait_until(lambda: session.over, what="the end of a forgotten session")
+
+
+def test_who_has_no_such_command_is_told(caller: Caller) -> None:
+    reply = caller.open("no-such-program")
+    if reply.status_code == 200:  # an engine says so only when it has begun
+        command = Command(caller.client, reply.get_json()["id"])
+        command.wait(lambda: command.code is not None)
+        assert command.code in (126, 127)
+    else:
+        assert reply.status_code in (400, 503) and "no-such-program" in reply.get_json()["error"]["message"]
+
+
+def test_only_running_attempts_and_whole_requests_are_served() -> None:
+    with ShepherdRun() as run:
+        caller = Caller(replace(run.config))
+        run.run(["/bin/true"], key=KEY)
+        assert caller.open("true").status_code == 409
+        for body in ({}, {"key": "../x", "argv": ["true"]}, {"key": KEY, "argv": []}, {"key": KEY, "argv": "true"}):
+            assert caller.client.post("/v1/exec", headers=HEADERS, json=body).status_code == 400
+        assert caller.client.post("/v1/exec", json={"key": KEY, "argv": ["true"]}).status_code == 403
+        unknown = {"key": "j-9/c.0/1", "argv": ["true"]}
+        assert caller.client.post("/v1/exec", headers=HEADERS, json=unknown).status_code == 404
+        run.launch("j-2/c", ["/bin/sleep", "100"])
+        run.start("j-2/c", "j-2/c.0/1")
+        run.started("j-2/c.0/1")
+        bad = {"key": "j-2/c.0/1", "argv": ["true"], "tty": True, "rows": 0, "cols": 5}
+        assert caller.client.post("/v1/exec", headers=HEADERS, json=bad).status_code == 400
+        run.runtime.stop([Stop("j-2/c.0/1", 0.0)])
+        assert os.path.exists(run.folder)
