@@ -136,7 +136,10 @@ class ClusterConfig:
         return f"grass:{self.name}:"
 
     def save(self) -> None:
-        self.path.write_text(json.dumps(asdict(self), indent=2) + "\n")
+        """Replaced whole: whoever reads it meanwhile sees the old or the new one."""
+        draft = self.path.with_suffix(".new")
+        draft.write_text(json.dumps(asdict(self), indent=2) + "\n")
+        draft.replace(self.path)
 
     @classmethod
     def load(cls, path: str | Path) -> ClusterConfig:
@@ -173,10 +176,11 @@ class Secrets:
     """Of the share's user; empty where no share is served."""
 
     def save(self, home: str | Path) -> None:
-        path = Path(home) / "secrets.json"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        draft = Path(home) / "secrets.new"
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as file:
             json.dump({"redis": self.redis, "node_token": self.node_token, "samba": self.samba}, file)
+        draft.replace(Path(home) / "secrets.json")
 
     @classmethod
     def load(cls, home: str | Path) -> Secrets:
