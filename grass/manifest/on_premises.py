@@ -310,7 +310,7 @@ def _check_ports(settings: OnPremises, master: Fields) -> None:
     used = {"api": settings.api_port, "redis": settings.redis_port, "fluentd": settings.collector_port}
     for key, port in (used | ({} if settings.share else {"samba": settings.samba_port})).items():
         if port in taken:
-            master.problems.add(master.at(f"{key}.port"), f"{port} is taken by `{taken[port]}`")
+            master.problems.add(f"{master.at(key)}.port", f"{port} is taken by `{taken[port]}`")
         taken[port] = key
 
 

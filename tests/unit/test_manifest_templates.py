@@ -18,7 +18,15 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 
 def test_the_templates_are_known_by_name() -> None:
-    assert templates.names() == ("cron-schedule", "job", "maro-job", "maro-schedule", "on-premises", "schedule", "settings")
+    assert templates.names() == (
+        "cron-schedule",
+        "job",
+        "maro-job",
+        "maro-schedule",
+        "on-premises",
+        "schedule",
+        "settings",
+    )
     with pytest.raises(NotFoundError, match="there is no template `x`; there are: cron-schedule, job"):
         templates.text("x")
 

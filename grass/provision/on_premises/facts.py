@@ -113,7 +113,7 @@ def parse(text: str) -> Facts:
         kernel=first.get("kernel", ""),
         os_id=os_release.get("ID", ""),
         os_like=os_release.get("ID_LIKE", ""),
-        os_name=os_release.get("PRETTY_NAME", os_release.get("ID", "an unknown system")),
+        os_name=os_release.get("PRETTY_NAME", os_release.get("ID", "")),
         libc=_libc(first.get("libc", "")),
         pythons=tuple(_pythons(sections.get("pythons", []))),
         systemd=first.get("pid1") == "systemd" and bool(first.get("systemd")),

