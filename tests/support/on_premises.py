@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from scripts.labkit.lab import lab_home
 from tests.support.lab import SessionLab
 
 GRASS = Path(sys.executable).parent / "grass"
@@ -47,6 +48,10 @@ class Cluster:
 
     def file(self) -> Path:
         self.home.mkdir(parents=True, exist_ok=True)
+        cache = lab_home() / "bundles"  # packages are fetched once, not for every test
+        cache.mkdir(parents=True, exist_ok=True)
+        if not (self.home / "cache").exists():
+            (self.home / "cache").symlink_to(cache)
         path = self.home / f"{self.name}.yml"
         path.write_text(yaml.safe_dump(self.settings))
         return path

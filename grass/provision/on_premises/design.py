@@ -89,7 +89,8 @@ def _listed(headline: str, problems: list[str]) -> str:
 
 def _problems(facts: Facts, machines: OnPremises, python: Python | None) -> Iterator[str]:
     if not facts.systemd:
-        yield f"systemd does not run there ({facts.os_name or "an unknown system"}); the daemons of a cluster are its services"
+        system = facts.os_name or "an unknown system"
+        yield f"systemd does not run there ({system}); the daemons of a cluster are its services"
     if python is None:
         found = ", ".join(".".join(map(str, each.version)) for each in facts.pythons) or "none"
         yield f"no Python of 3.10 or newer (found: {found}); install one, such as the package python3.11"
