@@ -15,6 +15,7 @@ from grass.cli.command import Command
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
+from grass.cli.values import CLUSTER
 from grass.errors import InputError, UnreachableError
 from grass.model.lifecycle import JobState
 
@@ -62,7 +63,7 @@ def _settings(file: Path | None) -> Any:
 
 
 @click.command(cls=Command)
-@click.argument("name", required=False)
+@click.argument("name", type=CLUSTER, required=False)
 @_YES
 @click.option("--force", is_flag=True, help="Several hosts: go on without those that cannot be reached.")
 @click.option("--packages", is_flag=True, help="Several hosts: also remove the packages that were installed for it.")
@@ -119,7 +120,7 @@ def status(invocation: Invocation) -> Exit:
 
 
 @click.command(cls=Command)
-@click.argument("name")
+@click.argument("name", type=CLUSTER)
 @pass_invocation
 def use(invocation: Invocation, name: str) -> None:
     """Choose the cluster that commands mean when they name none."""

@@ -10,6 +10,7 @@ import click
 
 from grass.cli.invocation import Invocation
 from grass.cli.output import Format
+from grass.cli.values import CLUSTER
 
 
 def _set_format(context: click.Context, _: click.Parameter, value: str | None) -> None:
@@ -37,6 +38,7 @@ def shared_options(taken: set[str]) -> list[click.Parameter]:
         ),
         click.Option(
             ["--cluster"],
+            type=CLUSTER,
             metavar="NAME",
             expose_value=False,
             is_eager=True,

@@ -14,6 +14,7 @@ from grass.cli.command import Group
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, pairs, table
+from grass.cli.values import SCHEDULE
 
 _LIST = (
     Column("NAME"),
@@ -52,7 +53,7 @@ def list_schedules(invocation: Invocation) -> None:
 
 
 @schedule.command()
-@click.argument("name")
+@click.argument("name", type=SCHEDULE)
 @pass_invocation
 def show(invocation: Invocation, name: str) -> None:
     """Everything about one schedule, with its jobs."""
@@ -61,7 +62,7 @@ def show(invocation: Invocation, name: str) -> None:
 
 
 @schedule.command()
-@click.argument("name")
+@click.argument("name", type=SCHEDULE)
 @pass_invocation
 def stop(invocation: Invocation, name: str) -> None:
     """Stop a schedule: it starts no more jobs. The jobs of a batch are stopped; the run of a cron rule goes on."""

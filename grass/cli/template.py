@@ -9,11 +9,12 @@ import click
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Format, Result
+from grass.cli.values import TEMPLATE
 from grass.errors import ConflictError
 
 
 @click.command(cls=Command)
-@click.argument("name", required=False)
+@click.argument("name", type=TEMPLATE, required=False)
 @click.option("-o", "to", type=click.Path(path_type=Path), metavar="FILE", help="Write it to a new file.")
 @pass_invocation
 def template(invocation: Invocation, name: str | None, to: Path | None) -> None:

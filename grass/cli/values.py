@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from grass import clock
+from grass import clock, config
 from grass.cli.invocation import Invocation
 from grass.errors import GrassError
 
@@ -86,35 +86,31 @@ class PartType(ParamType):
         return Part(component, int(index) if dot else None)
 
 
-class JobName(ParamType):
-    """The name or the id of a job; the shell completes it from what the cluster has."""
+class Known(ParamType):
+    """The name of something that exists; the shell completes it from what there is, or from nothing if that fails."""
 
-    name = "job"
+    def __init__(self, name: str, names: Callable[[Invocation], Iterable[str]]) -> None:
+        self.name = name
+        self._names = names
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         from click.shell_completion import CompletionItem
 
         try:
-            jobs = ctx.ensure_object(Invocation).client().jobs(all=True)
+            names = dict.fromkeys(self._names(ctx.ensure_object(Invocation)))
         except (GrassError, OSError):
             return []
-        names = dict.fromkeys(job["name"] for job in jobs)
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-class NodeName(ParamType):
-    """The name of a node; the shell completes it from what the cluster has."""
+def _clusters(_: Invocation) -> list[str]:
+    return sorted(folder.name for folder in (config.grass_home() / "clusters").iterdir() if folder.is_dir())
 
-    name = "node"
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        from click.shell_completion import CompletionItem
+def _templates(_: Invocation) -> Iterable[str]:
+    from grass.manifest import templates
 
-        try:
-            nodes = ctx.ensure_object(Invocation).client().nodes()
-        except (GrassError, OSError):
-            return []
-        return [CompletionItem(node["name"]) for node in nodes if node["name"].startswith(incomplete)]
+    return templates.names()
 
 
 DURATION = Quantity("duration", "duration")
@@ -122,8 +118,11 @@ DURATION_OR_ZERO = Quantity("duration", "duration_or_zero")
 SINCE = Since()
 PATTERN = Pattern()
 PART = PartType()
-JOB = JobName()
-NODE = NodeName()
+CLUSTER = Known("cluster", _clusters)
+JOB = Known("job", lambda invocation: [job["name"] for job in invocation.client().jobs(all=True)])
+NODE = Known("node", lambda invocation: [node["name"] for node in invocation.client().nodes()])
+SCHEDULE = Known("schedule", lambda invocation: [one["name"] for one in invocation.client().schedules()])
+TEMPLATE = Known("template", _templates)
 
 
 def instant_of(text: str, now: float) -> float | None:

@@ -114,6 +114,25 @@ def test_the_shell_completes_subcommands(tmp_path: Path) -> None:
     assert done.stdout.split() == ["plain,list", "plain,logs"]
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("grass use l", ["lab", "local"]),
+        ("grass delete la", ["lab"]),
+        ("grass job list --cluster lo", ["local"]),
+        ("grass template maro", ["maro-job", "maro-schedule"]),
+        ("grass schedule show n", []),
+    ],
+)
+def test_the_shell_completes_what_it_can_know(tmp_path: Path, words: str, names: list[str]) -> None:
+    for cluster in ("lab", "local"):
+        (tmp_path / "clusters" / cluster).mkdir(parents=True)
+    last = str(len(words.split()) - 1)
+    done = grass(home=tmp_path, _GRASS_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=last)
+    assert done.stdout.split() == [f"plain,{name}" for name in names]
+    assert done.stderr == ""
+
+
 def test_an_unusable_home_is_told_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
