@@ -5,10 +5,10 @@ Everything it returns is plain data, the views of docs/internals.md. It sends an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from grass import clock, config
@@ -18,6 +18,9 @@ from grass.api.transport import Transport, with_query
 from grass.entropy import run_id
 from grass.errors import InputError, ManifestError, NotFoundError, WaitTimeoutError
 from grass.model.lifecycle import JobState
+
+if TYPE_CHECKING:
+    from grass.api.execution import Execution
 
 View = dict[str, Any]
 Document = Mapping[str, Any] | str | Path
@@ -153,6 +156,12 @@ class Client:
         except NotFoundError:
             return view  # an earlier attempt, or somebody else, did it
         return deleted
+
+    def execute(self, job: str, task: str, argv: Sequence[str], size: tuple[int, int] | None = None) -> Execution:
+        """Run a command beside a running task (``component.index``); ``size``: rows and columns of its terminal."""
+        from grass.api.execution import Execution
+
+        return Execution(self._transport, _path("jobs", job, "tasks", quote(task, safe=""), "exec"), argv, size)
 
     def start_schedule(self, schedule: Document, *, cwd: str | Path | None = None) -> View:
         """Start a batch of jobs or a cron rule. Returns its view, with ``warnings``."""

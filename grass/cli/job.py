@@ -20,7 +20,7 @@ from grass.cli.values import DURATION, DURATION_OR_ZERO, JOB, PART, PATTERN, SIN
 _TASKS_SHOWN = 20
 
 
-@click.group(cls=Group, lazy={"pull": "grass.cli.pull:pull"})
+@click.group(cls=Group, lazy={"pull": "grass.cli.pull:pull", "exec": "grass.cli.exec:execute"})
 def job() -> None:
     """Start jobs, watch them, read their logs, stop them."""
 

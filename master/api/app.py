@@ -10,7 +10,7 @@ from werkzeug.exceptions import HTTPException
 from grass import clock
 from grass.config import ClusterConfig
 from grass.store.api_store import ApiStore
-from master.api import events, jobs, joining_files, joins, nodes, schedules, status
+from master.api import events, execs, jobs, joining_files, joins, nodes, schedules, status
 from master.api.call import Api
 from master.api.door import Door
 from master.api.feed import Feed, Places
@@ -27,7 +27,7 @@ def create_app(
     app = Flask("master.api", static_folder=None)
     app.extensions["grass"] = api
     app.url_map.merge_slashes = False
-    for noun in (jobs, schedules, nodes, joins, events, status):
+    for noun in (jobs, execs, schedules, nodes, joins, events, status):
         app.register_blueprint(noun.blueprint(api))
     joining_files.add_routes(app, api)
     app.add_url_rule("/v1/health", "health", _health, provide_automatic_options=False)

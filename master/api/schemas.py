@@ -246,6 +246,26 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Nodes": _object({"nodes": _list(_ref("Node"))}),
+    "Exec": _object(
+        {"argv": _list(_TEXT)},
+        {
+            "tty": {**_TRUTH, "description": "With a terminal; everything is then stdout"},
+            "rows": _WHOLE,
+            "cols": _WHOLE,
+        },
+    ),
+    "ExecStarted": _object({"id": {**_TEXT, "description": "Of the session"}, "node": _TEXT, "attempt": _WHOLE}),
+    "ExecOutput": _object(
+        {
+            "chunks": _list({"type": "array", "prefixItems": [{"enum": ["stdout", "stderr"]}, _TEXT]}),
+            "next": {**_WHOLE, "description": "To be given as `after`"},
+            "code": {**_maybe(_WHOLE), "description": "Set once it has ended and all of its output was given"},
+            "pause": {**_NUMBER, "description": "Seconds after which to ask again, where too many wait already"},
+        }
+    ),
+    "ExecInput": _object({"data": {**_TEXT, "description": "base64"}}, {"end": _TRUTH}),
+    "ExecTaken": _object({"taken": {**_WHOLE, "description": "Bytes; the rest is to be sent again"}}),
+    "ExecSize": _object({"rows": _WHOLE, "cols": _WHOLE}),
     "NodeWaited": _object(
         {
             "node": {"oneOf": [_ref("Node"), {"type": "null"}], "description": "null: it is gone"},

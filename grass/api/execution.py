@@ -1,0 +1,59 @@
+"""A command beside a running task, as a client sees it. Made by ``Client.execute``; safe for several threads."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from grass import clock
+from grass.api.transport import Transport, with_query
+
+_LARGEST_INPUT = 32 * 1024
+
+
+class Execution:
+    """``code`` is set once ``output`` has come to its end."""
+
+    def __init__(
+        self, transport: Transport, path: str, argv: Sequence[str], size: tuple[int, int] | None = None
+    ) -> None:
+        """``size``: rows and columns of a terminal; None: no terminal, and stdout and stderr apart."""
+        self._transport = transport
+        body: dict[str, Any] = {"argv": list(argv)}
+        if size is not None:
+            body |= {"tty": True, "rows": size[0], "cols": size[1]}
+        opened = transport.call("POST", path, body)
+        self._path = f"{path}/{quote(opened['id'], safe='')}"
+        self.node: str = opened["node"]
+        self.code: int | None = None
+
+    def output(self) -> Iterator[tuple[str, bytes]]:
+        """``("stdout" | "stderr", bytes)`` as they come, to the end of the command."""
+        after = 0
+        while self.code is None:
+            answer = self._transport.call("GET", with_query(f"{self._path}/output", {"after": after}))
+            for stream, text in answer["chunks"]:
+                yield stream, b64decode(text)
+            after, self.code = answer["next"], answer["code"]
+            if self.code is None:
+                clock.sleep(answer["pause"])
+
+    def send(self, data: bytes, *, end: bool = False) -> None:
+        """To its standard input; ``end``: nothing more comes."""
+        while True:
+            piece = data[:_LARGEST_INPUT]
+            last = end and len(piece) == len(data)
+            body = {"data": b64encode(piece).decode(), "end": last}
+            taken = self._transport.call("POST", f"{self._path}/input", body)["taken"]
+            data = data[taken:]
+            if not data and (last or not end):
+                return
+
+    def resize(self, rows: int, columns: int) -> None:
+        self._transport.call("POST", f"{self._path}/resize", {"rows": rows, "cols": columns})
+
+    def close(self) -> None:
+        """End the command, if it has not ended."""
+        self._transport.call("DELETE", self._path)

@@ -1,0 +1,111 @@
+"""`grass job exec`: a command beside a running task, with its streams or a terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from grass.cli.command import Command
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.errors import ConflictError, GrassError, InputError, NotFoundError
+
+if TYPE_CHECKING:
+    from grass.api.execution import Execution
+
+_READ = 16_384
+
+
+@click.command("exec", cls=Command)
+@click.argument("task", metavar="TASK")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")
+@click.option("-i", "--stdin", "wants_input", is_flag=True, help="Pass this terminal's or pipe's input on.")
+@click.option("-t", "--tty", "wants_terminal", is_flag=True, help="With a terminal, for programs such as shells.")
+@pass_invocation
+def execute(invocation: Invocation, task: str, command: Sequence[str], wants_input: bool, wants_terminal: bool) -> int:
+    """Run a command beside a running task: in its folder with its environment, or in its container.
+
+    TASK is JOB.COMPONENT.INDEX, such as train.worker.3. Exits as the command does. `-it` gives a terminal.
+    """
+    job, part = _task(task)
+    if wants_terminal and not sys.stdin.isatty():
+        raise InputError("--tty needs a terminal on this side, too; leave it out in a pipe")
+    size = _size() if wants_terminal else None
+    execution = invocation.client().execute(job, part, command, size)
+    try:
+        with _terminal(execution, wants_terminal):
+            if wants_input:
+                threading.Thread(target=_feed, args=(execution,), name="input", daemon=True).start()
+            elif not wants_terminal:
+                _end_input(execution)
+            for stream, data in execution.output():
+                _write(invocation, stream, data)
+    except BaseException:
+        with suppress(GrassError, OSError):
+            execution.close()
+        raise
+    assert execution.code is not None
+    return execution.code
+
+
+def _task(text: str) -> tuple[str, str]:
+    words = text.rsplit(".", 2)
+    if len(words) != 3 or not all(words) or not (words[2].isascii() and words[2].isdecimal()):
+        raise InputError(f"TASK must be JOB.COMPONENT.INDEX, such as train.worker.3; got {text!r}")
+    return words[0], f"{words[1]}.{words[2]}"
+
+
+def _write(invocation: Invocation, stream: str, data: bytes) -> None:
+    invocation.output.raw(data.decode("utf-8", "surrogateescape"), stderr=stream == "stderr")
+
+
+def _feed(execution: Execution) -> None:
+    """Until the input ends. Whoever ends the command ends this thread's work, too."""
+    with suppress(NotFoundError, ConflictError, OSError):
+        while data := os.read(0, _READ):
+            execution.send(data)
+        execution.send(b"", end=True)
+
+
+def _end_input(execution: Execution) -> None:
+    with suppress(NotFoundError, ConflictError):
+        execution.send(b"", end=True)
+
+
+@contextmanager
+def _terminal(execution: Execution, wanted: bool) -> Iterator[None]:
+    """Keys go through as they are pressed, Ctrl-C too; the other side is told when the window changes."""
+    if not wanted:
+        yield
+        return
+    before = termios.tcgetattr(0)
+    handler = signal.signal(signal.SIGWINCH, lambda *_: _resized(execution))
+    try:
+        tty.setraw(0)
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+        signal.signal(signal.SIGWINCH, handler)
+
+
+def _resized(execution: Execution) -> None:
+    threading.Thread(target=_resize, args=(execution,), name="resize", daemon=True).start()
+
+
+def _resize(execution: Execution) -> None:
+    with suppress(GrassError, OSError):
+        execution.resize(*_size())
+
+
+def _size() -> tuple[int, int]:
+    """Rows and columns; a terminal that says none has the usual ones."""
+    columns, rows = os.get_terminal_size(0)
+    return max(1, rows) if rows else 24, max(1, columns) if columns else 80

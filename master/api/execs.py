@@ -1,0 +1,104 @@
+"""`/v1/jobs/{job}/tasks/{task}/exec`: a command beside a running task. Passed through to the task's node.
+
+A session is called ``NODE:ID``: the task may have moved to another node since it was opened.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from flask import Blueprint
+
+from grass.errors import ConflictError, InputError, NotFoundError
+from grass.model.lifecycle import TaskState
+from master.api.call import Api, Call, Handler, Reply
+from master.api.jobs import find_job
+from master.api.node_client import call_node
+from master.api.registry import noun_blueprint
+from master.api.views import View
+
+_SESSION = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,62}):([A-Za-z0-9_-]{8,64})")
+PAUSE = 0.5
+
+
+def blueprint(api: Api) -> Blueprint:
+    handlers: dict[str, Handler] = {
+        "start": start,
+        "output": output,
+        "input": give_input,
+        "resize": resize,
+        "delete": close,
+    }
+    return noun_blueprint("exec", api, handlers)
+
+
+def start(call: Call, job: str, task: str) -> Reply:
+    record = find_job(call, job)
+    found = call.api.store.tasks(record["id"]).get(task)
+    if found is None and task not in _tasks_of(record):
+        raise NotFoundError(f"job {record['name']} has no task {task}; `grass job show {record['name']}` shows them")
+    if found is None or found["state"] not in (TaskState.RUNNING.value, TaskState.STARTING.value):
+        state = "PENDING" if found is None else found["state"]
+        raise ConflictError(f"task {record['name']}.{task} does not run now (it is {state})")
+    argv = call.body.get("argv")
+    if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
+        raise InputError("argv: must be a list of texts, the command and its arguments")
+    wish = {name: call.body[name] for name in ("tty", "rows", "cols") if name in call.body}
+    key = f"{record['id']}/{task}/{found['attempt']}"
+    answer = _node(call, found["node"], "POST", "", {"key": key, "argv": argv, **wish})
+    what = f"`{argv[0]}` was run beside {record['name']}.{task}"
+    call.api.store.log_event("exec", call.user, what, job=record["name"], task=task, node=found["node"])
+    return Reply({"id": f"{found['node']}:{answer['id']}", "node": found["node"], "attempt": found["attempt"]}, 201)
+
+
+def output(call: Call, job: str, task: str, session: str) -> View:
+    find_job(call, job)
+    node, name = _parts(session)
+    after = int(call.query["after"])
+    with call.api.places.take() as granted:
+        if not granted:
+            return {"chunks": [], "next": after, "code": None, "pause": PAUSE}
+        answer: View = _node(call, node, "GET", f"/{name}/output?after={after}")
+    return {**answer, "pause": 0.0}
+
+
+def give_input(call: Call, job: str, task: str, session: str) -> View:
+    return _passed(call, job, session, "input", ("data", "end"))
+
+
+def resize(call: Call, job: str, task: str, session: str) -> View:
+    return _passed(call, job, session, "resize", ("rows", "cols"))
+
+
+def close(call: Call, job: str, task: str, session: str) -> View:
+    find_job(call, job)
+    node, name = _parts(session)
+    answer: View = _node(call, node, "DELETE", f"/{name}")
+    return answer
+
+
+def _passed(call: Call, job: str, session: str, verb: str, names: tuple[str, ...]) -> View:
+    find_job(call, job)
+    node, name = _parts(session)
+    body = {key: call.body[key] for key in names if key in call.body}
+    answer: View = _node(call, node, "POST", f"/{name}/{verb}", body)
+    return answer
+
+
+def _parts(session: str) -> tuple[str, str]:
+    match = _SESSION.fullmatch(session)
+    if match is None:
+        raise NotFoundError(f"there is no session {session!r}")
+    return match[1], match[2]
+
+
+def _node(call: Call, name: str, method: str, path: str, body: Any = None) -> Any:
+    record = call.api.store.node(name)
+    if record is None:
+        raise NotFoundError(f"node {name} is no part of the cluster any more")
+    return call_node(call.api.config, record, method, f"/v1/exec{path}", body)
+
+
+def _tasks_of(record: View) -> set[str]:
+    return {f"{name}.{index}" for name, part in record["components"].items() for index in range(part["replicas"])}
