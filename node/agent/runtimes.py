@@ -21,10 +21,12 @@ def _open(config: ClusterConfig, name: str) -> Runtime:
     if name == PROCESS:
         return ProcessRuntime(config.socket("shepherd"))
     if name == DOCKER:
+        from node.agent.images import Images
         from node.runtime.docker.engine import Engine
         from node.runtime.docker.runtime import DockerRuntime
 
-        return DockerRuntime(config, Engine())
+        images = Images(Engine(), config.data_dir / "images", config.node_dir / "images.json")
+        return DockerRuntime(config, Engine(), images)
     raise InputError(f"node.runtimes: must be of process and docker, got {name!r}")
 
 

@@ -53,9 +53,10 @@ log = logging.getLogger(__name__)
 
 
 class Images(Protocol):
-    """``node.agent.images.Images``: brings an image into the engine. Called in a thread; raises GrassError."""
+    """``node.agent.images.Images``: brings an image into the engine. Called in threads; raises GrassError."""
 
-    def provide(self, image: str, say: Callable[[str], None]) -> None: ...
+    def prepare(self, image: str, say: Callable[[str], None]) -> None: ...
+    def missing(self, image: str) -> GrassError: ...
 
 
 class DockerRuntime:
@@ -264,16 +265,16 @@ class DockerRuntime:
         """In a thread. None: it was told to stop before it was there."""
         name = plan.container_name(attempt.key)
         self._make_folders(attempt.key)
+        if self._images is not None:
+            self._images.prepare(image, functools.partial(self._say_waiting, attempt))
+        if attempt.stopping:
+            return None
         try:
             made = self._create(name, body)
         except NotFoundError:
             if self._images is None:
                 raise
-            self._images.provide(image, functools.partial(self._say_waiting, attempt))
-            if attempt.stopping:
-                return None
-            attempt.since = clock.steady()
-            made = self._create(name, body)
+            raise self._images.missing(image) from None
         try:
             self._engine.start(made)
             return self._engine.inspect(made)
@@ -303,7 +304,8 @@ class DockerRuntime:
         os.makedirs(plan.addresses_folder(self._config, key), exist_ok=True)  # noqa: PTH103
 
     def _say_waiting(self, attempt: Container, message: str) -> None:
-        """In a thread."""
+        """In a thread. Its time counts from when it has its image."""
+        attempt.since = clock.steady()
         reason = Reason(ReasonCode.IMAGE, message).to_wire()
         self._starters.tell(lambda: self._say(Waiting(attempt.key, reason)))
 

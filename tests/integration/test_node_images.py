@@ -1,0 +1,144 @@
+"""Images of the share on their way into a real engine: loaded once, with progress, and removed when the disk fills."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from grass.entropy import run_id
+from grass.errors import InputError, NotFoundError
+from node.agent import images
+from node.agent.images import Images
+from node.runtime.docker.engine import Engine
+from tests.support.docker_run import ONE, DockerRun
+from tests.support.engine import image_files, require_engine
+
+pytestmark = pytest.mark.timeout(120)
+
+
+class Share:
+    """``push`` puts an image of the test's own into it, as `grass image push` does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "blobs").mkdir(parents=True)
+        self.index: dict[str, dict[str, object]] = {}
+        self.name = run_id("grass-test-image")
+
+    def push(self, tag: str, colour: str = "green") -> str:
+        name = f"{self.name}:{tag}"
+        layer = image_files()
+        rootfs = {"type": "layers", "diff_ids": [f"sha256:{self._blob(layer)}"]}
+        plan = {"Env": ["PATH=/bin", f"COLOUR={colour}", f"TAG={tag}"]}
+        config = {"architecture": "amd64", "os": "linux", "config": plan, "rootfs": rootfs}
+        digest = self._blob(json.dumps(config).encode())
+        layers = [each.removeprefix("sha256:") for each in rootfs["diff_ids"]]
+        self.index[name] = {"id": f"sha256:{digest}", "config": digest, "layers": layers}
+        (self.folder / "index.json").write_text(json.dumps(self.index))
+        return name
+
+    def _blob(self, data: bytes) -> str:
+        digest = hashlib.sha256(data).hexdigest()
+        (self.folder / "blobs" / digest).write_bytes(data)
+        return digest
+
+
+@pytest.fixture
+def share(tmp_path: Path) -> Iterator[Share]:
+    require_engine()
+    made = Share(tmp_path / "images")
+    yield made
+    client = docker.APIClient(version="auto")
+    for image in client.images(made.name):
+        client.remove_image(image["Id"], force=True)
+    client.close()
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    made = Engine()
+    yield made
+    made.close()
+
+
+def test_a_container_gets_its_image_from_the_share_and_says_how_far_it_is(share: Share, engine: Engine) -> None:
+    name = share.push("1")
+    provider = Images(engine, share.folder, share.folder.parent / "state.json")
+    with DockerRun(images=provider) as run:
+        ended = run.run("echo $COLOUR", image=name)
+        assert (ended.code, run.stdout()) == (0, "green\n")
+        assert {waiting.key for waiting in run.waiting} == {ONE}
+        reason = run.waiting[0].reason
+        assert reason["code"] == "image" and f"loading image {name} (" in reason["message"]
+        run.waiting.clear()
+        assert run.run("true", "j-1/c.1/1", image=name).code == 0 and not run.waiting
+
+
+def test_what_was_pushed_anew_under_the_same_name_is_loaded_anew(share: Share, engine: Engine) -> None:
+    name = share.push("1")
+    provider = Images(engine, share.folder, share.folder.parent / "state.json")
+    with DockerRun(images=provider) as run:
+        run.run("echo $COLOUR", image=name)
+        share.push("1", colour="blue")
+        run.run("echo $COLOUR", "j-1/c.1/1", image=name)
+        assert run.stdout("j-1/c.1/1") == "blue\n"
+
+
+def test_an_image_is_loaded_once_however_many_ask(
+    share: Share, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = share.push("1")
+    provider = Images(engine, share.folder, share.folder.parent / "state.json")
+    with caplog.at_level("INFO"):
+        threads = [threading.Thread(target=provider.prepare, args=(name, lambda _: None)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert caplog.text.count(f"loaded image {name}") == 1
+
+
+def test_on_a_full_disk_the_image_that_was_not_used_for_longest_goes_and_those_in_use_stay(
+    share: Share, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "_USED_EVERY", 0.0)
+    full = [0.5]
+    provider = Images(engine, share.folder, share.folder.parent / "state.json", lambda: full[0])
+    names = [share.push(str(number)) for number in range(4)]
+    for name in names[:3]:
+        provider.prepare(name, lambda _: None)
+    provider.prepare(names[1], lambda _: None)
+    held = engine.create(f"{share.name}.holder", {"Image": names[0], "Cmd": ["true"]})
+    try:
+        usages = iter([0.9, 0.9, 0.5])
+        monkeypatch.setattr(provider, "_usage", lambda: next(usages))
+        provider.prepare(names[3], lambda _: None)
+        with pytest.raises(NotFoundError):
+            engine.image(names[2])  # 0 is in use, and 1 was used later
+        assert all(engine.image(name) for name in (names[0], names[1], names[3]))
+    finally:
+        engine.remove(held)
+
+
+def test_what_is_damaged_or_missing_is_said(share: Share, engine: Engine) -> None:
+    name = share.push("1")
+    provider = Images(engine, share.folder, share.folder.parent / "state.json")
+    provider.prepare("only-the-engine-has-it", lambda _: None)
+    assert "grass image push other:1" in str(provider.missing("other:1"))
+    for blob in (share.folder / "blobs").iterdir():
+        blob.unlink()
+    with pytest.raises(InputError, match="missing in the share"):
+        provider.prepare(name, lambda _: None)
+    share.index[name]["layers"] = ["../../etc/passwd"]
+    (share.folder / "index.json").write_text(json.dumps(share.index))
+    with pytest.raises(InputError, match="damaged"):
+        provider.prepare(name, lambda _: None)
+    (share.folder / "index.json").write_text("{")
+    with pytest.raises(InputError, match="cannot be read"):
+        provider.prepare(name, lambda _: None)
