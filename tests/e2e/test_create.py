@@ -30,7 +30,7 @@ def steps(said: str) -> dict[str, str]:
 
 def test_a_plan_names_every_step_and_changes_nothing(cluster: Cluster) -> None:
     before = holds(cluster.lab)
-    done = cluster.create("--plan")
+    done = cluster.create("--plan", "-o", "json")
     assert done.returncode == 0, done.stderr
     plan = "\n".join(json.loads(done.stdout)["plan"])
     for words in ("make the user grass", "install Grass in /opt/grass/venv", "start redis, collector, samba"):
@@ -199,15 +199,13 @@ def test_a_closed_port_and_an_unknown_host_are_unreachable(cluster: Cluster) -> 
 
 def test_a_port_that_another_program_has_is_named_before_anything_is_changed(cluster: Cluster) -> None:
     before = holds(cluster.lab)
-    taken = cluster.lab.ssh(
-        "master", "systemd-run", "--unit=holder", "redis-server", "--port", "51812", "--bind", "0.0.0.0"
-    )
+    taken = cluster.lab.ssh("master", "systemd-run", "--unit=holder", "python3", "-B", "-m", "http.server", "51812")
     assert taken.code == 0
     listening = "ss -H -l -t -n | grep -q :51812"
     wait_until(lambda: cluster.lab.ssh("master", listening).code == 0, 20)
     done = cluster.create()
     assert done.returncode == REFUSED
-    assert "master.api.port: 51812 is taken there by redis-server" in done.stderr
+    assert "master.api.port: 51812 is taken there by python3" in done.stderr
     cluster.lab.ssh("master", "systemctl", "stop", "holder")
     assert holds(cluster.lab) == before
 

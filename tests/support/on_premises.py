@@ -19,8 +19,8 @@ GRASS = Path(sys.executable).parent / "grass"
 
 _HOLDS = r"""
 find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /var/tmp \
-  -o -path /var/log -o -path /var/lib/docker -o -path /var/cache -o -path /var/lib/systemd -o -path /home -o -path /root \
-  -o -name __pycache__ \) -prune -o -printf '%p %y %m %u:%g\n'
+  -o -path /var/log -o -path /var/lib/docker -o -path /var/cache -o -path /var/lib/systemd -o -path /home \
+  -o -path /root -o -name __pycache__ \) -prune -o -printf '%p %y %m %u:%g\n'
 ls -d /run/grass* 2>/dev/null
 getent passwd; getent group
 ss -H -l -t -n | awk '{print "listens", $4}'
@@ -69,10 +69,10 @@ class Cluster:
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     def create(self, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return self.grass("create", str(self.file()), "-o", "json", *options, **environment)
+        return self.grass("create", str(self.file()), *options, **environment)
 
     def created(self) -> dict[str, Any]:
-        done = self.create()
+        done = self.create("-o", "json")
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = json.loads(done.stdout)
         return found

@@ -1,0 +1,86 @@
+"""What a daemon says to systemd, and what is read of systemd's answers."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grass.provision.on_premises.status import parse
+from grass.systemd import Notifier
+
+
+@pytest.fixture
+def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """In the place of systemd."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        yield listener
+
+
+def heard(listener: socket.socket) -> list[bytes]:
+    found = []
+    while True:
+        try:
+            found.append(listener.recv(100))
+        except BlockingIOError:
+            return found
+
+
+def test_a_daemon_says_that_it_is_ready(manager: socket.socket) -> None:
+    notifier = Notifier()
+    notifier.ready()
+    notifier.beat()  # no watchdog was asked for
+    assert (heard(manager), notifier.pause) == ([b"READY=1"], None)
+
+
+def test_signs_of_life_are_sent_seldom_however_often_the_loop_turns(
+    manager: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "60000000")
+    notifier = Notifier()
+    for _ in range(100):
+        notifier.beat()
+    assert (heard(manager), notifier.pause) == ([b"WATCHDOG=1"], 20.0)
+
+
+def test_without_systemd_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    monkeypatch.setenv("WATCHDOG_USEC", "60000000")
+    notifier = Notifier()
+    notifier.ready()
+    notifier.beat()
+    assert notifier.pause is None
+
+
+def test_a_manager_that_is_gone_harms_no_daemon(manager: socket.socket, tmp_path: Path) -> None:
+    notifier = Notifier()
+    manager.close()
+    (tmp_path / "notify").unlink()
+    notifier.ready()
+
+
+def test_the_daemons_of_a_master_are_read_from_what_systemctl_shows() -> None:
+    text = """1000
+400.50
+Id=grass-redis@lab.service
+LoadState=loaded
+ActiveState=active
+MainPID=7
+ActiveEnterTimestampMonotonic=300500000
+
+Id=grass-master-agent@lab.service
+LoadState=loaded
+ActiveState=failed
+MainPID=0
+ActiveEnterTimestampMonotonic=1
+"""
+    assert list(parse(text)) == [
+        {"name": "redis", "pid": 7, "state": "RUNNING", "start": 900.0},
+        {"name": "master-agent", "pid": None, "state": "STOPPED", "start": None},
+    ]
+    assert list(parse("1000\n1.0\n")) == []
