@@ -14,7 +14,7 @@ FULL = 16 << 20
 def trouble(home: Path, daemons: Sequence[Mapping[str, Any]]) -> list[str]:
     """``home``: the cluster's folder. ``daemons``: as ``local.status`` returns them."""
     found = []
-    if daemons and all(daemon["state"] == "STOPPED" for daemon in daemons):
+    if daemons and all(daemon["state"] in ("STOPPED", "ORPHANED") for daemon in daemons):
         found.append(
             f"the cluster {home.name} is stopped; `grass create`, with its settings file if it was made from one, "
             "starts it again with all its state"

@@ -20,8 +20,9 @@ def test_a_cluster_that_runs_on_a_disk_with_space_is_in_no_trouble(tmp_path: Pat
 def test_a_stopped_cluster_is_said_to_be_and_how_it_starts_again(tmp_path: Path) -> None:
     home = tmp_path / "lab"
     home.mkdir()
-    [message] = trouble(home, [STOPPED, STOPPED])
-    assert message.startswith("the cluster lab is stopped; `grass create`")
+    for daemons in ([STOPPED, STOPPED], [STOPPED, {**RUNS, "state": "ORPHANED"}]):
+        [message] = trouble(home, daemons)
+        assert message.startswith("the cluster lab is stopped; `grass create`")
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
