@@ -89,7 +89,7 @@ def _terminal(execution: Execution, wanted: bool) -> Iterator[None]:
     before = termios.tcgetattr(0)
     handler = signal.signal(signal.SIGWINCH, lambda *_: _resized(execution))
     try:
-        tty.setraw(0)
+        tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is kept
         yield
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)

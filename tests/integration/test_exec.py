@@ -1,0 +1,123 @@
+"""`grass job exec` on a real local cluster: streams, input, exit code, a terminal, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grass.api.client import Client
+from grass.errors import ConflictError, InputError, NotFoundError
+from tests.support.local_cluster import LocalCluster
+from tests.support.waiting import wait_until
+
+GRASS = Path(sys.executable).parent / "grass"
+JOB = {
+    "name": "held",
+    "components": {
+        "w": {"command": "sleep 300", "replicas": 1, "env": {"COLOUR": "green"}, "resources": {"cpu": 0.1}},
+        "late": {"command": "true", "depends_on": {"w": "succeeded"}, "resources": {"cpu": 0.1}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    made = LocalCluster()
+    try:
+        made.create()
+        with made.client() as client:
+            client.start(JOB, cwd="/")
+            wait_until(lambda: client.tasks("held", "w")[0]["state"] == "RUNNING", seconds=20)
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.fixture
+def client(cluster: LocalCluster) -> Iterator[Client]:
+    with cluster.client() as client:
+        yield client
+
+
+def test_a_command_runs_beside_the_task_with_its_environment_and_its_exit_code_comes_back(client: Client) -> None:
+    run = client.execute("held", "w.0", ["sh", "-c", "echo $COLOUR $GRASS_TASK; echo oh >&2; exit 7"])
+    pieces = list(run.output())
+    assert b"".join(data for stream, data in pieces if stream == "stdout") == b"green held.w.0\n"
+    assert b"".join(data for stream, data in pieces if stream == "stderr") == b"oh\n"
+    assert run.code == 7
+
+
+def test_input_reaches_it_however_much_that_is(client: Client) -> None:
+    run = client.execute("held", "w.0", ["sha256sum"])
+    run.send(b"x" * 300_000, end=True)
+    import hashlib
+
+    said = b"".join(data for _, data in run.output())
+    assert said.split()[0].decode() == hashlib.sha256(b"x" * 300_000).hexdigest()
+
+
+def test_what_does_not_run_or_is_not_there_is_refused(client: Client) -> None:
+    with pytest.raises(ConflictError, match="does not run now"):
+        client.execute("held", "late.0", ["true"])
+    with pytest.raises(NotFoundError, match=r"has no task w\.9"):
+        client.execute("held", "w.9", ["true"])
+    with pytest.raises(InputError, match="argv"):
+        client.execute("held", "w.0", [])
+
+
+def grass(cluster: LocalCluster, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "GRASS_HOME": str(cluster.home)}
+    return subprocess.run([str(GRASS), *words], env=env, input=text, capture_output=True, text=True, timeout=50)
+
+
+def test_the_command_line_passes_streams_and_the_exit_code_on(cluster: LocalCluster) -> None:
+    done = grass(cluster, "job", "exec", "-i", "held.w.0", "--", "sh", "-c", "cat; echo no >&2; exit 3", text="hello\n")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "hello\n", "no\n")
+
+
+def test_without_stdin_the_command_sees_the_end_of_its_input(cluster: LocalCluster) -> None:
+    done = grass(cluster, "job", "exec", "held.w.0", "--", "cat", text="not passed on")
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_terminal_is_refused_in_a_pipe_and_so_is_what_is_no_task(cluster: LocalCluster) -> None:
+    assert grass(cluster, "job", "exec", "-it", "held.w.0", "--", "sh").returncode == 2
+    assert grass(cluster, "job", "exec", "held", "--", "sh").returncode == 2
+
+
+def test_with_a_terminal_a_shell_is_used_as_if_it_were_here(cluster: LocalCluster) -> None:
+    child, terminal = pty.fork()
+    if child == 0:
+        words = [str(GRASS), "job", "exec", "-it", "held.w.0", "--", "sh"]
+        os.execve(words[0], words, {**os.environ, "GRASS_HOME": str(cluster.home), "PS1": "ready> "})
+    try:
+        os.write(terminal, b"stty size; test -t 0 && echo is-a-terminal; exit 5\n")
+        said = _read_all(terminal, 40)
+    finally:
+        _, status = os.waitpid(child, 0)
+        os.close(terminal)
+    assert b"is-a-terminal" in said, said
+    assert os.waitstatus_to_exitcode(status) == 5
+
+
+def _read_all(terminal: int, seconds: float) -> bytes:
+    said, until = b"", time.monotonic() + seconds
+    while time.monotonic() < until:
+        if not select.select([terminal], [], [], 1)[0]:
+            continue
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:  # the other side has closed it
+            break
+        if not piece:
+            break
+        said += piece
+    return said
