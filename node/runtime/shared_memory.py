@@ -13,7 +13,7 @@ from node.runtime import proc
 
 FOLDER = "/dev/shm"
 _PREFIX = FOLDER.encode() + b"/"
-_LOOKS = 5
+_LOOKS = 7
 """A segment that none of our groups mapped at so many looks is somebody else's."""
 
 

@@ -28,6 +28,7 @@ from node.runtime.framing import Message
 from node.runtime.journal import Journal, replay
 from node.runtime.lanes import Lanes
 from node.runtime.protocol import Launch
+from node.runtime.segments import SegmentWatch
 from node.runtime.serving import Client, Server
 from node.runtime.spawning import CannotStartError, spawn
 from node.runtime.timers import Timers
@@ -65,6 +66,7 @@ class Shepherd:
         self._journal = Journal(path, clock.boot_id(), keeper.guard)
         self._journal.rewrite(self._attempts.values())
         self._endings = Endings(self._journal, self._folders, keeper, self._timers, self._selector, self._note)
+        self._segments = SegmentWatch(self._timers, self._selector, self._endings.look_at_memory)
         self._upkeep = Upkeep(self._attempts, self._endings, self._journal, self._folders, keeper)
         for attempt in list(self._attempts.values()):
             if attempt.ended is None:

@@ -173,6 +173,20 @@ time.sleep(100)
         other.unlink()
 
 
+def test_shared_memory_of_a_task_that_crashes_at_once_is_removed(shepherd: ShepherdRun) -> None:
+    script = """
+import mmap, os, sys, time
+with open(f"/dev/shm/{sys.argv[1]}", "w+b") as file:
+    file.truncate(4096)
+    kept = mmap.mmap(file.fileno(), 4096)
+time.sleep(0.1)
+os.kill(os.getpid(), 9)
+"""
+    name = f"grass-test-crash-{os.getpid()}"
+    assert shepherd.run([sys.executable, "-c", script, name]).signal == 9
+    shepherd.wait(lambda: not Path("/dev/shm", name).exists(), 5)
+
+
 def test_an_attempt_is_never_started_again_and_its_end_is_kept_until_it_is_forgotten(shepherd: ShepherdRun) -> None:
     shepherd.run(sh("echo once; exit 5"))
     shepherd.start("j-1/c.0/1", "j-1/c.0/1")
