@@ -151,7 +151,7 @@ def delete(name: str, *, home: Path | None = None, progress: Progress) -> None:
         config = layout.existing(folder)
         if config is not None:
             progress(f"ending the tasks and daemons of the cluster {name}, and removing {folder}")
-            stopping.stop(config)
+            stopping.stop(config, forever=True)
             if not config.redis.embedded:
                 _clear_redis(config, progress)
             _remove_files(config)

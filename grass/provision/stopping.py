@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterable
 
 from grass.config import ClusterConfig
@@ -22,12 +24,23 @@ class CannotStopError(GrassError):
     """Processes that not even KILL ends: they hang in the kernel. Try again later."""
 
 
-def stop(config: ClusterConfig) -> None:
-    """Returns when no process of the cluster is left. Its state stays on the disk."""
+def stop(config: ClusterConfig, *, forever: bool = False) -> None:
+    """Returns when no process of the cluster is left, and no container runs. Its state stays on the disk.
+
+    ``forever``: nobody will ask any more how its containers ended, so they are removed.
+    """
     supervisor = Supervisor(config)
     if supervisor.answers():
         _stop_supervised(config, supervisor)
     _stop_unsupervised(config)
+    if "docker" in config.node.runtimes:
+        _end_containers(config, forever)
+
+
+def _end_containers(config: ClusterConfig, forever: bool) -> None:
+    """An engine that is away keeps no cluster from being stopped; what it says is for the user to see."""
+    options = ["--remove"] if forever else []
+    subprocess.run([sys.executable, "-m", "node.runtime.docker.sweep", str(config.path), *options], check=False)
 
 
 def end_orphans(config: ClusterConfig) -> None:

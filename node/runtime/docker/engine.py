@@ -72,6 +72,14 @@ class Engine:
         with _translated():
             self._client.kill(container, number)
 
+    def stop(self, container: str, grace: int) -> None:
+        """TERM, and KILL after ``grace`` seconds; no error when it has ended or is gone."""
+        try:
+            with _translated():
+                self._client.stop(container, timeout=grace)
+        except (NotFoundError, ConflictError):
+            return
+
     def remove(self, container: str) -> None:
         """Whether it runs or not, with its anonymous volumes; no error when it is not there."""
         try:

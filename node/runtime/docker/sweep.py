@@ -1,0 +1,50 @@
+"""``python -m node.runtime.docker.sweep CLUSTER_JSON [--remove]``: the end of a cluster's containers on this machine.
+
+They are told to stop, and killed after ``GRACE``; without ``--remove`` they stay for the node-agent to report how they
+ended. Run when a cluster on one machine is stopped or deleted, as its shepherd ends the processes.
+"""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from grass.config import ClusterConfig
+from grass.errors import GrassError
+from node.runtime.docker import plan
+from node.runtime.docker.engine import Engine
+
+GRACE = 10
+AT_ONCE = 8
+
+
+def sweep(config: ClusterConfig, *, remove: bool) -> None:
+    """Raises UnreachableError: there is no engine, and whether it has containers of the cluster nobody knows."""
+    engine = Engine()
+    try:
+        found = engine.containers([f"{plan.CLUSTER}={config.name}", f"{plan.NODE}={config.node.name}"])
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            list(threads.map(lambda container: _end(engine, container, remove=remove), found))
+    finally:
+        engine.close()
+
+
+def _end(engine: Engine, container: dict[str, Any], *, remove: bool) -> None:
+    if container["State"]["Running"]:
+        engine.stop(container["Id"], GRACE)
+    if remove:
+        engine.remove(container["Id"])
+
+
+def main(path: str, *options: str) -> int:
+    try:
+        sweep(ClusterConfig.load(path), remove="--remove" in options)
+    except GrassError as error:
+        print(error, file=sys.stderr)  # noqa: T201 (whoever runs this shows it)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
