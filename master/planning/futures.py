@@ -15,8 +15,9 @@ from master.planning.room import Room
 class Futures:
     """``held``: node (its place in the ledger) → what is held there, in an order that the view's does not change."""
 
-    def __init__(self, ledger: Ledger, held: Iterable[Held]) -> None:
+    def __init__(self, ledger: Ledger, held: Iterable[Held], now: float) -> None:
         self.ledger = ledger
+        self.now = now
         places = {node.name: place for place, node in enumerate(ledger.nodes)}
         self.held: defaultdict[int, list[Held]] = defaultdict(list)
         for each in held:
@@ -41,7 +42,7 @@ class Futures:
                 demand.shape,
                 placement.devices,
                 job.priority,
-                ends=job.seconds,
+                ends=None if job.seconds is None else self.now + job.seconds,
             )
             self.held[place].append(held)
 

@@ -224,6 +224,6 @@ class Reservation:
         for place in np.flatnonzero(able).tolist():
             for number, held in enumerate(self._futures.held.get(place, ())):
                 if held.ends is not None and not held.stopping:
-                    events.append((max(0.0, held.ends), place, number, held))
+                    events.append((max(0.0, held.ends - self._futures.now), place, number, held))
         events.sort(key=lambda event: event[:3])
         return [(ends, place, held) for ends, place, _, held in events]

@@ -182,7 +182,7 @@ class Round:
 
     def _future(self) -> Futures:
         if self._futures is None:
-            self._futures = Futures(self.ledger, self.view.held)
+            self._futures = Futures(self.ledger, self.view.held, self.view.now)
         self._futures.add(self.finder.news())
         return self._futures
 

@@ -2,7 +2,7 @@
 
     .venv/bin/python tests/bench/planner.py
 
-Also the same tasks by a plain scan of all nodes for each task, in Python and with numpy, as what the index is held against.
+Also the same by a plain scan of all nodes for each task, in Python and with numpy: what the index is held against.
 """
 
 from __future__ import annotations

@@ -82,6 +82,13 @@ class Place:
             if device in self.devices and not self.known[device].busy:
                 self.devices[device] += share
 
+    def squeeze(self, shape: Shape, devices: tuple[tuple[int, int], ...]) -> None:
+        """Take it whether or not it is there."""
+        for name, amount in {**shape.resources.amounts(), "ports": shape.ports}.items():
+            self.amounts[name] = self.amounts.get(name, 0) - amount
+        for device, share in devices:
+            self.devices[device] -= share
+
     def fill(self, shape: Shape, most: int) -> int:
         """Book as many as fit."""
         placed = 0
@@ -275,7 +282,9 @@ def _room_without(view: View, plan: Plan, victims: list[Held], demand: Demand, b
     return sum(place.fill(demand.shape, demand.count) for place in then.values())
 
 
-def reasons(view: View, plan: Plan, after: dict[str, Place], left: dict[tuple[str, str], int]) -> None:
+def reasons(  # noqa: C901 — one case for each reason
+    view: View, plan: Plan, after: dict[str, Place], left: dict[tuple[str, str], int]
+) -> None:
     for key in left:
         job, demand = demand_of(view, *key)
         reason = plan.waiting[key]
@@ -423,9 +432,9 @@ def order(view: View, plan: Plan, left: dict[tuple[str, str], int]) -> None:
             if plan.waiting[job.id, demand.component].code in (ReasonCode.QUOTA, ReasonCode.JOB_LIMIT):
                 continue
             assert not any(p.fits(demand.shape) for p in now.values()), f"{job.id}.{demand.component} was passed over"
-        if len(missing) == 1 and (single or (missing[0].gang and missing[0].pack is None and job.together is None)):
-            if ReasonCode.PREEMPTING not in codes:
-                _not_delayed(view, plan, jobs[: number + 1], job, missing[0], left[job.id, missing[0].component])
+        plain = missing[0].pack is None and job.together is None
+        if len(missing) == 1 and plain and ReasonCode.PREEMPTING not in codes:
+            _not_delayed(view, plan, jobs[: number + 1], job, missing[0], left[job.id, missing[0].component])
         return
 
 
@@ -437,7 +446,6 @@ def _not_delayed(view: View, plan: Plan, before: list[QueuedJob], job: QueuedJob
         alone, beside = _starts(view, plan, before, demand, count), _starts(view, plan, view.queue, demand, count)
         if demand.gang:
             alone, beside = [max(alone)], [max(beside)]
-            assert beside <= alone or alone == [NEVER], f"{job.id} (a gang) is delayed: {alone} → {beside}"
         assert all(b <= a for a, b in zip(alone, beside, strict=True)), f"{job.id} is delayed: {alone} → {beside}"
     elif count == 1 and all(o.seconds is None for o in view.queue) and all(h.ends is None for h in view.held) and lower:
         kept = [name for name in places(view) if _kept(view, plan, before, demand.shape, name)]
@@ -481,7 +489,8 @@ def _starts(view: View, plan: Plan, jobs: list[QueuedJob], demand: Demand, count
             if room >= count:
                 return [ends] * count
         else:
-            starts += [ends] * sum(place.fill(demand.shape, count - len(starts)) for place in now.values())
+            for place in now.values():
+                starts += [ends] * place.fill(demand.shape, count - len(starts))
     return starts + [NEVER] * (count - len(starts))
 
 
@@ -500,32 +509,25 @@ def _some_day(view: View, plan: Plan, before: list[QueuedJob], shape: Shape) -> 
 
 def _kept(view: View, plan: Plan, before: list[QueuedJob], shape: Shape, name: str) -> bool:
     """Whether, whichever tasks end on a node, the waiting one fits there as soon as it would without the lower jobs."""
-    lower = [p for p in plan.placements if p.node == name and demand_of(view, p.job, p.component)[0] not in before]
-    base = _running(view, plan, before)
-    here = [task for task in base if task[1] == name]
+    node = next(node for node in view.nodes if node.name == name)
+    here = [task for task in _running(view, plan, before) if task[1] == name]
+    everything = [task for task in _running(view, plan, list(view.queue)) if task[1] == name]
+    mine = here[sum(held.count for held in view.held if held.node == name) :]
+    lower = everything[len(here) - len(mine) :]
+    for task in mine:
+        lower.remove(task)
     could = False
     for size in range(len(here) + 1):
         for ended in combinations(here, size):
-            alone = Place(next(node for node in view.nodes if node.name == name))
-            for placement in plan.placements:
-                job, other = demand_of(view, placement.job, placement.component)
-                if placement.node == name and job in before:
-                    for at in range(placement.count):
-                        alone.book(other.shape, placement.devices[at] if placement.devices else ())
+            alone = Place(node)
+            for _, _, ending, devices in mine:
+                alone.book(ending, devices)
             for _, _, ending, devices in ended:
                 alone.free(ending, devices)
-            if not alone.fits(shape):
-                continue
-            could = True
-            for placement in lower:
-                _, other = demand_of(view, placement.job, placement.component)
-                for at in range(placement.count):
-                    devices = placement.devices[at] if placement.devices else ()
-                    if {**other.shape.resources.amounts(), "ports": other.shape.ports}:
-                        for amount, value in {**other.shape.resources.amounts(), "ports": other.shape.ports}.items():
-                            alone.amounts[amount] = alone.amounts.get(amount, 0) - value
-                        for device, share in devices:
-                            alone.devices[device] -= share
-            if not alone.fits(shape):
-                return False
+            if alone.fits(shape):
+                could = True
+                for _, _, other, devices in lower:
+                    alone.squeeze(other, devices)
+                if not alone.fits(shape):
+                    return False
     return could

@@ -1,92 +1,251 @@
-"""The planner's answers: where tasks go, and why the others wait."""
+"""The planner's answers: where tasks go, what is kept and stopped for others, and why the rest waits."""
 
 from __future__ import annotations
 
+import pytest
+
+from grass.model.job import NODE_LEVEL, GpuNeed, Policy
 from grass.model.reasons import ReasonCode
 from grass.model.resources import DEVICE, Resources
 from master.planning.backlog import HORIZON, MOST, depth
-from master.planning.planner import plan
-from master.planning.view import Demand, JobLimit, NodeView
+from master.planning.decide import decide
+from master.planning.model import Demand, Device, Held, Node, QueuedJob, Shape, View
 
 GIB = 1 << 30
-CORE = Resources(1000)
 
 
-def node(
-    name: str, cpu: int = 4, memory: int = 8, gpu: int = 0, used: Resources = CORE * 0, ready: bool = True
-) -> NodeView:
-    total = Resources(cpu * 1000, memory * GIB, gpu * DEVICE)
-    return NodeView(name, total, total - used, ready)
+def node(name: str, cpu: float = 4, memory: int = 8, gpu: int = 0, used: float = 0, **more: object) -> Node:
+    total = Resources(int(cpu * 1000), memory * GIB, gpu * DEVICE)
+    devices = more.pop("devices", tuple(Device(each) for each in range(gpu)))
+    return Node(name, total, total - Resources(int(used * 1000)), devices, **more)  # type: ignore[arg-type]
 
 
-def where(nodes: list[NodeView], *demands: Demand) -> dict[str, int]:
-    return {f"{p.demand.component}@{p.node}": p.count for p in plan(nodes, demands).placements}
+def tasks(count: int = 1, cpu: float = 1, memory: float = 0, gpu: float = 0, name: str = "t", **more: object) -> Demand:
+    amounts = Resources(int(cpu * 1000), int(memory * GIB), int(gpu * DEVICE))
+    fields = {key: more.pop(key) for key in ("where", "avoid", "runtime", "ports") if key in more}
+    shape = Shape(amounts, more.pop("kind", GpuNeed()), **fields)  # type: ignore[arg-type]
+    return Demand(name, count, shape, **more)  # type: ignore[arg-type]
 
 
-def reason(nodes: list[NodeView], demand: Demand) -> tuple[ReasonCode, str]:
-    found = plan(nodes, [demand]).waiting[demand.job_id, demand.component]
-    return found.code, found.message
+def job(number: int, *demands: Demand, user: str = "ann", **more: object) -> QueuedJob:
+    return QueuedJob(f"j{number}", user, number, demands, **more)  # type: ignore[arg-type]
+
+
+def runs(name: str, on: str, cpu: float, count: int = 1, **more: object) -> Held:
+    return Held(name, "bob", "t", on, count, Shape(Resources(int(cpu * 1000))), **more)  # type: ignore[arg-type]
+
+
+def where(nodes: list[Node], *queue: QueuedJob, held: tuple[Held, ...] = (), **more: object) -> dict[str, int]:
+    placements = decide(View(nodes, queue, held, **more)).placements  # type: ignore[arg-type]
+    found: dict[str, int] = {}
+    for placement in placements:
+        key = f"{placement.job}@{placement.node}"
+        found[key] = found.get(key, 0) + placement.count
+    return found
+
+
+def why(nodes: list[Node], *queue: QueuedJob, held: tuple[Held, ...] = (), **more: object) -> tuple[ReasonCode, str]:
+    """Of the last job in the queue."""
+    last = queue[-1]
+    view = View(nodes, queue, held, **more)  # type: ignore[arg-type]
+    reason = decide(view).waiting[last.id, last.demands[0].component]
+    return reason.code, reason.message
 
 
 def test_tasks_go_to_the_node_that_they_fill_best() -> None:
-    assert where([node("big", 16), node("small", 2)], Demand("j", "a", 2, CORE)) == {"a@small": 2}
+    assert where([node("big", 16), node("small", 2)], job(1, tasks(2))) == {"j1@small": 2}
 
 
 def test_what_does_not_fit_on_one_node_goes_to_the_next() -> None:
-    assert where([node("n1", 2), node("n2", 2)], Demand("j", "a", 3, CORE)) == {"a@n1": 2, "a@n2": 1}
-
-
-def test_earlier_demands_are_served_first_and_nothing_is_given_twice() -> None:
-    nodes = [node("n1", 2)]
-    assert where(nodes, Demand("j", "a", 1, CORE), Demand("k", "b", 5, CORE)) == {"a@n1": 1, "b@n1": 1}
-
-
-def test_a_later_smaller_demand_may_use_what_an_earlier_one_cannot() -> None:
-    assert where([node("n1", 2)], Demand("j", "a", 1, CORE * 3), Demand("k", "b", 1, CORE)) == {"b@n1": 1}
+    assert where([node("n1", 2), node("n2", 2)], job(1, tasks(3))) == {"j1@n1": 2, "j1@n2": 1}
 
 
 def test_tasks_that_need_nothing_all_fit() -> None:
-    assert where([node("n1", 1)], Demand("j", "a", 5_000, Resources())) == {"a@n1": 5_000}
+    assert where([node("n1", 1)], job(1, tasks(5_000, cpu=0))) == {"j1@n1": 5_000}
 
 
-def test_a_task_too_large_for_every_node_is_told_the_largest() -> None:
-    code, message = reason([node("n1", 2), node("n2", 1)], Demand("j", "a", 1, CORE * 8))
-    assert (code, message) == (ReasonCode.TOO_LARGE, "needs 8 cpu per task; the largest node has 2")
-    code, message = reason([node("n1")], Demand("j", "a", 1, Resources(0, 64 * GIB)))
-    assert (code, message) == (ReasonCode.TOO_LARGE, "needs 64GiB memory per task; the largest node has 8GiB")
-    assert reason([node("n1")], Demand("j", "a", 1, Resources(gpu=DEVICE)))[1] == (
-        "needs 1 gpu per task; the largest node has 0"
-    )
+def test_the_policies_do_different_things_with_the_same_job() -> None:
+    nodes = [node("n1", 8, used=6), node("n2", 8, used=2), node("n3", 8)]
+
+    def by(policy: Policy) -> dict[str, int]:
+        return where(nodes, job(1, tasks(4), policy=policy, metric="cpu"))
+
+    assert by(Policy.BEST_FIT) == {"j1@n1": 2, "j1@n2": 2}
+    assert by(Policy.COMPACTED) == {"j1@n1": 2, "j1@n2": 2}
+    assert by(Policy.BALANCED) == {"j1@n2": 1, "j1@n3": 3}
 
 
-def test_two_nodes_that_each_lack_something_else_are_no_node() -> None:
-    nodes = [node("cpu", 16, 1), node("memory", 1, 64)]
-    code, message = reason(nodes, Demand("j", "a", 1, Resources(8000, 32 * GIB)))
-    assert (code, message) == (ReasonCode.TOO_LARGE, "no single node has all of what one task needs")
+def test_every_task_gets_its_own_devices_and_shares_are_packed() -> None:
+    queue = job(1, tasks(3, gpu=0.5)), job(2, tasks(1, gpu=1)), job(3, tasks(1, gpu=0.25))
+    plan = decide(View([node("n1", 16, gpu=3)], queue))
+    devices = [shares for placement in plan.placements for shares in placement.devices]
+    assert devices == [((0, 500),), ((0, 500),), ((1, 500),), ((2, 1000),), ((1, 250),)]
 
 
-def test_a_task_without_room_is_told_what_the_nearest_node_lacks() -> None:
-    nodes = [node("n1", 4, used=CORE * 4), node("n2", 4, used=CORE * 3)]
-    code, message = reason(nodes, Demand("j", "a", 1, CORE * 2))
-    assert (code, message) == (ReasonCode.NO_ROOM, "waits for room: needs 2 cpu per task; n2 has 1 cpu free")
+def test_a_device_that_others_use_takes_nothing_and_kinds_are_told_apart() -> None:
+    free = Device(1, "Tesla V100", 32 * GIB), Device(2, "NVIDIA A100", 40 * GIB)
+    devices = (Device(0, "NVIDIA A100", 80 * GIB, busy="eve"), *free)
+    nodes = [node("n1", 16, gpu=3, devices=devices)]
+    plan = decide(View(nodes, [job(1, tasks(2, gpu=1, kind=GpuNeed("a100")))]))
+    assert [placement.devices for placement in plan.placements] == [(((2, 1000),),)]
+    code, _ = why(nodes, job(1, tasks(gpu=1, kind=GpuNeed("H100"))))
+    assert code is ReasonCode.CONSTRAINTS
 
 
-def test_without_a_ready_node_the_reason_says_so() -> None:
-    assert reason([], Demand("j", "a", 1, CORE))[0] is ReasonCode.NO_NODES
-    assert reason([node("n1", ready=False)], Demand("j", "a", 1, CORE))[0] is ReasonCode.NO_NODES
+@pytest.mark.parametrize(
+    ("demand", "place"),
+    [
+        (tasks(where=(("arch", ("arm64",)),)), "j1@n2"),
+        (tasks(avoid=("n1", "n3")), "j1@n2"),
+        (tasks(runtime="docker"), "j1@n3"),
+        (tasks(ports=3), "j1@n2"),
+    ],
+)
+def test_constraints_choose_the_node(demand: Demand, place: str) -> None:
+    nodes = [
+        node("n1", 1, ports=2),
+        node("n2", 2, labels={"arch": "arm64"}),
+        node("n3", 4, ports=2, runtimes=frozenset({"docker", "process"})),
+    ]
+    assert where(nodes, job(1, demand)) == {place: 1}
+
+
+def test_tasks_are_spread_packed_and_kept_together() -> None:
+    nodes = [node(f"n{number}", path=(f"rack{number // 2}",)) for number in range(4)]
+    assert where(nodes, job(1, tasks(4, spread=NODE_LEVEL))) == {f"j1@n{number}": 1 for number in range(4)}
+    assert where(nodes, job(1, tasks(2, spread=1))) == {"j1@n0": 1, "j1@n2": 1}
+    assert where(nodes, job(1, tasks(6, pack=1))) == {"j1@n0": 4, "j1@n1": 2}
+    queue = job(1, tasks(5, pack=1)), job(2, tasks(3), tasks(2, 2, name="u"), together=1)
+    assert {key for key in where(nodes, *queue) if key.startswith("j2")} == {"j2@n2", "j2@n3"}
+
+
+def test_a_gang_starts_whole_or_not_at_all() -> None:
+    nodes = [node("n1", 4), node("n2", 4)]
+    gang = job(1, tasks(3, 2, gang=True), tasks(2, 1, name="u", gang=True))
+    assert sum(where(nodes, gang).values()) == 5
+    assert where([node("n1", 4), node("n2", 3)], gang) == {}
+    code, message = why([node("n1", 4), node("n2", 4)], job(1, tasks(5, 2, gang=True)))
+    assert (code, message) == (ReasonCode.GANG, "starts only whole: 4 of 5 tasks would fit now")
+
+
+def test_priority_then_who_has_least_then_age() -> None:
+    one = [node("n1", 1)]
+    assert where(one, job(1, tasks()), job(2, tasks(), priority=1)) == {"j2@n1": 1}
+    assert where(one, job(1, tasks()), job(2, tasks(), user="bob")) == {"j1@n1": 1}
+    assert where(one, job(1, tasks()), job(2, tasks(), user="bob"), usage={"ann": 5.0}) == {"j2@n1": 1}
+    mine = Held("x", "ann", "t", "n9", 1, Shape(Resources(1000)))
+    assert where(one, job(1, tasks()), job(2, tasks(), user="bob"), held=(mine,)) == {"j2@n1": 1}
+
+
+def test_users_take_turns() -> None:
+    queue = [job(number, tasks(), user="ann") for number in range(4)] + [job(9, tasks(), user="bob")]
+    assert where([node("n1", 2)], *queue) == {"j0@n1": 1, "j9@n1": 1}
+
+
+def test_a_quota_limits_what_a_user_holds_and_keeps_the_turn_of_the_larger_job() -> None:
+    nodes, quota = [node("n1", 16)], {"cpu": 4000}
+    both = job(1, tasks(9)), job(2, tasks(9), user="bob")
+    assert where(nodes, *both, quotas={"ann": quota}) == {"j1@n1": 4, "j2@n1": 9}
+    mine = Held("x", "ann", "t", "n1", 2, Shape(Resources(1000)))
+    queue = job(1, tasks(1, 3)), job(2, tasks(1, 1))
+    assert where(nodes, *queue, held=(mine,), default_quota=quota) == {}
+    code, message = why(nodes, *queue[:1], held=(mine,), default_quota=quota)
+    assert code is ReasonCode.QUOTA
+    assert message == "waits for quota: ann may hold 4 cpu, holds 2 cpu, and this needs 3 cpu"
 
 
 def test_the_job_limit_counts_jobs_that_this_plan_begins() -> None:
-    demands = [Demand(job, "a", 1, CORE, queued=True) for job in ("j", "k", "l")]
-    result = plan([node("n1", 8)], demands, JobLimit(level=3, running=1))
-    assert [placement.demand.job_id for placement in result.placements] == ["j", "k"]
-    assert result.waiting["l", "a"].code is ReasonCode.JOB_LIMIT
+    queue = [job(number, tasks()) for number in (1, 2, 3)]
+    assert where([node("n1", 8)], *queue, level=3, running=1) == {"j1@n1": 1, "j2@n1": 1}
+    assert why([node("n1", 8)], *queue, level=3, running=1)[0] is ReasonCode.JOB_LIMIT
 
 
-def test_a_job_that_finds_no_room_takes_no_turn() -> None:
-    demands = [Demand("big", "a", 1, CORE * 8, queued=True), Demand("small", "a", 1, CORE, queued=True)]
-    result = plan([node("n1", 8, used=CORE)], demands, JobLimit(level=1, running=0))
-    assert [placement.demand.job_id for placement in result.placements] == ["small"]
+def test_behind_a_blocked_job_goes_only_what_is_gone_in_time_or_fits_beside_it() -> None:
+    nodes, held = [node("n1", 8, used=6)], (runs("x", "n1", 6, ends=10.0),)
+    head = job(1, tasks(1, 8))
+    assert where(nodes, head, job(2, tasks()), held=held) == {}
+    assert where(nodes, head, job(2, tasks(), seconds=10.0), held=held) == {"j2@n1": 1}
+    assert where(nodes, head, job(2, tasks(), seconds=11.0), held=held) == {}
+    assert where(nodes, job(1, tasks(1, 7)), job(2, tasks()), held=held) == {"j2@n1": 1}
+    assert why(nodes, head, job(2, tasks()), held=held) == (
+        ReasonCode.BEHIND,
+        "a task would fit now, but could delay j1, which is served first",
+    )
+    assert why(nodes, head, held=held)[1].endswith("starts within 10s by the time limits of what runs")
+
+
+def test_without_time_limits_the_nearest_node_is_kept_for_a_large_job() -> None:
+    nodes = [node("n1", 8, used=6), node("n2", 8, used=2)]
+    held = runs("x", "n1", 6), runs("y", "n2", 2)
+    queue = job(1, tasks(1, 8)), *(job(number, tasks()) for number in range(2, 9))
+    assert where(nodes, *queue, held=held) == {"j2@n1": 1, "j3@n1": 1}
+
+
+def test_what_runs_on_forever_is_not_counted_on_by_a_plan_that_places_it() -> None:
+    nodes = [node("n1", 8)]
+    queue = job(1, tasks(1, 6)), job(2, tasks(1, 4)), job(3, tasks(1, 2))
+    assert where(nodes, *queue) == {"j1@n1": 1, "j3@n1": 1}  # 6 come free at once, so 2 are never short
+    assert where(nodes, queue[0], job(2, tasks(1, 8)), queue[2]) == {"j1@n1": 1}
+
+
+def test_the_fewest_tasks_of_the_lowest_priority_are_stopped_and_only_if_that_helps() -> None:
+    nodes = [node("n1", used=4), node("n2", used=4)]
+    small, large = runs("small", "n1", 1, 4, preemptible=True), runs("large", "n2", 4, preemptible=True)
+    plan = decide(View(nodes, [job(1, tasks(1, 3), priority=5)], (small, large)))
+    assert [(each.job, each.count, each.beneficiary) for each in plan.evictions] == [("large", 1, "j1")]
+    assert plan.waiting["j1", "t"].code is ReasonCode.PREEMPTING
+    assert not decide(View(nodes, [job(1, tasks(1, 3))], (small, large))).evictions
+    fixed = runs("large", "n2", 4), runs("small", "n1", 1, 2, preemptible=True), runs("other", "n1", 1, 2)
+    assert not decide(View(nodes, [job(1, tasks(1, 3), priority=5)], fixed)).evictions
+
+
+def test_what_is_being_stopped_is_not_stopped_again_nor_given_to_others() -> None:
+    nodes = [node("n1", used=3)]
+    held = runs("low", "n1", 1, 3, preemptible=True, stopping=True), runs("low2", "n1", 0, 1, preemptible=True)
+    plan = decide(View(nodes, [job(1, tasks(1, 4), priority=5), job(2, tasks())], held))
+    assert not plan.evictions and not plan.placements
+    assert plan.waiting["j1", "t"].code is ReasonCode.PREEMPTING
+
+
+def test_a_gang_is_stopped_whole() -> None:
+    nodes = [node("n1", used=4), node("n2", used=4)]
+    gang = [runs("g", name, 4, preemptible=True, gang=True) for name in ("n1", "n2")]
+    plan = decide(View(nodes, [job(1, tasks(), priority=1)], gang))
+    assert [(each.node, each.count) for each in plan.evictions] == [("n1", 1), ("n2", 1)]
+
+
+def test_a_task_too_large_for_every_node_is_told_the_largest() -> None:
+    nodes = [node("n1", 2), node("n2", 1)]
+    code, message = why(nodes, job(1, tasks(1, 8)))
+    assert code is ReasonCode.TOO_LARGE
+    assert message == "needs 8 cpu per task; the largest node has 2; starts now with 2 cpu"
+    assert why(nodes, job(1, tasks(1, 1, gpu=1)))[1] == "needs 1 gpu per task; the largest node has 0"
+    apart = [node("cpu", 16, 1), node("memory", 1, 64)]
+    assert why(apart, job(1, tasks(1, 8, 32)))[1].startswith("no single node has all of what one task needs")
+
+
+def test_a_task_without_room_is_told_what_the_nodes_lack_and_what_would_start() -> None:
+    nodes = [node("n1", memory=8), node("n2", memory=6), node("n3", memory=9), node("n4", memory=64, closed="draining")]
+    code, message = why(nodes, job(1, tasks(1, 1, memory=10)))
+    assert code is ReasonCode.NO_NODES and "n4: draining" in message
+    others = [node("n1", memory=6), node("n2", memory=9, used=1), node("n3", used=4, memory=64), node("n4", 1, 64)]
+    first = tasks(1, 0, memory=6, avoid=("n2", "n3", "n4")), tasks(1, 0, memory=9, avoid=("n3", "n4"), name="u")
+    queue = job(1, *first), job(2, tasks(1, 2, memory=6))
+    held = runs("x", "n2", 1), runs("y", "n3", 4)
+    assert why(others, *queue, held=held) == (
+        ReasonCode.NO_ROOM,
+        "waits for room: 2 nodes: not enough memory, nearest is n1, 6GiB short; n3: 2 cpu short; n4: too small",
+    )
+    code, message = why([node("n1", used=3), node("n2", used=4)], job(1, tasks(1, 2)))
+    assert message == "waits for room: 2 nodes: not enough cpu, nearest is n1, 1 short; starts now with 1 cpu"
+
+
+def test_without_a_ready_node_the_reason_says_so() -> None:
+    assert why([], job(1, tasks()))[0] is ReasonCode.NO_NODES
+    assert why([node("n1", closed="not heard for 12 s")], job(1, tasks())) == (
+        ReasonCode.NO_NODES,
+        "no node that could hold it takes tasks now: n1: not heard for 12 s",
+    )
 
 
 def test_the_backlog_is_bounded_by_time_and_number() -> None:
