@@ -12,6 +12,7 @@ import pytest
 from grass.api.client import Client
 from grass.cli.main import grass
 from grass.manifest import parse_job, parse_schedule, read_document
+from grass.manifest.join_file import parse_join
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
@@ -33,7 +34,9 @@ def files_shown() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("place", "text"), files_shown(), ids=lambda value: value if "\n" not in value else "")
 def test_a_file_in_the_documents_is_accepted_without_a_warning(place: str, text: str) -> None:
     document = read_document(text, source=place)
-    if "cron" in document or "jobs" in document:
+    if "node" in document:
+        assert parse_join({**document, "token": "grass1.x"}).offer.name
+    elif "cron" in document or "jobs" in document:
         assert parse_schedule(document).warnings == ()
     else:
         assert parse_job(document).warnings == ()
