@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.lab import SessionLab
-from tests.support.on_premises import Cluster, holds, settings
+from tests.support.on_premises import Cluster, holds, install, settings
 from tests.support.waiting import wait_until
 
 REFUSED, UNREACHABLE = 2, 3
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return install(tmp_path_factory.mktemp("grass"))
+
+
 @pytest.fixture
-def cluster(lab: SessionLab, tmp_path: Path) -> Iterator[Cluster]:
+def cluster(lab: SessionLab, site: Path, tmp_path: Path) -> Cluster:
     """On a master that is as new."""
     lab.reset("master")
-    yield Cluster(lab, tmp_path / "home", settings(lab))
+    return Cluster(lab, site, tmp_path / "home", settings(lab))
 
 
 def steps(said: str) -> dict[str, str]:
@@ -252,6 +256,19 @@ def test_maros_file_makes_a_cluster(cluster: Cluster) -> None:
     }
     cluster.created()
     assert json.loads((cluster.client / "profile.json").read_text())["user"] == "admin"
+
+
+def test_a_mount_that_is_there_takes_the_place_of_the_share_and_stays(cluster: Cluster) -> None:
+    cluster.settings["share"] = {"path": "/mnt/nas"}
+    absent = cluster.create()
+    assert absent.returncode == 1 and "/mnt/nas is not there; mount it on every machine first" in absent.stderr
+    cluster.lab.ssh("master", "mkdir", "/mnt/nas")
+    cluster.created()
+    units = cluster.lab.ssh("master", "systemctl", "list-units", "--no-legend", "grass-*").stdout
+    assert "grass-collector@e2e.service" in units and "samba" not in units
+    assert cluster.grass("delete", "e2e").returncode == 0
+    assert set(cluster.lab.ssh("master", "ls", "/mnt/nas/e2e").stdout.split()) == {"data", "logs", "images", "jobs"}
+    assert not [line for line in holds(cluster.lab) if "grass" in line and not line.startswith("/mnt/nas")]
 
 
 def test_a_master_that_lacks_what_may_not_be_installed_is_told_so(cluster: Cluster) -> None:

@@ -12,10 +12,9 @@ from typing import Any
 
 import yaml
 
+from grass.provision.on_premises.own_wheel import write_wheel
 from scripts.labkit.lab import lab_home
 from tests.support.lab import SessionLab
-
-GRASS = Path(sys.executable).parent / "grass"
 
 _HOLDS = r"""
 find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /var/tmp \
@@ -30,11 +29,21 @@ true
 """
 
 
+def install(folder: Path) -> Path:
+    """A wheel of this Grass, installed in ``folder``, which stays as it is while its sources are being worked on."""
+    name, content = write_wheel()
+    (folder / name).write_bytes(content)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target"]
+    subprocess.run([*command, str(folder / "site"), str(folder / name)], check=True, timeout=60)
+    return folder / "site"
+
+
 @dataclass
 class Cluster:
-    """``settings`` is written to a file for each `create`."""
+    """``site``: of ``install``. ``settings`` is written to a file for each `create`."""
 
     lab: SessionLab
+    site: Path
     home: Path
     settings: dict[str, Any]
 
@@ -57,10 +66,15 @@ class Cluster:
         return path
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        env = {**os.environ, "GRASS_HOME": str(self.home), **environment}
+        env = {**os.environ, "GRASS_HOME": str(self.home), "PYTHONPATH": str(self.site), **environment}
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            [str(GRASS), *arguments], env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
+            [sys.executable, str(self.site / "bin" / "grass"), *arguments],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
         )
 
     def grass(self, *arguments: str, seconds: float = 300, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -43,7 +43,8 @@ def master_steps(
     if config.samba is None:
         steps.append(_share_step(config))
     steps += install.bundle_steps(bundle, design.python)
-    steps.append(Step("write units and configuration", (*files, Run(("systemctl", "daemon-reload")))))
+    drop_ins = Run(("mkdir", "-p", "--", UNIT_FOLDER, *_drop_ins(design)))
+    steps.append(Step("write units and configuration", (drop_ins, *files, Run(("systemctl", "daemon-reload")))))
     steps.append(_setup_step(config, setup))
     if config.samba:
         steps.append(_samba_step(config))
@@ -61,7 +62,7 @@ def made_on_master(design: MasterDesign, facts: Facts) -> Made:
     wanted = Made(
         units=(f"grass@{config.name}.target", *reversed(design.units)),
         files=tuple(files),
-        folders=("/opt/grass", *folders, config.runtime_dir),
+        folders=("/opt/grass", *folders, *_drop_ins(design), config.runtime_dir),
         users=("grass",),
         packages=design.packages,
         details={"authorized": _marker(config.name), "role": "master"},
@@ -90,6 +91,10 @@ def _folders(design: MasterDesign) -> list[tuple[str, int, str]]:
             (str(config.share), 0o755, own),
         ]
     return folders
+
+
+def _drop_ins(design: MasterDesign) -> list[str]:
+    return sorted({put.target.rpartition("/")[0] for put in unit_files(design) if put.target.endswith(".d/share.conf")})
 
 
 def _share_step(config: ClusterConfig) -> Step:
