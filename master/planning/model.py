@@ -163,9 +163,9 @@ class QueuedJob:
 class Held:
     """``count`` tasks of one component that hold a place on one node.
 
-    ``devices``: what each of them holds, where they use GPUs. ``ends``: when they must have ended (their time limit), in
-    seconds on the clock of ``View.now``, None when nobody knows. ``stopping``: they were told to stop, so what they hold comes free soon.
-    ``gang``: some component of the job is a gang, so it is evicted whole.
+    ``devices``: what each of them holds, where they use GPUs. ``ends``: when they must have ended (their time limit),
+    on the clock of ``View.now``, None when nobody knows. ``stopping``: they were told to stop, so what they hold comes
+    free soon. ``gang``: some component of the job is a gang, so it is evicted whole.
     """
 
     job: str
@@ -187,8 +187,8 @@ class View:
     """``usage``: user → decayed use of the dominant resource, any unit (a user who is not in it has used nothing).
 
     ``quotas``: user → the most that all running tasks of that user may hold; what a quota does not name is not limited.
-    ``level``: most jobs at once (None: no limit), ``running``: jobs that have begun and not ended. ``now``: the moment of
-    the view, on any clock: what is held can then be kept from one view to the next.
+    ``level``: most jobs at once (None: no limit), ``running``: jobs that have begun and not ended. ``now``: the moment
+    of the view, on any clock, so that what is held can be kept from one view to the next.
     """
 
     nodes: Sequence[Node]

@@ -234,7 +234,8 @@ def test_a_task_without_room_is_told_what_the_nodes_lack_and_what_would_start() 
     held = runs("x", "n2", 1), runs("y", "n3", 4)
     assert why(others, *queue, held=held) == (
         ReasonCode.NO_ROOM,
-        "waits for room: 2 nodes: not enough memory, nearest is n1, 6GiB short; n3: 2 cpu short; n4: too small",
+        "waits for room: 2 nodes: not enough memory, nearest is n1, 6GiB short; n3: 2 cpu short; n4: too small; "
+        "starts now with 1 cpu",
     )
     code, message = why([node("n1", used=3), node("n2", used=4)], job(1, tasks(1, 2)))
     assert message == "waits for room: 2 nodes: not enough cpu, nearest is n1, 1 short; starts now with 1 cpu"
