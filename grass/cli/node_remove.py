@@ -71,7 +71,7 @@ def _remove(invocation: Invocation, name: str, drain: bool, deadline: float | No
 
 def _reach(invocation: Invocation, name: str, force: bool) -> SshHost | None:
     """Before anything is changed. None: nobody here knows how, or it is away and that is all right."""
-    from grass.errors import UnreachableError
+    from grass.provision.hosts import AccessRefusedError, HostUnreachableError
     from grass.provision.hosts.port import prompt
     from grass.provision.on_premises.machines import load_machines, open_host
 
@@ -85,9 +85,9 @@ def _reach(invocation: Invocation, name: str, force: bool) -> SshHost | None:
     try:
         host.connect()
         host.become_root()
-    except UnreachableError as error:
+    except (HostUnreachableError, AccessRefusedError) as error:
         if not force:
-            raise UnreachableError(
+            raise type(error)(
                 f"nothing was changed, because its machine cannot be cleaned: {error}. --force takes it out of the "
                 "cluster all the same"
             ) from error

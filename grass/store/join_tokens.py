@@ -79,6 +79,10 @@ class JoinTokens:
                 case _:
                     pass  # somebody else used it at the same time: look again
 
+    def joined(self, join_id: str, node: str) -> None:
+        """The node has a record now, which keeps its name from here on."""
+        self._backend.apply([("SETEX", self._keys.joining(node), 1, join_id)])
+
     def _read(self, digest: str, join_id: str, node: str, now: float) -> tuple[JoinToken, str]:
         text = self._backend.get(self._keys.join(digest))
         if text is None:

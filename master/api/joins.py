@@ -87,6 +87,7 @@ def join(call: Call) -> Reply:
     ticket = {"name": wish.name, "digest": secret_digest(wish.password), "user": token.by, "node": wish.node()}
     api.store.join_tokens.use(digest, wish.join_id, ticket, now, call.request_id)
     _wait_until_known(api, wish)
+    api.store.join_tokens.joined(wish.join_id, wish.name)
     secrets = Secrets.load(api.config.home)
     return Reply(enrolment.node_files(api.config, secrets, wish, now, bundle.digest if bundle else ""), 201)
 
