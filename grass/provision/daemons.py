@@ -101,14 +101,14 @@ startretries=1000000
 stopsignal=TERM
 stopwaitsecs={daemon.stop_seconds}
 redirect_stderr=true
-stdout_logfile={_plain(log)}
+stdout_logfile={_plain(_plain(log))}
 stdout_logfile_maxbytes=5MB
 stdout_logfile_backups=2
 """
 
 
 def _plain(value: str | Path) -> str:
-    """supervisord expands ``%`` in its configuration, and ends a line at `` ;``."""
+    """supervisord expands ``%`` in its configuration (in the name of a log twice), and ends a line at `` ;``."""
     text = os.fspath(value)
     if "\n" in text or " ;" in text or " #" in text:
         raise InputError(f"the path {text!r} cannot stand in supervisord's configuration; choose another GRASS_HOME")

@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from supervisor.options import ServerOptions
 
 from grass.config import ClusterConfig, RedisConfig, inherited_environment
 from grass.errors import ConflictError, InputError, NotFoundError
@@ -45,6 +46,22 @@ def test_ports_and_resources_that_the_settings_name_are_taken(tmp_path: Path) ->
 def test_two_clusters_choose_different_ports(tmp_path: Path) -> None:
     one, two = config_in(tmp_path / "one"), config_in(tmp_path / "two")
     assert not {one.master.api_port, one.node.api_port} & {two.master.api_port, two.node.api_port}
+
+
+def test_supervisord_reads_its_configuration_wherever_the_cluster_lies(tmp_path: Path) -> None:
+    home = tmp_path / "50% of $it's, mine %(x)s"
+    home.mkdir()
+    (home / "log").mkdir()
+    conf = home / "supervisord.conf"
+    conf.write_text(daemons.supervisord_conf(config_in(home), [], 0o022))
+    options = ServerOptions()
+    options.realize(["-c", str(conf)])
+    logs = {
+        program.name: program.stdout_logfile
+        for group in options.process_group_configs
+        for program in group.process_configs
+    }
+    assert logs["shepherd"] == str(home / "log" / "shepherd.log")
 
 
 def test_another_redis_is_refused_because_the_state_is_in_the_old_one(tmp_path: Path) -> None:
