@@ -264,8 +264,17 @@ def _pause(answer: View, until: float | None) -> float:
 def _load(document: Document, cwd: str | Path | None) -> tuple[View, str, str]:
     """Content, the folder that its tasks run in, and what error messages call it."""
     if isinstance(document, Mapping):
-        return dict(document), str(Path(cwd or ".").absolute()), ""
+        return dict(document), _absolute(cwd or "."), ""
     from grass.manifest import load_document
 
     path = Path(document)
-    return load_document(path), str(Path(cwd or path.parent).absolute()), str(document)
+    return load_document(path), _absolute(cwd or path.parent), str(document)
+
+
+def _absolute(folder: str | Path) -> str:
+    try:
+        return str(Path(folder).absolute())
+    except FileNotFoundError:
+        raise InputError(
+            "the current folder was removed, so nothing can start in it; go to another one, or name one (cwd)"
+        ) from None

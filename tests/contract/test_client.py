@@ -84,6 +84,18 @@ def test_a_mapping_runs_in_the_current_folder(world: ApiWorld, tmp_path: Path, m
     assert spec.components["w"].cwd == str(tmp_path)
 
 
+def test_a_current_folder_that_was_removed_is_an_input_error(
+    world: ApiWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    client = world.client()
+    with pytest.raises(InputError, match="the current folder was removed"):
+        client.start(JOB)
+    assert client.start(JOB, cwd=tmp_path)["name"] == "j"
+
+
 def test_a_bad_file_is_named_with_every_problem_and_nothing_is_sent(world: ApiWorld, tmp_path: Path) -> None:
     bad = tmp_path / "bad.yml"
     bad.write_text("name: j\ncomponents: {w: {comand: x, replicas: 0}}\n")
