@@ -1,0 +1,52 @@
+"""`grass node add`: prepared hosts of a lab (`scripts/lab`) become READY nodes, one at a time and all at once; no peer.
+
+The hosts have the packages that a node needs, and nothing of Grass: the bundle is fetched, installed and removed in
+every round. ``GRASS_LAB=NAME`` takes a lab that is up; otherwise one is made, which takes minutes the first time.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import figures
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.support.lab import session_lab
+from tests.support.on_premises import Cluster, install, settings
+
+
+def main() -> None:
+    options = figures.arguments(__doc__, rounds=3).parse_args()
+    with session_lab() as lab, tempfile.TemporaryDirectory(prefix="grass-bench-") as home:
+        (site := Path(home) / "site").mkdir()
+        cluster = Cluster(lab, install(site), Path(home) / "home", settings(lab, name="bench"))
+        cluster.created()
+        hosts = [f"ops@{host.address}" for name, host in lab.hosts.items() if name != "master"]
+        try:
+            one = [_seconds(cluster, hosts[:1]) for _ in range(options.rounds)]
+            all_of_them = [_seconds(cluster, hosts) for _ in range(options.rounds)]
+        finally:
+            cluster.grass("delete", "--force", "bench")
+    found = [figures.Figure("one", one, "s"), figures.Figure(f"{len(hosts)} at once", all_of_them, "s")]
+    figures.report(options, "node add of prepared hosts", found, "one at most 20 s, four at once at most 40 s")
+
+
+def _seconds(cluster: Cluster, hosts: list[str]) -> float:
+    """From the command to READY; the nodes are removed again, which is not counted."""
+    begin = time.perf_counter()
+    done = cluster.grass("node", "add", *hosts, "-o", "quiet")
+    taken = time.perf_counter() - begin
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    removed = cluster.grass("node", "remove", *done.stdout.split())
+    if removed.returncode:
+        raise SystemExit(removed.stderr)
+    return taken
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""Machines become nodes in each of the three ways, work, are emptied, and leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from grass.api.client import Client
+from tests.support.lab import SessionLab
+from tests.support.on_premises import Cluster, holds, install, settings
+from tests.support.waiting import wait_until
+
+JOB = {
+    "name": "pair",
+    "components": {"w": {"command": 'echo "on $GRASS_NODE"', "replicas": 2, "cwd": "/"}},
+}
+SLEEPERS = {
+    "name": "sleepers",
+    "components": {"w": {"command": "sleep 600", "replicas": 4, "cwd": "/", "resources": {"cpu": 0.1}}},
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(running_lab: SessionLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A master; its nodes come and go with the tests."""
+    for host in ("n1", "n2"):
+        running_lab.reset(host)
+    site = install(tmp_path_factory.mktemp("site"))
+    made = Cluster(running_lab, site, tmp_path_factory.mktemp("join"), settings(running_lab, name="joins"))
+    made.created()
+    yield made
+    made.grass("delete", "--force", "joins")
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[Client]:
+    with Client(cluster.name, home=cluster.home) as client:
+        yield client
+
+
+def add(cluster: Cluster, *hosts: str, **environment: str) -> Any:
+    places = [f"ops@{cluster.lab.hosts[host].address}" for host in hosts]
+    return cluster.grass("node", "add", *places, "-o", "json", **environment)
+
+
+def added(cluster: Cluster, *hosts: str) -> list[dict[str, Any]]:
+    done = add(cluster, *hosts)
+    assert done.returncode == 0, done.stderr
+    views: list[dict[str, Any]] = json.loads(done.stdout)
+    return views
+
+
+def token(cluster: Cluster, *options: str) -> str:
+    done = cluster.grass("node", "token", "-o", "json", *options)
+    assert done.returncode == 0, done.stderr
+    return str(json.loads(done.stdout)["token"])
+
+
+def states(client: Client) -> dict[str, str]:
+    return {view["name"]: view["state"] for view in client.nodes()}
+
+
+def curl_join(cluster: Cluster, host: str, *options: str) -> Any:
+    url = f"http://{cluster.lab.hosts['master'].address}:51812"
+    fetch = f"python3 -c \"import urllib.request as u; print(u.urlopen('{url}/v1/join.py').read().decode())\""
+    return cluster.lab.ssh(host, f"{fetch} | sudo python3 - {' '.join(options)}", user="ops", seconds=180)
+
+
+def without_logs(held: list[str]) -> list[str]:
+    """Of a master: what its jobs and probes print stays."""
+    return [line for line in held if not line.startswith("/srv/grass/joins/")]
+
+
+@pytest.fixture
+def empty(cluster: Cluster) -> Iterator[None]:
+    """Whatever a test left, no machine is a node before and after it."""
+    _empty(cluster)
+    yield
+    _empty(cluster)
+
+
+def _empty(cluster: Cluster) -> None:
+    cluster.lab.make_whole()
+    done = cluster.grass("node", "list", "-o", "quiet")
+    for name in done.stdout.split():
+        cluster.grass("node", "remove", "--force", name)
+    for host in ("n1", "n2"):
+        cluster.lab.ssh(
+            host, "test ! -e /opt/grass/venv/bin/grass || /opt/grass/venv/bin/grass leave --force", seconds=120
+        )
+
+
+@pytest.mark.usefixtures("empty")
+def test_two_machines_are_added_over_ssh_run_a_job_and_leave_nothing(cluster: Cluster, client: Client) -> None:
+    before = {host: holds(cluster.lab, host) for host in ("n1", "n2")}
+    views = added(cluster, "n1", "n2")
+    assert [(view["name"], view["state"]) for view in views] == [("n1", "READY"), ("n2", "READY")]
+    assert all({"process", "docker"} <= set(view["runtimes"]) for view in views)
+    client.start(JOB)
+    assert client.wait("pair", timeout=60)["state"] == "SUCCEEDED"
+    said = {piece["text"].strip() for piece in client.logs("pair")}
+    assert said <= {"on n1", "on n2"} and said
+    again = added(cluster, "n1")  # finds everything as it should be
+    assert again[0]["state"] == "READY"
+    done = cluster.grass("node", "remove", "--drain", "n1", "n2")
+    assert done.returncode == 0, done.stderr
+    assert states(client) == {}
+    for host, held in before.items():
+        assert holds(cluster.lab, host) == held
+
+
+@pytest.mark.usefixtures("empty")
+def test_a_machine_without_grass_joins_by_the_masters_script_and_leaves_by_itself(
+    cluster: Cluster, client: Client
+) -> None:
+    before = holds(cluster.lab, "n2")
+    made = token(cluster, "--name", "second")
+    done = curl_join(cluster, "n2", "--token", made, "--name", "second", "--labels", "disk=ssd", "--cpu", "1.5")
+    assert done.code == 0, done
+    view = client.node("second")
+    assert (view["state"], view["labels"]["disk"], view["resources"]["cpu"]) == ("READY", "ssd", 1500)
+    share = cluster.lab.ssh("n2", "echo hello > /srv/grass/joins/jobs/from-n2")
+    assert share.code == 0, share
+    wait_until(
+        lambda: cluster.lab.ssh("master", "cat", "/srv/grass/joins/jobs/from-n2").stdout == "hello\n", seconds=20
+    )
+    left = cluster.lab.ssh("n2", "sudo", "/opt/grass/venv/bin/grass", "leave", user="ops", seconds=120)
+    assert left.code == 0, left
+    assert states(client) == {}
+    assert holds(cluster.lab, "n2") == before
+
+
+@pytest.mark.usefixtures("empty")
+def test_maros_join_file_is_taken_as_it_is(cluster: Cluster, client: Client, tmp_path: Path) -> None:
+    lab = cluster.lab
+    file = {
+        "mode": "grass/on-premises",
+        "master": {
+            "private_ip_address": lab.hosts["master"].address,
+            "api_server": {"port": 51812},
+            "redis": {"port": 6379},
+        },
+        "node": {
+            "hostname": "by-file",
+            "username": "ops",
+            "public_ip_address": lab.hosts["n1"].address,
+            "private_ip_address": lab.hosts["n1"].address,
+            "resources": {"cpu": "all", "memory": "2048m", "gpu": 0},
+            "ssh": {"port": 22},
+        },
+        "configs": {"install_node_runtime": True, "install_node_gpu_support": False},
+    }
+    lab.ssh("n1", "cat > /root/join.yml", text_in=yaml.safe_dump(file))
+    done = curl_join(cluster, "n1", "--token", token(cluster), "/root/join.yml")
+    assert done.code == 0, done
+    view = client.node("by-file")
+    assert (view["state"], view["resources"]["memory"]) == ("READY", 2 << 30)
+    assert set(view["runtimes"]) == {"process", "docker"}
+
+
+@pytest.mark.usefixtures("empty")
+def test_the_master_host_is_a_node_too_and_stays_the_master_when_that_leaves(cluster: Cluster, client: Client) -> None:
+    before = holds(cluster.lab, "master")
+    views = added(cluster, "master")
+    assert [(view["name"], view["state"]) for view in views] == [("master", "READY")]
+    done = cluster.grass("node", "remove", "master")
+    assert done.returncode == 0, done.stderr
+    assert states(client) == {}
+    assert client.status()["cluster"] == "joins"
+    assert without_logs(holds(cluster.lab, "master")) == without_logs(before)
+
+
+@pytest.mark.usefixtures("empty")
+def test_a_node_is_cordoned_drained_during_a_job_and_opened_again(cluster: Cluster, client: Client) -> None:
+    added(cluster, "n1", "n2")
+    client.start(SLEEPERS)
+    wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING") == 4, seconds=30)
+    assert cluster.grass("node", "cordon", "n2").returncode == 0
+    assert client.node("n2")["cordoned"]
+    assert cluster.grass("node", "uncordon", "n2").returncode == 0
+    done = cluster.grass("node", "drain", "n1", "--deadline", "1s")
+    assert done.returncode == 0, done.stderr
+    assert client.node("n1")["state"] == "DRAINED"
+    assert {task["node"] for task in client.tasks("sleepers") if task["state"] == "RUNNING"} == {"n2"}
+    assert client.job("sleepers")["restarts"] == 0
+    assert cluster.grass("node", "uncordon", "n1").returncode == 0
+    wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING") == 4, seconds=30)
+    client.stop("sleepers")
+    client.wait("sleepers", timeout=60)
+
+
+@pytest.mark.usefixtures("empty")
+def test_a_token_that_is_used_or_expired_and_a_name_that_exists_are_refused(cluster: Cluster, client: Client) -> None:
+    added(cluster, "n1")
+    before = holds(cluster.lab, "n2")
+    taken = curl_join(cluster, "n2", "--token", token(cluster), "--name", "n1")
+    assert taken.code == 2 and "a node n1 exists" in taken.stderr
+    stale = token(cluster, "--expires", "0.2s")
+    expired = curl_join(cluster, "n2", "--token", stale)
+    assert expired.code == 2 and "expired" in expired.stderr
+    cluster.lab.ssh("n2", "rm -rf /opt/grass")  # the script brought the programs; nothing else was made
+    assert holds(cluster.lab, "n2") == before
+    assert states(client) == {"n1": "READY"}
+
+
+@pytest.mark.usefixtures("empty")
+def test_hosts_that_cannot_be_reached_or_entered_are_refused_and_nothing_changes(
+    cluster: Cluster, client: Client
+) -> None:
+    lab = cluster.lab
+    before = holds(lab, "n1")
+    place = f"grass-admin@{lab.hosts['n1'].address}"
+    wrong = cluster.grass("node", "add", place, GRASS_BECOME_PASSWORD="wrong")
+    assert wrong.returncode == 2 and "sudo" in wrong.stderr
+    assert holds(lab, "n1") == before
+    lab.hosts["n2"].cut()
+    away = add(cluster, "n2")
+    assert away.returncode == 3, away.stderr
+    lab.make_whole()
+    right = cluster.grass("node", "add", place, GRASS_BECOME_PASSWORD=lab.password)
+    assert right.returncode == 0, right.stderr
+    lab.reset("n1")
+    other = add(cluster, "n1")
+    assert other.returncode == 2 and "key" in other.stderr
+    kept = cluster.grass("node", "remove", "n1")
+    assert kept.returncode == 2 and "--force" in kept.stderr
+    gone = cluster.grass("node", "remove", "--force", "n1")
+    assert gone.returncode == 0, gone.stderr
+    assert states(client) == {}
+
+
+@pytest.mark.usefixtures("empty")
+def test_a_node_whose_machine_is_away_is_left_for_force(cluster: Cluster, client: Client) -> None:
+    added(cluster, "n2")
+    cluster.lab.hosts["n2"].cut()
+    kept = cluster.grass("node", "remove", "n2")
+    assert kept.returncode == 3 and "--force" in kept.stderr
+    assert "n2" in states(client)
+    forced = cluster.grass("node", "remove", "--force", "n2")
+    assert forced.returncode == 0, forced.stderr
+    assert states(client) == {}
+    cluster.lab.make_whole()
+    left = cluster.lab.ssh("n2", "/opt/grass/venv/bin/grass", "leave", seconds=120)
+    assert left.code == 0, left
+
+
+@pytest.mark.usefixtures("empty")
+def test_the_share_comes_back_after_a_reboot_of_the_node(cluster: Cluster, client: Client) -> None:
+    added(cluster, "n2")
+    host = cluster.lab.hosts["n2"]
+    host.reboot()
+    host.wait_booted()
+    wait_until(lambda: cluster.lab.ssh("n2", "ls", "/srv/grass/joins").stdout.split() != [], seconds=40)
+    wait_until(lambda: states(client) == {"n2": "READY"}, seconds=40)
