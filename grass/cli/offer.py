@@ -41,7 +41,8 @@ def offer_options(function: Function) -> Function:
 
 def offered(base: Offer, given: dict[str, Any]) -> Offer:
     """``base`` (a file's, or nothing) with what the command line says instead. Raises InputError."""
-    from grass.manifest.join_file import Runtime, absolute
+    from grass.manifest.join_file import absolute
+    from grass.manifest.on_premises import Runtime
     from grass.manifest.placement import topology
     from grass.manifest.values import Wrong
 

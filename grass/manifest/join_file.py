@@ -6,7 +6,6 @@ Every key is explained in ``docs/guide/joining.md``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Any
 
 from grass.manifest import quantities, values
@@ -15,17 +14,13 @@ from grass.manifest.on_premises import (
     API_PORT,
     MODE,
     NODE_API_PORT,
+    Runtime,
     address,
     login_name,
     port_number,
 )
 from grass.manifest.placement import read_labels, read_topology
 from grass.manifest.values import Wrong, show
-
-
-class Runtime(str, Enum):
-    PROCESS = "process"
-    DOCKER = "docker"
 
 
 @dataclass(frozen=True)

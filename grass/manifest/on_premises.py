@@ -31,6 +31,13 @@ class Become(str, Enum):
     SUDO = "sudo"
 
 
+class Runtime(str, Enum):
+    """What a node runs tasks as."""
+
+    PROCESS = "process"
+    DOCKER = "docker"
+
+
 class ApiWay(str, Enum):
     """How the command line reaches the API: at its address, or through SSH to the master."""
 
@@ -74,6 +81,9 @@ class NodeSettings:
     cpu: int | None = None
     memory: int | None = None
     gpu: int | None = None
+    runtimes: tuple[Runtime, ...] = ()
+    """Empty: processes, and containers where there is an engine."""
+    mounts: tuple[str, ...] = ()
     api_port: int = NODE_API_PORT
 
 
@@ -229,6 +239,8 @@ def read_node(item: Any, path: str, problems: Problems, default: Login) -> NodeS
         cpu=offer.read("cpu", quantities.all_or(quantities.cpu), None) if offer else None,
         memory=offer.read("memory", quantities.all_or(quantities.memory), None) if offer else None,
         gpu=offer.read("gpu", quantities.all_or(quantities.gpu), None) if offer else None,
+        runtimes=_runtimes(fields),
+        mounts=tuple(fields.parsed(path, _absolute, item, "/") for path, item in fields.items("mounts")),
     )
     if offer is not None:
         offer.done()
@@ -238,6 +250,12 @@ def read_node(item: Any, path: str, problems: Problems, default: Login) -> NodeS
             section.done()
     fields.done()
     return node
+
+
+def _runtimes(fields: Fields) -> tuple[Runtime, ...]:
+    parse = values.one_of(Runtime)
+    found = [fields.parsed(path, parse, item, Runtime.PROCESS) for path, item in fields.items("runtimes")]
+    return tuple(dict.fromkeys(found))
 
 
 def _labels(fields: Fields) -> dict[str, str]:

@@ -11,9 +11,9 @@ from typing import Any
 
 from grass.manifest import amounts, placement, quantities, sharing, values
 from grass.manifest.fields import Fields, Problems
-from grass.manifest.join_file import Runtime, absolute
+from grass.manifest.join_file import absolute
 from grass.manifest.on_premises import MODE as ON_PREMISES
-from grass.manifest.on_premises import OnPremises, read_on_premises
+from grass.manifest.on_premises import OnPremises, Runtime, read_on_premises
 from grass.manifest.values import Wrong, show
 
 DEFAULT_NAME = "local"

@@ -10,7 +10,8 @@ import pytest
 from grass.api.invitation import Invitation, parse_token
 from grass.cli.offer import NAMES, offered
 from grass.errors import ConflictError, InputError, ManifestError
-from grass.manifest.join_file import Offer, Runtime, parse_join
+from grass.manifest.join_file import Offer, parse_join
+from grass.manifest.on_premises import Runtime
 from grass.provision.on_premises import mount, node_design, node_places, node_steps, node_units
 from grass.provision.on_premises.facts import Facts, Listener, Python
 from grass.provision.on_premises.record import Made

@@ -8,7 +8,7 @@ import pytest
 
 from grass.errors import ManifestError
 from grass.manifest import parse_settings, read_document
-from grass.manifest.on_premises import ApiWay, Become, Collector, Login, OnPremises, spelled_host
+from grass.manifest.on_premises import ApiWay, Become, Collector, Login, OnPremises, Runtime, spelled_host
 from grass.manifest.values import Wrong
 
 MARO = """
@@ -74,10 +74,11 @@ def test_ssh_and_become_at_the_top_count_for_every_machine_unless_it_has_its_own
 
 def test_a_node_says_what_it_offers() -> None:
     node = "{address: n1, name: gpu1, labels: {disk: nvme}, topology: rack1/switch2,"
-    node += " resources: {cpu: 2, memory: 2GiB, gpu: 0}}"
+    node += " resources: {cpu: 2, memory: 2GiB, gpu: 0}, runtimes: [docker], mounts: [/datasets]}"
     [found] = machines(native(nodes=f"[{node}]")).nodes
     assert (found.host.name, found.labels, found.topology) == ("gpu1", {"disk": "nvme"}, ("rack1", "switch2"))
     assert (found.cpu, found.memory, found.gpu) == (2000, 2 << 30, 0)
+    assert (found.runtimes, found.mounts) == ((Runtime.DOCKER,), ("/datasets",))
 
 
 def test_the_ways_and_places_of_services_can_be_chosen() -> None:

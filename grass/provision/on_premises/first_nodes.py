@@ -80,6 +80,8 @@ def _offer(node: NodeSettings, machines: OnPremises, share: str) -> Offer:
         gpu=node.gpu,
         labels=node.labels,
         topology=node.topology,
+        runtimes=node.runtimes,
+        mounts=node.mounts,
         share=share if machines.share else None,
         install=machines.install_node_runtime,
     )

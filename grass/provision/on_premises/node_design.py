@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from grass.errors import ConflictError, InputError
-from grass.manifest.join_file import Offer, Runtime
+from grass.manifest.join_file import Offer
+from grass.manifest.on_premises import Runtime
 from grass.provision.on_premises import mount
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.mount import ShareMount

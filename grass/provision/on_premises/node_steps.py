@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grass.manifest.join_file import Runtime
+from grass.manifest.on_premises import Runtime
 from grass.provision.on_premises import install, node_units, record
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.node_design import NodeDesign, unit_names
