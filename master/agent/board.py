@@ -27,6 +27,8 @@ class Board:
     """Steady seconds of the last plan."""
     postponed: bool = False
     """A plan is on the agenda already."""
+    looked: float = float("-inf")
+    """Steady seconds at which all reasons were last looked at."""
     explained: dict[tuple[str, str], float] = field(default_factory=dict)
     """(job id, component) → when the wording of its reason was last written."""
     afterthought: bool = False

@@ -6,28 +6,23 @@ from typing import Any
 
 from grass.model.job import container_to_wire, ready_to_wire
 from grass.model.lifecycle import JobState, NodeState, TaskState
-from grass.model.reasons import Reason
 from master.agent import jobs, vacating
 from master.agent.addresses import publish_addresses
 from master.agent.booking import book, release, reserve
 from master.agent.state import ComponentRun, JobRun, Launch, NodeRun, TaskRun, attempt_key, launch_key
 from master.agent.step import Step
+from master.agent.telling import tell_waiting
 from master.agent.viewing import PORTS, explain, idle_reason, look, port_room
 from master.planning.backlog import depth
 from master.planning.decide import decide
-from master.planning.model import DeviceShares, Placement, Plan
+from master.planning.model import DeviceShares, Placement
 
 LARGE = 2_000
 """From this many nodes, queued jobs and held places on, plans are spaced out: one takes milliseconds by then."""
-SPACING = 2e-6
+SPACING = 4e-6
 """Seconds between plans for each of them."""
 ASSIGNED_AT_ONCE = 500
 """Tasks, after which a round is committed before the others get their places: tickets wait for no longer than that."""
-REWORDED_AT_ONCE = 50
-REWORDED_LATER = 500
-REWORDING = 1.0
-"""Seconds between two wordings of the same reason. A number in it changes with every task that ends, and a long queue
-would be written anew each time: the first jobs in line are always up to date, the others follow."""
 
 
 def place(step: Step) -> None:
@@ -44,7 +39,7 @@ def place(step: Step) -> None:
     for eviction in plan.evictions:
         vacating.evict(step, eviction)
     vacating.announce(step, plan.evictions)
-    _explain(step, plan)
+    tell_waiting(step, plan.waiting)
     refill(step)
 
 
@@ -201,30 +196,3 @@ def launch_template(run: JobRun, component: ComponentRun, width: int) -> dict[st
         "container": container_to_wire(spec.container),
         "matrix": {name: list(values) for name, values in spec.matrix.items()},
     }
-
-
-def _explain(step: Step, plan: Plan) -> None:
-    """Every demand that was left waiting gets its reason; see ``REWORDING`` for those whose wording alone is new."""
-    board = step.cluster.board
-    shown = 0
-    later = False
-    for (job_id, name), reason in plan.waiting.items():
-        run = step.cluster.jobs[job_id]
-        component = run.components[name]
-        if reason is component.reason or (reason == component.reason and run.reason is not None):
-            continue
-        if _only_wording(component.reason, reason):
-            shown += 1
-            age = step.now - board.explained.get((job_id, name), 0.0)
-            if shown > REWORDED_AT_ONCE and (age < REWORDING or shown > REWORDED_LATER):
-                later = True
-                continue
-            board.explained[job_id, name] = step.now
-        explain(step, run, component, reason)
-    if later and not board.afterthought:
-        board.afterthought = True
-        step.agenda.add(step.now + REWORDING, "reword")
-
-
-def _only_wording(before: Reason | None, after: Reason) -> bool:
-    return before is not None and before.code is after.code

@@ -108,8 +108,10 @@ def _job(
     for name, record in records.items():
         component, _, index = name.rpartition(".")
         _task(cluster, run, run.components[component], int(index), TaskRun.from_record(record), agenda, now, boot)
-    for part in run.components.values():
+    for name, part in run.components.items():
         _finish_component(part, run.state)
+        reason = view["components"][name]["reason"]
+        part.reason = Reason.from_wire(reason) if reason else None
     if view.get("outcome"):
         state, reason, code = view["outcome"]
         run.outcome = (JobState(state), Reason.from_wire(reason) if reason else None, code)

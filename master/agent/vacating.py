@@ -11,7 +11,7 @@ from typing import Any
 from grass.model.reasons import Reason, ReasonCode
 from master.agent.state import ComponentRun, JobRun, NodeRun, TaskRun, attempt_key, launch_key
 from master.agent.step import Step
-from master.planning.model import Eviction
+from master.planning.model import DeviceShares, Eviction
 
 
 def entry(task: TaskRun, grace: float | None) -> dict[str, Any]:
@@ -29,7 +29,12 @@ def evict(step: Step, eviction: Eviction) -> None:
     beneficiary = step.cluster.jobs[eviction.beneficiary]
     message = f"stopped for job {beneficiary.job.name}, which has a higher priority"
     reason = Reason(ReasonCode.PREEMPTED, message, {"job": beneficiary.id})
-    here = [(task.seq, index) for index, task in launch.tasks.items() if task.vacate is None]
+    wanted = set(eviction.devices)
+    here = [
+        (task.seq, index)
+        for index, task in launch.tasks.items()
+        if task.vacate is None and (not wanted or shares(task) in wanted)
+    ]
     count = eviction.count + max(0, launch.live - launch.width)
     for _, index in sorted(here, reverse=True)[:count]:
         _vacate(step, run, component, index, reason)
@@ -43,6 +48,11 @@ def clear(step: Step, node: NodeRun, reason: Reason) -> None:
         for index, task in launch.tasks.items() if run.outcome is None else ():
             if task.vacate is None and task.state.on_node:
                 _vacate(step, run, run.components[name], index, reason)
+
+
+def shares(task: TaskRun) -> DeviceShares:
+    """What it holds of its node's devices."""
+    return tuple((device, share) for device, share in task.gpus)
 
 
 def announce(step: Step, evictions: list[Eviction]) -> None:

@@ -8,8 +8,9 @@ from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from master.agent import jobs, waits
 from master.agent.board import Limited
-from master.agent.state import ComponentRun, JobRun, Launch, NodeRun, TaskRun
+from master.agent.state import ComponentRun, JobRun, Launch, NodeRun
 from master.agent.step import Step
+from master.agent.vacating import shares
 from master.planning.model import Demand, Device, DeviceShares, Held, Node, QueuedJob, View
 
 PORTS = range(20_000, 32_000)
@@ -205,12 +206,8 @@ def _held(run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -
 
 def _devices(launch: Launch) -> tuple[tuple[DeviceShares, ...], tuple[DeviceShares, ...]]:
     """Of the tasks that go on, and of those that were told to make room."""
-    goes_on = tuple(_shares(task) for task in launch.tasks.values() if task.vacate is None)
-    return goes_on, tuple(_shares(task) for task in launch.tasks.values() if task.vacate is not None)
-
-
-def _shares(task: TaskRun) -> DeviceShares:
-    return tuple((device, share) for device, share in task.gpus)
+    goes_on = tuple(shares(task) for task in launch.tasks.values() if task.vacate is None)
+    return goes_on, tuple(shares(task) for task in launch.tasks.values() if task.vacate is not None)
 
 
 def _until(run: JobRun, component: ComponentRun, launch: Launch) -> float | None:
