@@ -36,14 +36,22 @@ class Tunnel:
         """A socket to ``host:port`` as the master sees it. Raises HostUnreachableError, AccessRefusedError."""
         channel = self._ssh().open_channel(host, port)
         ours, theirs = socket.socketpair()
-        threading.Thread(target=_pump, args=(theirs.recv, channel.sendall, channel.shutdown_write), daemon=True).start()
+        ended = threading.Semaphore(0)
 
-        def end() -> None:
-            with suppress(OSError):
-                theirs.shutdown(socket.SHUT_WR)
+        def pump(receive: Callable[[int], bytes], send: Callable[[bytes], object], end: Callable[[], object]) -> None:
+            _pump(receive, send, end)
+            ended.release()
+
+        def forth() -> None:
+            pump(theirs.recv, channel.sendall, channel.shutdown_write)
+            ended.acquire()  # by then the other direction has ended, too
+            ended.acquire()
             channel.close()
+            theirs.close()
 
-        threading.Thread(target=_pump, args=(channel.recv, theirs.sendall, end), daemon=True).start()
+        back = (channel.recv, theirs.sendall, lambda: theirs.shutdown(socket.SHUT_WR))
+        threading.Thread(target=forth, daemon=True).start()
+        threading.Thread(target=pump, args=back, daemon=True).start()
         return ours
 
     def _ssh(self) -> SshHost:

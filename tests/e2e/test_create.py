@@ -258,6 +258,34 @@ def test_maros_file_makes_a_cluster(cluster: Cluster) -> None:
     assert json.loads((cluster.client / "profile.json").read_text())["user"] == "admin"
 
 
+def test_nodes_of_the_file_join_and_leave_with_the_cluster(cluster: Cluster) -> None:
+    cluster.lab.reset("n1")
+    before = holds(cluster.lab), holds(cluster.lab, "n1")
+    cluster.settings["nodes"] = [
+        {"address": cluster.lab.hosts["n1"].address, "name": "first", "labels": {"disk": "nvme"}}
+    ]
+    cluster.created()
+    [node] = json.loads(cluster.grass("node", "list", "-o", "json").stdout)
+    assert (node["name"], node["state"], node["labels"]["disk"]) == ("first", "READY", "nvme")
+    done = cluster.grass("run", "--", "hostname")
+    assert (done.returncode, done.stdout.strip()) == (0, "n1"), done.stderr
+    gone = cluster.grass("delete", "e2e")
+    assert gone.returncode == 0, gone.stderr
+    assert (holds(cluster.lab), holds(cluster.lab, "n1")) == before
+
+
+def test_a_node_that_does_not_answer_keeps_the_cluster_until_force(cluster: Cluster) -> None:
+    cluster.lab.reset("n1")
+    cluster.settings["nodes"] = [{"address": cluster.lab.hosts["n1"].address, "name": "first"}]
+    cluster.created()
+    cluster.lab.hosts["n1"].cut()
+    stayed = cluster.grass("delete", "e2e")
+    assert stayed.returncode == UNREACHABLE and "first: " in stayed.stderr and cluster.client.exists()
+    forced = cluster.grass("delete", "e2e", "--force")
+    assert forced.returncode == 0 and "first keeps what was made there" in forced.stderr, forced.stderr
+    assert not [line for line in holds(cluster.lab) if "grass" in line]
+
+
 def test_a_mount_that_is_there_takes_the_place_of_the_share_and_stays(cluster: Cluster) -> None:
     cluster.settings["share"] = {"path": "/mnt/nas"}
     absent = cluster.create()

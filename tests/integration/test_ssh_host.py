@@ -6,6 +6,8 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from grass.api.keyring import Profile
+from grass.api.tunnel import Tunnel
 from grass.provision.hosts import (
     AccessRefusedError,
     Become,
@@ -137,6 +141,29 @@ def test_a_closed_port_and_an_unknown_name_are_unreachable(sshd: Sshd) -> None:
     sshd.start()
 
 
+def test_what_is_no_ssh_is_told_once_and_by_us(sshd: Sshd, tmp_path: Path) -> None:
+    """In a process of its own: pytest listens to every logger."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def refuse() -> None:
+            peer, _ = server.accept()
+            with peer:
+                peer.sendall(b"HTTP/1.0 400 no\r\n" * 1000)
+
+        answer = threading.Thread(target=refuse)
+        answer.start()
+        script = (
+            "import sys; from pathlib import Path; from grass.provision.hosts.ssh import SshAccess, SshHost\n"
+            "try: SshHost(SshAccess('127.0.0.1', 'me', int(sys.argv[1])), Path('none')).connect()\n"
+            "except Exception as error: print(error)"
+        )
+        command = [sys.executable, "-c", script, str(server.getsockname()[1])]
+        said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=40, check=True)
+        answer.join(5)
+    assert "127.0.0.1: no SSH at 127.0.0.1 port" in said.stdout
+    assert said.stderr == ""
+
+
 def test_a_command_that_does_not_end_is_given_up_and_the_connection_stays_good(sshd: Sshd) -> None:
     with sshd.host() as host:
         with pytest.raises(CommandTimeoutError, match=r"there: `sleep 60` did not end within 0\.5 s"):
@@ -161,6 +188,34 @@ def test_a_channel_reaches_what_listens_there_and_says_when_nothing_does(sshd: S
         channel.close()
         with pytest.raises(HostUnreachableError, match="there: no tunnel over SSH"):
             host.open_channel("127.0.0.1", 1)
+
+
+def test_a_tunnel_is_an_ordinary_socket_that_ends_when_either_side_does(sshd: Sshd) -> None:
+    way = {
+        "address": "127.0.0.1",
+        "username": user_name(),
+        "port": sshd.port,
+        "key": str(sshd.key),
+        "known_hosts": str(sshd.folder / "known_hosts"),
+    }
+    tunnel = Tunnel(Profile("lab", "http://127.0.0.1:1", "me", "key", way))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        content = os.urandom(1_000_000)
+        with tunnel.open("127.0.0.1", server.getsockname()[1]) as ours:
+            ours.settimeout(20)
+            peer, _ = server.accept()
+            with peer:
+                sender = threading.Thread(target=lambda: (peer.sendall(content), peer.shutdown(socket.SHUT_WR)))
+                sender.start()
+                got = b"".join(iter(lambda: ours.recv(65536), b""))
+                sender.join(10)
+                assert got == content
+                ours.sendall(b"and back")
+                ours.shutdown(socket.SHUT_WR)
+                assert b"".join(iter(lambda: peer.recv(100), b"")) == b"and back"
+    with pytest.raises(HostUnreachableError, match="no tunnel over SSH"):
+        tunnel.open("127.0.0.1", 1)
+    tunnel.close()
 
 
 def test_a_password_that_sudo_would_have_to_ask_for_is_never_sent_to_a_user_who_is_root(sshd: Sshd) -> None:

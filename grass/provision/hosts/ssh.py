@@ -6,6 +6,7 @@ One connection carries everything: commands, files, and the channels of an API t
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -28,6 +29,9 @@ _ALIVE_SECONDS = 15
 """Between signs of life, so that a connection that is gone is noticed, and no firewall forgets it."""
 _POLL = 0.5
 _PACKET = 1 << 15
+
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+"""What it has to say is in the errors that it raises; without a handler it would also print it."""
 
 
 @dataclass(frozen=True)
