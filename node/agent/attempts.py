@@ -97,11 +97,11 @@ class Attempts:
         self._readiness.drop(attempt.key)
         self._log_ended(attempt.key, attempt.sizes or {})
 
-    def not_ready(self, key: str) -> None:
+    def not_ready(self, key: str, failure: str) -> None:
         """Its readiness check did not pass in time."""
         template = self._alive.get(key)
         if template:
-            self._over(key, f"not ready after {template['ready']['timeout']:g} s")
+            self._over(key, f"not ready after {template['ready']['timeout']:g} s: {failure}")
 
     def release(self, key: str) -> None:
         """It has ended and the master has noted that: its files may go once its log has gone."""

@@ -71,10 +71,10 @@ class NodeAgent:
         self._orders = Orders(store, self._obey)
         self._reports = Reports(store)
         self._removal = folders.Removal(config)
-        self._news: deque[tuple[str, str]] = deque()
-        """What threads have to say: ``ready``, ``not-ready`` or ``shipped``, and of which attempt."""
+        self._news: deque[tuple[str, str, str]] = deque()
+        """What threads have to say: ``shipped`` or what ``Readiness`` says, of which attempt, and why not."""
         self._shipper = shipper(lambda key: self._say("shipped", key))
-        self._readiness = Readiness(lambda key, passed: self._say("ready" if passed else "not-ready", key))
+        self._readiness = Readiness(self._say)
         self._reconciliation = Reconciliation()
         self._attempts = Attempts(
             config, self._shipper, self._readiness, self._timers, self._removal, self._stop_one, base_env
@@ -210,17 +210,20 @@ class NodeAgent:
         if self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
             self._events.append({"key": key, "event": "started", "pid": attempt.pid, "at": attempt.started})
 
-    def _on_news(self, what: str, key: str) -> None:
+    def _on_news(self, what: str, key: str, failure: str) -> None:
         match what:
             case "shipped":
                 self._attempts.shipped(key)
             case "ready":
                 self._events.append({"key": key, "event": "ready"})
+            case "not-yet":
+                reason = Reason(ReasonCode.NOT_READY, f"not ready yet: {failure}").to_wire()
+                self._events.append({"key": key, "event": "waiting", "reason": reason})
             case "not-ready":
-                self._attempts.not_ready(key)
+                self._attempts.not_ready(key, failure)
 
-    def _say(self, what: str, key: str) -> None:
-        self._news.append((what, key))
+    def _say(self, what: str, key: str, failure: str = "") -> None:
+        self._news.append((what, key, failure))
         self.wake()
 
     # act

@@ -26,6 +26,8 @@ LONGEST_WAIT = 1.0
 WORKERS = 4
 PROBE_TIMEOUT = 10.0
 """Seconds that one run of a check command may take."""
+WORTH_TELLING = 2.0
+"""Seconds after which it is said why an attempt is not ready yet."""
 _LINE = 1 << 16
 """A longer line is looked at in pieces."""
 
@@ -48,13 +50,20 @@ class Check:
     wait: float = FIRST_WAIT
     read: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     """Of each output file: how far it was read, and the line that is not complete."""
+    told: str = ""
+    """What was said of it last."""
 
-    def passes(self) -> bool:
+    def failure(self) -> str:
+        """Why it does not pass, for people; empty when it does."""
         if self.ready["port"] is not None:
-            return _answers(self.address, self.ports[self.ready["port"]])
+            port = self.ports[self.ready["port"]]
+            return "" if _answers(self.address, port) else f"nothing listens on its port {self.ready['port']} ({port})"
         if self.ready["command"] is not None:
-            return self.inside() if self.inside else _succeeds(self.argv, self.env, self.cwd)
-        return self._log_matches(re.compile(self.ready["log"].encode()))
+            if self.inside:
+                return "" if self.inside() else "its check does not succeed in its container"
+            return _failure(self.argv, self.env, self.cwd)
+        matches = self._log_matches(re.compile(self.ready["log"].encode()))
+        return "" if matches else "no line of its output matches its check"
 
     def late(self, now: float) -> bool:
         timeout = self.ready["timeout"]
@@ -81,10 +90,12 @@ class Check:
 
 
 class Readiness:
-    """``on_result(key, passed)`` is called, in a thread, once for each watched attempt unless it is dropped before."""
+    """``say(what, key, failure)`` is called in a thread: ``ready`` or ``not-ready`` (in time) once for each watched
+    attempt, before that ``not-yet`` when it was long enough, and when the failure is another. A dropped one is silent.
+    """
 
-    def __init__(self, on_result: Callable[[str, bool], None]) -> None:
-        self._on_result = on_result
+    def __init__(self, say: Callable[[str, str, str], None]) -> None:
+        self._say = say
         self._changed = threading.Condition()
         self._watched: dict[str, Check] = {}
         self._due: list[tuple[float, int, Check]] = []
@@ -119,17 +130,22 @@ class Readiness:
             check = self._next()
             if check is None:
                 return
-            passed = check.passes()
+            failure = check.failure()
+            now = clock.steady()
             with self._changed:
                 if self._watched.get(check.key) is not check:
                     continue
-                if not passed and not check.late(clock.steady()):
+                if failure and not check.late(now):
                     check.wait = min(check.wait * 1.5, LONGEST_WAIT)
-                    heapq.heappush(self._due, (clock.steady() + check.wait, next(self._order), check))
+                    heapq.heappush(self._due, (now + check.wait, next(self._order), check))
                     self._changed.notify()
-                    continue
-                del self._watched[check.key]
-            self._on_result(check.key, passed)
+                    if now < check.since + WORTH_TELLING or failure == check.told:
+                        continue
+                    what, check.told = "not-yet", failure
+                else:
+                    what = "not-ready" if failure else "ready"
+                    del self._watched[check.key]
+            self._say(what, check.key, failure)
 
     def _next(self) -> Check | None:
         with self._changed:
@@ -153,17 +169,19 @@ def _answers(address: str, port: int) -> bool:
     return False
 
 
-def _succeeds(argv: list[str], env: dict[str, str], cwd: str) -> bool:
+def _failure(argv: list[str], env: dict[str, str], cwd: str) -> str:
     nothing = subprocess.DEVNULL
     try:
         process = subprocess.Popen(
             argv, env=env, cwd=cwd, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
         )
-    except (OSError, ValueError):
-        return False
+    except (OSError, ValueError) as error:
+        return f"its check cannot run {argv[0]}: {getattr(error, 'strerror', None) or error}"
     try:
-        return process.wait(PROBE_TIMEOUT) == 0
+        code = process.wait(PROBE_TIMEOUT)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)  # not reaped yet, so the group is still its own
         process.wait()
-        return False
+        return f"its check did not end within {PROBE_TIMEOUT:g} s"
+    ended = f"with exit code {code}" if code > 0 else f"by signal {-code}"
+    return f"its check ended {ended}" if code else ""

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from grass.store.embedded import NoRedisError, find_server
 from node.agent import gpu
+from tests.support.needs import missing
+from tests.support.node_run import NodeRun
 from tests.support.nvml import StubDriver
 
 KNOWN = "gpu.devices()"
@@ -78,3 +81,26 @@ def test_a_driver_that_hangs_is_reported_by_its_silence(monkeypatch: pytest.Monk
     watch = gpu.GpuWatch([{"id": 0}], list)
     [lost] = watch.samples()
     assert "has not answered" in lost["error"]
+
+
+def test_the_node_agent_tells_of_its_devices_and_gives_them_to_tasks(
+    driver: StubDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        find_server()
+    except NoRedisError as error:
+        missing("redis", str(error))
+    for name in ("LD_LIBRARY_PATH", "NVML_STUB"):
+        monkeypatch.setenv(name, driver.env[name])
+    with NodeRun() as node:
+        node.wait(lambda: bool(node.hellos))
+        assert [device["uuid"] for device in node.hellos[0]["gpus"]] == [f"GPU-stub-{index}" for index in range(4)]
+        assert node.hellos[0]["resources"]["gpu"] == 4000
+        node.wait(lambda: bool(node.usage.get("gpus")))
+        node.start("exec sleep 100", "j-1/c.0/1")
+        task = node.event("j-1/c.0/1", "started")["pid"]
+        driver.set(_1_util=88, _0_pid=task, _2_pid=os.getpid(), _3_fails=15)
+        node.wait(lambda: node.usage["gpus"][1]["utilisation"] == 88 and node.usage["gpus"][0]["processes"])
+        ours, _, foreign, lost = node.usage["gpus"]
+        assert ours["processes"][0]["ours"] and ours["busy"] is None
+        assert foreign["busy"] == getpass.getuser() and lost["error"] == "GPU is lost"

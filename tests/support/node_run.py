@@ -41,6 +41,8 @@ class NodeRun:
         self.events: list[dict[str, Any]] = []
         self.hellos: list[dict[str, Any]] = []
         self.heartbeats = 0
+        self.usage: dict[str, Any] = {}
+        """In the last of them."""
         self._orders = 0
         self._last = "0-0"
 
@@ -122,6 +124,7 @@ class NodeRun:
                     self.hellos.append(body)
                 case "heartbeat":
                     self.heartbeats += 1
+                    self.usage = body["usage"]
                 case "tasks":
                     self.events += body["events"]
         if entries:

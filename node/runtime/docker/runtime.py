@@ -44,7 +44,7 @@ _AGAIN = 0.05
 _DISK_RETRY = 1.0
 _LOG_PATIENCE = 5.0
 """Seconds that the log of a container that is over may take."""
-_LAST_WORDS = 5.0
+_LAST_WORDS = 3.0
 """Seconds that a closing runtime waits for requests under way."""
 _HEAD = 512
 _UNKNOWN = "its container is gone and nothing saw how it ended"
@@ -153,8 +153,9 @@ class DockerRuntime:
         return self._timers.due
 
     def close(self) -> None:
+        deadline = clock.steady() + _LAST_WORDS
         for workers in (self._starters, self._errands, self._removers):
-            workers.close(_LAST_WORDS)
+            workers.close(deadline)
         self._hang_up()
         self._engine.close()
         self._poll.close()

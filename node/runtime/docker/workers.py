@@ -6,8 +6,10 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
+from grass import clock
 from grass.errors import GrassError
 
 T = TypeVar("T")
@@ -47,12 +49,15 @@ class Workers:
             self._open -= 1
             then(result)
 
-    def close(self, seconds: float) -> None:
-        """Waits so long for what is under way."""
+    def close(self, deadline: float) -> None:
+        """Waits until this steady time for what is under way; what waits in line is not begun."""
+        with suppress(queue.Empty):
+            while True:
+                self._queue.get_nowait()
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
-            thread.join(seconds)
+            thread.join(max(0.0, deadline - clock.steady()))
 
     def _run(self) -> None:
         while (work := self._queue.get()) is not None:
