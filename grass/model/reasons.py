@@ -30,6 +30,7 @@ class ReasonCode(str, Enum):
     PREEMPTED = "preempted"  # was stopped for a job of higher priority, and is queued again
     DRAINED = "drained"  # its node was drained; it is placed again
     IMAGE = "image"  # waits for its image
+    NOT_READY = "not-ready"  # runs, but its readiness check does not pass yet
     # a node that takes no tasks
     PROBE = "probe"  # has not passed its probe
     VERSION = "version"  # runs another version of Grass than the master

@@ -33,7 +33,8 @@ def on_events(step: Step, node: NodeRun, events: list[dict[str, Any]]) -> None:
             case "started":
                 _started(step, run, component, task, event)
             case "waiting":
-                task.reason = event["reason"] if task.state is TaskState.ASSIGNED else task.reason
+                if task.state is TaskState.ASSIGNED or (task.state is TaskState.RUNNING and not task.ready):
+                    task.reason = event["reason"]
             case "ready":
                 _ready(step, component, task)
             case "ended":
@@ -110,6 +111,7 @@ def _started(step: Step, run: JobRun, component: ComponentRun, task: TaskRun, ev
 def _ready(step: Step, component: ComponentRun, task: TaskRun) -> None:
     if task.state.on_node:
         _count_ready(component, task)
+        task.reason = task.vacate
         step.changes.plan = True
 
 

@@ -13,6 +13,9 @@ View = dict[str, Any]
 _SILENT = (TaskState.ASSIGNED, TaskState.STARTING, TaskState.RUNNING, TaskState.SUCCEEDED)
 """States that are progress, so nobody asks why."""
 
+_LATE = (ReasonCode.NOT_READY, ReasonCode.IMAGE)
+"""Reasons for which others may wait although the task is on its way."""
+
 _NEXT = {
     ReasonCode.SUBMITTED: "the master-agent takes it within moments; `grass status` says whether it runs",
     ReasonCode.JOB_LIMIT: "starts when a running job ends",
@@ -31,6 +34,7 @@ _NEXT = {
     ReasonCode.PREEMPTED: "starts again by itself when there is room; it has kept its place in line",
     ReasonCode.DRAINED: "starts again by itself on another node",
     ReasonCode.IMAGE: "starts when its image is there",
+    ReasonCode.NOT_READY: "what waits for it starts when its readiness check passes; see its log",
 }
 
 
@@ -38,7 +42,7 @@ def why_view(record: View, job: Job, tasks: list[View]) -> View:
     groups: dict[tuple[str, str, str], View] = {}
     for task in tasks:
         reason = task["reason"]
-        if TaskState(task["state"]) in _SILENT:
+        if TaskState(task["state"]) in _SILENT and not (reason and reason["code"] in _LATE):
             continue
         key = (task["component"], task["state"], _kind(reason))
         group = groups.setdefault(key, _group(task["component"], task["state"], reason))
@@ -64,4 +68,5 @@ def _kind(reason: View | None) -> str:
 
 def _next(state: str, reason: View | None) -> str | None:
     waits = state in (TaskState.PENDING.value, TaskState.LOST.value)
-    return _NEXT.get(ReasonCode(reason["code"])) if reason and waits else None
+    late = reason is not None and reason["code"] in _LATE
+    return _NEXT.get(ReasonCode(reason["code"])) if reason and (waits or late) else None

@@ -15,6 +15,7 @@ import pytest
 
 from grass import clock
 from grass.store.embedded import NoRedisError, find_server
+from node.agent import readiness
 from node.runtime.process import ask
 from tests.support.needs import missing
 from tests.support.node_run import NodeRun
@@ -109,11 +110,31 @@ def test_ready_when_a_line_of_the_log_matches(node: NodeRun) -> None:
     node.event(ONE, "ready")
 
 
+@pytest.mark.parametrize(
+    ("check", "failure"),
+    [
+        ({"command": ["nonesuch-check"]}, "its check cannot run nonesuch-check: No such file or directory"),
+        ({"command": "exit 3"}, "its check ended with exit code 3"),
+        ({"log": "up"}, "no line of its output matches its check"),
+    ],
+)
+def test_why_it_is_not_ready_yet_is_told(
+    node: NodeRun, monkeypatch: pytest.MonkeyPatch, check: dict[str, Any], failure: str
+) -> None:
+    monkeypatch.setattr(readiness, "WORTH_TELLING", 0.1)
+    node.start("sleep 100", ONE, ready=ready(**check))
+    reason = node.event(ONE, "waiting")["reason"]
+    assert (reason["code"], reason["message"]) == ("not-ready", f"not ready yet: {failure}")
+
+
 def test_what_does_not_get_ready_in_time_is_stopped(node: NodeRun) -> None:
     node.start("sleep 100", ONE, ready=ready(log="never", timeout=0.3))
     ended = node.ended(ONE)
     assert ended["signal"] == signal.SIGTERM
-    assert (ended["reason"]["code"], ended["reason"]["message"]) == ("timeout", "not ready after 0.3 s")
+    assert (ended["reason"]["code"], ended["reason"]["message"]) == (
+        "timeout",
+        "not ready after 0.3 s: no line of its output matches its check",
+    )
     assert not node.of(ONE, "ready")
 
 
@@ -246,4 +267,5 @@ def test_the_report_of_an_end_can_be_read_by_the_master(node: NodeRun) -> None:
         "started",
         "at",
         "sizes",
+        "stopped",
     }

@@ -65,6 +65,13 @@ def test_why_groups_tasks_that_wait_for_the_same_reason() -> None:
     assert answer["groups"][1]["next"] == "starts when tasks that run now end and leave room"
 
 
+def test_a_running_task_that_is_not_ready_is_among_the_reasons() -> None:
+    tasks = task_views(record(), JOB, known("a.1", state="RUNNING"))
+    tasks[1]["reason"] = {"code": "not-ready", "message": "not ready yet: nothing listens", "details": {}}
+    [group] = [group for group in why_view(record(), JOB, tasks)["groups"] if group["state"] == "RUNNING"]
+    assert (group["component"], group["count"], group["next"] is None) == ("a", 1, False)
+
+
 def test_every_reason_to_wait_says_what_would_end_the_wait() -> None:
     waiting = ["submitted", "job-limit", "no-nodes", "too-large", "no-room", "depends-on", "backoff", "parallelism"]
     for code in waiting:

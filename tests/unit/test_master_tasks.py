@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grass.model.job import Component, Job, Restart, RestartOn
+from grass.model.job import Component, Condition, Job, Ready, Restart, RestartOn
 from grass.model.resources import Resources
 from master.agent import addresses
 from tests.support.world import World
@@ -59,3 +59,21 @@ def test_a_job_whose_last_tasks_end_together_leaves_no_addresses() -> None:
     world.run()
     assert world.job("j")["state"] == "SUCCEEDED"
     assert world.backend.hgetall(world.keys.addresses("n1")) == {}
+
+
+def test_why_a_task_is_not_ready_is_its_reason_until_it_is() -> None:
+    world = World()
+    node = world.add_node("n1")
+    server = Component("s", "x", resources=Resources(), ready=Ready(log="up"))
+    world.submit(Job("j", {"s": server, "w": Component("w", "x", depends_on={"s": Condition.READY})}, ("w",)))
+    reason = {"code": "not-ready", "message": "not ready yet: nothing listens", "details": {}}
+    for event in ({"event": "waiting", "reason": reason}, {"event": "ready"}):
+        node.store.report([("tasks", {"events": [{"key": "j-1/s.0/1", **event}]})])
+        world.run()
+        tasks = world.api.tasks("j-1")
+        assert tasks["s.0"]["state"] == "RUNNING"
+        assert tasks["s.0"]["reason"] == event.get("reason")
+    assert "w.0" in tasks
+    node.store.report([("tasks", {"events": [{"key": "j-1/s.0/1", "event": "waiting", "reason": reason}]})])
+    world.run()
+    assert world.api.tasks("j-1")["s.0"]["reason"] is None
