@@ -42,8 +42,8 @@ class Explainer:
                 return self._quota(job, left.demand)
             case ReasonCode.PREEMPTING:
                 return self._preempting(job)
-        if job is self._decided.head:
-            return self._first(self._roomless(left))
+        if job.id in self._decided.starts:
+            return self._first(job, self._roomless(left))
         return self._roomless(left)
 
     def _roomless(self, left: Left) -> Reason:
@@ -52,28 +52,37 @@ class Explainer:
             return self._no_room(demand.shape)
         if demand.pack is not None or job.together is not None:
             return self._apart(job, demand)
-        return self._gang(demand) if left.cause is ReasonCode.GANG and not self._gated(demand) else self._behind(demand)
+        return (
+            self._gang(demand)
+            if left.cause is ReasonCode.GANG and not self._gated(job, demand)
+            else self._behind(job, demand)
+        )
 
-    def _gated(self, demand: Demand) -> bool:
+    def _promised(self, job: QueuedJob) -> dict[int, str]:
+        """The nodes on which something is promised to others than ``job``, and to whom (empty: not known)."""
+        gates = sorted(self._decided.ledger.gates.items())
+        return {place: gate.job for place, here in gates for gate in here if gate.job != job.id}
+
+    def _gated(self, job: QueuedJob, demand: Demand) -> bool:
         """Whether a task of it has room only where something is promised to others."""
         roomy = self._survey(demand.shape).roomy.copy()
-        roomy[list(self._decided.ledger.gates)] = False
+        roomy[list(self._promised(job))] = False
         return not roomy.any()
 
-    def _first(self, reason: Reason) -> Reason:
-        """The head is told when it starts, where time limits tell."""
-        starts = self._decided.starts
+    def _first(self, job: QueuedJob, reason: Reason) -> Reason:
+        """A job for which places are kept is told when it starts, where time limits tell."""
+        starts = self._decided.starts[job.id]
         if starts is None:
             return reason
         message = f"{reason.message}; starts within {show_seconds(starts)} by the time limits of what runs"
         return Reason(reason.code, message, {**reason.details, "starts_in": starts})
 
-    def _behind(self, demand: Demand) -> Reason:
-        head = self._decided.head
-        who = f"{head.id}, which is served first" if head is not None else "a job that is served first"
+    def _behind(self, job: QueuedJob, demand: Demand) -> Reason:
         survey = self._survey(demand.shape)
+        first = next((who for place, who in self._promised(job).items() if who and survey.roomy[place]), "")
+        who = f"{first}, which is served first" if first else "a job that is served first"
         message = f"a task would fit now, but could delay {who}"
-        return Reason(ReasonCode.BEHIND, message, _nodes(survey) | ({"job": head.id} if head is not None else {}))
+        return Reason(ReasonCode.BEHIND, message, _nodes(survey) | ({"job": first} if first else {}))
 
     def _apart(self, job: QueuedJob, demand: Demand) -> Reason:
         level = job.together if demand.pack is None else demand.pack

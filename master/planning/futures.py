@@ -58,14 +58,14 @@ class Futures:
                     self.give(room, place, each, each.count)
         return room
 
-    def promise(self, place: int, room: Room) -> None:
+    def promise(self, place: int, room: Room, job: str) -> None:
         """From now on others get what is left in ``room``, a copy of ``soon`` from which something was taken."""
         for gate in self.ledger.gates.get(place, ()):
             if gate.soon:
                 gate.room = room
                 break
         else:
-            self.ledger.gates.setdefault(place, []).append(Gate(0.0, room, soon=True))
+            self.ledger.gates.setdefault(place, []).append(Gate(0.0, room, job, soon=True))
         self.ledger.touch(place)
 
     def give(self, room: Room, place: int, held: Held, count: int, first: int = 0) -> None:

@@ -11,11 +11,13 @@ from master.planning.room import Room
 class Gate:
     """Who may still be there after ``until`` seconds has to fit into ``room``; who is gone by then may ignore it.
 
-    ``soon``: the promise is of what comes free when tasks that were told to stop have ended.
+    ``job``: to whom it is promised, where that is one job. ``soon``: the promise is of what comes free when tasks that
+    were told to stop have ended.
     """
 
     until: float
     room: Room
+    job: str = ""
     soon: bool = False
 
     def holds(self, seconds: float | None) -> bool:

@@ -170,7 +170,7 @@ class Preemption:
         for key in sorted(counts):
             self.evictions.append(Eviction(*key, counts[key], job.id, tuple(devices[key])))
         for place in sorted(attempt.changed):
-            self._futures.promise(place, attempt.rooms[place])
+            self._futures.promise(place, attempt.rooms[place], job.id)
 
 
 class Attempt:

@@ -24,7 +24,8 @@ from master.planning.room import Room
 class Reservation:
     """``starts``: seconds until the last of its tasks starts at the latest; None: nobody knows."""
 
-    def __init__(self, futures: Futures) -> None:
+    def __init__(self, futures: Futures, job: str) -> None:
+        self._job = job
         self._futures = futures
         self._ledger = futures.ledger
         self._rooms: dict[int, Room] = {}
@@ -77,7 +78,7 @@ class Reservation:
         """At the time ``at`` others may have what is in ``room`` now."""
         gate = self._spare.get(place)
         if gate is None:
-            self._spare[place] = Gate(at, room.copy())
+            self._spare[place] = Gate(at, room.copy(), self._job)
         else:
             gate.room = gate.room.meet(room)
 
@@ -196,7 +197,7 @@ class Reservation:
         for device in devices:
             left.devices[device] = 0
         gate = self._spare.get(place)
-        self._spare[place] = Gate(0.0, left if gate is None else left.meet(gate.room))
+        self._spare[place] = Gate(0.0, left if gate is None else left.meet(gate.room), self._job)
 
     def _remainder(self, place: int, column: int, over: int) -> int:
         """What is over at least when enough tasks have ended: they free multiples of the greatest common divisor."""
@@ -208,7 +209,11 @@ class Reservation:
         return min(over % divisor, max(0, self._ledger.room(place).row[column])) if divisor else 0
 
     def _able(self, need: Need, within: Mask | None) -> Mask:
+        """Nodes that are kept for another job are left to it."""
         able = self._ledger.able(need.shape)
+        for place, gates in self._ledger.gates.items():
+            if not all(gate.soon for gate in gates):
+                able[place] = False
         return able if within is None else able & within
 
     def _room(self, place: int) -> Room:

@@ -22,6 +22,9 @@ from master.planning.topology import Topology
 Rest = tuple[Demand, int, ReasonCode]
 """A demand, how many of its tasks found no place, and the cause."""
 
+MOST_KEPT = 10
+"""For how many jobs places are kept. Only the first is promised that nobody delays it; the next keep nodes of their
+own, because the order changes with what users have, and nodes emptied for one of them are then not filled again."""
 _MOST_DOMAINS = 16
 """In how many domains a job that must stay together is tried."""
 
@@ -37,8 +40,8 @@ class Left:
 
 
 class Round:
-    """``head``: the first job that found no place, which no job behind it may delay; ``starts``: when it starts at
-    the latest, in seconds, where time limits tell."""
+    """``head``: the first job that found no place, which no job behind it may delay; ``starts``: the jobs for which
+    places are kept, and when they start at the latest, in seconds, where time limits tell."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -50,7 +53,7 @@ class Round:
         self.finder = Finder(self.ledger, self.topology)
         self.left: list[Left] = []
         self.head: QueuedJob | None = None
-        self.starts: float | None = None
+        self.starts: dict[str, float | None] = {}
         self._running = view.running
         self._futures: Futures | None = None
         self._preemption: Preemption | None = None
@@ -89,7 +92,8 @@ class Round:
             return True
         running = self._running
         if self.head is not None and not self.head.begun:
-            running += self.starts is None or job.seconds is None or job.seconds > self.starts
+            starts = self.starts[self.head.id]
+            running += starts is None or job.seconds is None or job.seconds > starts
         return running < self.view.level
 
     def _place(self, job: QueuedJob, within: Mask | None) -> tuple[int, list[Rest]]:
@@ -166,11 +170,12 @@ class Round:
 
     def _keep_places(self, job: QueuedJob, left: list[Rest]) -> None:
         left = [each for each in left if self.ledger.large(self.ledger.need(each[0].shape))]
-        if self.head is not None or not left:
+        if len(self.starts) >= MOST_KEPT or not left:
             return
-        reservation = Reservation(self._future())
+        reservation = Reservation(self._future(), job.id)
         if reservation.make([each[:2] for each in left], self._waits_within(job, left)):
-            self.head, self.starts = job, reservation.starts
+            self.head = self.head or job
+            self.starts[job.id] = reservation.starts
             for demand, count, _ in left:
                 self.quotas.promise(job.user, [replace(demand, count=count)])
 
