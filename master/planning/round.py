@@ -23,8 +23,10 @@ Rest = tuple[Demand, int, ReasonCode]
 """A demand, how many of its tasks found no place, and the cause."""
 
 MOST_KEPT = 10
-"""For how many jobs places are kept. Only the first is promised that nobody delays it; the next keep nodes of their
-own, because the order changes with what users have, and nodes emptied for one of them are then not filled again."""
+LARGE = 256
+"""For how many jobs places are kept; in a cluster of more than so many nodes for one. Only the first is promised that
+nobody delays it; the next keep nodes of their own, because the order changes with what users have, and nodes emptied
+for one of them are then not filled again. Each costs a look at all nodes, and on many nodes it gains little."""
 _MOST_DOMAINS = 16
 """In how many domains a job that must stay together is tried."""
 
@@ -170,7 +172,7 @@ class Round:
 
     def _keep_places(self, job: QueuedJob, left: list[Rest]) -> None:
         left = [each for each in left if self.ledger.large(self.ledger.need(each[0].shape))]
-        if len(self.starts) >= MOST_KEPT or not left:
+        if len(self.starts) >= (MOST_KEPT if len(self.ledger.nodes) <= LARGE else 1) or not left:
             return
         reservation = Reservation(self._future(), job.id)
         if reservation.make([each[:2] for each in left], self._waits_within(job, left)):
