@@ -246,7 +246,7 @@ def test_a_job_that_cannot_start_says_why_at_every_width(grass: Grass, folder: P
 
 
 def test_waiting_on_a_terminal_overwrites_one_line(grass: Grass, folder: Path) -> None:
-    grass.good("job", "start", job_file(folder, "watched", "sleep 0.6"))
+    grass.good("job", "start", job_file(folder, "watched", "sleep 2"))
     shown = grass.on_terminal(80, "job", "wait", "watched")
     assert "\r\x1b[K" in shown
     assert shown.rstrip().endswith("watched: SUCCEEDED, 1 succeeded")
