@@ -71,7 +71,8 @@ def share_steps(places: Places, mount: ShareMount, share: Mapping[str, Any]) -> 
     ]
 
 
-_IS_MOUNTED = 'grep -qs " $1 " /proc/self/mounts && timeout 15 ls "$1" >/dev/null'
+# What is mounted is the master's share, and not something empty in its place.
+_IS_MOUNTED = 'grep -qs " $1 " /proc/self/mounts && timeout 15 test -d "$1/logs"'
 
 _OBSCURE = """
 umask 077
@@ -93,6 +94,7 @@ def _credentials(places: Places, mount: ShareMount, share: Mapping[str, Any]) ->
 def _environment(places: Places, share: Mapping[str, Any]) -> bytes:
     lines = {
         "SHARE": f"//{share['host']}/{share['share']}",
+        "SHARE_NAME": share["share"],
         "SHARE_PORT": share["port"],
         "SHARE_FOLDER": places.share,
         "SHARE_CREDENTIALS": places.credentials,
