@@ -172,7 +172,9 @@ class DockerRuntime:
             return
         self._watch(self._line.fileno(), self._on_line)
         self._engine.renew()
-        self._errands.ask(lambda: self._engine.containers(plan.mine(self._config)), self._on_list)
+        running = {attempt.key: attempt.id for attempt in self._attempts.values() if attempt.runs}
+        ask = functools.partial(self._engine.containers, plan.mine(self._config))
+        self._errands.ask(ask, functools.partial(self._on_list, self._line, running))
 
     def _on_line(self) -> None:
         assert self._line is not None
@@ -210,11 +212,14 @@ class DockerRuntime:
         self._timers.at(clock.steady() + self._retry, self._connect)
         self._retry = min(self._retry * 2, _LONGEST_RETRY)
 
-    def _on_list(self, found: list[dict[str, Any]] | GrassError) -> None:
+    def _on_list(
+        self, line: EngineStream, running: dict[str, str | None], found: list[dict[str, Any]] | GrassError
+    ) -> None:
+        """``running`` when the list was asked for: what was started since then need not be in it."""
+        if self._line is not line:
+            return
         if isinstance(found, GrassError):
             self._away(str(found))
-            return
-        if self._line is None:
             return
         self._retry = _FIRST_RETRY
         labelled = [(inspected["Config"]["Labels"].get(plan.ATTEMPT), inspected) for inspected in found]
@@ -222,7 +227,7 @@ class DockerRuntime:
         for key, inspected in here.items():
             self._adopt(key, inspected)
         for attempt in list(self._attempts.values()):
-            if attempt.runs and attempt.key not in here:
+            if attempt.runs and attempt.key not in here and running.get(attempt.key) == attempt.id:
                 self._finish_unknown(attempt)
         self._listed = True
         self._say(Listed([attempt.observed() for attempt in self._attempts.values()]))
