@@ -1,0 +1,65 @@
+"""Nodes that come and go: their redis users, their keys, and what a new master-agent finds of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from grass.model.job import Component, Job
+from tests.support.world import World
+
+DIGEST = "a" * 64
+
+
+def joined(world: World, name: str) -> None:
+    node = world.add_node(name, joins=True, probe={"passed": True, "checks": []})
+    world.ticket("node-join", name=name, digest=DIGEST)
+    node.hello()
+    world.run()
+
+
+def test_a_node_that_joins_has_a_user_before_it_has_a_record_and_one_that_leaves_has_neither() -> None:
+    world = World()
+    joined(world, "n1")
+    assert world.accounts.digests == {"n1": DIGEST}
+    world.submit(Job("j", {"t": Component("t", "x")}, ("t",)))
+    assert world.backend.hgetall(world.keys.desired("n1"))
+    world.ticket("node-remove", node="n1", force=True)
+    assert world.accounts.digests == {} and world.api.nodes() == []
+    for key in world.keys.of_node("n1"):
+        assert not world.backend.hgetall(key) and world.backend.newest(key) is None, key
+    assert world.job("j")["counts"] == {"PENDING": 1}
+    world.takeover()
+    joined(world, "n1")
+    assert world.running() == ["j-1/t.0/2"]
+    assert world.job("j")["restarts"] == 0
+
+
+@pytest.mark.parametrize(("name", "digest"), [("n 1", DIGEST), ("n1", "no digest"), ("*", DIGEST), ("n1", "")])
+def test_what_cannot_become_a_redis_user_does_not_join(name: str, digest: str) -> None:
+    world = World()
+    world.ticket("node-join", name=name, digest=digest)
+    assert world.accounts.digests == {} and world.api.nodes() == []
+    assert [event["kind"] for event in world.api.events()] == ["node-refused"]
+
+
+def test_joining_twice_before_the_first_hello_keeps_the_newer_password() -> None:
+    world = World()
+    for digest in (DIGEST, "b" * 64):
+        world.ticket("node-join", name="n1", digest=digest)
+    assert world.accounts.digests == {"n1": "b" * 64}
+    assert [node["state"] for node in world.api.nodes()] == ["JOINING"]
+
+
+def test_what_users_have_had_is_written_every_few_seconds_and_fades() -> None:
+    world = World()
+    world.add_node("n1")
+    job_id = world.submit(Job("j", {"t": Component("t", "x")}, ("t",)))
+    world.advance(60)
+    assert world.cluster.usage["ann"] == pytest.approx(30, rel=0.1)
+    world.takeover()
+    assert world.cluster.usage["ann"] == pytest.approx(30, rel=0.1)
+    world.end(f"{job_id}/t.0/1")
+    world.advance(20)
+    world.now += 86400
+    world.takeover()
+    assert world.cluster.usage["ann"] == pytest.approx(16, rel=0.1)
