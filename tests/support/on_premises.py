@@ -71,6 +71,7 @@ class Cluster:
         return subprocess.Popen(
             [sys.executable, str(self.site / "bin" / "grass"), *arguments],
             env=env,
+            cwd="/",  # tasks start where `grass run` is called
             stdin=subprocess.DEVNULL,
             stdout=pipe,
             stderr=pipe,
