@@ -11,6 +11,7 @@ from typing import Protocol
 Op = tuple[str | int, ...]
 """One write. ``("SET", key, value)``, ``("SETEX", key, seconds, value)``, ``("DEL", key)``,
 ``("INCR", key)``, ``("HSET", key, field, value, …)``, ``("HDEL", key, field, …)``,
+``("HSWAP", key, field, old, new)`` (only if the field is ``old``; without ``new``, that is "", it is removed),
 ``("XADD", key, max_length, field, value, …)`` (max_length 0: unbounded; its reader deletes what it took),
 ``("XDEL", key, id, …)``."""
 

@@ -55,6 +55,12 @@ class MemoryBackend:
             case ("HDEL", _, *fields):
                 for field in fields:
                     self._hashes.get(key, {}).pop(str(field), None)
+            case ("HSWAP", _, field, old, new):
+                values = self._hashes.get(key, {})
+                if values.get(str(field)) == old:
+                    values.update({str(field): str(new)})
+                    if not new:
+                        del values[str(field)]
             case ("XADD", _, int(limit), *pairs):
                 self._last[key] = self._last.get(key, 0) + 1
                 entries = self._streams.setdefault(key, [])

@@ -44,6 +44,10 @@ for _, op in ipairs(step[2]) do
     else
       redis.call('XADD', op[2], 'MAXLEN', '~', op[3], '*', unpack(op, 4))
     end
+  elseif op[1] == 'HSWAP' then
+    if redis.call('HGET', op[2], op[3]) == op[4] then
+      if op[5] == '' then redis.call('HDEL', op[2], op[3]) else redis.call('HSET', op[2], op[3], op[5]) end
+    end
   else
     redis.call(unpack(op))
   end

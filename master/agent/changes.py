@@ -136,8 +136,8 @@ def _job_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op
             ops.append(("HSET", keys.jobs, job_id, pack(job_view(run))))
     for job_id, run in changes.removed.items():
         ops += [("HDEL", keys.jobs, job_id), ("HDEL", keys.specs, job_id), ("DEL", keys.tasks(job_id))]
-        if run.view.get("latest"):
-            ops.append(("HDEL", keys.names, run.job.name))
+        # the API may have given the name to another run by now, which no round knows yet
+        ops.append(("HSWAP", keys.names, run.job.name, job_id, cluster.latest.get(run.job.name, "")))
 
 
 def _task_operations(changes: Changes, keys: Keys, ops: list[Op]) -> None:

@@ -113,10 +113,13 @@ def remove(step: Step, run: JobRun) -> None:
     if not run.state.ended:
         run.delete = True
         return
-    run.view["latest"] = step.cluster.latest.get(run.job.name) == run.id
-    if run.view["latest"]:
-        del step.cluster.latest[run.job.name]
+    name, latest = run.job.name, step.cluster.latest
     del step.cluster.jobs[run.id]
+    if latest.get(name) == run.id:
+        del latest[name]
+        before = [other.id for other in step.cluster.jobs.values() if other.job.name == name]
+        if before:
+            latest[name] = before[-1]
     step.changes.removed[run.id] = run
 
 

@@ -55,6 +55,14 @@ def test_a_step_is_done_whole_or_not_at_all(backend: Backend) -> None:
     assert backend.get("a") == "2"
 
 
+def test_a_field_is_swapped_only_if_it_is_what_was_thought(backend: Backend) -> None:
+    backend.apply([("HSET", "h", "f", "old", "g", "old")])
+    backend.apply([("HSWAP", "h", "f", "other", "new"), ("HSWAP", "h", "g", "other", ""), ("HSWAP", "h", "x", "", "y")])
+    assert backend.hgetall("h") == {"f": "old", "g": "old"}
+    backend.apply([("HSWAP", "h", "f", "old", "new"), ("HSWAP", "h", "g", "old", "")])
+    assert backend.hgetall("h") == {"f": "new"}
+
+
 def test_a_number_guards_below(backend: Backend) -> None:
     assert backend.apply([("SET", "n", "3")], [("below", "n", "3")]) == 0
     assert backend.apply([("SET", "n", "3")], [("below", "n", "3")]) == 1

@@ -77,3 +77,29 @@ def test_why_a_task_is_not_ready_is_its_reason_until_it_is() -> None:
     node.store.report([("tasks", {"events": [{"key": "j-1/s.0/1", "event": "waiting", "reason": reason}]})])
     world.run()
     assert world.api.tasks("j-1")["s.0"]["reason"] is None
+
+
+ONE = Job("j", {"t": Component("t", "x", resources=Resources())}, ("t",))
+
+
+def test_a_name_goes_back_to_the_run_before_when_the_latest_is_deleted() -> None:
+    world = World()
+    world.add_node("n1")
+    for run in (1, 2):
+        world.submit(ONE, run)
+        world.end(f"j-{run}/t.0/1")
+    world.ticket("delete", id="j-2")
+    assert world.job("j")["id"] == "j-1"
+    world.takeover()
+    world.ticket("delete", id="j-1")
+    assert world.api.job("j") is None
+
+
+def test_a_run_that_is_deleted_does_not_take_the_name_of_the_next_one_along() -> None:
+    world = World()
+    world.add_node("n1")
+    world.submit(ONE)
+    world.end("j-1/t.0/1")
+    world.api.ticket("delete", {"id": "j-1", "user": "ann"})
+    world.submit(ONE, 2)
+    assert world.job("j")["id"] == "j-2"
