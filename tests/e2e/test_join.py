@@ -141,6 +141,22 @@ def test_a_machine_without_grass_joins_by_the_masters_script_and_leaves_by_itsel
 
 
 @pytest.mark.usefixtures("empty")
+def test_a_user_who_is_not_root_joins_and_leaves(cluster: Cluster, client: Client) -> None:
+    lab = cluster.lab
+    before = lab.ssh("n1", "find ~ | sort", user="ops").stdout
+    url = f"http://{lab.hosts['master'].address}:51812"
+    fetch = f"python3 -c \"import urllib.request as u; print(u.urlopen('{url}/v1/join.py').read().decode())\""
+    run = f"{fetch} | python3 - --rootless --token {token(cluster)} --name mine"
+    leave = "~/.grass/venv/bin/grass leave --rootless --force"
+    done = lab.ssh("n1", f"{run} && ls ~/.grass && {leave}", user="ops", seconds=180)
+    assert done.code == 0, done
+    assert "mine: READY" in done.stderr
+    assert states(client) == {}
+    after = lab.ssh("n1", "find ~ | sort", user="ops").stdout
+    assert [line for line in after.splitlines() if ".config" not in line] == before.splitlines()
+
+
+@pytest.mark.usefixtures("empty")
 def test_maros_join_file_is_taken_as_it_is(cluster: Cluster, client: Client, tmp_path: Path) -> None:
     lab = cluster.lab
     file = {

@@ -138,7 +138,7 @@ rmdir --ignore-fail-on-non-empty "$(dirname "$runtime")" "$(dirname "$home")" 2>
 if [ ! -d "$HOME/.grass/nodes" ]; then
   for unit in "$@"; do rm -f -- "$units/${unit%%@*}@.service"; done
   rm -rf -- "$HOME/.grass/venv" "$HOME/.grass/venvs"
-  rmdir --ignore-fail-on-non-empty "$HOME/.grass" 2>/dev/null
+  rmdir --ignore-fail-on-non-empty "$HOME/.grass" "$units" "$(dirname "$units")" 2>/dev/null
 fi
 systemctl --user daemon-reload; :
 """

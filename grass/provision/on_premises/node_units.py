@@ -12,7 +12,7 @@ from grass.share import shared
 _OF_A_USER = frozenset(
     {"Description", "Documentation", "StartLimitIntervalSec", "Type", "NotifyAccess", "WatchdogSec", "TimeoutStartSec"}
     | {"UMask", "ExecStart", "Restart", "RestartSec", "StandardOutput", "StandardError", "SyslogIdentifier", "KillMode"}
-    | {"TimeoutStopSec", "OOMPolicy"}
+    | {"TimeoutStopSec", "OOMPolicy", "RuntimeDirectory", "RuntimeDirectoryMode", "RuntimeDirectoryPreserve"}
 )
 """Directives that mean the same in a user's unit: without root there is neither a sandbox nor another user."""
 
