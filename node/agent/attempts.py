@@ -162,7 +162,9 @@ class Attempts:
             argv=command,
             env={**launch.env, **environment.attempt_env(key, template, entry, 0), "GRASS_SCRATCH": scratch},
             cwd=launch.cwd or scratch,
-            inside=functools.partial(succeeds_inside, key, command) if launch.runtime == DOCKER else None,
+            inside=functools.partial(succeeds_inside, self._config.name, key, command)
+            if launch.runtime == DOCKER
+            else None,
         )
 
 

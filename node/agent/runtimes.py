@@ -30,14 +30,14 @@ def _open(config: ClusterConfig, name: str) -> Runtime:
     raise InputError(f"node.runtimes: must be of process and docker, got {name!r}")
 
 
-def succeeds_inside(key: str, argv: list[str]) -> bool:
+def succeeds_inside(cluster: str, key: str, argv: list[str]) -> bool:
     """Whether a command ends with 0 in the running container of this attempt. Waits for it."""
     from node.runtime.docker.engine import Engine
     from node.runtime.docker.plan import container_name
 
     engine = Engine()
     try:
-        return engine.execute(container_name(key), argv) == 0
+        return engine.execute(container_name(cluster, key), argv) == 0
     except GrassError:
         return False
     finally:

@@ -197,7 +197,7 @@ class ContainerExecution:
         self._tty = size is not None
         self._frames = Demultiplexer()
         try:
-            container = self._engine.inspect(container_name(key))
+            container = self._engine.inspect(container_name(config.name, key))
             if (container["Config"]["Labels"] or {}).get(CLUSTER) != config.name:
                 raise NotFoundError(f"there is no attempt {key} on this node")
             if not container["State"]["Running"]:

@@ -124,7 +124,7 @@ def _answer(port: int) -> bytes:
 def test_others_containers_are_not_touched_even_if_they_have_the_name(run: DockerRun) -> None:
     run.listed()
     body = {"Image": IMAGE, "Cmd": ["sleep", "100"], "Labels": {"grass.cluster": "another"}}
-    foreign = run.engine.create(container_name(ONE), body)
+    foreign = run.engine.create(container_name(run.config.name, ONE), body)
     try:
         refused = run.run("true")
         assert refused.reason and "not of this cluster" in refused.reason["message"]
@@ -166,7 +166,7 @@ def test_what_ended_while_no_agent_was_there_is_reported_with_its_output(run: Do
 
 def test_a_container_that_was_made_and_never_started_does_not_exist_for_anybody(run: DockerRun) -> None:
     labels = {"grass.cluster": run.config.name, "grass.node": "local", "grass.attempt": ONE, "grass.launch": "j-1/c"}
-    run.engine.create(container_name(ONE), {"Image": IMAGE, "Cmd": ["true"], "Labels": labels})
+    run.engine.create(container_name(run.config.name, ONE), {"Image": IMAGE, "Cmd": ["true"], "Labels": labels})
     run.listed()
     assert run.known == {}
     run.wait(lambda: not run.containers())
@@ -176,7 +176,7 @@ def test_a_container_that_was_made_and_never_started_does_not_exist_for_anybody(
 def test_a_container_that_somebody_removes_has_ended_unseen(run: DockerRun) -> None:
     run.start("sleep 100")
     run.runs()
-    run.engine.remove(container_name(ONE))
+    run.engine.remove(container_name(run.config.name, ONE))
     ended = run.ended()
     assert ended.reason and ended.reason["code"] in ("exit-unknown",)
     assert (ended.code, ended.signal) == (None, None)
@@ -191,7 +191,7 @@ def test_one_told_to_stop_while_it_starts_is_stopped(run: DockerRun) -> None:
     with pytest.raises(NotFoundError):
         run.runtime.forget([ONE])
         run.wait(lambda: not run.containers())
-        run.engine.inspect(container_name(ONE))
+        run.engine.inspect(container_name(run.config.name, ONE))
 
 
 LINES = "i=0; while [ $i -lt 400 ]; do echo line $i; i=$((i+1)); sleep 0.02; done; exit 7"

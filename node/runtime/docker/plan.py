@@ -25,9 +25,9 @@ _LOGS = {"Type": "local", "Config": {"max-size": "1p", "max-file": "1", "compres
 _MICRO = 1_000_000
 
 
-def container_name(key: str) -> str:
-    """Also what ``CONTAINER_NAME`` says in it."""
-    return key.replace("/", ".")
+def container_name(cluster: str, key: str) -> str:
+    """Several clusters may share an engine."""
+    return f"{cluster}.{key.replace('/', '.')}"
 
 
 def mine(config: ClusterConfig) -> list[str]:

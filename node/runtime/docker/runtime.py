@@ -47,6 +47,7 @@ _LOG_PATIENCE = 5.0
 _LAST_WORDS = 3.0
 """Seconds that a closing runtime waits for requests under way."""
 _HEAD = 512
+_REMOVAL_PATIENCE = 10.0
 _UNKNOWN = "its container is gone and nothing saw how it ended"
 
 log = logging.getLogger(__name__)
@@ -269,7 +270,7 @@ class DockerRuntime:
 
     def _make(self, attempt: Container, body: dict[str, Any], image: str) -> dict[str, Any] | None:
         """In a thread. None: it was told to stop before it was there."""
-        name = plan.container_name(attempt.key)
+        name = plan.container_name(self._config.name, attempt.key)
         self._make_folders(attempt.key)
         if self._images is not None:
             self._images.prepare(image, functools.partial(self._say_waiting, attempt))
@@ -290,15 +291,25 @@ class DockerRuntime:
             raise
 
     def _create(self, name: str, body: dict[str, Any]) -> str:
+        """A container of the same name is what is left of a start that got lost; its removal may be under way."""
+        deadline = clock.steady() + _REMOVAL_PATIENCE
+        while True:
+            try:
+                return self._engine.create(name, body)
+            except ConflictError:
+                if clock.steady() > deadline:
+                    raise
+            self._remove_older(name)
+
+    def _remove_older(self, name: str) -> None:
         try:
-            return self._engine.create(name, body)
-        except ConflictError:
             labels = self._engine.inspect(name)["Config"]["Labels"] or {}
-            if any(labels.get(label) != value for label, value in (each.split("=", 1) for each in self._mine())):
-                message = f"the engine has a container {name} already, which is not of this cluster"
-                raise InputError(message) from None
-            self._engine.remove(name)
-            return self._engine.create(name, body)
+        except NotFoundError:
+            return
+        if any(labels.get(label) != value for label, value in (each.split("=", 1) for each in self._mine())):
+            raise InputError(f"the engine has a container {name} already, which is not of this cluster")
+        self._engine.remove(name)
+        clock.sleep(_AGAIN)
 
     def _mine(self) -> list[str]:
         return plan.mine(self._config)
