@@ -132,7 +132,7 @@ class Door:
             self._pairs.add(pair)
         other = {client: engine, engine: client}
         reading = [client, engine]
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             while reading:
                 for end in select.select(reading, [], [])[0]:
                     data = end.recv(1 << 16)
