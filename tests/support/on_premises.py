@@ -18,8 +18,8 @@ from tests.support.lab import SessionLab
 
 _HOLDS = r"""
 find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /var/tmp \
-  -o -path /var/log -o -path /var/lib/docker -o -path /var/cache -o -path /var/lib/systemd -o -path /home \
-  -o -path /root -o -name __pycache__ \) -prune -o -printf '%p %y %m %u:%g\n'
+  -o -path /var/log -o -path /var/lib/docker -o -path /var/lib/containerd -o -path /var/cache \
+  -o -path /var/lib/systemd -o -path /home -o -path /root -o -name __pycache__ \) -prune -o -printf '%p %y %m %u:%g\n'
 ls -d /run/grass* 2>/dev/null
 getent passwd; getent group
 ss -H -l -t -n | awk '{print "listens", $4}'
