@@ -58,6 +58,8 @@ class PortSettings:
 class Settings:
     """``check_interval`` in seconds; ``parallel_level`` None: no limit but the machine.
 
+    ``silent_after``, ``lost_after``: seconds without a heartbeat until a node is SILENT, and until its tasks are replaced.
+
     ``quotas``: user → resource → the most that all of the user's tasks may hold; ``default_quota`` for everybody else.
     ``reserve``: what of ``resources`` is kept back for the system. ``labels``, ``topology``: of the node; ``runtimes``:
     what it offers; ``mounts``: folders of this machine that containers may mount.
@@ -74,6 +76,8 @@ class Settings:
     ports: PortSettings = PortSettings()
     keep_jobs: int = 1000
     keep_days: float = 30.0
+    silent_after: float = 8.0
+    lost_after: float = 300.0
     quotas: dict[str, dict[str, int]] = field(default_factory=dict)
     default_quota: dict[str, int] = field(default_factory=dict)
     reserve: dict[str, int] = field(default_factory=dict)
@@ -126,6 +130,7 @@ def parse_settings(document: dict[str, Any], *, source: str = "") -> Settings:
 
 def _read_native(fields: Fields) -> Settings:
     fields.read("mode", _mode, _Mode.LOCAL)
+    silent_after, lost_after = _read_silence(fields)
     quotas, default_quota = sharing.read_quotas(fields)
     return Settings(
         name=fields.read("name", values.name, DEFAULT_NAME),
@@ -138,6 +143,8 @@ def _read_native(fields: Fields) -> Settings:
         ports=_read_ports(fields),
         keep_jobs=fields.read("keep_jobs", _COUNT, Settings.keep_jobs),
         keep_days=fields.read("keep_days", _days, Settings.keep_days),
+        silent_after=silent_after,
+        lost_after=lost_after,
         quotas=quotas,
         default_quota=default_quota,
         reserve=sharing.read_reserve(fields),
@@ -157,6 +164,7 @@ def _read_on_premises(fields: Fields) -> Settings:
     fields.has("mode")
     name = fields.require("name", values.name, DEFAULT_NAME)
     machines = read_on_premises(fields)
+    silent_after, lost_after = _read_silence(fields)
     quotas, default_quota = sharing.read_quotas(fields)
     return Settings(
         name=name,
@@ -165,6 +173,8 @@ def _read_on_premises(fields: Fields) -> Settings:
         check_interval=fields.read("check_interval", _interval, Settings.check_interval),
         keep_jobs=fields.read("keep_jobs", _COUNT, Settings.keep_jobs),
         keep_days=fields.read("keep_days", _days, Settings.keep_days),
+        silent_after=silent_after,
+        lost_after=lost_after,
         quotas=quotas,
         default_quota=default_quota,
         reserve=sharing.read_reserve(fields),
@@ -191,6 +201,22 @@ def _days(value: Any) -> float:
     if not 0 < days <= 36500:
         raise Wrong(f"must be more than 0 and at most 36500 days, got {show(value)}")
     return days
+
+
+def _read_silence(fields: Fields) -> tuple[float, float]:
+    """``silent_after`` and ``lost_after``, seconds."""
+    silent = fields.read("silent_after", _silence, Settings.silent_after)
+    lost = fields.read("lost_after", quantities.duration, max(Settings.lost_after, 2 * silent))
+    if lost <= silent:
+        fields.problems.add("lost_after", f"must be more than silent_after ({silent:g}s), got {lost:g}s")
+    return silent, lost
+
+
+def _silence(value: Any) -> float:
+    seconds = quantities.duration(value)
+    if seconds < 4:
+        raise Wrong(f"must be at least 4s, two heartbeats, got {show(value)}")
+    return seconds
 
 
 def _read_redis(fields: Fields) -> RedisSettings:

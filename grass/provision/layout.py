@@ -63,6 +63,8 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
             agent_countdown=settings.agent_countdown,
             keep_jobs=settings.keep_jobs,
             keep_days=settings.keep_days,
+            silent_after=settings.silent_after,
+            lost_after=settings.lost_after,
             quotas=settings.quotas,
             default_quota=settings.default_quota,
         ),

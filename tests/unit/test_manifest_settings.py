@@ -36,7 +36,8 @@ def test_an_almost_empty_file_gives_the_defaults() -> None:
 
 
 def test_the_defaults_are_those_of_the_daemons() -> None:
-    for name in ("parallel_level", "check_interval", "keep_agent_alive", "agent_countdown", "keep_jobs", "keep_days"):
+    names = ("parallel_level", "check_interval", "keep_agent_alive", "agent_countdown", "keep_jobs", "keep_days")
+    for name in (*names, "silent_after", "lost_after"):
         assert getattr(Settings(), name) == getattr(MasterConfig(), name)
 
 
@@ -53,6 +54,8 @@ resources: {cpu: 1.5, memory: 2GiB, gpu: all}
 ports: {api: 8090, node_api: 8091}
 keep_jobs: 10
 keep_days: 0.5
+silent_after: 20s
+lost_after: 1h
 """
     assert settings_of(text) == Settings(
         name="mine",
@@ -65,6 +68,8 @@ keep_days: 0.5
         ports=PortSettings(8090, 8091),
         keep_jobs=10,
         keep_days=0.5,
+        silent_after=20.0,
+        lost_after=3600.0,
     )
 
 
@@ -93,6 +98,8 @@ def test_a_redis_of_your_own_has_the_usual_port() -> None:
         ("keep_agent_alive: 1", "keep_agent_alive: must be true or false, got 1"),
         ("resources: {cpu: some}", "resources.cpu: must be a number of cores such as 1 or 0.5"),
         ("ports: {api: 80, node_api: 80}", "ports.node_api: 80 is taken by `api`"),
+        ("silent_after: 1s", 'silent_after: must be at least 4s, two heartbeats, got "1s"'),
+        ("silent_after: 10s\nlost_after: 10s", "lost_after: must be more than silent_after (10s), got 10s"),
         ("keep_days: -1", "keep_days: must be more than 0 and at most 36500 days, got -1"),
         ("paralel_level: 3", "paralel_level: unknown key; did you mean `parallel_level`?"),
         ("components: {}", "components: belongs to a job; start this file with `grass job start`"),

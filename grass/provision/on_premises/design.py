@@ -165,6 +165,8 @@ def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str) -
             check_interval=settings.check_interval,
             keep_jobs=settings.keep_jobs,
             keep_days=settings.keep_days,
+            silent_after=settings.silent_after,
+            lost_after=settings.lost_after,
             quotas=settings.quotas,
             default_quota=settings.default_quota,
         ),
