@@ -208,7 +208,7 @@ def inherited_environment() -> dict[str, str]:
 
 
 def service_manager() -> tuple[str, float]:
-    """Where systemd listens to this service (empty: nowhere), and the seconds of silence after which it ends it (or 0)."""
+    """Where systemd listens to this service (or nothing), and the seconds of silence that it bears (0: any)."""
     microseconds = os.environ.get("WATCHDOG_USEC", "")
     return os.environ.get("NOTIFY_SOCKET", ""), int(microseconds) / 1e6 if microseconds.isdigit() else 0.0
 
