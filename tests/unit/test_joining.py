@@ -181,6 +181,11 @@ def test_the_record_names_only_what_was_not_there_before() -> None:
     assert Made.parse({"folders": made.folders, "files": made.files}).files == made.files
 
 
+def test_what_the_join_script_brought_goes_with_the_node() -> None:
+    facts = replace(FACTS, paths=frozenset({"/opt/grass"}), bundle="d" * 64)
+    assert "/opt/grass" in node_steps.made(facts, designed(), PLACES).folders
+
+
 def test_what_a_master_made_there_is_shared_with_its_node() -> None:
     records = {"lab": {"users": ["grass"], "folders": ["/opt/grass"]}}
     facts = replace(FACTS, grass_user=True, paths=frozenset({"/opt/grass"}), records=records)

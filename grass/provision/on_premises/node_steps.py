@@ -36,6 +36,8 @@ def made(facts: Facts, design: NodeDesign, places: Places) -> Made:
     there = {*facts.paths, *(f"{places.units}/{unit}" for unit in facts.units)}
     if facts.grass_user:
         there.add("grass")
+    if facts.bundle:
+        there.discard("/opt/grass")  # the join script brought it, for this
     key = f"{places.cluster}+{ROLE}"
     before = Made.parse(facts.records.get(key, {}))
     return record.merged(before, record.claim(wanted, there, facts.records))
