@@ -25,9 +25,9 @@ _SETTINGS = (
     "read only = no",
     "numeric ids = yes",
     "log file = /dev/null",
-    "uid = root",  # these two are looked at only when root runs it; otherwise it would become nobody
-    "gid = root",
 )
+_AS_ROOT = ["--dparam=uid=0", "--dparam=gid=0"]
+"""Otherwise rsync, if root runs it, becomes nobody. Whoever is not root must not be told of any user: it would try."""
 MODULES = {"data": "", "images": "images"}
 """Module → folder of the share."""
 
@@ -45,7 +45,8 @@ def rsyncd_conf(folder: str) -> str:
 
 def main(folder: str, rsyncd: str, asked: str) -> int:
     if asked.split() == RSYNC_DAEMON:
-        command = [*RSYNC_DAEMON[:-1], f"--config={rsyncd}", "."]
+        user = [] if os.geteuid() else _AS_ROOT
+        command = [*RSYNC_DAEMON[:-1], f"--config={rsyncd}", *user, "."]
         os.execvp(command[0], command)
     if asked.strip() != OPERATION:
         sys.stderr.write("this key is for the files of a Grass cluster only\n")
