@@ -113,6 +113,8 @@ class Component:
     topology level over which its tasks are spread evenly, or kept within one value. ``matrix``: name → values; task
     ``i`` gets the ``i``-th combination, the last name varying fastest, and ``replicas`` is their number.
     ``runtime``: ``process``, ``docker``, or None: docker when there is an image and the node has an engine.
+    ``base``: the folder of the job's file, where its processes start on a cluster of that same machine; ``cwd`` is
+    relative to it, and without it (several hosts, containers) to the share.
     """
 
     name: str
@@ -136,6 +138,7 @@ class Component:
     spread: int | None = None
     pack: int | None = None
     matrix: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    base: str | None = None
     runtime: str | None = None
     container: Container = PLAIN_CONTAINER
 
@@ -225,6 +228,7 @@ def _component_to_wire(component: Component) -> dict[str, Any]:
         "depends_on": {name: condition.value for name, condition in component.depends_on.items()},
         "env": component.env,
         "cwd": component.cwd,
+        "base": component.base,
         "restart": {
             "policy": component.restart.policy.value,
             "limit": component.restart.limit,
@@ -292,6 +296,7 @@ def _component_from_wire(name: str, wire: dict[str, Any]) -> Component:
         depends_on={other: Condition(value) for other, value in wire["depends_on"].items()},
         env=wire["env"],
         cwd=wire["cwd"],
+        base=wire.get("base"),
         restart=Restart(RestartOn(restart["policy"]), restart["limit"], restart["backoff"]),
         ready=None if wire["ready"] is None else ready_from_wire(wire["ready"]),
         grace=wire["grace"],

@@ -185,6 +185,7 @@ def launch_template(run: JobRun, component: ComponentRun, width: int) -> dict[st
         "command": spec.command if isinstance(spec.command, str) else list(spec.command),
         "env": spec.env,
         "cwd": spec.cwd,
+        "base": spec.base,
         "ready": None if spec.ready is None else ready_to_wire(spec.ready),
         "grace": spec.grace,
         "timeout": spec.timeout,

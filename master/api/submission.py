@@ -10,7 +10,7 @@ from typing import Any
 
 from grass.errors import InputError, ManifestError, Problem
 from grass.manifest import ParsedJob, ParsedSchedule, parse_job, parse_schedule
-from grass.model.job import Component, Job
+from grass.model.job import Job
 from master.api.suitability import asks_about_nodes, unsuited
 
 _RUN = re.compile(r"[0-9a-f]{8}")
@@ -24,15 +24,19 @@ class Accepted:
 
 
 def accept_job(
-    body: dict[str, Any], nodes: Callable[[], list[dict[str, Any]]], new_id: Callable[[str], str]
+    body: dict[str, Any],
+    nodes: Callable[[], list[dict[str, Any]]],
+    new_id: Callable[[str], str],
+    *,
+    local: bool = True,
 ) -> Accepted:
     """Raises InputError or ManifestError. With ``strict`` also for warnings, and for what no node could ever satisfy.
 
-    ``nodes``: reads their records, which most jobs do not need.
+    ``nodes``: reads their records, which most jobs do not need. ``local``: the nodes are the client's own machine.
     """
     strict = _optional(body, "strict", bool) or False
     parsed: ParsedJob = parse_job(_document(body, ("manifest", "strict", "cwd", "id")))
-    job = in_folder(parsed.job, _folder(body))
+    job = in_folder(parsed.job, _folder(body) if local else None)
     missing = unsuited(job, nodes()) if strict or asks_about_nodes(job) else []
     if strict and (parsed.warnings or missing):
         raise ManifestError([*(Problem("", warning) for warning in parsed.warnings), *missing])
@@ -40,9 +44,11 @@ def accept_job(
     return Accepted(job, _job_id(body, job.name) or new_id(job.name), warnings)
 
 
-def accept_schedule(body: dict[str, Any], nodes: Callable[[], list[dict[str, Any]]]) -> ParsedSchedule:
+def accept_schedule(
+    body: dict[str, Any], nodes: Callable[[], list[dict[str, Any]]], *, local: bool = True
+) -> ParsedSchedule:
     parsed = parse_schedule(_document(body, ("manifest", "cwd", "again")))
-    folder = _folder(body)
+    folder = _folder(body) if local else None
     jobs = tuple(in_folder(job, folder) for job in parsed.schedule.jobs)
     first = jobs[0]  # those of a batch differ in their names only
     missing = unsuited(first, nodes()) if asks_about_nodes(first) else []
@@ -57,11 +63,8 @@ def in_folder(job: Job, folder: PurePosixPath | None) -> Job:
     """Components run in the folder of their file, or in what they name relative to it."""
     if folder is None:
         return job
-    return replace(job, components={name: _placed(part, folder) for name, part in job.components.items()})
-
-
-def _placed(component: Component, folder: PurePosixPath) -> Component:
-    return replace(component, cwd=str(folder / component.cwd if component.cwd else folder))
+    components = {name: replace(part, base=str(folder)) for name, part in job.components.items()}
+    return replace(job, components=components)
 
 
 def _document(body: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from grass.config import ClusterConfig
@@ -55,17 +56,25 @@ def launch(config: ClusterConfig, template: Mapping[str, Any], base: Mapping[str
         "JOB_NAME": job,
         "COMPONENT_TYPE": component,
     }
-    plain = Launch(argv(template["command"]), env, template["cwd"], template["grace"], template["width"])
+    cwd = _folder(template["cwd"], template.get("base"), str(config.data_dir))
+    plain = Launch(argv(template["command"]), env, cwd, template["grace"], template["width"])
     if runtime == "process":
         return plain
     limits = template.get("limits", {})
+    container = container_from_wire(template["container"])
     return plain._replace(
+        cwd=_folder(template["cwd"], None, container.data or str(config.data_dir)),
         runtime=runtime,
         image=template["image"],
         cpu=limits.get("cpu", 0),
         memory=limits.get("memory", 0),
-        container=container_from_wire(template["container"]),
+        container=container,
     )
+
+
+def _folder(cwd: str | None, base: str | None, data: str) -> str | None:
+    """Where it starts: ``cwd``, relative to ``base`` or else to the share. None: where its runtime starts it."""
+    return base if cwd is None else str(PurePosixPath(base or data) / cwd)
 
 
 def runtime_of(template: Mapping[str, Any], offered: Sequence[str]) -> str:

@@ -74,14 +74,14 @@ def test_a_file_runs_in_its_own_folder(world: ApiWorld, tmp_path: Path) -> None:
     started = world.client().start(folder / "job.yml")
     spec = world.store.spec(started["id"])
     assert spec is not None
-    assert spec.components["w"].cwd == str(folder)
+    assert spec.components["w"].base == str(folder)
 
 
 def test_a_mapping_runs_in_the_current_folder(world: ApiWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     spec = world.store.spec(world.client().start(JOB)["id"])
     assert spec is not None
-    assert spec.components["w"].cwd == str(tmp_path)
+    assert spec.components["w"].base == str(tmp_path)
 
 
 def test_a_current_folder_that_was_removed_is_an_input_error(

@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from grass.config import ClusterConfig, NodeConfig
 from grass.model.job import Container, container_to_wire
 from node.agent.environment import argv, attempt_env, inherited, launch, runtime_of, start
@@ -109,3 +111,22 @@ def test_a_string_runs_in_a_shell_and_a_list_as_it_is() -> None:
 
 def test_what_belongs_to_grass_itself_is_not_inherited() -> None:
     assert inherited({"PATH": "/bin", "GRASS_HOME": "/x", "SUPERVISOR_SERVER_URL": "y"}) == {"PATH": "/bin"}
+
+
+@pytest.mark.parametrize(
+    "cwd, base, process, container",
+    [
+        (None, None, None, None),
+        (None, "/home/ann", "/home/ann", None),
+        ("src", "/home/ann", "/home/ann/src", "/share/src"),
+        ("src", None, "/h/data/src", "/share/src"),
+        ("/opt", "/home/ann", "/opt", "/opt"),
+    ],
+)
+def test_a_relative_folder_is_that_of_the_file_or_in_the_share(
+    cwd: str | None, base: str | None, process: str | None, container: str | None
+) -> None:
+    template = {**TEMPLATE, "cwd": cwd, "base": base}
+    assert launch(CONFIG, template, {}).cwd == process
+    inside = {"runtime": "docker", "image": "i", "container": container_to_wire(Container(data="/share"))}
+    assert launch(CONFIG, {**template, **inside}, {}).cwd == container

@@ -30,10 +30,10 @@ def test_an_id_that_does_not_belong_to_the_name_is_refused(job_id: Any) -> None:
 
 
 def test_components_run_in_the_folder_of_their_file() -> None:
-    assert accept({"manifest": document(), "cwd": "/home/ann"}).job.components["w"].cwd == "/home/ann"
-    assert accept({"manifest": document(cwd="src"), "cwd": "/home/ann"}).job.components["w"].cwd == "/home/ann/src"
-    assert accept({"manifest": document(cwd="/opt"), "cwd": "/home/ann"}).job.components["w"].cwd == "/opt"
-    assert accept({"manifest": document()}).job.components["w"].cwd is None
+    assert accept({"manifest": document(), "cwd": "/home/ann"}).job.components["w"].base == "/home/ann"
+    assert accept({"manifest": document()}).job.components["w"].base is None
+    there = accept_job({"manifest": document(), "cwd": "/home/ann"}, list, lambda name: f"{name}-00000000", local=False)
+    assert there.job.components["w"].base is None
 
 
 def test_a_folder_that_is_not_absolute_is_refused() -> None:
@@ -78,4 +78,4 @@ def test_a_body_of_the_wrong_form_is_refused(body: dict[str, Any]) -> None:
 def test_the_jobs_of_a_schedule_run_in_its_folder_too() -> None:
     batch = {"name": "s", "jobs": ["a", "b"], "components": {"w": {"command": "true"}}}
     schedule = accept_schedule({"manifest": batch, "cwd": "/home/ann"}, lambda: [NODE]).schedule
-    assert [(job.name, job.components["w"].cwd) for job in schedule.jobs] == [("a", "/home/ann"), ("b", "/home/ann")]
+    assert [(job.name, job.components["w"].base) for job in schedule.jobs] == [("a", "/home/ann"), ("b", "/home/ann")]
