@@ -37,7 +37,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="master.collector", description="Receives the logs of a Grass cluster.")
     parser.add_argument("cluster", metavar="CLUSTER_JSON")
-    parser.add_argument("--tcp", metavar="HOST:PORT", type=_host_and_port, help="listen there too, whatever the file says")
+    parser.add_argument("--tcp", metavar="HOST:PORT", type=_host_and_port, help="listen there, too")
     return parser.parse_args()
 
 
