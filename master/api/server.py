@@ -10,6 +10,7 @@ from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
+from gunicorn.workers import gthread
 from gunicorn.workers.gthread import ThreadWorker
 
 from grass.config import ClusterConfig, Secrets
@@ -21,8 +22,14 @@ from master.api.app import api_of, create_app
 
 THREADS = 64
 _IDLE_SECONDS = 75
-_SILENT_SECONDS = 30
-"""How long a client may be silent in the middle of its request, or not read its reply, before it loses its thread."""
+_SILENT_SECONDS = 3
+"""How long a client may be silent in the middle of its request before it loses its thread …"""
+_UNREAD_SECONDS = 30
+"""… and how long it may leave its reply unread."""
+_FIRST_BYTE_SECONDS = 0.1
+"""How long a thread waits for a new connection to say anything; then the poller does, at no cost."""
+_DEFER = getattr(gthread, "_DEFER", None)
+"""What a thread answers to give a connection back to the poller; older gunicorns have only threads to wait."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -71,9 +78,10 @@ class Worker(ThreadWorker):  # type: ignore[misc]
 
     def handle(self, conn: Any) -> Any:
         """The kernel's timeouts, because gunicorn sets and resets Python's."""
-        silence = struct.pack("ll", _SILENT_SECONDS, 0)
-        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, silence)
-        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, silence)
+        if _DEFER is not None and not conn.initialized and not conn.wait_for_data(_FIRST_BYTE_SECONDS):
+            return _DEFER
+        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", _SILENT_SECONDS, 0))
+        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _UNREAD_SECONDS, 0))
         return super().handle(conn)
 
     def handle_exit(self, sig: int, frame: Any) -> None:

@@ -201,6 +201,24 @@ def test_slow_and_broken_peers_do_not_keep_others_out(server: Server) -> None:
             sock.close()
 
 
+def test_connections_that_say_nothing_cost_no_thread_and_half_requests_only_for_a_moment(server: Server) -> None:
+    client, address = server.client(), ("127.0.0.1", server.config.master.api_port)
+    client.status()
+    half = socket.create_connection(address)
+    half.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\n")
+    sockets = [socket.create_connection(address) for _ in range(300)]
+    try:
+        begun = time.monotonic()
+        with Client("local", home=server.home / "home-ann") as another:
+            assert another.status()["user"] == "ann"
+        assert time.monotonic() - begun < 4  # threads would wait five seconds for each, of which 64 at a time
+        half.settimeout(15)
+        assert half.recv(1) == b""
+    finally:
+        for sock in [half, *sockets]:
+            sock.close()
+
+
 def test_health_and_the_document_are_open_and_the_rest_is_not(server: Server) -> None:
     import http.client
 
