@@ -49,7 +49,9 @@ def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) 
     except (OSError, ValueError):
         pass
     offered = config.node.runtimes
-    checks = [_share(config, seconds), _collector(config, seconds)]
+    collector = _collector(config, seconds)
+    shared = config.share is not None and collector.ok
+    checks = [_share(config, shared, seconds), collector]
     checks += [_process(config, gpus, seconds)] if PROCESS in offered else []
     checks += [_docker(config, gpus, seconds)] if DOCKER in offered else []
     result = {"passed": all(check.ok for check in checks), "checks": [check._asdict() for check in checks]}
@@ -59,14 +61,23 @@ def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) 
     return result
 
 
-def _share(config: ClusterConfig, seconds: float) -> Check:
-    """In a thread of its own: a share whose server is gone may never answer."""
+def _share(config: ClusterConfig, logged: bool, seconds: float) -> Check:
+    """In a thread of its own: a share whose server is gone may never answer.
+
+    ``logged``: the collector took a block, which it writes into the share. Seeing that here proves that the folder is
+    the cluster's share, and not an empty one of this machine.
+    """
     name, said = "share", request_id()
     path = config.data_dir / f".probe-{config.node.name}-{said[:8]}"
+    until = clock.steady() + seconds
 
     def write_and_read() -> str:
         path.write_text(said)
         try:
+            while logged and not _log(config).exists():
+                if clock.steady() > until - seconds / 3:
+                    return "another share"
+                clock.sleep(0.1)
             return path.read_text()
         finally:
             path.unlink()
@@ -78,14 +89,28 @@ def _share(config: ClusterConfig, seconds: float) -> Check:
     except OSError as error:
         advice = "mount the share there, and let the user of the node-agent write to it"
         return Check(name, False, f"cannot write, read and remove {path}: {error.strerror}; {advice}")
-    return Check(name, read == said, f"{path.parent} can be written and read")
+    if read != said:
+        advice = "mount the cluster's share there, or name the folder where it is mounted"
+        return Check(
+            name, False, f"{path.parent} is not the cluster's share: what its collector writes is not in it; {advice}"
+        )
+    return Check(name, True, f"{path.parent} can be written and read")
+
+
+def _log(config: ClusterConfig) -> Path:
+    """Where the collector writes the block of ``_collector``."""
+    return config.logs_dir / JOB / f"{_component(config)}.0.jsonl"
+
+
+def _component(config: ClusterConfig) -> str:
+    return config.node.name.replace(".", "-")
 
 
 def _collector(config: ClusterConfig, seconds: float) -> Check:
     stop = Signal()
     address = collector_address(config)
     link = Link(address, stop.descriptor)
-    tag = f"grass.{JOB}.{config.node.name.replace('.', '-')}.0"
+    tag = f"grass.{JOB}.{_component(config)}.0"
     block = block_record(1, "stdout", 0, clock.wall(), b"a node joins\n")
     deadline = clock.steady() + seconds
     try:

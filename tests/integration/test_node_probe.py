@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,6 +79,17 @@ def test_a_share_that_cannot_be_written_and_a_collector_that_is_away_fail_with_a
     assert not (place.config.node_dir / "probe.json").exists()
 
 
+def test_a_folder_that_is_not_the_clusters_share_is_found_out(place: Place, tmp_path: Path) -> None:
+    """A mount that failed leaves an empty folder, which can be written and read very well."""
+    place.start_collector()
+    right = replace(place.config, share=str(place.config.data_dir))
+    place.config = replace(place.config, share=str(tmp_path))
+    share = place.probe("process", seconds=2.0)["share"]
+    assert not share["ok"] and "is not the cluster's share" in share["message"]
+    place.config = right
+    assert place.probe("process")["share"]["ok"]
+
+
 def test_containers_that_cannot_have_the_share_are_no_runtime(place: Place) -> None:
     require_engine()
     place.start_collector()
@@ -92,5 +105,7 @@ def test_a_gpu_that_no_task_can_see_fails(place: Place) -> None:
 
 
 def test_a_share_that_hangs_does_not_hang_the_probe() -> None:
+    answered = threading.Event()
     with pytest.raises(TimeoutError):
-        within(0.05, lambda: str(wait_until(lambda: False, 1.0)))
+        within(0.05, lambda: str(answered.wait(20)))
+    answered.set()
