@@ -20,11 +20,13 @@ class Candidates:
     def __init__(self, ledger: Ledger, need: Need, ranking: Ranking) -> None:
         self._ledger, self._need, self._ranking = ledger, need, ranking
         self._able = ledger.able(need.shape)
-        scores = ranking.all()
         places = np.flatnonzero(ledger.fitting(need))
-        order = places[np.argsort(scores[places], kind="stable")]
-        self._first: list[int] = order.tolist()
-        self._first_scores: list[float] = scores[order].tolist()
+        self._first: list[int] = []
+        self._first_scores: list[float] = []
+        if len(places):
+            scores = ranking.all()
+            order = places[np.argsort(scores[places], kind="stable")]
+            self._first, self._first_scores = order.tolist(), scores[order].tolist()
         self._next = 0
         self._built = self._seen = len(ledger.log)
         self._changed: list[tuple[float, int, int]] = []  # score, place, its last change

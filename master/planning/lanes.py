@@ -7,13 +7,14 @@ behind it, and the lane is closed at once, however many wait in it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from operator import attrgetter
+from operator import attrgetter, lt
 
 from master.planning.model import QueuedJob, Shape
 
 _IN_LINE = attrgetter("place", "id")
+_PLACE, _KIND = attrgetter("place"), attrgetter("kind")
 
 
 class Lane:
@@ -31,15 +32,13 @@ class Lane:
 class Lanes:
     """``share``: user → how much that user has had and has; asked again after each job, because it grows by it."""
 
-    def __init__(self, queue: Iterable[QueuedJob], share: Callable[[str], float]) -> None:
+    def __init__(self, queue: Sequence[QueuedJob], share: Callable[[str], float]) -> None:
         self._share = share
         by_kind: defaultdict[str, list[QueuedJob]] = defaultdict(list)
-        ordered, last = True, -1
-        for job in queue:
-            by_kind[job.kind].append(job)
-            if job.place <= last:
-                ordered = False
-            last = job.place
+        for kind, job in zip(map(_KIND, queue), queue, strict=True):
+            by_kind[kind].append(job)
+        places = list(map(_PLACE, queue))
+        ordered = all(map(lt, places, places[1:]))
         self._levels: defaultdict[int, defaultdict[str, list[Lane]]] = defaultdict(lambda: defaultdict(list))
         for jobs in by_kind.values():
             if not ordered:  # they mostly are, and there may be very many

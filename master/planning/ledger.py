@@ -14,21 +14,26 @@ from numpy.typing import NDArray
 from grass.model.job import NODE_LEVEL
 from grass.model.resources import DEVICE
 from master.planning.gates import Gate
-from master.planning.model import DeviceShares, Node, Shape
+from master.planning.model import DeviceShares, Held, Node, Shape
 from master.planning.need import COLUMNS, PORTS, Need, matches
 from master.planning.room import ENDLESS, Room
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+NEVER = 1e12
+"""Seconds until the end of what has no known end."""
 
 
 class Ledger:
     """``columns``: name of an amount → its column. ``log``: the nodes that changed, in order; ``last``: where in it a
     node stands last (-1: nowhere). ``gates``: node → what has been promised there to somebody who cannot start yet.
+    ``busy``: for how many seconds each node is not empty at most (0: it is now); ``busy_all``: the same as an array.
     """
 
-    def __init__(self, nodes: Iterable[Node], shapes: Iterable[Shape]) -> None:
+    def __init__(
+        self, nodes: Iterable[Node], shapes: Iterable[Shape], held: Iterable[Held] = (), now: float = 0.0
+    ) -> None:
         self.nodes = sorted(nodes, key=lambda node: node.name)
         custom = sorted({name for shape in shapes for name, _ in shape.resources.custom})
         self.columns = {name: column for column, name in enumerate((*COLUMNS, *custom))}
@@ -44,9 +49,11 @@ class Ledger:
         self.gates: dict[int, list[Gate]] = {}
         self.log: list[int] = []
         self.last = [-1] * len(self.nodes)
+        self.busy = self._busy(held, now)
+        self.busy_all: Floats = np.array(self.busy, np.float64)
         self._rooms: dict[int, Room] = {}
         self._behind: set[int] = set()
-        self._undo: list[tuple[int, list[tuple[Room, Room]]]] = []
+        self._undo: list[tuple[int, float, list[tuple[Room, Room]]]] = []
         self._depth = 0
         self._masks: dict[object, Mask] = {}
         self._needs: dict[str, Need] = {}
@@ -97,7 +104,7 @@ class Ledger:
         """Book ``times`` tasks, which must fit in the offer. Answers with the devices of each, where they use GPUs."""
         rooms = [self.room(place), *(gate.room for gate in self.gates.get(place, ()) if gate.holds(seconds))]
         if self._depth:
-            self._undo.append((place, [(room, room.copy()) for room in rooms]))
+            self._undo.append((place, self.busy[place], [(room, room.copy()) for room in rooms]))
         given: list[DeviceShares] = []
         if need.whole or need.share:
             usable, ids = self.usable(need, place), self.nodes[place].by_id
@@ -108,6 +115,7 @@ class Ledger:
                 given.append(tuple((ids[device].id, share) for device, share in shares))
         for room in rooms:
             room.take(need, times)
+        self.busy[place] = max(self.busy[place], NEVER if seconds is None else seconds)
         self.touch(place)
         return tuple(given)
 
@@ -132,7 +140,8 @@ class Ledger:
     def roll_back(self, mark: int) -> None:
         """Return to where ``begin`` gave the mark."""
         while len(self._undo) > mark:
-            place, rooms = self._undo.pop()
+            place, busy, rooms = self._undo.pop()
+            self.busy[place] = busy
             for room, before in rooms:
                 room.row, room.devices = before.row, before.devices
             self.touch(place)
@@ -244,12 +253,21 @@ class Ledger:
     def sync(self) -> None:
         """Bring the arrays up to what was booked."""
         for place in self._behind:
+            self.busy_all[place] = self.busy[place]
             room = self._rooms.get(place)
             if room is not None:
                 self.free[place] = room.row
                 if self._devices is not None and room.devices:
                     self._devices[place, : len(room.devices)] = room.devices
         self._behind.clear()
+
+    def _busy(self, held: Iterable[Held], now: float) -> list[float]:
+        latest: dict[str, float] = {}
+        for each in held:
+            ends = NEVER if each.ends is None else each.ends - now
+            if ends > latest.get(each.node, 0.0):
+                latest[each.node] = ends
+        return [latest.get(node.name, 0.0) for node in self.nodes]
 
     def _whole(self, need: Need) -> Mask:
         whole: Mask = (self.devices >= DEVICE) & self.usable_devices(need)

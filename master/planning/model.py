@@ -6,6 +6,7 @@ Amounts are those of ``grass.model.resources``; durations are seconds from the m
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -151,9 +152,11 @@ class QueuedJob:
 
     @cached_property
     def kind(self) -> str:
-        """Equal for jobs that differ only in their place in the queue: what one of them finds, the next finds too."""
+        """Equal for jobs that differ only in their place in the queue: what one of them finds, the next finds too.
+
+        Interned: of 100,000 waiting jobs most are of few kinds, and then share the string."""
         tied = self.begun and (self.together is not None or any(d.pack or d.spread for d in self.demands))
-        return (
+        return sys.intern(
             f"{self.priority},{self.user!r},{self.begun},{self.policy.value},{self.metric!r},{self.together},"
             f"{self.seconds},{self.id if tied else ''}|" + "|".join([demand.key for demand in self.demands])
         )

@@ -148,16 +148,13 @@ class Reservation:
         """Keep the nodes that lack least. Nobody knows when they will have room, so nobody may count on a time.
 
         False: even the empty cluster has no room for all of them."""
-        nearest: list[tuple[float, int, int]] = []
-        for place in np.flatnonzero(able).tolist():
+        for _, place in sorted((self._missing(need, place), place) for place in np.flatnonzero(able).tolist()):
             empty = self._futures.emptied(place)
             for other, times in self._wanted.get(place, ()):
                 empty.take(other, times)
-            fits = self._futures.count(empty, need, place)
-            if fits:
-                nearest.append((self._missing(need, place), place, fits))
-        for _, place, fits in sorted(nearest):
-            times = min(left, fits)
+            times = min(left, self._futures.count(empty, need, place))
+            if not times:
+                continue
             self._wanted.setdefault(place, []).append((need, times))
             self._keep(place)
             left -= times

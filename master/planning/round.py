@@ -49,7 +49,7 @@ class Round:
         self.view = view
         self.shares = Shares(view)
         self._lanes = Lanes(view.queue, self.shares.of)
-        self.ledger = Ledger(view.nodes, self._lanes.shapes())
+        self.ledger = Ledger(view.nodes, self._lanes.shapes(), view.held, view.now)
         self.quotas = Quotas(view, self.shares)
         self.topology = Topology(self.ledger, view.held)
         self.finder = Finder(self.ledger, self.topology)
