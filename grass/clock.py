@@ -28,5 +28,14 @@ def sleep(seconds: float) -> None:
 
 @cache
 def boot_id() -> str:
-    """The kernel's random id of this boot; ``steady`` values of different boots cannot be compared."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    """Of this boot; ``steady`` values of different boots cannot be compared.
+
+    The kernel's random id, and when the first process started: a machine that is a container boots without its kernel,
+    and what it shows as its own id is not seen by a service in a sandbox.
+    """
+    kernel = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    try:
+        since = Path("/proc/1/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:  # hidepid
+        since = ""
+    return f"{kernel}-{since}"

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 
+TO_CONNECT = 5.0
+"""Seconds; a handshake takes less than one even around the world, and may have to be repeated."""
+
 Way = Callable[[str, int], socket.socket]
 """Opens a socket to there by another way than the network."""
 
@@ -19,7 +22,7 @@ class Connection:
     """To ``(host, port)``, made when it is first needed. ``timeout``: seconds without a byte."""
 
     def __init__(self, address: tuple[str, int], timeout: float, way: Way | None = None) -> None:
-        self._http = HTTPConnection(*address, timeout=timeout) if way is None else _Detour(*address, timeout, way)
+        self._http = _Direct(*address, timeout) if way is None else _Detour(*address, timeout, way)
 
     def request(
         self, method: str, target: str, headers: Mapping[str, str], body: Callable[[], bytes] | None = None
@@ -58,6 +61,18 @@ class Reply:
         """The next line, with its end unless the body ends without one; empty at the end of the body."""
         with _translated():
             return self._response.readline()
+
+
+class _Direct(HTTPConnection):
+    """A machine without power, or a firewall that drops, says nothing at all: who waits for a connection waits less."""
+
+    def __init__(self, host: str, port: int, timeout: float) -> None:
+        super().__init__(host, port, timeout=min(timeout, TO_CONNECT))
+        self._reading = timeout
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock.settimeout(self._reading)
 
 
 class _Detour(HTTPConnection):
