@@ -64,6 +64,7 @@ def _remove(invocation: Invocation, name: str, drain: bool, deadline: float | No
         until(client, output, name, client.drain(name, deadline), drained)
     until(client, output, name, client.remove_node(name, force), lambda view: view is None)
     if host is None:
+        _forget(invocation, name)
         return
     with host:
         _clean(invocation, host, name)
@@ -99,9 +100,15 @@ def _reach(invocation: Invocation, name: str, force: bool) -> SshHost | None:
 def _clean(invocation: Invocation, host: SshHost, name: str) -> None:
     from grass.provision.on_premises import leaving, node_places
     from grass.provision.on_premises.facts import gather
-    from grass.provision.on_premises.node_add import remember
 
     cluster = invocation.existing_cluster()
     facts = gather(host, cluster)
     leaving.clean(host, facts, node_places.of_root(cluster, facts.config), invocation.output.note, name)
+    _forget(invocation, name)
+
+
+def _forget(invocation: Invocation, name: str) -> None:
+    from grass.provision.on_premises.node_add import remember
+
+    cluster = invocation.existing_cluster()
     remember(cluster, config.cluster_home(cluster) / "client", name, None)

@@ -58,7 +58,7 @@ class PortSettings:
 class Settings:
     """``check_interval`` in seconds; ``parallel_level`` None: no limit but the machine.
 
-    ``silent_after``, ``lost_after``: seconds without a heartbeat until a node is SILENT, and until its tasks are replaced.
+    ``silent_after``, ``lost_after``: seconds without a heartbeat until a node is SILENT, and its tasks are replaced.
 
     ``quotas``: user → resource → the most that all of the user's tasks may hold; ``default_quota`` for everybody else.
     ``reserve``: what of ``resources`` is kept back for the system. ``labels``, ``topology``: of the node; ``runtimes``:

@@ -206,7 +206,7 @@ class SshHost(Host):
         return f"the user {self.access.username} with {' and '.join(with_what)}"
 
     def _host_id(self) -> str:
-        return self.access.address if self.access.port == 22 else f"[{self.access.address}]:{self.access.port}"
+        return host_id(self.access.address, self.access.port)
 
     def _pinned(self, client: paramiko.SSHClient) -> bool:
         import paramiko
@@ -237,6 +237,11 @@ class SshHost(Host):
             f"(compare `ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on its console), remove its line from "
             f"{self._known_hosts}"
         )
+
+
+def host_id(address: str, port: int) -> str:
+    """What a machine is called in ``known_hosts``."""
+    return address if port == 22 else f"[{address}]:{port}"
 
 
 def fingerprint(key: paramiko.PKey) -> str:

@@ -17,7 +17,7 @@ from grass.config import cluster_home, given_passwords
 from grass.manifest.on_premises import Become as Way
 from grass.manifest.on_premises import HostSettings, Login
 from grass.provision.hosts import Become, Secret
-from grass.provision.hosts.ssh import SshAccess, SshHost
+from grass.provision.hosts.ssh import SshAccess, SshHost, host_id
 from grass.provision.layout import user_name
 
 MACHINES, KNOWN_HOSTS = "machines.json", "known_hosts"
@@ -69,6 +69,21 @@ def open_host(settings: HostSettings, client_dir: Path, ask: Ask | None = None) 
         password=Secret(become) if become else None,
         ask=ask,
     )
+
+
+def unpin(client_dir: Path, gone: HostSettings, left: Machines) -> None:
+    """Forget the key of a machine that is no part of the cluster any more, unless another entry is the same machine."""
+    place = host_id(gone.address, gone.login.port)
+    if place in {host_id(host.address, host.login.port) for host in (left.master, *left.nodes.values())}:
+        return
+    pinned = client_dir / KNOWN_HOSTS
+    try:
+        lines = pinned.read_text().splitlines(keepends=True)
+    except FileNotFoundError:
+        return
+    draft = client_dir / f"{KNOWN_HOSTS}.new"
+    draft.write_text("".join(line for line in lines if line.split(" ")[0] != place))
+    draft.replace(pinned)
 
 
 def _wire(host: HostSettings) -> dict[str, Any]:

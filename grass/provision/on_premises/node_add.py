@@ -16,7 +16,7 @@ from grass.errors import GrassError
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings
 from grass.provision.on_premises import joining
-from grass.provision.on_premises.machines import Ask, load_machines, open_host
+from grass.provision.on_premises.machines import Ask, load_machines, open_host, unpin
 from grass.provision.on_premises.steps import Progress
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _add(adding: Adding, guest: Guest, invitation: Invitation, machine: Machine)
 
 
 def remember(cluster: str, client_dir: Path, node: str, settings: HostSettings | None) -> None:
-    """How this user reaches the node; None: forget it."""
+    """How this user reaches the node; None: forget it, and the key of its machine, which may be installed anew."""
     with _remembering:
         machines = load_machines(cluster, client_dir.parents[2])
         if machines is None:
@@ -103,4 +103,8 @@ def remember(cluster: str, client_dir: Path, node: str, settings: HostSettings |
         nodes = {name: host for name, host in machines.nodes.items() if name != node}
         if settings is not None:
             nodes[node] = replace(settings, name=node)
-        replace(machines, nodes=nodes).save(client_dir)
+        left = replace(machines, nodes=nodes)
+        left.save(client_dir)
+        gone = machines.nodes.get(node)
+        if settings is None and gone is not None:
+            unpin(client_dir, gone, left)

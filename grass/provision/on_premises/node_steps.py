@@ -50,7 +50,7 @@ def before_claim(design: NodeDesign, places: Places, urls: Sequence[str], bundle
         return [*steps, _user_folders(places)]
     packages = [install.packages_step(design.packages, design.packager)] if design.packages else []
     docker = [docker_group_step()] if Runtime.DOCKER in design.runtimes else []
-    folders = [("/var/lib/grass", 0o755, "root:root"), ("/etc/grass", 0o755, "root:root")]
+    folders = [("/var/lib/grass", 0o755, "grass:grass"), ("/etc/grass", 0o755, "root:root")]
     parent = places.home.rpartition("/")[0]
     folders += [(parent, 0o755, "root:root"), (places.home, 0o711, places.owner)]
     return [*packages, install.user_step(), *docker, install.folder_step(folders), *steps]
