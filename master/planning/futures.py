@@ -20,14 +20,16 @@ class Futures:
         self.now = now
         places = {node.name: place for place, node in enumerate(ledger.nodes)}
         self.held: defaultdict[int, list[Held]] = defaultdict(list)
+        self.stopping: set[int] = set()
         for each in held:
             place = places.get(each.node)
             if place is not None:
                 self.held[place].append(each)
+                if each.stopping:
+                    self.stopping.add(place)
         for here in self.held.values():
             if len(here) > 1:
                 here.sort(key=_fixed)
-        self.stopping = {place for place, here in self.held.items() if any(each.stopping for each in here)}
         self._ids: dict[int, dict[int, int]] = {}
 
     def add(self, booked: Iterable[tuple[QueuedJob, Demand, int, Placement]]) -> None:

@@ -18,15 +18,16 @@ _PLACE, _KIND = attrgetter("place"), attrgetter("kind")
 
 
 class Lane:
-    """Equal jobs of one user, the oldest first; ``closed``: the first found nothing."""
+    """Equal jobs of one user, the oldest first; ``next``: the one whose turn is next."""
 
     def __init__(self, jobs: list[QueuedJob]) -> None:
         self.jobs = jobs
         self.next = 0
 
-    @property
-    def rest(self) -> list[QueuedJob]:
-        return self.jobs[self.next :]
+    def close(self) -> list[QueuedJob]:
+        """None of them has a turn again. Answers with the job whose turn it was last, and those behind it."""
+        first, self.next = self.next - 1, len(self.jobs)
+        return self.jobs[first:] if first else self.jobs
 
 
 class Lanes:
@@ -51,7 +52,7 @@ class Lanes:
         return list({demand.shape.key: demand.shape for lane in lanes for demand in lane.jobs[0].demands}.values())
 
     def in_order(self) -> Iterator[tuple[QueuedJob, Lane]]:
-        """Each job in turn with its lane. The caller sets ``lane.next`` to its length to close it."""
+        """Each job in turn with its lane. The caller closes a lane whose job found nothing."""
         for priority in sorted(self._levels, reverse=True):
             yield from self._level(self._levels[priority])
 

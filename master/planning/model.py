@@ -101,6 +101,11 @@ class Shape:
     runtime: str | None = None
 
     @cached_property
+    def amounts(self) -> tuple[tuple[str, int], ...]:
+        """(name, amount) of what is needed at all."""
+        return tuple((name, amount) for name, amount in self.resources.amounts().items() if amount)
+
+    @cached_property
     def key(self) -> str:
         """Equal for equal shapes. A string keeps its hash, so that 100,000 tasks are told apart at little cost."""
         r, gpu = self.resources, self.gpu

@@ -223,9 +223,11 @@ class Reservation:
     def _events(self, able: Mask) -> Iterable[tuple[float, int, Held]]:
         """Tasks that end at a known time on one of these nodes, in the order of their ends."""
         events: list[tuple[float, int, int, Held]] = []
+        now, there = self._futures.now, self._futures.held
         for place in np.flatnonzero(able).tolist():
-            for number, held in enumerate(self._futures.held.get(place, ())):
+            for number, held in enumerate(there.get(place, ())):
                 if held.ends is not None and not held.stopping:
-                    events.append((max(0.0, held.ends - self._futures.now), place, number, held))
-        events.sort(key=lambda event: event[:3])
+                    ends = held.ends - now
+                    events.append((ends if ends > 0.0 else 0.0, place, number, held))
+        events.sort()  # no two have the same place and number, so what is held is never compared
         return [(ends, place, held) for ends, place, _, held in events]

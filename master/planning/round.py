@@ -72,7 +72,7 @@ class Round:
 
     def _consider(self, job: QueuedJob, lane: Lane) -> None:
         if not job.begun and not self._has_turn(job):
-            self._close(job, lane, [(demand, demand.count, ReasonCode.JOB_LIMIT) for demand in job.demands])
+            self._close(lane, [(demand, demand.count, ReasonCode.JOB_LIMIT) for demand in job.demands])
             return
         placed, left = self._together(job) if job.together is not None else self._place(job, None)
         if placed:
@@ -86,7 +86,7 @@ class Round:
         if placed or soon:
             self.left += [Left([job], *each) for each in left]
         else:
-            self._close(job, lane, left)
+            self._close(lane, left)
 
     def _has_turn(self, job: QueuedJob) -> bool:
         """Whether one more job may begin. The head keeps its turn from all that may still run when it starts."""
@@ -193,10 +193,9 @@ class Round:
         self._futures.add(self.finder.news())
         return self._futures
 
-    def _close(self, job: QueuedJob, lane: Lane, left: list[Rest]) -> None:
+    def _close(self, lane: Lane, left: list[Rest]) -> None:
         """Nothing of the job was placed, so none of its equals will be."""
-        jobs = [job, *lane.rest]
-        lane.next = len(lane.jobs)
+        jobs = lane.close()
         self.left += [Left(jobs, *each) for each in left]
 
 

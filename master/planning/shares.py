@@ -40,8 +40,10 @@ class Shares:
         """Amounts by name. Counted on first use: a queue of one user without quota asks for none of it."""
         if not self._counted:
             self._counted = True
-            for held in self._view.held:
-                self._add(held.user, held.shape.resources, held.count)
+            for each in self._view.held:
+                held = self._held[each.user]
+                for name, amount in each.shape.amounts:
+                    held[name] += amount * each.count
             for placed in self._placed:
                 self._add(*placed)
         return self._held[user]
