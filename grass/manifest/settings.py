@@ -130,29 +130,36 @@ def parse_settings(document: dict[str, Any], *, source: str = "") -> Settings:
 
 def _read_native(fields: Fields) -> Settings:
     fields.read("mode", _mode, _Mode.LOCAL)
-    silent_after, lost_after = _read_silence(fields)
-    quotas, default_quota = sharing.read_quotas(fields)
     return Settings(
         name=fields.read("name", values.name, DEFAULT_NAME),
         redis=_read_redis(fields),
-        parallel_level=fields.read("parallel_level", _COUNT, None),
-        check_interval=fields.read("check_interval", _interval, Settings.check_interval),
         keep_agent_alive=fields.read("keep_agent_alive", values.truth, True),
         agent_countdown=fields.read("agent_countdown", _COUNT, Settings.agent_countdown),
         resources=_read_resources(fields),
         ports=_read_ports(fields),
-        keep_jobs=fields.read("keep_jobs", _COUNT, Settings.keep_jobs),
-        keep_days=fields.read("keep_days", _days, Settings.keep_days),
-        silent_after=silent_after,
-        lost_after=lost_after,
-        quotas=quotas,
-        default_quota=default_quota,
-        reserve=sharing.read_reserve(fields),
         labels=placement.read_labels(fields),
         topology=placement.read_topology(fields),
         runtimes=_read_runtimes(fields),
         mounts=tuple(fields.parsed(path, absolute, item, item) for path, item in fields.items("mounts")),
+        **_read_rules(fields),
     )
+
+
+def _read_rules(fields: Fields) -> dict[str, Any]:
+    """What means the same for every kind of cluster."""
+    silent_after, lost_after = _read_silence(fields)
+    quotas, default_quota = sharing.read_quotas(fields)
+    return {
+        "parallel_level": fields.read("parallel_level", _COUNT, None),
+        "check_interval": fields.read("check_interval", _interval, Settings.check_interval),
+        "keep_jobs": fields.read("keep_jobs", _COUNT, Settings.keep_jobs),
+        "keep_days": fields.read("keep_days", _days, Settings.keep_days),
+        "silent_after": silent_after,
+        "lost_after": lost_after,
+        "quotas": quotas,
+        "default_quota": default_quota,
+        "reserve": sharing.read_reserve(fields),
+    }
 
 
 def _read_runtimes(fields: Fields) -> tuple[str, ...]:
@@ -164,21 +171,11 @@ def _read_on_premises(fields: Fields) -> Settings:
     fields.has("mode")
     name = fields.require("name", values.name, DEFAULT_NAME)
     machines = read_on_premises(fields)
-    silent_after, lost_after = _read_silence(fields)
-    quotas, default_quota = sharing.read_quotas(fields)
     return Settings(
         name=name,
         mode=ON_PREMISES,
-        parallel_level=fields.read("parallel_level", _COUNT, None),
-        check_interval=fields.read("check_interval", _interval, Settings.check_interval),
-        keep_jobs=fields.read("keep_jobs", _COUNT, Settings.keep_jobs),
-        keep_days=fields.read("keep_days", _days, Settings.keep_days),
-        silent_after=silent_after,
-        lost_after=lost_after,
-        quotas=quotas,
-        default_quota=default_quota,
-        reserve=sharing.read_reserve(fields),
         on_premises=machines,
+        **_read_rules(fields),
         warnings=machines.warnings,
     )
 

@@ -54,20 +54,7 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
         home=str(cluster_home),
         runtime_dir=str(runtime_folder.choose(cluster_home)),
         redis=redis,
-        master=replace(
-            master,
-            api_port=api_port,
-            parallel_level=settings.parallel_level,
-            check_interval=settings.check_interval,
-            keep_agent_alive=settings.keep_agent_alive,
-            agent_countdown=settings.agent_countdown,
-            keep_jobs=settings.keep_jobs,
-            keep_days=settings.keep_days,
-            silent_after=settings.silent_after,
-            lost_after=settings.lost_after,
-            quotas=settings.quotas,
-            default_quota=settings.default_quota,
-        ),
+        master=replace(ruled(master, settings), api_port=api_port),
         node=replace(
             node,
             api_port=node_port,
@@ -82,6 +69,23 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
             runtimes=settings.runtimes,
             mounts=settings.mounts,
         ),
+    )
+
+
+def ruled(master: MasterConfig, settings: Settings) -> MasterConfig:
+    """With the settings that mean the same for every kind of cluster."""
+    return replace(
+        master,
+        parallel_level=settings.parallel_level,
+        check_interval=settings.check_interval,
+        keep_agent_alive=settings.keep_agent_alive,
+        agent_countdown=settings.agent_countdown,
+        keep_jobs=settings.keep_jobs,
+        keep_days=settings.keep_days,
+        silent_after=settings.silent_after,
+        lost_after=settings.lost_after,
+        quotas=settings.quotas,
+        default_quota=settings.default_quota,
     )
 
 

@@ -9,6 +9,7 @@ from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, S
 from grass.errors import ConflictError, InputError
 from grass.manifest.on_premises import ApiWay, Collector, OnPremises
 from grass.manifest.settings import Settings
+from grass.provision.layout import ruled
 from grass.provision.on_premises.facts import Facts, Listener, Python
 from grass.provision.on_premises.requirements import Target
 from grass.store.embedded import OLDEST
@@ -157,19 +158,7 @@ def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str) -
         redis=RedisConfig(
             embedded=True, socket=f"/run/grass/{name}/redis.sock", host=address, port=machines.redis_port
         ),
-        master=replace(
-            MasterConfig(),
-            api_host=bind,
-            api_port=machines.api_port,
-            parallel_level=settings.parallel_level,
-            check_interval=settings.check_interval,
-            keep_jobs=settings.keep_jobs,
-            keep_days=settings.keep_days,
-            silent_after=settings.silent_after,
-            lost_after=settings.lost_after,
-            quotas=settings.quotas,
-            default_quota=settings.default_quota,
-        ),
+        master=replace(ruled(MasterConfig(), settings), api_host=bind, api_port=machines.api_port),
         node=NodeConfig(name="", address=address, reserve=settings.reserve),
         collector=f"{f'[{address}]' if ':' in address else address}:{machines.collector_port}",
         share=f"{SHARES}/{name}" if own_share else f"{machines.share}/{name}",
