@@ -2,16 +2,16 @@
 
     nice .venv/bin/python tests/bench/trace.py [--nodes 50 200 1000] [--jobs 10000] [--limits 1.0] [--seeds 1 2 3]
 
-The jobs are drawn, not copied, from what was published about three clusters:
+The jobs are drawn, not copied, in the manner of what was published about three clusters: Philly (Jeon et al., "Analysis
+of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads", ATC 2019), Helios (Hu et al., "Characterization
+and Prediction of Deep Learning Workloads in Large-Scale GPU Datacenters", SC 2021) and Alibaba's PAI (Weng et al.,
+"MLaaS in the Wild", NSDI 2022). The figures are chosen by us; they are not quotations:
 
-- run times: log-normal with a median of 23 minutes and a 90th percentile of 4.5 hours, those of task instances in
-  Alibaba's PAI (Weng et al., "MLaaS in the Wild", NSDI 2022); cut at one day;
-- GPUs: most jobs take one, few take many. The mean, 2.4, lies between those of Philly (1.75; Jeon et al., ATC 2019) and
-  of Helios (3.72; Hu et al., "Characterization and Prediction of Deep Learning Workloads in Large-Scale GPU
-  Datacenters", SC 2021, which gives both). What is above 8 is a gang of whole nodes. A tenth shares one GPU, as in PAI;
-- users: of 100, the 5 busiest submit 77 % of the jobs (the top 5 % of users in PAI submit 77 % of the task instances).
+- run times: log-normal with a median of 23 minutes and a 90th percentile of 4.5 hours; cut at one day;
+- GPUs: most jobs take one, few take many, 2.4 in the mean. What is above 8 is a gang of whole nodes; a tenth shares one;
+- users: of 100, the 5 busiest submit 77 % of the jobs.
 
-Ours, because the papers do not say: Poisson arrivals; cores and memory per GPU; time limits, of which users ask one to
+Ours altogether: Poisson arrivals; cores and memory per GPU; time limits, of which users ask one to
 three times the run time, rounded up to what people write. Everybody decides on the same grid of 30 s, knows the same
 limits, and never the run times. Waiting is from submission to start; utilisation is of GPUs, from the first to the last
 arrival, and (second figure) without the first fifth of that time, in which the cluster fills. All three do the same
