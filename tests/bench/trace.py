@@ -8,7 +8,7 @@ and Prediction of Deep Learning Workloads in Large-Scale GPU Datacenters", SC 20
 "MLaaS in the Wild", NSDI 2022). The figures are chosen by us; they are not quotations:
 
 - run times: log-normal with a median of 23 minutes and a 90th percentile of 4.5 hours; cut at one day;
-- GPUs: most jobs take one, few take many, 2.4 in the mean. What is above 8 is a gang of whole nodes; a tenth shares one;
+- GPUs: most jobs take one, few take many, 2.4 in the mean. Above 8 it is a gang of whole nodes; a tenth shares one;
 - users: of 100, the 5 busiest submit 77 % of the jobs.
 
 Ours altogether: Poisson arrivals; cores and memory per GPU; time limits, of which users ask one to

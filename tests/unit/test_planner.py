@@ -56,6 +56,14 @@ def test_tasks_go_to_the_node_that_they_fill_best() -> None:
     assert where([node("big", 16), node("small", 2)], job(1, tasks(2))) == {"j1@small": 2}
 
 
+def test_tasks_go_where_it_is_busy_as_long_anyway_so_that_other_nodes_become_empty() -> None:
+    nodes = [node("full", 4, used=3), node("long", 4, used=1), node("none", 1)]
+    held = (runs("a", "full", 3, ends=60.0), runs("b", "long", 1, ends=36_000.0))
+    assert where(nodes, job(1, tasks(), seconds=18_000.0), held=held) == {"j1@long": 1}
+    assert where(nodes, job(1, tasks(), seconds=30.0), held=held) == {"j1@full": 1}
+    assert where(nodes, job(1, tasks()), held=(*held, runs("c", "long", 0, ends=None))) == {"j1@long": 1}
+
+
 def test_what_does_not_fit_on_one_node_goes_to_the_next() -> None:
     assert where([node("n1", 2), node("n2", 2)], job(1, tasks(3))) == {"j1@n1": 2, "j1@n2": 1}
 
