@@ -23,6 +23,7 @@ from grass.errors import GrassError
 from node.agent import environment
 from node.agent.cutting import block_record
 from node.agent.forward import Link, Signal, collector_address
+from node.agent.mounted import mount_point
 from node.agent.runtimes import DOCKER, PROCESS
 from node.runtime.attempts import Folders
 from node.runtime.process import ProcessRuntime
@@ -31,6 +32,8 @@ from node.runtime.protocol import Launch, Listed, Observed, Runtime, Start
 JOB = "grass-probe"
 SECONDS = 30.0
 """For each check; a machine that takes longer to start one task is of no use."""
+TO_MOUNT = 10.0
+"""Seconds that a share that was there before may take to be mounted again."""
 _NVML = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetCount())"
 
 
@@ -43,11 +46,10 @@ class Check(NamedTuple):
 def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) -> dict[str, Any]:
     """``{"passed", "checks": [{"name", "ok", "message"}]}``: what was found, now or by one that was passed before."""
     marker = config.node_dir / "probe.json"
-    try:
-        passed: dict[str, Any] = json.loads(marker.read_text())
-        return passed
-    except (OSError, ValueError):
-        pass
+    passed = _passed(marker)
+    if passed is not None:
+        gone = _unmounted(config, passed.get("mount", "/"), min(seconds, TO_MOUNT))
+        return passed if gone is None else {"passed": False, "checks": [gone._asdict()]}
     offered = config.node.runtimes
     collector = _collector(config, seconds)
     shared = config.share is not None and collector.ok
@@ -57,8 +59,27 @@ def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) 
     result = {"passed": all(check.ok for check in checks), "checks": [check._asdict() for check in checks]}
     if result["passed"]:
         marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        marker.write_text(json.dumps(result))
+        marker.write_text(json.dumps({**result, "mount": mount_point(config.data_dir)}))
     return result
+
+
+def _passed(marker: Path) -> dict[str, Any] | None:
+    try:
+        passed: dict[str, Any] = json.loads(marker.read_text())
+    except (OSError, ValueError):
+        return None
+    return passed
+
+
+def _unmounted(config: ClusterConfig, point: str, seconds: float) -> Check | None:
+    """After a boot a node may be up before the master: no task shall take the empty folder below for the share."""
+    deadline = clock.steady() + seconds
+    while mount_point(config.data_dir) != point:
+        if clock.steady() > deadline:
+            message = f"nothing is mounted at {point}, where the share was; is its server up, and reachable?"
+            return Check("share", False, message)
+        clock.sleep(0.1)
+    return None
 
 
 def _share(config: ClusterConfig, logged: bool, seconds: float) -> Check:
