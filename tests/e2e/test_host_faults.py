@@ -1,0 +1,314 @@
+"""What goes wrong with machines in the middle of a job: no task is lost or counted twice, no line is missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from grass.api.client import Client
+from grass.errors import UnreachableError
+from scripts.labkit.host import Host
+from tests.support.lab import SessionLab
+from tests.support.on_premises import Cluster
+from tests.support.three_nodes import (
+    BUSYBOX,
+    COUNT,
+    NODES,
+    assert_complete,
+    attempts,
+    counting,
+    finish,
+    lines,
+    places,
+    started,
+    states,
+    three_nodes,
+)
+from tests.support.waiting import wait_until
+
+ALL_READY = dict.fromkeys(NODES, "READY")
+LOST_AFTER = 20.0
+NODE_DAEMONS = ("shepherd", "node-agent", "node-api-server", "share-fuse")
+MASTER_DAEMONS = ("redis", "collector", "samba", "master-agent", "master-api-server")
+
+
+@pytest.fixture(scope="module")
+def cluster(running_lab: SessionLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """n3 has no engine. A node that is silent for 20 s is given up."""
+
+    def without_an_engine() -> None:
+        running_lab.hosts["n3"].sh("systemctl disable --now docker.socket docker.service containerd.service")
+
+    limits = {"silent_after": "6s", "lost_after": LOST_AFTER}
+    with three_nodes(running_lab, tmp_path_factory.mktemp("faults"), "faults", without_an_engine, **limits) as made:
+        done = made.grass("image", "push", "--file", str(running_lab.busybox_image_tar))
+        assert done.returncode == 0, done.stderr
+        yield made
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[Client]:
+    """All nodes are READY before a test, and again after it, and no job of it is left."""
+    with Client(cluster.name, home=cluster.home) as client:
+        wait_until(lambda: states(client) == ALL_READY, 60, "all nodes READY", 0.2)
+        yield client
+        cluster.lab.make_whole()
+        wait_until(lambda: answers(client), 60, "the API", 0.2)
+        for job in client.jobs():
+            client.stop(job["name"], grace=0)
+            client.wait(job["name"], timeout=60)
+        wait_until(lambda: states(client) == ALL_READY, 60, "all nodes READY again", 0.2)
+
+
+def answers(client: Client) -> bool:
+    try:
+        client.status()
+    except UnreachableError:
+        return False
+    return True
+
+
+def job(name: str) -> dict[str, Any]:
+    """A process on each node, a container on each that has an engine."""
+    return counting(name, 3, 2)
+
+
+def ends_well(client: Client, name: str) -> None:
+    assert finish(client, name)["state"] == "SUCCEEDED"
+    assert_complete(client, name)
+
+
+def counters(host: Host) -> int:
+    """How many shells of counting tasks run there, in containers or not."""
+    return int(host.sh("ps -eo args | grep -c '^/bin/sh -c trap' || true"))
+
+
+def node_list_takes(cluster: Cluster) -> float:
+    since = time.monotonic()
+    done = cluster.grass("node", "list")
+    assert done.returncode == 0, done.stderr
+    return time.monotonic() - since
+
+
+def test_a_node_that_is_cut_off_for_a_while_works_on_and_nothing_is_restarted(cluster: Cluster, client: Client) -> None:
+    before = started(client, job("patient"))
+    host = cluster.lab.hosts["n1"]
+    host.cut()
+    wait_until(lambda: states(client)["n1"] == "SILENT", LOST_AFTER, "the silence of n1", 0.2)
+    assert counters(host) == 2
+    assert node_list_takes(cluster) < 5
+    host.heal()
+    wait_until(lambda: states(client) == ALL_READY, 30, "the return of n1", 0.2)
+    assert places(client, "patient") == before
+    ends_well(client, "patient")
+    assert set(attempts(client, "patient").values()) == {1}
+    assert client.job("patient")["restarts"] == 0
+
+
+def test_the_tasks_of_a_node_that_is_cut_off_for_long_are_replaced_and_the_old_ones_stopped(
+    cluster: Cluster, client: Client
+) -> None:
+    before = started(client, job("replaced"))
+    host = cluster.lab.hosts["n1"]
+    there = {task for task, node in before.items() if node == "n1"}
+    host.cut()
+    wait_until(lambda: states(client)["n1"] == "LOST", LOST_AFTER + 30, "n1 to be given up", 0.2)
+    wait_until(lambda: len(places(client, "replaced")) == 5, 60, "tasks in their place", 0.2)
+    after = places(client, "replaced")
+    assert all(after[task] != "n1" for task in there)
+    assert {task: after[task] for task in after if task not in there} == {
+        task: before[task] for task in before if task not in there
+    }
+    assert counters(host) == 2
+    host.heal()
+    wait_until(lambda: states(client) == ALL_READY, 30, "the return of n1", 0.2)
+    wait_until(lambda: counters(host) == 0, 30, "the end of what was replaced", 0.2)
+    assert places(client, "replaced") == after
+    ends_well(client, "replaced")
+    assert attempts(client, "replaced") == {task: 2 if task in there else 1 for task in before}
+    assert client.job("replaced")["counts"] == {"SUCCEEDED": 5}
+
+
+def test_after_a_power_loss_a_node_mounts_the_share_and_its_tasks_start_again(cluster: Cluster, client: Client) -> None:
+    before = started(client, job("power"))
+    there = {task for task, node in before.items() if node == "n2"}
+    host = cluster.lab.hosts["n2"]
+    host.kill()
+    host.start()
+    expected = {task: 2 if task in there else 1 for task in before}
+    again = lambda: attempts(client, "power") == expected and len(places(client, "power")) == 5  # noqa: E731
+    wait_until(again, 90, "the tasks again", 0.2)
+    wait_until(lambda: host.attempt("mountpoint", "-q", f"/srv/grass/{cluster.name}").code == 0, 30, "the share", 0.2)
+    assert set(host.run("ls", f"/srv/grass/{cluster.name}").stdout.split()) >= {"data", "logs", "images", "jobs"}
+    ends_well(client, "power")
+    assert attempts(client, "power") == expected
+
+
+def test_a_reboot_of_the_master_costs_no_task_and_no_line(cluster: Cluster, client: Client) -> None:
+    before = started(client, job("reboot"))
+    host = cluster.lab.hosts["master"]
+    host.reboot()
+    wait_until(lambda: answers(client), 60, "the API after the reboot", 0.2)
+    wait_until(lambda: states(client) == ALL_READY, 60, "all nodes", 0.2)
+    assert places(client, "reboot") == before
+    ends_well(client, "reboot")
+    assert set(attempts(client, "reboot").values()) == {1}
+    shared = host.sh(f"mktemp -p /srv/grass/{cluster.name}/data").strip()
+    for node in NODES:
+        sees = ("test", "-e", shared)
+        wait_until(lambda: cluster.lab.hosts[node].attempt(*sees).code == 0, 40, f"the share on {node}", 0.2)  # noqa: B023
+
+
+def test_a_master_without_power_for_long_hangs_no_node(cluster: Cluster, client: Client) -> None:
+    before = started(client, job("outage"))
+    nodes = [cluster.lab.hosts[node] for node in NODES]
+    agents = [pid(host, cluster, "node-agent") for host in nodes]
+    cluster.lab.hosts["master"].kill()
+    since = time.monotonic()
+    assert cluster.grass("node", "list").returncode == 3
+    assert time.monotonic() - since < 15
+    looks = f"timeout 60 ls /srv/grass/{cluster.name}/data"  # somebody who waits for the dead share
+    for host in nodes:
+        host.sh(f"{looks} >/dev/null 2>&1 &")
+    wait_until(lambda: time.monotonic() - since > LOST_AFTER + 5, 60, "the deadline to be over", 1)
+    assert [counters(host) for host in nodes] == [2, 2, 1]
+    cluster.lab.hosts["master"].start()
+    wait_until(lambda: answers(client), 60, "the API", 0.2)
+    wait_until(lambda: states(client) == ALL_READY, 60, "all nodes", 0.2)
+    assert node_list_takes(cluster) < 5
+    assert [pid(host, cluster, "node-agent") for host in nodes] == agents
+    assert places(client, "outage") == before
+    ends_well(client, "outage")
+    assert set(attempts(client, "outage").values()) == {1}
+
+
+def test_when_all_machines_lost_power_no_task_starts_without_the_share(cluster: Cluster, client: Client) -> None:
+    wanted = job("blackout")
+    for part in wanted["components"].values():
+        part["command"] = 'test -d "$GRASS_DATA/logs" || exit 9; ' + part["command"]
+    before = started(client, wanted)
+    hosts = [cluster.lab.hosts[name] for name in ("master", *NODES)]
+    for host in hosts:
+        host.kill()
+    for host in reversed(hosts):  # the master is the last to come back
+        host.start()
+    again = dict.fromkeys(before, 2)
+    wait_until(lambda: answers(client), 60, "the API", 0.2)
+    wait_until(lambda: attempts(client, "blackout") == again, 90, "the tasks again", 0.2)
+    wait_until(lambda: len(places(client, "blackout")) == 5, 60, "the tasks again", 0.2)
+    ends_well(client, "blackout")
+
+
+def pid(host: Host, cluster: Cluster, daemon: str) -> int:
+    """Of a service that is up; 0 while it is not."""
+    unit = f"grass-{daemon}@{cluster.name}.service"
+    said = host.sh(f"systemctl is-active {unit}; systemctl show -p MainPID --value {unit}").split()
+    return int(said[1]) if said[0] == "active" else 0
+
+
+@pytest.mark.parametrize(("name", "daemons"), [("n1", NODE_DAEMONS), ("master", MASTER_DAEMONS)])
+def test_killing_each_daemon_costs_no_task_and_no_line(
+    name: str, daemons: tuple[str, ...], cluster: Cluster, client: Client
+) -> None:
+    before = started(client, job(f"kill-{name}"))
+    host = cluster.lab.hosts[name]
+    for daemon in daemons:
+        old = pid(host, cluster, daemon)
+        assert old, daemon
+        host.run("kill", "-KILL", str(old))
+        wait_until(lambda: pid(host, cluster, daemon) not in (0, old), 30, f"{daemon} again", 0.1)  # noqa: B023
+    wait_until(lambda: answers(client) and states(client) == ALL_READY, 60, "all nodes", 0.2)
+    assert places(client, f"kill-{name}") == before
+    ends_well(client, f"kill-{name}")
+    assert set(attempts(client, f"kill-{name}").values()) == {1}
+    if name != "master":
+        for daemon in NODE_DAEMONS[:3]:  # each has a view of its own of what is mounted
+            sees = ("nsenter", "-t", str(pid(host, cluster, daemon)), "-m", "ls", f"/srv/grass/{cluster.name}/data")
+            wait_until(lambda: host.attempt(*sees).code == 0, 30, f"the share seen by {daemon}", 0.2)  # noqa: B023
+
+
+def test_a_node_without_an_engine_offers_processes_only_and_says_so(cluster: Cluster, client: Client) -> None:
+    assert [client.node(name)["runtimes"] for name in NODES] == [
+        ["process", "docker"],
+        ["process", "docker"],
+        ["process"],
+    ]
+    wanted = {"command": "true", "image": "lab-busybox", "runtime": "docker", "avoid": ["n1", "n2"]}
+    client.start({"name": "nowhere", "components": {"t": wanted}})
+    wait_until(lambda: client.job("nowhere")["components"]["t"]["reason"], 20, "a reason", 0.1)
+    why = client.why("nowhere")
+    assert "n3" in str(why) and "docker" in str(why), why
+    client.stop("nowhere")
+    client.wait("nowhere", timeout=20)
+
+
+def test_containers_of_others_are_never_touched(cluster: Cluster, client: Client) -> None:
+    started(client, job("among"))  # brings the image
+    host = cluster.lab.hosts["n1"]
+    labels = (["--label", "grass.cluster=other", "--label", "grass.node=n1"], ["--label", "com.example=1"], [])
+    run = ("docker", "run", "--detach", "--entrypoint", "sleep")
+    foreign = [host.run(*run, *label, "lab-busybox", "600").stdout.strip() for label in labels]
+    host.run("systemctl", "restart", f"grass-node-agent@{cluster.name}.service")
+    wait_until(lambda: states(client) == ALL_READY, 30, "n1", 0.2)
+    ends_well(client, "among")
+    done = cluster.grass("node", "drain", "n1", "--deadline", "1s")
+    assert done.returncode == 0, done.stderr
+    assert cluster.grass("node", "uncordon", "n1").returncode == 0
+    running = host.run("docker", "ps", "--no-trunc", "--quiet").stdout.split()
+    assert set(foreign) <= set(running)
+    host.run("docker", "rm", "--force", *foreign)
+
+
+def test_on_a_full_disk_tasks_fail_by_themselves_containers_wait_and_the_node_recovers(
+    cluster: Cluster, client: Client
+) -> None:
+    host = cluster.lab.hosts["n2"]
+    units = " ".join(f"grass-{daemon}@{cluster.name}.service" for daemon in ("node-agent", "shepherd"))
+    folder = f"/var/lib/grass/clusters/{cluster.name}/node"
+    small = f"mount -t tmpfs -o size=24M,mode=0755 tmpfs {folder}; chown grass:grass {folder}"
+    host.sh(f"systemctl stop {units}; cp -a {folder} /var/tmp/kept; {small}; cp -a /var/tmp/kept/. {folder}/")
+    here = {"command": "echo it works", "cwd": "/", "avoid": ["n1", "n3"]}
+    inside = {**here, "image": BUSYBOX, "runtime": "docker"}
+    try:
+        host.sh(f"systemctl start {units}")
+        wait_until(lambda: states(client) == ALL_READY, 60, "n2 with a small disk", 0.2)
+        client.start({"name": "works", "components": {"t": {**inside, "command": COUNT}}})
+        wait_until(lambda: next(client.logs("works"), None), 30, "a first line", 0.2)
+        host.sh(f"cat /dev/zero > {folder}/filler 2>/dev/null || true")
+        wait_until(lambda: client.node("n2")["usage"]["disk_free"] == 0, 20, "the node to say so", 0.2)
+
+        client.start({"name": "cramped", "components": {"t": here}})
+        ended = client.wait("cramped", timeout=30)
+        assert (ended["state"], ended["exit_code"]) == ("FAILED", 1)  # its echo could not write
+        client.start({"name": "waits", "components": {"t": inside}})
+        wait_until(lambda: places(client, "waits"), 30, "a container", 0.2)
+        assert states(client) == ALL_READY
+
+        host.sh(f"rm {folder}/filler")
+        assert client.wait("waits", timeout=60)["state"] == "SUCCEEDED"
+        assert lines(client, "waits") == {("t.0", 1): ["it works"]}
+        ends_well(client, "works")
+        client.start({"name": "roomy", "components": {"t": here}})
+        assert client.wait("roomy", timeout=60)["state"] == "SUCCEEDED"
+        assert lines(client, "roomy") == {("t.0", 1): ["it works"]}
+    finally:
+        host.sh(f"systemctl stop {units}; umount --lazy {folder}; systemctl start {units}")
+
+
+@pytest.mark.parametrize(("shift", "words"), [(7200, "2.0 h ahead of"), (-7200, "2.0 h behind")])
+def test_a_machine_whose_clock_is_wrong_by_hours_is_refused_with_what_to_do(
+    shift: int, words: str, cluster: Cluster, client: Client
+) -> None:
+    host = cluster.lab.hosts["master"]  # no node yet
+    clock = f'#!/bin/sh\n[ "$*" = +%s ] || exec /bin/date "$@"\necho $(( $(/bin/date +%s) + {shift} ))\n'
+    host.run("sh", "-c", "cat > /usr/local/bin/date; chmod +x /usr/local/bin/date", text_in=clock)
+    try:
+        done = cluster.grass("node", "add", f"ops@{host.address}", "--name", "late", "--api-port", "51999")
+        assert done.returncode == 2, done.stderr
+        assert words in done.stderr and "timedatectl set-ntp true" in done.stderr, done.stderr
+        assert states(client) == ALL_READY
+    finally:
+        host.run("rm", "/usr/local/bin/date")

@@ -1,0 +1,164 @@
+"""Work on three nodes: an example as containers with image and data, moves between nodes, commands beside tasks."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grass.api.client import Client
+from tests.support.lab import SessionLab
+from tests.support.on_premises import Cluster
+from tests.support.three_nodes import (
+    NODES,
+    assert_complete,
+    attempts,
+    counting,
+    finish,
+    lines,
+    places,
+    started,
+    three_nodes,
+)
+from tests.support.waiting import wait_until
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+TARGET = 0.93
+
+
+@pytest.fixture(scope="module")
+def cluster(running_lab: SessionLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with three_nodes(running_lab, tmp_path_factory.mktemp("work"), "works") as made:
+        push_image(made, running_lab.busybox_image_tar)
+        yield made
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[Client]:
+    with Client(cluster.name, home=cluster.home) as client:
+        yield client
+
+
+def push_image(cluster: Cluster, file: Path) -> None:
+    done = cluster.grass("image", "push", "--file", str(file))
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_digits_are_learned_by_containers_on_three_nodes(cluster: Cluster, client: Client, tmp_path: Path) -> None:
+    push_image(cluster, cluster.lab.image_with("digits", "numpy", "scikit-learn"))
+    sent = cluster.grass("data", "push", str(DIGITS), "digits")
+    assert sent.returncode == 0, sent.stderr
+    listed = json.loads(cluster.grass("data", "list", "digits", "-o", "json").stdout)
+    assert {"server.py", "worker.py", "model.py"} <= {entry["name"].rsplit("/", 1)[-1] for entry in listed}
+    done = cluster.grass("job", "start", str(DIGITS / "job-containers.yml"))
+    assert done.returncode == 0, done.stderr
+
+    waits: set[str] = set()
+    wait_until(lambda: waits.update(reasons(client)) or has_ended(client), 300, "the end of digits", every=0.2)
+    view = client.job("digits")
+    assert view["state"] == "SUCCEEDED", view
+    assert any("image digits" in reason for reason in waits), waits
+    workers = client.tasks("digits", "worker")
+    assert {task["node"] for task in workers} == set(NODES)
+    printed = lines(client, "digits")
+    found = re.search(r"test accuracy ([\d.]+)", "\n".join(printed["server.0", 1]))
+    assert found and float(found[1]) >= TARGET
+    for index in range(3):
+        said = printed[f"worker.{index}", 1]
+        assert [line.split(":")[0] for line in said if line.startswith("epoch")] == [
+            f"epoch {number}/12" for number in range(1, 13)
+        ]
+    pulled = cluster.grass("job", "pull", "digits", "--to", str(tmp_path / "digits"))
+    assert pulled.returncode == 0, pulled.stderr
+    assert accuracy_of(tmp_path / "digits" / "model.npz") == pytest.approx(float(found[1]), abs=0.0001)
+
+
+def has_ended(client: Client) -> bool:
+    return bool(client.job("digits")["ended"])
+
+
+def reasons(client: Client) -> set[str]:
+    return {task["reason"]["message"] for task in client.tasks("digits") if task["reason"]}
+
+
+def accuracy_of(file: Path) -> float:
+    """Of the pulled model, measured here."""
+    pytest.importorskip("sklearn", reason="measuring the model needs scikit-learn: pip install -e .[examples]")
+    program = (
+        "import sys, model, numpy; _, _, x, y = model.load(); "
+        "print(model.accuracy(dict(numpy.load(sys.argv[1])), x, y))"
+    )
+    done = subprocess.run([sys.executable, "-B", "-c", program, str(file)], cwd=DIGITS, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return float(done.stdout)
+
+
+def test_a_task_without_its_image_says_which_and_what_brings_it(client: Client) -> None:
+    client.start({"name": "none", "components": {"t": {"command": "true", "image": "nobody/knows:7"}}})
+    assert client.wait("none", timeout=60)["state"] == "FAILED"
+    [task] = client.tasks("none")
+    assert "image nobody/knows:7 is neither on this node nor in the share" in task["reason"]["message"]
+    assert "grass image push" in task["reason"]["message"]
+
+
+def test_a_drain_moves_the_tasks_of_a_running_job_and_it_ends_well(cluster: Cluster, client: Client) -> None:
+    before = started(client, counting("moved"))
+    assert set(before.values()) == set(NODES)
+    done = cluster.grass("node", "drain", "n1", "--deadline", "1s")
+    assert done.returncode == 0, done.stderr
+    wait_until(lambda: len(places(client, "moved")) == 6, 60, "the moved tasks", 0.2)
+    after = places(client, "moved")
+    assert set(after.values()) == {"n2", "n3"}
+    moved = {task for task, node in before.items() if node == "n1"}
+    assert {task: after[task] for task in before if task not in moved} == {
+        task: node for task, node in before.items() if task not in moved
+    }
+    view = finish(client, "moved")
+    assert (view["state"], view["restarts"]) == ("SUCCEEDED", 0)
+    assert attempts(client, "moved") == {task: 2 if task in moved else 1 for task in before}
+    assert_complete(client, "moved")
+    assert containers(cluster, "n1") == []
+    assert cluster.grass("node", "uncordon", "n1").returncode == 0
+
+
+def containers(cluster: Cluster, host: str) -> list[str]:
+    shown = ("--filter", f"label=grass.cluster={cluster.name}", "--format", "{{.Names}} {{.State}}")
+    return [line for line in cluster.lab.hosts[host].run("docker", "ps", *shown).stdout.splitlines() if line]
+
+
+def test_nothing_new_comes_to_a_cordoned_node_and_what_runs_there_goes_on(cluster: Cluster, client: Client) -> None:
+    before = started(client, counting("stays"))
+    assert cluster.grass("node", "cordon", "n2").returncode == 0
+    others = started(client, counting("elsewhere"))
+    assert set(others.values()) == {"n1", "n3"}
+    assert places(client, "stays") == before
+    for name in ("stays", "elsewhere"):
+        assert finish(client, name)["state"] == "SUCCEEDED"
+        assert set(attempts(client, name).values()) == {1}
+        assert_complete(client, name)
+    assert cluster.grass("node", "uncordon", "n2").returncode == 0
+
+
+def test_commands_run_beside_tasks_on_any_node(cluster: Cluster, client: Client) -> None:
+    where = started(client, counting("beside"))
+    for task, node in where.items():
+        done = cluster.grass(
+            "job", "exec", f"beside.{task}", "--", "sh", "-c", 'echo "$GRASS_TASK on $GRASS_NODE"; exit 7'
+        )
+        assert (done.returncode, done.stdout) == (7, f"beside.{task} on {node}\n"), done.stderr
+    inside = cluster.grass("job", "exec", "beside.c.0", "--", "cat", "/proc/1/cmdline")
+    assert "line $i" in inside.stdout
+    live = client.execute("beside", "c.1", ["sh", "-c", "echo first; read word; echo got $word"])
+    output = live.output()
+    assert next(output) == ("stdout", b"first\n")
+    live.send(b"second\n", end=True)
+    assert b"".join(data for _, data in output) == b"got second\n"
+    assert live.code == 0
+    assert finish(client, "beside")["state"] == "SUCCEEDED"
+    gone = cluster.grass("job", "exec", "beside.c.0", "--", "true")
+    assert gone.returncode == 2 and "beside.c.0" in gone.stderr

@@ -1,0 +1,107 @@
+"""A cluster of a master and three nodes on the hosts of a lab, and jobs by which one sees what a fault costs it."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from grass.api.client import Client
+from tests.support.lab import SessionLab
+from tests.support.on_premises import Cluster, install, settings
+from tests.support.waiting import wait_until
+
+NODES = ("n1", "n2", "n3")
+HOSTS = ("master", *NODES)
+BUSYBOX = "lab-busybox:latest"
+COUNT = (
+    'trap "exit 0" TERM; i=0; until [ -e "$GRASS_SCRATCH/enough" ]; do echo "line $i"; i=$((i+1)); sleep 0.5; done; '
+    'echo "end of $i"'
+)
+"""Prints numbered lines until it is told that this is enough; a line that is lost or comes twice is seen."""
+
+
+@contextmanager
+def three_nodes(
+    lab: SessionLab, folder: Path, name: str, prepare: Callable[[], object] = lambda: None, **more: Any
+) -> Iterator[Cluster]:
+    """On hosts as new, of which nothing is left afterwards. ``prepare`` is called when they are up."""
+    _reset(lab, *(host for host in HOSTS if lab.hosts[host].attempt("test", "-e", "/opt/grass").code == 0))
+    prepare()
+    nodes = [{"address": lab.hosts[node].address, "name": node} for node in NODES]
+    made = Cluster(lab, install(folder), folder / "home", settings(lab, name=name, nodes=nodes, **more))
+    try:
+        made.created()
+        yield made
+    finally:
+        lab.make_whole()
+        _reset(lab, *HOSTS)
+
+
+def _reset(lab: SessionLab, *hosts: str) -> None:
+    for host in hosts:
+        lab.reset(host)
+
+
+def counting(name: str, replicas: int = 3, containers: int = 3, **more: Any) -> dict[str, Any]:
+    """A job of processes and containers, one of each on every node."""
+    part = {"command": COUNT, "spread": "node", "resources": {"cpu": 0.05, "memory": "32MiB"}, "grace": "2s"}
+    components = {"p": {**part, "replicas": replicas, "cwd": "/"}}
+    if containers:
+        components["c"] = {**part, "replicas": containers, "image": BUSYBOX, "runtime": "docker"}
+    return {"name": name, "components": components, **more}
+
+
+def places(client: Client, job: str) -> dict[str, str]:
+    """Task → node, of those that run."""
+    return {task["task"]: task["node"] for task in client.tasks(job) if task["state"] == "RUNNING"}
+
+
+def attempts(client: Client, job: str) -> dict[str, int]:
+    return {task["task"]: task["attempt"] for task in client.tasks(job)}
+
+
+def started(client: Client, job: dict[str, Any]) -> dict[str, str]:
+    """All of its tasks run, and have said something. Returns where."""
+    client.start(job)
+    tasks = sum(each["replicas"] for each in job["components"].values())
+    wait_until(lambda: len(places(client, job["name"])) == tasks, 90, f"the start of {job['name']}", 0.2)
+    wait_until(lambda: len({one["task"] for one in client.logs(job["name"])}) == tasks, 30, "the first lines", 0.2)
+    return places(client, job["name"])
+
+
+def finish(client: Client, job: str, seconds: float = 90) -> dict[str, Any]:
+    """Every task is told that it is enough, beside itself; the job's view when it has ended."""
+    for task in sorted(places(client, job)):
+        done = client.execute(job, task, ["sh", "-c", 'touch "$GRASS_SCRATCH/enough"'])
+        said = list(done.output())
+        assert done.code == 0, (task, said)
+    return client.wait(job, timeout=seconds)
+
+
+def lines(client: Client, job: str) -> dict[tuple[str, int], list[str]]:
+    """What each attempt of each task printed."""
+    found = defaultdict(list)
+    for each in client.logs(job):
+        assert not each.get("lost"), each
+        found[each["task"], each["attempt"]].append(each["text"])
+    return dict(found)
+
+
+def assert_complete(client: Client, job: str) -> None:
+    """Of each task the last attempt's log has every line once, those before it have no gap."""
+    printed = lines(client, job)
+    last = attempts(client, job)
+    assert {task for task, _ in printed} == set(last)
+    for (task, attempt), said in printed.items():
+        numbers = [int(line[5:]) for line in said if line.startswith("line ")]
+        assert numbers == list(range(len(numbers))), (task, attempt, said)
+        if attempt == last[task]:
+            assert re.fullmatch(r"end of (\d+)", said[-1]) and said[-1] == f"end of {len(numbers)}", (task, said)
+
+
+def states(client: Client) -> dict[str, str]:
+    return {view["name"]: view["state"] for view in client.nodes()}
