@@ -239,7 +239,8 @@ def _claim(
         request["node"]["runtimes"] = [runtime.value for runtime in design.runtimes]
         reply = guest.join(request)
         own.node_token, own.share = reply["secrets"]["node_token"], reply["share"]
-        share = offer.share or reply["config"].get("share") or places.share
+        mounted = None if places.rootless else reply["config"].get("share") or places.share
+        share = offer.share or mounted  # without root nothing is mounted: its tasks have a folder of its own
         config = {**reply["config"], "home": places.home, "runtime_dir": places.runtime_dir, "share": share}
         host.put(_json(config), places.config, 0o644, places.owner, sudo=True)
         host.put(_json(reply["secrets"]), places.secrets, 0o600, places.owner, sudo=True)

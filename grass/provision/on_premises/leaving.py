@@ -54,13 +54,16 @@ def leave(
 
 def clean(host: Host, facts: Facts, places: Places, progress: Progress, label: str) -> None:
     """Remove all that joining made there. Packages stay, and are named."""
-    wire = facts.records.get(f"{places.cluster}+{node_steps.ROLE}", {})
+    own_record = f"{places.cluster}+{node_steps.ROLE}"
+    wire = facts.records.get(own_record, {})
     made = Made.parse(wire)
     if places.rootless:
         steps = _rootless_steps(places)
     else:
         steps = removal_steps(places.cluster, facts.records, node_steps.ROLE)
         steps[1:1] = [_containers_step(places.cluster)] if facts.docker else []  # after its daemons were stopped
+        if not any(name.endswith(f"+{node_steps.ROLE}") for name in facts.records if name != own_record):
+            steps.append(_group_step())
     run_steps(host, steps, progress, label)
     if made.packages:
         progress(f"{label}: these packages were installed for it, and stay: {', '.join(made.packages)}")
@@ -125,6 +128,18 @@ _CONTAINERS = """
 found=$(timeout 60 docker ps -aq --filter "label=grass.cluster=$1" 2>/dev/null) || exit 0
 [ -z "$found" ] || timeout 120 docker rm -f $found >/dev/null
 """
+
+
+_MEMBER = 'getent group docker | cut -d: -f4 | tr , "\\n" | grep -qx grass'
+
+
+def _group_step() -> Step:
+    """The last node here needs the engine no more; the user stays where it is also a master's."""
+    return Step(
+        "take the user grass out of the group docker",
+        (Run(("gpasswd", "--delete", "grass", "docker")),),
+        Run(("sh", "-c", f"! {{ {_MEMBER}; }}")),
+    )
 
 
 def _containers_step(cluster: str) -> Step:
