@@ -6,6 +6,7 @@ It serves until it is stopped. Grass does that once the workers, which decide ab
 import os
 import socketserver
 import threading
+from pathlib import Path
 
 import model
 import numpy as np
@@ -58,7 +59,7 @@ class Training:
     def keep(self):
         """Before the last worker is answered: with its end the job is over. `grass job pull digits` fetches it."""
         if folder := os.environ.get("GRASS_OUTPUT"):
-            np.savez(os.path.join(folder, "model.npz"), **self.parameters)
+            np.savez(Path(folder) / "model.npz", **self.parameters)
 
     def measure(self):
         return model.accuracy(self.parameters, self.test_x, self.test_y)
