@@ -26,6 +26,8 @@ WATERMARK = 0.85
 """Share of the engine's disk in use above which images that were not used for longest go."""
 _PIECE = 1 << 20
 _SAY_EVERY = 1.0
+_LOOK_AGAIN = (0.5, 1.5)
+"""Seconds between looks for an image that is neither in the engine nor, as far as can be seen, in the share."""
 _USED_EVERY = 60.0
 """Seconds by which the time of the last use may be off."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -59,18 +61,36 @@ class Images:
     def prepare(self, image: str, say: Callable[[str], None]) -> None:
         """Before a container of ``image`` is made: load what the share has of that name and the engine has not.
 
-        ``say`` gets what to tell who waits. An image that only the engine has is left alone. Raises GrassError.
+        ``say`` gets what to tell who waits. An image that only the engine has is left alone. One that is nowhere is
+        looked for again: a mount of the share shows what was just pushed a second later. Raises GrassError.
         """
+        for pause in _LOOK_AGAIN:
+            if self._prepared(image, say):
+                return
+            clock.sleep(pause)
+        self._prepared(image, say)
+
+    def _prepared(self, image: str, say: Callable[[str], None]) -> bool:
         try:
             stamp = (self._folder / "index.json").stat().st_mtime_ns
         except OSError:
-            return
+            return self._in_engine(image)
         if self._current.get(image) != stamp:
             entry = self._entry(image)
             if entry is not None:
                 self._load(image, entry, say)
+            elif not self._in_engine(image):
+                return False
             self._current[image] = stamp
         self._used(image)
+        return True
+
+    def _in_engine(self, image: str) -> bool:
+        try:
+            self._engine.image(image)
+        except NotFoundError:
+            return False
+        return True
 
     def missing(self, image: str) -> NotFoundError:
         """What to say when neither the engine nor the share has it."""

@@ -90,6 +90,17 @@ def test_what_was_pushed_anew_under_the_same_name_is_loaded_anew(share: Share, e
         assert run.stdout("j-1/c.1/1") == "blue\n"
 
 
+def test_an_image_that_the_share_shows_only_a_moment_later_is_found(share: Share, engine: Engine) -> None:
+    share.push("other")
+    provider = Images(engine, share.folder, share.folder.parent / "state.json")
+    late = threading.Timer(0.3, share.push, ("late",))
+    late.start()
+    name = f"{share.name}:late"
+    provider.prepare(name, lambda _: None)
+    late.join()
+    assert engine.image(name)["Id"]
+
+
 def test_an_image_is_loaded_once_however_many_ask(
     share: Share, engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
