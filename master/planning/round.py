@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -150,17 +150,39 @@ class Round:
             self.quotas.promise(job.user, gang)
             left += [(each, each.count, ReasonCode.QUOTA) for each in gang]
             return 0
-        mark, booked = self.ledger.begin(), len(self.finder.placements)
-        for demand in sorted(gang, key=_size, reverse=True):
-            if self.finder.place(job, demand, demand.count, within) < demand.count:
-                self.ledger.roll_back(mark)
-                self.finder.forget(booked)
-                left += [(each, each.count, ReasonCode.GANG) for each in gang]
-                return 0
-        self.ledger.commit()
+        if not any(self._place_all(job, order, within) for order in self._orders(gang)):
+            left += [(each, each.count, ReasonCode.GANG) for each in gang]
+            return 0
         for demand in gang:
             self.shares.add(job.user, demand.shape.resources, demand.count)
         return sum(demand.count for demand in gang)
+
+    def _orders(self, gang: list[Demand]) -> Iterator[list[Demand]]:
+        """The largest tasks first; then those for which there is least room to spare.
+
+        Not a search: a gang of several components may fit in a way that neither finds.
+        """
+        largest = sorted(gang, key=_size, reverse=True)
+        yield largest
+        if len(gang) > 1:
+            tightest = sorted(gang, key=lambda demand: (self._spare(demand), demand.component))
+            if tightest != largest:
+                yield tightest
+
+    def _spare(self, demand: Demand) -> int:
+        """How many more tasks of it would fit now, if nothing else were placed."""
+        return int(self.ledger.counts(self.ledger.need(demand.shape)).sum()) - demand.count
+
+    def _place_all(self, job: QueuedJob, demands: list[Demand], within: Mask | None) -> bool:
+        """All of them, or nothing."""
+        mark, booked = self.ledger.begin(), len(self.finder.placements)
+        for demand in demands:
+            if self.finder.place(job, demand, demand.count, within) < demand.count:
+                self.ledger.roll_back(mark)
+                self.finder.forget(booked)
+                return False
+        self.ledger.commit()
+        return True
 
     def _make_room(self, job: QueuedJob, left: list[Rest]) -> dict[str, int]:
         """Stop tasks of lower priority; answers how many of each component start once those have ended."""

@@ -215,6 +215,14 @@ def test_what_is_being_stopped_is_not_stopped_again_nor_given_to_others() -> Non
     assert plan.waiting["j1", "t"].code is ReasonCode.PREEMPTING
 
 
+def test_a_gang_finds_its_places_also_when_its_small_tasks_need_what_only_one_node_has() -> None:
+    """Largest first would fill n2 with what n1 could hold, and leave no cpu beside its licences."""
+    licences = Resources(4000, custom=(("licences", 2),))
+    nodes = [node("n1", 2), Node("n2", licences, licences)]
+    licensed = Demand("licensed", 2, Shape(Resources(500, custom=(("licences", 1),))), gang=True)
+    assert where(nodes, job(1, tasks(4, gang=True), licensed)) == {"j1@n1": 1, "j1@n2": 5}
+
+
 def test_a_gang_is_stopped_whole() -> None:
     nodes = [node("n1", used=4), node("n2", used=4)]
     gang = [runs("g", name, 4, preemptible=True, gang=True) for name in ("n1", "n2")]
