@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from grass.errors import NotFoundError
+from grass.private_file import write_private
 
 
 @dataclass(frozen=True)
@@ -176,11 +177,8 @@ class Secrets:
     """Of the share's user; empty where no share is served."""
 
     def save(self, home: str | Path) -> None:
-        draft = Path(home) / "secrets.new"
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump({"redis": self.redis, "node_token": self.node_token, "samba": self.samba}, file)
-        draft.replace(Path(home) / "secrets.json")
+        wire = {"redis": self.redis, "node_token": self.node_token, "samba": self.samba}
+        write_private(Path(home) / "secrets.json", json.dumps(wire))
 
     @classmethod
     def load(cls, home: str | Path) -> Secrets:

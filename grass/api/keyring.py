@@ -7,7 +7,6 @@ JWK. A key's id is its RFC 7638 thumbprint. Folders are 0700 and private files 0
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from grass.errors import ConflictError, InputError, NotFoundError
+from grass.private_file import write_private
 
 if TYPE_CHECKING:
     from joserfc.jwk import RSAKey
@@ -85,8 +85,8 @@ def user_key(client_dir: Path) -> Jwk:
 
 def save_profile(client_dir: Path, profile: Profile, master: Jwk) -> None:
     _folder(client_dir)
-    _write(client_dir / "profile.json", json.dumps(asdict(profile), indent=2) + "\n")
-    _write(client_dir / "master.pub.json", json.dumps(master, indent=2) + "\n")
+    write_private(client_dir / "profile.json", json.dumps(asdict(profile), indent=2) + "\n")
+    write_private(client_dir / "master.pub.json", json.dumps(master, indent=2) + "\n")
 
 
 def register_user(master_dir: Path, user: str, role: Role | str, jwk: Jwk) -> None:
@@ -107,7 +107,7 @@ def register_user(master_dir: Path, user: str, role: Role | str, jwk: Jwk) -> No
             raise ConflictError(f"user {user}: this key already belongs to user {other.name}")
     _folder(users)
     record = {"user": user, "role": Role(role).value, "key": key.as_dict(private=False, kid=key_id)}
-    _write(users / f"{user}.json", json.dumps(record, indent=2) + "\n")
+    write_private(users / f"{user}.json", json.dumps(record, indent=2) + "\n")
 
 
 def remove_user(master_dir: Path, user: str) -> None:
@@ -157,7 +157,7 @@ def _create_key(path: Path) -> Jwk:
     raw = generate_private_key(public_exponent=65537, key_size=KEY_BITS)
     _folder(path.parent)
     pem = raw.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    _write(path, pem.decode())
+    write_private(path, pem.decode())
     key = RSAKey(raw.public_key(), raw.public_key())
     return cast(Jwk, key.as_dict(private=False, kid=key.thumbprint()))
 
@@ -206,14 +206,3 @@ def _read(path: Path) -> str:
         return path.read_text()
     except FileNotFoundError:
         raise NotFoundError(f"{path} does not exist; `grass create` makes it") from None
-
-
-def _write(path: Path, text: str) -> None:
-    """By rename, so that a reader sees the old file or the new one."""
-    new = path.with_name(path.name + ".new")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(path)

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from grass.errors import GrassError
+from grass.private_file import write_private
 from grass.share import shared
 from grass.store.keys import Keys
 
@@ -119,8 +120,8 @@ def write_files(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     conf, acl = folder / "redis.conf", folder / "users.acl"
     joined = _joined(acl, node)
-    _replace(acl, acl_text(prefix=prefix, node=node, passwords=passwords, version=server.version) + joined)
-    _replace(conf, conf_text(folder=folder, socket=socket, acl_file=acl, tcp=tcp))
+    write_private(acl, acl_text(prefix=prefix, node=node, passwords=passwords, version=server.version) + joined)
+    write_private(conf, conf_text(folder=folder, socket=socket, acl_file=acl, tcp=tcp))
     return Files(conf, acl)
 
 
@@ -218,12 +219,3 @@ def _digest(password: str) -> str:
 def _quoted(path: Path) -> str:
     text = str(path).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'
-
-
-def _replace(path: Path, text: str) -> None:
-    draft = path.with_name(path.name + ".new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        os.fchmod(descriptor, 0o600)
-        file.write(text)
-    draft.replace(path)

@@ -7,7 +7,6 @@ cluster that has this file is one of several hosts.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from grass.config import cluster_home, given_passwords
 from grass.manifest.on_premises import Become as Way
 from grass.manifest.on_premises import HostSettings, Login
+from grass.private_file import write_private
 from grass.provision.hosts import Become, Secret
 from grass.provision.hosts.ssh import SshAccess, SshHost, host_id
 from grass.provision.layout import user_name
@@ -32,13 +32,9 @@ class Machines:
     nodes: dict[str, HostSettings] = field(default_factory=dict)
 
     def save(self, client_dir: Path) -> None:
-        """By rename, 0600. Passwords are not in it."""
+        """Passwords are not in it."""
         wire = {"master": _wire(self.master), "nodes": {name: _wire(host) for name, host in self.nodes.items()}}
-        new = client_dir / f"{MACHINES}.new"
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(json.dumps(wire, indent=2) + "\n")
-        new.rename(client_dir / MACHINES)
+        write_private(client_dir / MACHINES, json.dumps(wire, indent=2) + "\n")
 
 
 def load_machines(cluster: str, home: Path | None = None) -> Machines | None:
@@ -81,9 +77,7 @@ def unpin(client_dir: Path, gone: HostSettings, left: Machines) -> None:
         lines = pinned.read_text().splitlines(keepends=True)
     except FileNotFoundError:
         return
-    draft = client_dir / f"{KNOWN_HOSTS}.new"
-    draft.write_text("".join(line for line in lines if line.split(" ")[0] != place))
-    draft.replace(pinned)
+    write_private(pinned, "".join(line for line in lines if line.split(" ")[0] != place))
 
 
 def _wire(host: HostSettings) -> dict[str, Any]:
