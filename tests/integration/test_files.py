@@ -140,6 +140,9 @@ def test_a_link_does_not_lead_out_of_the_share(place: tuple[Place, Path], tmp_pa
     (share / "door").symlink_to(tmp_path / "outside")
     with pytest.raises(InputError, match="symbolic link"):
         there.ask("remove", path="door/precious", recursive=True)
+    with pytest.raises(InputError, match="symbolic link"):
+        there.ask("list", path="door")
+    assert [entry["type"] for entry in there.ask("list", path="")] == ["link"]
     there.ask("remove", path="door", recursive=True)
     assert (tmp_path / "outside" / "precious").exists()
 

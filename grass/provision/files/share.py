@@ -30,7 +30,7 @@ _IMAGE = re.compile(r"[a-z0-9][a-zA-Z0-9._/:@-]{0,254}")
 
 def list_files(share: Path, path: str) -> list[dict[str, Any]]:
     """``{"name", "type": file|folder|link, "size", "modified", "mode"}`` of what is in the folder, or of the file."""
-    place = _inside(share, paths.to_read(path))
+    place = _inside(share, paths.to_read(path), follow=True)
     if not place.exists():
         raise NotFoundError(f"there is no {path!r} in the share")
     if not place.is_dir():
@@ -120,14 +120,12 @@ def carry_out(share: Path, operation: str, arguments: dict[str, Any]) -> Answer:
         raise InputError(f"{operation}: malformed arguments ({error})") from error
 
 
-def _inside(share: Path, path: str) -> Path:
-    """Symbolic links may point anywhere: following one must not lead out of the share."""
+def _inside(share: Path, path: str, *, follow: bool = False) -> Path:
+    """Symbolic links may point anywhere: following one must not lead out. ``follow``: the last one, too."""
     place = share / path
-    real = place.parent.resolve() if path else share.resolve()
-    if real != share.resolve() and share.resolve() not in real.parents:
+    root, real = share.resolve(), (place if follow or not path else place.parent).resolve()
+    if real != root and root not in real.parents:
         raise InputError(f"{path!r} leaves the share by a symbolic link")
-    if place.is_symlink() or not place.is_dir():
-        return place
     return place
 
 

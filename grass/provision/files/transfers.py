@@ -41,8 +41,6 @@ def pull(place: Place, remote: str, local: Path, on_progress: OnProgress) -> int
     path = paths.to_read(remote)
     kind = "folder" if not path else _kind(place, path)
     source = place.rsync_path("data", f"{path}/" if kind == "folder" and path else path)
-    if not path:
-        source = place.rsync_path("data", "")
     target = f"{local}/" if kind == "folder" or local.is_dir() else str(local)
     argv = rsync.command(rsync_program(), place.rsync_options(), [source], _plain(target))
     return rsync.transfer(argv, f"pull of {remote or 'the share'}", on_progress)
