@@ -55,11 +55,6 @@ class Resources:
             and (not self.custom or all(amount <= within.amount(name) for name, amount in self.custom))
         )
 
-    def times_within(self, within: Resources) -> int | None:
-        """How many of these fit side by side; None when this needs nothing, so any number does."""
-        counts = [within.amount(name) // need for name, need in self.amounts().items() if need > 0]
-        return max(0, min(counts)) if counts else None
-
     def amount(self, name: str) -> int:
         """Of one resource by its name; a custom one that is not there is 0."""
         match name:

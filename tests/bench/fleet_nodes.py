@@ -73,7 +73,7 @@ class FleetNode:
     def beat(self) -> None:
         usage = {"cpu": 12.5, "memory": 8 << 30, "load": 0.5, "disk_free": 100 << 30, "cores": [12.5] * 8}
         usage |= {"memory_total": 64 << 30, "disk_total": 1 << 40, "network": {"sent": 1000.0, "received": 1000.0}}
-        self.store.report([("heartbeat", {"usage": usage, "silent_after": 8.0})])
+        self.store.report([("heartbeat", {"usage": usage})])
 
     def obey(self, order: dict[str, Any]) -> None:
         self._reconciliation.apply(order)
