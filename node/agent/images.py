@@ -20,12 +20,15 @@ from typing import Any, NamedTuple
 
 from grass import clock
 from grass.errors import ConflictError, InputError, NotFoundError
+from grass.model.image import full_name
 from node.runtime.docker.engine import Engine
 
 WATERMARK = 0.85
 """Share of the engine's disk in use above which images that were not used for longest go."""
 _PIECE = 1 << 20
 _SAY_EVERY = 1.0
+_NO_INDEX = 0
+"""In the place of a time stamp: nothing was ever pushed."""
 _LOOK_AGAIN = (0.5, 1.5)
 """Seconds between looks for an image that is neither in the engine nor, as far as can be seen, in the share."""
 _USED_EVERY = 60.0
@@ -74,9 +77,9 @@ class Images:
         try:
             stamp = (self._folder / "index.json").stat().st_mtime_ns
         except OSError:
-            return self._in_engine(image)
+            stamp = _NO_INDEX
         if self._current.get(image) != stamp:
-            entry = self._entry(image)
+            entry = None if stamp == _NO_INDEX else self._entry(image)
             if entry is not None:
                 self._load(image, entry, say)
             elif not self._in_engine(image):
@@ -159,7 +162,7 @@ class Images:
             index = json.loads((self._folder / "index.json").read_text())
         except (OSError, ValueError) as error:
             raise InputError(f"the images of the share cannot be read: {error}") from error
-        found = index.get(image) or index.get(f"{image}:latest")
+        found = index.get(full_name(image))
         if found is None:
             return None
         entry = Entry(found["id"], found["config"], tuple(found["layers"]))
