@@ -220,7 +220,7 @@ def _archive(blobs: Path, image: str, entry: Entry, progress: _Progress) -> Iter
 
 
 def _manifest(image: str, entry: Entry) -> bytes:
-    name = image if ":" in image.rpartition("/")[2] else f"{image}:latest"
+    name = full_name(image)
     layers = [f"{digest}/layer.tar" for digest in entry.layers]
     manifest: list[dict[str, Any]] = [{"Config": f"{entry.config}.json", "RepoTags": [name], "Layers": layers}]
     return json.dumps(manifest).encode()
