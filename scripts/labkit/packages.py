@@ -16,7 +16,6 @@ NEEDED = {  # a program → the package that brings it
     "ssh": "openssh-client",
     "ssh-keygen": "openssh-client",
 }
-SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def require_root() -> None:
@@ -27,7 +26,6 @@ def require_root() -> None:
 
 def install_missing() -> None:
     """Every program of NEEDED is there afterwards."""
-    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{SBIN}"  # an ordinary `su` leaves these out
     missing = sorted({package for program, package in NEEDED.items() if shutil.which(program) is None})
     if not missing:
         return

@@ -16,7 +16,7 @@ from grass import clock
 from node.runtime import proc
 from node.runtime.process import ask
 from node.runtime.protocol import Stop
-from tests.support.shepherd_run import ShepherdRun
+from tests.support.shepherd_run import ENV, ShepherdRun
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -67,7 +67,7 @@ def test_a_task_runs_in_its_scratch_folder_with_nothing_inherited_but_its_enviro
     assert set(env) - {f"PWD={scratch}", "OLDPWD=", "_=/usr/bin/env"} == {
         "A=b c",
         f"GRASS_SCRATCH={scratch}",
-        f"PATH={os.environ['PATH']}",
+        f"PATH={ENV['PATH']}",
     }
 
 
