@@ -50,11 +50,12 @@ def show_state(view: View) -> str:
 
 
 def _reason(view: View) -> str:
-    """Why it takes no tasks; else who keeps its devices busy."""
+    """Why it takes no tasks; else what keeps its devices from them."""
     if view["reason"] is not None:
         return show_reason(view["reason"])
+    ill = [f"gpu {number} is in quarantine: {why}" for number, why in (view.get("quarantine") or {}).items()]
     busy = [(gpu["id"], gpu["busy"]) for gpu in (view["usage"] or {}).get("gpus", ()) if gpu.get("busy")]
-    return "; ".join(f"gpu {number} is used by {owner}" for number, owner in busy)
+    return "; ".join([*ill, *(f"gpu {number} is used by {owner}" for number, owner in busy)])
 
 
 def _short_labels(labels: Mapping[str, str]) -> str:
@@ -85,7 +86,7 @@ def node_page(view: View, now: float, width: int | None) -> list[str]:
         ("Memory used", show_memory(usage["memory"]) if "memory" in usage else NOTHING),
         ("Load", f"{usage['load']:g}" if "load" in usage else NOTHING),
         ("Disk free", show_memory(usage["disk_free"]) if "disk_free" in usage else NOTHING),
-        *((f"Gpu {gpu['id']}", _gpu(gpu, usage)) for gpu in view.get("gpus") or () if isinstance(gpu, Mapping)),
+        *((f"Gpu {gpu['id']}", _gpu(gpu, view)) for gpu in view.get("gpus") or () if isinstance(gpu, Mapping)),
     ]
     return pairs([(key, value) for key, value in facts if value], width)
 
@@ -103,13 +104,14 @@ def _failed_checks(reason: View | None) -> Iterator[tuple[str, str]]:
             yield f"Failed: {check['name']}", check["message"]
 
 
-def _gpu(gpu: View, usage: View) -> str:
-    """Model, memory, how busy, and with whom."""
-    now: View = next((one for one in usage.get("gpus", ()) if one["id"] == gpu["id"]), {})
+def _gpu(gpu: View, view: View) -> str:
+    """Whether it is in quarantine, its model, memory, how busy, and with whom."""
+    ill = (view.get("quarantine") or {}).get(str(gpu["id"]))
+    now: View = next((one for one in (view["usage"] or {}).get("gpus", ()) if one["id"] == gpu["id"]), {})
     memory = show_memory(gpu["memory"]) if gpu.get("memory") else ""
     if memory and now.get("memory_used") is not None:
         memory = f"{show_memory(now['memory_used'])} of {memory}"
-    parts = [gpu.get("name") or "", memory]
+    parts = [f"in quarantine: {ill}" if ill else "", gpu.get("name") or "", memory]
     if now.get("utilisation") is not None:
         parts.append(f"{now['utilisation']:g}% busy")
     if now.get("temperature") is not None:

@@ -98,7 +98,7 @@ NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
     NodeState.LOST: frozenset({NodeState.READY, NodeState.LEFT}),
     NodeState.DRAINING: frozenset({NodeState.DRAINED, NodeState.READY, NodeState.SILENT, NodeState.LEFT}),
     NodeState.DRAINED: frozenset({NodeState.READY, NodeState.SILENT, NodeState.STOPPED, NodeState.LEFT}),
-    NodeState.QUARANTINED: frozenset({NodeState.READY, NodeState.SILENT, NodeState.LEFT}),
+    NodeState.QUARANTINED: frozenset({NodeState.READY, NodeState.SILENT, NodeState.DRAINING, NodeState.LEFT}),
     NodeState.STOPPED: frozenset({NodeState.READY, NodeState.LEFT}),
     NodeState.LEFT: frozenset({NodeState.JOINING}),
 }

@@ -34,6 +34,8 @@ class ReasonCode(str, Enum):
     # a node that takes no tasks
     PROBE = "probe"  # has not passed its probe
     VERSION = "version"  # runs another version of Grass than the master
+    DISK = "disk"  # its disk is almost full
+    SHARE = "share"  # its share is gone, or does not answer; a task that waits for that says so, too
     # ended
     EXIT_CODE = "exit-code"
     SIGNAL = "signal"

@@ -214,5 +214,9 @@ def node_view(node: NodeRun) -> dict[str, Any]:
         "runtimes": list(node.runtimes),
         "joined": node.joined,
         "cordoned": node.cordoned,
+        "unfit": node.unfit.to_wire() if node.unfit else None,
+        "conditions": [each.to_wire() for each in node.conditions],
+        "forgiven": {str(number): count for number, count in node.forgiven.items()},
+        "quarantine": {str(number): device.ill for number, device in sorted(node.devices.items()) if device.ill},
         "drain": None if node.drain is None else [node.drain.user, node.drain.deadline, node.drain.remove],
     }

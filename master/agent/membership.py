@@ -8,7 +8,7 @@ from typing import Any
 from grass.model.lifecycle import NodeState
 from grass.model.reasons import Reason, ReasonCode
 from master.agent import tasks, vacating
-from master.agent.nodes import move
+from master.agent.nodes import forgive, judge, move
 from master.agent.state import Drain, NodeRun
 from master.agent.step import Step
 
@@ -35,6 +35,7 @@ def join(step: Step, body: dict[str, Any]) -> None:
     node.runtimes = tuple(said.get("runtimes", ("process",)))
     node.joined, node.seen = True, step.now
     node.reason = Reason(ReasonCode.PROBE, "waits for its node-agent to start and to pass its probe")
+    node.unfit = node.reason
     step.cluster.nodes[name] = node
     step.cluster.left.discard(name)
     step.changes.accounts[name] = body["digest"]
@@ -50,8 +51,9 @@ def cordon(step: Step, node: NodeRun, user: str) -> None:
 
 
 def uncordon(step: Step, node: NodeRun, user: str) -> None:
-    """Open again, also after a drain, or out of one."""
-    if not node.cordoned and node.drain is None:
+    """Open again, also after a drain, or out of one. Devices that had errors leave their quarantine."""
+    forgiven = forgive(node)
+    if not (node.cordoned or node.drain is not None or forgiven):
         return
     node.cordoned, node.drain = False, None
     step.cluster.leaving.discard(node.name)
@@ -59,6 +61,7 @@ def uncordon(step: Step, node: NodeRun, user: str) -> None:
     step.touch_node(node)
     if node.state in (NodeState.DRAINING, NodeState.DRAINED):
         move(step, node, NodeState.READY, None)
+        judge(step, node)
     step.changes.plan = True
 
 
@@ -106,7 +109,7 @@ def settle(step: Step) -> None:
 def _begin(step: Step, node: NodeRun, how: Drain) -> None:
     node.drain = how
     step.cluster.leaving.add(node.name)
-    if node.state is NodeState.READY:
+    if node.state in (NodeState.READY, NodeState.QUARANTINED):
         move(step, node, NodeState.DRAINING, None)
     step.touch_node(node)
     if how.deadline is not None:

@@ -35,8 +35,11 @@ def on_hello(step: Step, node: NodeRun, body: dict[str, Any]) -> None:
     node.runtimes = tuple(body.get("runtimes", node.runtimes))
     node.total = Resources.from_wire(body["resources"])
     set_devices(node, node.info["gpus"])
+    look_at_devices(node)
+    node.unfit = _unfit(step, node, body.get("probe"))
+    node.conditions = _conditions(body)
     heard(step, node)
-    _judge(step, node, _unfit(step, node, body.get("probe")))
+    judge(step, node)
     step.touch_node(node)
     step.changes.plan = True
 
@@ -55,18 +58,64 @@ def set_devices(node: NodeRun, listed: list[dict[str, Any]]) -> None:
 
 
 def on_heartbeat(step: Step, node: NodeRun, body: dict[str, Any]) -> None:
-    """Costs little: the record is written now and then, and planning looks only when a device became busy or free."""
+    """Costs little: the record is written now and then, and planning looks only when something about it changed."""
     node.usage = body.get("usage", {})
+    before = node.conditions
+    node.conditions = _conditions(body)
     heard(step, node)
-    for seen in node.usage.get("gpus", ()):
-        device = node.devices.get(seen["id"])
-        if device is not None and device.busy != (seen.get("busy") or ""):
-            device.busy = seen.get("busy") or ""
-            step.touch_node(node)
-            step.changes.plan = True
+    if node.conditions != before:
+        judge(step, node)
+    if changed := look_at_devices(node):
+        for message in filter(None, changed):
+            step.event("gpu-quarantine", message, node=node.name)
+        step.touch_node(node)
+        step.changes.plan = True
     if step.now - node.written >= max(1.0, len(step.cluster.nodes) / MOST_RECORDS):
         node.written = step.now
         step.changes.nodes[node.name] = node
+
+
+def look_at_devices(node: NodeRun) -> list[str]:
+    """Who uses its devices, and which are in quarantine, as its usage says. Returns what is new, if it is an event."""
+    new: list[str] = []
+    for seen in node.usage.get("gpus", ()):
+        device = node.devices.get(seen["id"])
+        if device is None:
+            continue
+        ill = _illness(node, seen["id"], seen)
+        if device.ill != ill:
+            told = f"is in quarantine: {ill}" if ill else "is out of quarantine"
+            new.append(f"gpu {seen['id']} of {node.name} {told}")
+        if device.busy != (seen.get("busy") or ""):
+            new.append("")
+        device.ill, device.busy = ill, seen.get("busy") or ""
+    return new
+
+
+def _illness(node: NodeRun, number: int, seen: dict[str, Any]) -> str:
+    """A device that does not answer is back when it does. Errors of its memory stay until it was reset, which sets
+    their count to 0, or an administrator forgives them (``forgive``)."""
+    if seen.get("error"):
+        return str(seen["error"])
+    errors = seen.get("ecc") or 0
+    known = node.forgiven.get(number, 0)
+    if known > errors:
+        known = node.forgiven[number] = errors
+    if errors <= known:
+        return ""
+    return (
+        f"{errors - known} uncorrected ECC error{'s' if errors - known > 1 else ''}; reset it, or uncordon {node.name}"
+    )
+
+
+def forgive(node: NodeRun) -> bool:
+    """Take its devices out of quarantine as far as that was for errors of their memory. False: there were none."""
+    known = dict(node.forgiven)
+    for seen in node.usage.get("gpus", ()):
+        if seen.get("ecc"):
+            node.forgiven[seen["id"]] = seen["ecc"]
+    look_at_devices(node)
+    return known != node.forgiven
 
 
 def heard(step: Step, node: NodeRun) -> None:
@@ -80,6 +129,7 @@ def heard(step: Step, node: NodeRun) -> None:
     move(step, node, NodeState.READY, None)
     if node.drain is not None:
         move(step, node, NodeState.DRAINING, None)
+    judge(step, node)
     step.changes.plan = True
 
 
@@ -122,18 +172,31 @@ def _unfit(step: Step, node: NodeRun, probe: dict[str, Any] | None) -> Reason | 
     return Reason(ReasonCode.PROBE, f"its probe failed: {text}", {"checks": failed})
 
 
-def _judge(step: Step, node: NodeRun, unfit: Reason | None) -> None:
+def _conditions(body: dict[str, Any]) -> tuple[Reason, ...]:
+    return tuple(Reason.from_wire(each) for each in body.get("conditions", ()))
+
+
+def judge(step: Step, node: NodeRun) -> None:
     """A node that is fit becomes READY; one that is not stays out, or takes nothing more."""
+    unfit = node.unfit
+    if unfit is None and node.conditions:
+        unfit = Reason(node.conditions[0].code, "; ".join(each.message for each in node.conditions))
     match node.state:
         case NodeState.JOINING if unfit is not None:
             if node.reason != unfit:
                 node.reason = unfit
                 step.event("node-joining", f"{node.name} stays JOINING: {unfit.message}", node=node.name)
+                step.touch_node(node)
         case NodeState.READY if unfit is not None:
             move(step, node, NodeState.QUARANTINED, unfit)
+        case NodeState.QUARANTINED if unfit is not None and node.reason != unfit:
+            node.reason = unfit
+            step.event("node-quarantined", f"{node.name} is QUARANTINED: {unfit.message}", node=node.name)
+            step.touch_node(node)
         case NodeState.JOINING | NodeState.QUARANTINED if unfit is None:
             move(step, node, NodeState.READY, None)
             if node.drain is not None:
                 move(step, node, NodeState.DRAINING, None)
+            step.changes.plan = True
         case _:
             pass

@@ -77,11 +77,12 @@ def _node(
         runtimes=tuple(view["runtimes"]),
         joined=view["joined"],
         cordoned=view["cordoned"],
+        unfit=Reason.from_wire(view["unfit"]) if view.get("unfit") else None,
+        conditions=tuple(Reason.from_wire(each) for each in view.get("conditions", ())),
+        forgiven={int(number): count for number, count in view.get("forgiven", {}).items()},
     )
     nodes.set_devices(node, view["gpus"])
-    for seen in node.usage.get("gpus", ()):
-        if seen["id"] in node.devices:
-            node.devices[seen["id"]].busy = seen.get("busy") or ""
+    nodes.look_at_devices(node)
     if view["drain"] is not None:
         user, deadline, remove = view["drain"]
         if deadline is not None:

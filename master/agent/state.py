@@ -202,6 +202,8 @@ class DeviceRun:
     held: int = 0
     busy: str = ""
     """Whose program, not Grass's, was last seen on it."""
+    ill: str = ""
+    """Why it is in quarantine: it is lost, or has had errors. Tasks that hold it go on; no other gets it."""
     present: bool = True
 
 
@@ -239,6 +241,12 @@ class NodeRun:
     runtimes: tuple[str, ...] = ("process",)
     joined: bool = False
     """It came by a ticket, so it has to pass its probe before it is READY."""
+    unfit: Reason | None = None
+    """What its last hello showed: why it takes no tasks."""
+    conditions: tuple[Reason, ...] = ()
+    """What its last message showed that passes by itself: why it takes no tasks now."""
+    forgiven: dict[int, int] = field(default_factory=dict)
+    """Device → how many of its ECC errors an administrator knows of."""
     cordoned: bool = False
     drain: Drain | None = None
     written: float = float("-inf")

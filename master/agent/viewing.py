@@ -72,7 +72,7 @@ def _refresh_node(step: Step, name: str) -> None:
 
 def node_of(node: NodeRun) -> Node:
     devices = tuple(
-        Device(number, device.model, device.memory, max(0, 1000 - device.held), device.busy)
+        Device(number, device.model, device.memory, max(0, 1000 - device.held), device.busy, device.ill)
         for number, device in sorted(node.devices.items())
         if device.present
     )

@@ -243,6 +243,7 @@ SCHEMAS: dict[str, Schema] = {
             "path": {"type": ["array", "null"], "items": _TEXT},
             "runtimes": {"type": ["array", "null"], "items": _TEXT},
             "cordoned": _maybe(_TRUTH),
+            "quarantine": {"type": ["object", "null"], "description": "Id of a device that no task gets → why"},
         }
     ),
     "Nodes": _object({"nodes": _list(_ref("Node"))}),

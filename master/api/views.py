@@ -23,7 +23,7 @@ TASK_FIELDS = (
 )
 NODE_FIELDS = (
     *("name", "state", "reason", "address", "resources", "free", "tasks", "usage", "version", "seen", "gpus"),
-    *("labels", "path", "runtimes", "cordoned"),
+    *("labels", "path", "runtimes", "cordoned", "quarantine"),
 )
 SCHEDULE_FIELDS = (*("name", "state", "kind", "user", "cron", "time_zone", "next", "last", "jobs", "reason"),)
 

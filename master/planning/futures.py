@@ -91,11 +91,13 @@ class Futures:
         return room.count(need, self.ledger.usable(need, place))
 
     def _devices(self, place: int) -> dict[int, int]:
-        """Device id → its place in a room; one that others use does not come free for us."""
+        """Device id → its place in a room; one that others use, or that is ill, does not come free for us."""
         found = self._ids.get(place)
         if found is None:
             by_id = self.ledger.nodes[place].by_id
-            found = self._ids[place] = {device.id: at for at, device in enumerate(by_id) if not device.busy}
+            found = self._ids[place] = {
+                device.id: at for at, device in enumerate(by_id) if not (device.busy or device.ill)
+            }
         return found
 
 

@@ -7,6 +7,7 @@ Nodes are in the order of their names, so that no answer depends on the order in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +75,7 @@ class Ledger:
         room = self._rooms.get(place)
         if room is None:
             row: list[int] = self.free[place].tolist()
-            devices = [0 if device.busy else device.free for device in self.nodes[place].by_id]
+            devices = [device.offered for device in self.nodes[place].by_id]
             room = self._rooms[place] = Room(row, devices)
         return room
 
@@ -234,6 +235,12 @@ class Ledger:
             self._behind.update(self._rooms)
             self.sync()
         return self._devices
+
+    @cached_property
+    def quarantined(self) -> Ints:
+        """How many devices of each node are in quarantine."""
+        counts = (sum(1 for device in node.devices if device.ill) for node in self.nodes)
+        return np.fromiter(counts, np.int64, len(self.nodes))
 
     def places_by_name(self) -> dict[str, int]:
         return {node.name: place for place, node in enumerate(self.nodes)}

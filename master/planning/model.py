@@ -22,13 +22,24 @@ DeviceShares = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU. ``free``: thousandths that nobody holds; ``busy``: who owns a program on it that is not Grass's."""
+    """One GPU. ``free``: thousandths that nobody holds; ``busy``: who owns a program on it that is not Grass's;
+    ``ill``: why it is in quarantine."""
 
     id: int
     model: str = ""
     memory: int = 0
     free: int = DEVICE
     busy: str = ""
+    ill: str = ""
+
+    @property
+    def usable(self) -> bool:
+        return not (self.busy or self.ill)
+
+    @property
+    def offered(self) -> int:
+        """Free thousandths that a task may get."""
+        return self.free if self.usable else 0
 
 
 _ROW = struct.Struct("11q")
@@ -80,9 +91,14 @@ class Node:
         return tuple((device.model, device.memory) for device in self.by_id)
 
     @cached_property
+    def quarantine(self) -> str:
+        """Its devices that are in quarantine, and why; empty: none."""
+        return "; ".join(f"gpu {device.id} is in quarantine: {device.ill}" for device in self.by_id if device.ill)
+
+    @cached_property
     def packed_devices(self) -> bytes:
-        """Free thousandths of each device, in the order of their ids; nothing of one that others use."""
-        free = [0 if device.busy else device.free for device in self.by_id]
+        """What each device offers, in the order of their ids."""
+        free = [device.offered for device in self.by_id]
         return struct.pack(f"{len(free)}q", *free)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from grass.model.resources import DEVICE, Resources, show_cpu, show_gpu, show_memory
 from master.planning.ledger import Ints, Ledger, Mask
-from master.planning.model import Shape
+from master.planning.model import Node, Shape
 from master.planning.need import CPU, DISK, GPU, MEMORY, PORTS, Need
 
 _SHOW: dict[str, Callable[[int], str]] = {
@@ -94,17 +94,17 @@ class Survey:
         lacking: list[Group] = []
         for name, short in self.lacks:
             found = rest & ledger.open & (short > 0)
+            if name == "gpu" and found.any():
+                ill = found & (short <= ledger.quarantined * DEVICE)
+                groups += self._alike(ill, lambda node: node.quarantine)
+                found, rest = found & ~ill, rest & ~ill
             if found.any():
                 nearest = int(np.argmin(np.where(found, short, np.iinfo(np.int64).max)))
                 text = f"not enough {name}"
                 group = Group(int(found.sum()), text, ledger.nodes[nearest].name, name, int(short[nearest]))
                 lacking.append(group)
                 rest &= ~found
-        closed: dict[str, list[str]] = {}
-        for place in np.flatnonzero(rest & ~ledger.open).tolist():
-            node = ledger.nodes[place]
-            closed.setdefault(node.closed, []).append(node.name)
-        groups = [Group(len(names), why, names[0]) for why, names in closed.items()] + groups
+        groups = self._alike(rest & ~ledger.open, lambda node: node.closed) + groups
         return sorted(lacking, key=lambda group: -group.count) + groups
 
     def fits(self, avoid: frozenset[int]) -> tuple[str, int] | None:
@@ -131,6 +131,14 @@ class Survey:
             if left > 0 and (best is None or left / wanted > best[0]):
                 best = (left / wanted, name, left)
         return best[1:] if best else None
+
+    def _alike(self, which: Mask, why: Callable[[Node], str]) -> list[Group]:
+        """Nodes of which the same is to be said, together."""
+        found: dict[str, list[str]] = {}
+        for place in np.flatnonzero(which).tolist():
+            node = self._ledger.nodes[place]
+            found.setdefault(why(node), []).append(node.name)
+        return [Group(len(names), text, names[0]) for text, names in found.items()]
 
     def _split(self, groups: list[Group], why: str, rest: Mask, without: Mask) -> Mask:
         found = rest & without

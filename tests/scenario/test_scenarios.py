@@ -9,6 +9,8 @@ commands
   hello NAME [probe=ok|WHY] [version=V] [cpu=N] [gpu=N]   its node-agent starts
   cordon / uncordon NODE, drain NODE [deadline=S], remove NODE [force=1]
   busy NODE DEVICE [OWNER]                    a program that is not Grass's is on the device; none: it is gone
+  lost NODE DEVICE [WHY], ecc NODE DEVICE N   the device does not answer; has had so many errors of its memory
+  condition NODE [CODE WHY]                   why it wants no tasks now; none: it does
   obstinate / obedient NODE                   whether its tasks ignore that they are told to stop
   level N                                     parallel_level from here on
   quota USER|* RESOURCE=N                     units as in the settings' model: thousandths, bytes
@@ -106,6 +108,19 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
             world.ticket("node-remove", node=name, force="force" in options)
         case "busy":
             world.nodes[name].busy = {int(words[1]): words[2]} if len(words) > 2 else {}
+            world.nodes[name].beat()
+            world.run()
+        case "lost":
+            world.nodes[name].lost = {int(words[1]): " ".join(words[2:])} if len(words) > 2 else {}
+            world.nodes[name].beat()
+            world.run()
+        case "ecc":
+            world.nodes[name].ecc[int(words[1])] = int(words[2])
+            world.nodes[name].beat()
+            world.run()
+        case "condition":
+            reason = {"code": words[1], "message": " ".join(words[2:]), "details": {}} if len(words) > 1 else None
+            world.nodes[name].conditions = [reason] if reason else []
             world.nodes[name].beat()
             world.run()
         case "obstinate" | "obedient":
@@ -228,7 +243,8 @@ def describe(world: World) -> str:
         shown = ("cpu", "gpu") if view["resources"]["gpu"] else ("cpu",)
         free = " ".join(f"{key}={view['free'][key] / 1000:g}" for key in shown)
         state = view["state"] + (" cordoned" if view["cordoned"] else "")
-        lines.append(f"{node.name} {state} free {free} runs {len(node.running)}{why(view['reason'])}")
+        ill = "".join(f" gpu{device} in quarantine ({text})" for device, text in view["quarantine"].items())
+        lines.append(f"{node.name} {state} free {free} runs {len(node.running)}{ill}{why(view['reason'])}")
     return "\n".join(lines)
 
 

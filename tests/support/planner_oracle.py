@@ -23,7 +23,7 @@ class Place:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.amounts = {**node.free.amounts(), "ports": node.ports}
-        self.devices = {device.id: 0 if device.busy else device.free for device in node.devices}
+        self.devices = {device.id: device.offered for device in node.devices}
         self.known = {device.id: device for device in node.devices}
 
     def suits(self, shape: Shape) -> bool:
@@ -79,7 +79,7 @@ class Place:
         for name, amount in {**shape.resources.amounts(), "ports": shape.ports}.items():
             self.amounts[name] = self.amounts.get(name, 0) + amount
         for device, share in devices:
-            if device in self.devices and not self.known[device].busy:
+            if device in self.devices and not (self.known[device].busy or self.known[device].ill):
                 self.devices[device] += share
 
     def squeeze(self, shape: Shape, devices: tuple[tuple[int, int], ...]) -> None:

@@ -66,7 +66,13 @@ def _node(dice: random.Random, number: int, plain: bool) -> Node:
     )
     models = ["A100", "V100"]
     devices = tuple(
-        Device(each, dice.choice(models), dice.choice([16, 40]), busy="eve" if dice.random() < 0.08 else "")
+        Device(
+            each,
+            dice.choice(models),
+            dice.choice([16, 40]),
+            busy="eve" if dice.random() < 0.08 else "",
+            ill="lost" if dice.random() < 0.05 else "",
+        )
         for each in range(gpus)
     )
     return Node(
@@ -110,7 +116,7 @@ def _occupied(dice: random.Random, nodes: list[Node], limits: str) -> tuple[list
     left = []
     for node in nodes:
         free, ports = node.free, node.ports
-        devices = {device.id: device.free for device in node.devices if not device.busy}
+        devices = {device.id: device.free for device in node.devices if not (device.busy or device.ill)}
         for _ in range(dice.choice([0, 1, 2, 3, 5])):
             shape = replace(_shape(dice, True), ports=dice.choice([0, 0, 1]))
             shares = _take(devices, shape.resources.gpu)
@@ -137,7 +143,7 @@ def _occupied(dice: random.Random, nodes: list[Node], limits: str) -> tuple[list
                     number == 2,
                 )
             )
-        busy = {device.id: 0 for device in node.devices if device.busy}
+        busy = {device.id: 0 for device in node.devices if device.busy or device.ill}
         left.append(
             replace(
                 node,

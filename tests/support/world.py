@@ -45,6 +45,12 @@ class SimulatedNode:
     """As in its hello: id, name, memory."""
     busy: dict[int, str] = field(default_factory=dict)
     """Device → who else has a program on it."""
+    lost: dict[int, str] = field(default_factory=dict)
+    """Device → why it does not answer."""
+    ecc: dict[int, int] = field(default_factory=dict)
+    """Device → uncorrected errors of its memory."""
+    conditions: list[dict[str, Any]] = field(default_factory=list)
+    """Why it is to get no tasks now."""
     about: dict[str, Any] = field(default_factory=dict)
     """More that its hello says: labels, path, runtimes, version, probe."""
     connected: bool = True
@@ -58,12 +64,17 @@ class SimulatedNode:
         self.running = {key: pid for key, pid in self.running.items() if key in self.desired}
         resources = self.total.to_wire()
         body = {"boot_id": boot, "version": "0", "address": f"10.0.0.{self.name[-1]}", "api_port": 1}
+        body["conditions"] = self.conditions
         body |= {"resources": resources, "gpus": self.devices, "attempts": sorted(self.running), **self.about}
         self.store.report([("hello", body)])
 
     def beat(self) -> None:
-        gpus = [{"id": device["id"], "busy": self.busy.get(device["id"])} for device in self.devices]
-        self.store.report([("heartbeat", {"usage": {"gpus": gpus} if gpus else {}})])
+        gpus = [
+            {"id": number, "busy": self.busy.get(number), "error": self.lost.get(number), "ecc": self.ecc.get(number)}
+            for number in (device["id"] for device in self.devices)
+        ]
+        body = {"usage": {"gpus": gpus} if gpus else {}, "conditions": self.conditions}
+        self.store.report([("heartbeat", body)])
 
     def pump(self, wall: float) -> bool:
         """Take orders, stop and start what they ask for; True when something was reported."""
@@ -180,7 +191,7 @@ class World:
         """Until nothing more follows from what happened so far."""
         busy = True
         while busy:
-            busy = self.round()
+            busy = self.round() or self.agenda.wait(self.now, 1.0) == 0
             for node in self.nodes.values():
                 busy = node.pump(self.wall) or busy
 

@@ -340,6 +340,14 @@ def test_a_node_page_shows_each_device_and_who_else_uses_it() -> None:
     assert "gpu 0 is used by carol" in node_list([view], NOW, None)[1]
 
 
+def test_a_device_in_quarantine_is_shown_with_the_reason_in_the_list_and_on_the_page() -> None:
+    gpus = [{"id": 0, "uuid": "GPU-1", "name": "NVIDIA A100", "memory": 40 << 30}]
+    view = node(gpus=gpus, usage={"gpus": []}, quarantine={"0": "GPU is lost"})
+    assert node_list([view], NOW, None)[1].endswith("gpu 0 is in quarantine: GPU is lost")
+    lines = dict(line.split("  ", 1) for line in node_page(view, NOW, None))
+    assert lines["Gpu 0"].strip() == "in quarantine: GPU is lost, NVIDIA A100, 40GiB"
+
+
 def test_a_node_whose_probe_failed_shows_what_failed() -> None:
     checks = [{"name": "share", "ok": False, "message": "cannot write to /srv/grass/lab"}]
     reason = {"code": "probe", "message": "its probe failed", "details": {"checks": checks}}
