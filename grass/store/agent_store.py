@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -15,7 +17,14 @@ from grass.store.keys import Keys
 from grass.store.node_store import order_number
 from grass.store.records import ended
 
-_READ_AT_ONCE = 5_000
+_READ_AT_ONCE = 1_000
+"""Entries of each stream. What is more than a round should bear is kept for the next."""
+_EVENTS_AT_ONCE = 1_000
+"""Events of tasks in the reports that one round takes: about 10 ms of the master-agent and redis."""
+_TICKETS_AT_ONCE = 50
+"""Tickets that one round takes: a job that is admitted, planned and started costs some 200 µs."""
+_QUESTION = 10
+"""As many tickets is a question about a job that is not there: each is a plan of its own."""
 _FEW_NODES = 32
 """Up to so many, all report streams are waited for at once. Beyond, who reports rings the bell: a command that names a
 thousand streams costs a millisecond, each time anything happens anywhere (ADR 7)."""
@@ -34,6 +43,12 @@ class Message:
     node: str
     kind: str
     body: dict[str, Any]
+
+    @property
+    def events(self) -> int:
+        """Of tasks, that a report tells."""
+        found = self.body.get("events")
+        return len(found) if isinstance(found, list) else 0
 
 
 @dataclass(frozen=True)
@@ -65,6 +80,9 @@ class AgentStore:
         self._swept = 0.0
         self._pending: dict[str, None] = {}
         """Streams of nodes that rang, and of all when it is time for a sweep, until they are read."""
+        self._tickets: deque[Entry] = deque()
+        self._reports: deque[tuple[str, Entry]] = deque()
+        """Both: read, but more than the last round could bear. Nothing is read of a stream before they are taken."""
 
     def acquire(self, owner: str) -> None:
         """Take the lease over. The supervisor runs one master-agent, so the newest is the one that is meant."""
@@ -77,6 +95,8 @@ class AgentStore:
         jobs = _decoded(read(keys.jobs))
         nodes = _decoded(read(keys.nodes))
         self._cursors = {keys.tickets: "0-0", **read(keys.cursor)}
+        self._tickets.clear()
+        self._reports.clear()
         newest = self._backend.newest(keys.bell)
         self._rung, self._swept = newest[0] if newest else "0-0", 0.0
         for node in nodes:
@@ -106,29 +126,53 @@ class AgentStore:
         self._cursors.pop(stream, None)
 
     def receive(self, seconds: float) -> list[Message]:
-        """Tickets and reports that no commit has taken yet, waiting up to ``seconds`` for the first."""
-        if len(self._node_of) <= _FEW_NODES:
-            found = self._backend.wait(self._cursors, seconds, _READ_AT_ONCE)
-        else:
-            found = self._by_bell(seconds)
-        messages = []
-        for stream, entries in found.items():
-            node = self._node_of.get(stream, "")
-            for entry_id, fields in entries:
-                messages.append(Message(stream, entry_id, node, fields["kind"], json.loads(fields["body"])))
-        return messages
+        """Tickets and reports that no commit has taken yet, waiting up to ``seconds`` for the first.
 
-    def _by_bell(self, seconds: float) -> dict[str, list[Entry]]:
-        """Tickets, and the reports of the nodes that rang; now and then of all."""
+        As many as one round should bear, so that none takes long: a ticket that comes now is in the next. What is
+        returned must be committed before the next call.
+        """
+        self._read(0.0 if self._tickets or self._reports else seconds)
+        return [*self._next_tickets(), *self._next_reports()]
+
+    def _next_tickets(self) -> Iterator[Message]:
+        room = _TICKETS_AT_ONCE
+        while self._tickets and room > 0:
+            message = _message(self.keys.tickets, "", self._tickets.popleft())
+            room -= _QUESTION if message.kind == "plan" else 1
+            yield message
+
+    def _next_reports(self) -> Iterator[Message]:
+        room = _EVENTS_AT_ONCE
+        while self._reports and room > 0:
+            stream, entry = self._reports.popleft()
+            if stream in self._node_of:  # the node may have left meanwhile
+                message = _message(stream, self._node_of[stream], entry)
+                room -= 1 + message.events
+                yield message
+
+    def _read(self, seconds: float) -> None:
+        tickets = self.keys.tickets
+        after = {} if self._tickets else {tickets: self._cursors[tickets]}
+        if self._reports:
+            found = self._backend.wait(after, 0, _READ_AT_ONCE) if after else {}
+        elif len(self._node_of) <= _FEW_NODES:
+            after.update((stream, self._cursors[stream]) for stream in self._node_of)
+            found = self._backend.wait(after, seconds, _READ_AT_ONCE)
+        else:
+            found = self._by_bell(after, seconds)
+        self._tickets.extend(found.pop(tickets, ()))
+        self._reports.extend((stream, entry) for stream, entries in found.items() for entry in entries)
+
+    def _by_bell(self, after: dict[str, str], seconds: float) -> dict[str, list[Entry]]:
+        """What came ``after``, and the reports of the nodes that rang; now and then of all."""
         now, keys = steady(), self.keys
         if now - self._swept >= _SWEEP:
             self._swept = now
             self._pending.update(dict.fromkeys(self._node_of))
         patience = 0.0 if self._pending else min(seconds, self._swept + _SWEEP - now)
-        waited = {keys.tickets: self._cursors[keys.tickets], keys.bell: self._rung}
-        found = self._backend.wait(waited, patience, _READ_AT_ONCE)
+        found = self._backend.wait({**after, keys.bell: self._rung}, patience, _READ_AT_ONCE)
         rings = found.pop(keys.bell, [])
-        self._pending.update((keys.reports(fields["node"]), None) for _, fields in rings)
+        self._pending.update((keys.reports(fields.get("node", "")), None) for _, fields in rings)
         self._rung = rings[-1][0] if rings else self._rung
         streams = list(islice(self._pending, _STREAMS_AT_ONCE))
         known = {name: self._cursors[name] for name in streams if name in self._node_of}
@@ -160,6 +204,18 @@ class AgentStore:
             raise StaleLeaseError("another master-agent has taken over; this one ends")
         self._commit = number
         self._cursors.update({stream: ids[-1] for stream, ids in taken.items()})
+
+
+def _message(stream: str, node: str, entry: Entry) -> Message:
+    """What nobody can read is a message of that kind, so that it is taken and gone."""
+    entry_id, fields = entry
+    try:
+        body = json.loads(fields["body"])
+    except (KeyError, ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        return Message(stream, entry_id, node, "unreadable", {})
+    return Message(stream, entry_id, node, fields.get("kind", "unreadable"), body)
 
 
 def _decoded(texts: dict[str, str]) -> dict[str, Any]:

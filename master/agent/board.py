@@ -31,5 +31,7 @@ class Board:
     """Steady seconds at which all reasons were last looked at."""
     explained: dict[tuple[str, str], float] = field(default_factory=dict)
     """(job id, component) → when the wording of its reason was last written."""
+    refilling: dict[str, None] = field(default_factory=dict)
+    """Nodes where something happened and tasks may wait behind their own kind, until they were looked at."""
     afterthought: bool = False
     """Some reason's wording is older than the plan; the agenda has an item to bring it up to date."""

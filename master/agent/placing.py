@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from grass.model.job import container_to_wire, ready_to_wire
@@ -21,8 +22,6 @@ LARGE = 2_000
 """From this many nodes, queued jobs and held places on, plans are spaced out: one takes milliseconds by then."""
 SPACING = 4e-6
 """Seconds between plans for each of them."""
-ASSIGNED_AT_ONCE = 500
-"""Tasks, after which a round is committed before the others get their places: tickets wait for no longer than that."""
 
 
 def place(step: Step) -> None:
@@ -45,16 +44,21 @@ def place(step: Step) -> None:
 
 def _carry_out(step: Step, placements: list[Placement]) -> bool:
     """False: there are more than one round should bear, and the rest is planned again in the next. Gangs stay whole."""
-    count, gangs = 0, set[str]()
+    gangs = set[str]()
     left = False
     for placement in placements:
-        if count >= ASSIGNED_AT_ONCE and placement.job not in gangs:
-            left = True
-            continue
+        count = placement.count
         if step.cluster.jobs[placement.job].job.gang:
-            gangs.add(placement.job)
-        _assign(step, placement)
-        count += placement.count
+            if step.room > 0:
+                gangs.add(placement.job)
+            count = count if placement.job in gangs else 0
+        else:
+            count = max(0, min(count, step.room))
+        if count < placement.count:
+            left = True
+            placement = replace(placement, count=count, devices=placement.devices[:count])
+        if count:
+            _assign(step, placement)
     if left:
         step.cluster.board.postponed = True
         step.agenda.add(step.now, "plan")
@@ -63,24 +67,35 @@ def _carry_out(step: Step, placements: list[Placement]) -> bool:
 
 def refill(step: Step) -> None:
     """Let short tasks wait behind their own kind (``planning/backlog.py``), on nodes where something happened."""
-    for name in list(step.changes.orders):
+    waiting = step.cluster.board.refilling
+    waiting.update(dict.fromkeys(step.changes.orders))
+    for name in list(waiting):
+        if step.room <= 0:
+            return
+        del waiting[name]
         node = step.cluster.nodes.get(name)
-        if node is None or node.state is not NodeState.READY or node.cordoned:
-            continue
-        for key, launch in node.launches.items():
-            job_id, _, name = key.rpartition("/")
-            run = step.cluster.jobs[job_id]
-            component = run.components[name]
-            if launch.live > 0 and _may_wait(run, component) and not launch.vacating:
-                wanted = launch.width + depth(launch.width, component.mean) - launch.live
-                count = min(wanted, component.startable, _ports_for(node, component))
-                if count > 0:
-                    _tell_width(step, run, component, node, launch)
-                    for _ in range(count):
-                        _assign_one(step, run, component, node, launch, ())
-                    if component.spec.ports:
-                        publish_addresses(step, run)
-                    step.touch_job(run)
+        if node is not None and node.state is NodeState.READY and not node.cordoned:
+            _refill_node(step, node)
+
+
+def _refill_node(step: Step, node: NodeRun) -> None:
+    for key, launch in node.launches.items():
+        job_id, _, name = key.rpartition("/")
+        run = step.cluster.jobs[job_id]
+        component = run.components[name]
+        if launch.live > 0 and _may_wait(run, component) and not launch.vacating:
+            wanted = launch.width + depth(launch.width, component.mean) - launch.live
+            count = min(wanted, component.startable, _ports_for(node, component))
+            if count > step.room:
+                count = max(0, step.room)
+                step.cluster.board.refilling[node.name] = None
+            if count > 0:
+                _tell_width(step, run, component, node, launch)
+                for _ in range(count):
+                    _assign_one(step, run, component, node, launch, ())
+                if component.spec.ports:
+                    publish_addresses(step, run)
+                step.touch_job(run)
 
 
 def _may_wait(run: JobRun, component: ComponentRun) -> bool:
@@ -129,6 +144,7 @@ def _ports_for(node: NodeRun, component: ComponentRun) -> int:
 def _assign_one(
     step: Step, run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch, devices: DeviceShares
 ) -> None:
+    step.room -= 1
     index = component.take_next()
     task = component.tasks[index]
     if task.state is TaskState.LOST:

@@ -36,6 +36,8 @@ def react(step: Step, messages: list[Message], due: list[Item]) -> None:
         refill(step)
     if step.cluster.leaving:
         _settle_leaving(step)
+    if step.cluster.board.refilling:
+        step.agenda.add(step.now, "refill")
     send_addresses(step)
     for message in messages:
         if message.kind == "plan" and not message.node:
@@ -149,6 +151,8 @@ def _due(step: Step, item: Item) -> None:
 
 def _regularly(step: Step, kind: Kind) -> None:
     match kind:
+        case "refill":
+            pass  # every round does
         case "nodes":
             nodes.watch(step)
             step.agenda.add(step.now + 1.0, kind)

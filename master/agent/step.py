@@ -10,6 +10,9 @@ from master.agent.agenda import Agenda
 from master.agent.changes import Changes
 from master.agent.state import Cluster, JobRun, NodeRun
 
+ASSIGNED_AT_ONCE = 500
+"""Tasks that get their places in one round, which is then committed: tickets wait for no longer than that."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -40,6 +43,8 @@ class Step:
     wall: float
     boot: str
     changes: Changes = field(default_factory=Changes)
+    room: int = ASSIGNED_AT_ONCE
+    """Tasks that may still be assigned in this round. Below 0: a gang was, which is never divided."""
 
     def __post_init__(self) -> None:
         self.changes.boot = self.boot

@@ -93,6 +93,64 @@ def test_a_ticket_does_not_wait_until_all_nodes_are_read(backend: Backend) -> No
     assert messages[0].kind == "stop" and len(messages) <= 1 + agent_store._STREAMS_AT_ONCE
 
 
+@pytest.mark.parametrize("nodes", [MANY[:3], MANY], ids=["few", "many"])
+def test_a_round_bears_so_many_events_and_a_ticket_that_comes_is_in_the_next(
+    backend: Backend, nodes: list[str]
+) -> None:
+    store, api = opened(backend, nodes), ApiStore(backend, KEYS)
+    for node in nodes[:3]:
+        NodeStore(backend, KEYS, node).report([("tasks", {"events": [{"key": str(at)}] * 400}) for at in range(4)])
+    found = store.receive(0)
+    assert sum(each.events for each in found) == 1200
+    api.ticket("stop", {"id": "x"})
+    store.commit(found, [])
+    rest = store.receive(0)
+    assert rest[0].kind == "stop" and len(rest) == 4
+    store.commit(rest, [])
+    assert sum(each.events for each in [*found, *rest, *taken(store)]) == 3 * 4 * 400
+    assert taken(opened(backend, nodes)) == []
+
+
+def test_a_flood_of_tickets_is_taken_in_order_and_reports_are_heard_meanwhile(backend: Backend) -> None:
+    store, api = opened(backend, MANY[:3]), ApiStore(backend, KEYS)
+    for number in range(3 * agent_store._TICKETS_AT_ONCE):
+        api.ticket("stop", {"id": str(number)})
+    NodeStore(backend, KEYS, "n1").report([("heartbeat", {})])
+    first = store.receive(0)
+    assert [each.node for each in first] == [""] * agent_store._TICKETS_AT_ONCE + ["n1"]
+    store.commit(first, [])
+    NodeStore(backend, KEYS, "n2").report([("heartbeat", {})])
+    second = store.receive(0)
+    assert [each.node for each in second if each.node] == ["n2"]
+    store.commit(second, [])
+    found = [each for each in [*first, *second, *taken(store)] if not each.node]
+    assert [each.body["id"] for each in found] == [str(number) for number in range(3 * agent_store._TICKETS_AT_ONCE)]
+
+
+def test_what_was_read_ahead_is_read_again_by_the_next_master_agent(backend: Backend) -> None:
+    store = opened(backend, MANY[:3])
+    NodeStore(backend, KEYS, "n1").report([("tasks", {"events": [{}] * 600}) for _ in range(4)])
+    store.commit(store.receive(0), [])
+    assert sum(each.events for each in taken(opened(backend, MANY[:3]))) == 2 * 600
+
+
+def test_of_a_node_that_leaves_nothing_more_is_heard_even_if_it_was_read(backend: Backend) -> None:
+    store = opened(backend, MANY[:3])
+    NodeStore(backend, KEYS, "n1").report([("tasks", {"events": [{}] * 600}) for _ in range(4)])
+    store.commit(store.receive(0), [])
+    store.unwatch("n1")
+    assert taken(store) == []
+
+
+@pytest.mark.parametrize("fields", [("body", "{"), ("kind", "tasks", "body", "[]"), ("kind", "tasks"), ("a", "b")])
+def test_what_a_node_writes_and_nobody_can_read_is_taken_and_gone(backend: Backend, fields: tuple[str, ...]) -> None:
+    for nodes in (MANY[:3], MANY):
+        store = opened(backend, nodes)
+        backend.apply([("XADD", KEYS.reports("n1"), 0, *fields), ("XADD", KEYS.bell, 100, *fields)])
+        assert [each.kind for each in taken(store)] == ["unreadable"]
+        assert taken(store) == []
+
+
 def test_what_was_said_before_a_new_master_agent_listened_is_taken(backend: Backend) -> None:
     opened(backend, MANY)
     for node in MANY:

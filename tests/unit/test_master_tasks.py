@@ -30,7 +30,8 @@ def test_more_tasks_than_a_node_has_ports_wait_and_say_so() -> None:
     world.api.submit(
         Job("j", {"t": component}, ("t",)), job_id="j-1", user="ann", now=world.wall, warnings=[], request_id="r"
     )
-    world.round()
+    while world.round() or world.agenda.wait(world.now, 1.0) == 0:
+        pass
     view = world.job("j")
     assert view["counts"] == {"ASSIGNED": 10_800, "PENDING": 1_200}
     assert "ports short" in view["components"]["t"]["reason"]["message"]
