@@ -1,11 +1,13 @@
 """A large fleet in one process: what it costs the master-agent to do nothing, to notice silence, and to run tasks.
 
 A real redis and a real master-agent; the nodes speak the node protocol, their tasks only take time. Everything shares
-this machine's cores, so what is measured of the master-agent is its CPU time, not its share of a busy machine.
+this machine's cores, so what is measured of the master-agent is its CPU time, not its share of a busy machine; that of
+redis and of the nodes stands beside it. How long tickets wait does depend on what else runs.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -50,7 +52,8 @@ class FleetCluster:
         with (home / "master-agent.log").open("w") as log:
             command = [sys.executable, "-m", "master.agent", str(self.config.path)]
             self.agent = subprocess.Popen(command, stdout=log, stderr=log)
-        self.process = psutil.Process(self.agent.pid)
+        processes = {"master-agent": self.agent.pid, "redis": self._redis.pid, "nodes and client": None}
+        self._measured = {name: psutil.Process(pid) for name, pid in processes.items()}
         self.fleet = Fleet(self.connect, self.keys, count, cpu, seconds)
 
     def _start_redis(self, home: Path) -> subprocess.Popen[bytes]:
@@ -90,17 +93,17 @@ class FleetCluster:
         figures.progress((Path(self.config.home) / "master-agent.log").read_text()[-2000:])
         self._folder.cleanup()
 
-    def cpu(self) -> float:
-        """Seconds that the master-agent has used so far."""
-        times = self.process.cpu_times()
-        return float(times.user + times.system)
+    def cpu(self) -> dict[str, float]:
+        """Seconds that each has used so far."""
+        times = {name: process.cpu_times() for name, process in self._measured.items()}
+        return {name: float(used.user + used.system) for name, used in times.items()}
 
     def idle(self, seconds: float) -> float:
-        """Its share of one core, in percent."""
+        """The master-agent's share of one core, in percent."""
         time.sleep(3.0)
         before, begin = self.cpu(), time.perf_counter()
         time.sleep(seconds)
-        return 100 * (self.cpu() - before) / (time.perf_counter() - begin)
+        return 100 * (self.cpu()["master-agent"] - before["master-agent"]) / (time.perf_counter() - begin)
 
     def silence(self, nodes: int) -> list[float]:
         """Seconds from the last sign of life of each until its record says SILENT; they are heard again afterwards."""
@@ -122,8 +125,8 @@ class FleetCluster:
     def waits(self) -> Waits:
         return Waits(str(self.socket), self._passwords["admin"], self.config.key_prefix)
 
-    def run_tasks(self, tasks: int, jobs: int) -> tuple[float, float]:
-        """``tasks`` in ``jobs`` arrays: microseconds of the master-agent for each, and how many end in a second."""
+    def run_tasks(self, tasks: int, jobs: int) -> tuple[dict[str, float], float]:
+        """``tasks`` in ``jobs`` arrays: microseconds of CPU for each, by process, and how many end in a second."""
         each = Component("t", "true", replicas=tasks // jobs, resources=Resources(cpu=1000))
         before, begin = self.cpu(), time.perf_counter()
         names = [f"bench-{int(begin * 1000) % 10**8}-{number}" for number in range(jobs)]
@@ -144,11 +147,35 @@ class FleetCluster:
                 if event["kind"] == "job-succeeded":
                     waiting.discard(event["job"])
         elapsed = time.perf_counter() - begin
-        return 1e6 * (self.cpu() - before) / tasks, tasks / elapsed
+        return {name: 1e6 * (used - before[name]) / tasks for name, used in self.cpu().items()}, tasks / elapsed
+
+
+def measure(cluster: FleetCluster, options: argparse.Namespace) -> list[figures.Figure]:
+    title = f"{cluster.count} nodes"
+    found = [figures.Figure(f"{title}, nothing changes", [cluster.idle(options.idle)], "%")]
+    asking = cluster.waits()
+    time.sleep(3.0)
+    found.append(figures.Figure(f"{title}, ticket, p99", [figures.quantile(asking.end(), 0.99)], "ms"))
+    costs: dict[str, list[float]] = {}
+    rates, late, waits = [], [], []
+    for _ in range(options.rounds):
+        asking = cluster.waits()
+        used, rate = cluster.run_tasks(options.tasks, options.jobs)
+        meanwhile = asking.end()
+        for name, cost in used.items():
+            costs.setdefault(name, []).append(cost)
+        rates.append(rate)
+        late.append(figures.quantile(meanwhile, 0.99))
+        waits += meanwhile
+    found += [figures.Figure(f"{title}, {name} per task", each, "µs") for name, each in costs.items()]
+    found.append(figures.Figure(f"{title}, tasks", rates, "/s"))
+    found.append(figures.Figure(f"{title}, ticket meanwhile, p99", late, "ms"))
+    found.append(figures.Figure(f"{title}, ticket meanwhile, all", waits, "ms"))
+    return [*found, figures.Figure(f"{title}, silence is noticed", cluster.silence(min(5, cluster.count)), "s")]
 
 
 def main() -> None:
-    parser = figures.arguments(__doc__, rounds=1)
+    parser = figures.arguments(__doc__, rounds=5)
     parser.add_argument("--nodes", type=int, nargs="*", default=[1, 200, 1000])
     parser.add_argument("--tasks", type=int, default=5000)
     parser.add_argument("--jobs", type=int, default=1, help="so many arrays share the tasks (default: %(default)s)")
@@ -159,19 +186,7 @@ def main() -> None:
     found = []
     for count in options.nodes:
         with FleetCluster(count, options.cpu, options.seconds) as cluster:
-            title = f"{count} nodes"
-            found.append(figures.Figure(f"{title}, nothing changes", [cluster.idle(options.idle)], "%"))
-            asking = cluster.waits()
-            time.sleep(3.0)
-            found.append(figures.Figure(f"{title}, ticket, p99", [figures.quantile(asking.end(), 0.99)], "ms"))
-            for _ in range(options.rounds):
-                asking = cluster.waits()
-                cost, rate = cluster.run_tasks(options.tasks, options.jobs)
-                waits = asking.end()
-                found.append(figures.Figure(f"{title}, master-agent per task", [cost], "µs"))
-                found.append(figures.Figure(f"{title}, tasks", [rate], "/s"))
-                found.append(figures.Figure(f"{title}, ticket meanwhile, p99", [figures.quantile(waits, 0.99)], "ms"))
-            found.append(figures.Figure(f"{title}, silence is noticed", cluster.silence(min(5, count)), "s"))
+            found += measure(cluster, options)
             figures.progress("\n".join(map(str, found)))
     bar = "25 % of a core, 100 ms, 400 µs at every size (HyperQueue 0.27: 57, 437, 3,050), 10 s"
     figures.report(options, f"a fleet, {options.tasks} tasks of {options.seconds:g} s", found, bar)

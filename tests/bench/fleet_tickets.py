@@ -11,7 +11,7 @@ from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
 
-PAUSE = 0.02
+PAUSE = 0.005
 
 
 def one_wait(api: ApiStore, number: int) -> float:
