@@ -121,8 +121,14 @@ class _GuestTransport(Transport):
     def offset(self) -> float:
         return self._offset
 
-    def _seal(self, claims: sealing.Claims, body: str | None, reply: sealing.ReplyKey) -> str:
-        return sealing.seal_guest_request(claims, body, reply, self._master)
+    def _seal(
+        self,
+        claims: sealing.Claims,
+        body: str | None,
+        reply: sealing.ReplyKey,
+        ahead: sealing.ContentKey | None,
+    ) -> str:
+        return sealing.seal_guest_request(claims, body, reply, self._master, ahead)
 
     def _refuse(self, status: int) -> None:
         if status == 401:

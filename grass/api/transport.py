@@ -10,6 +10,7 @@ import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
@@ -30,7 +31,7 @@ from grass.errors import (
 
 if TYPE_CHECKING:
     from grass.api.keyring import ClientKeys
-    from grass.api.sealing import Claims, ReplyKey
+    from grass.api.sealing import Claims, ContentKey, ReplyKey
     from grass.api.tunnel import Tunnel
 
 PATIENCE = 5.0
@@ -131,20 +132,26 @@ class Transport:
         raise UnreachableError(self._text("answers a stream with something else"))
 
     def _send(self, method: str, target: str, body: Body, attempt: int) -> tuple[Connection, Reply, ReplyKey]:
+        from grass.api.sealing import KEY_AHEAD, new_content_key
+
         content = body(attempt) if callable(body) else body
         seal, reply = self._sealer(method, target, content)
-        posts = method == "POST"
-        headers = {"Content-Type": JOSE} if posts else {"Authorization": f"JOSE {seal().decode()}"}
+        make = None
+        if method == "POST":
+            ahead = new_content_key(self._keys.master)
+            headers, make = {"Content-Type": JOSE, KEY_AHEAD: ahead.text}, partial(seal, ahead)
+        else:
+            headers = {"Authorization": f"JOSE {seal(None).decode()}"}
         connection = self._idle.pop() if self._idle else self._connection()
         try:
-            return connection, connection.request(method, target, headers, seal if posts else None), reply
+            return connection, connection.request(method, target, headers, make), reply
         except BaseException:
             connection.close()
             raise
 
     def _sealer(
         self, method: str, target: str, content: Mapping[str, Any] | None
-    ) -> tuple[Callable[[], bytes], ReplyKey]:
+    ) -> tuple[Callable[[ContentKey | None], bytes], ReplyKey]:
         """What makes the sealed request, and the key of its reply."""
         from grass.api import sealing
 
@@ -157,8 +164,8 @@ class Transport:
         except (TypeError, ValueError) as error:
             raise InputError(f"this cannot be sent as JSON: {error}") from error
 
-        def seal() -> bytes:
-            token = self._seal(claims, text, reply)
+        def seal(ahead: ContentKey | None) -> bytes:
+            token = self._seal(claims, text, reply, ahead)
             if len(token) > sealing.MAX_REQUEST:
                 raise InputError("the request is larger than 2 MiB")
             return token.encode()
@@ -168,10 +175,10 @@ class Transport:
     def _connection(self) -> Connection:
         return Connection(self._address, TIMEOUT, self._tunnel.open if self._tunnel else None)
 
-    def _seal(self, claims: Claims, body: str | None, reply: ReplyKey) -> str:
+    def _seal(self, claims: Claims, body: str | None, reply: ReplyKey, ahead: ContentKey | None) -> str:
         from grass.api import sealing
 
-        return sealing.seal_request(claims, body, reply, self._keys.private, self._keys.master)
+        return sealing.seal_request(claims, body, reply, self._keys.private, self._keys.master, ahead)
 
     def _release(self, connection: Connection, response: Reply) -> None:
         if response.closes:

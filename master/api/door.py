@@ -12,7 +12,16 @@ from pathlib import Path
 from joserfc.jwk import RSAKey
 
 from grass.api.keyring import User, load_master_key, load_users
-from grass.api.sealing import Claims, EnvelopeError, OpenedRequest, is_fresh, open_guest_request, open_request
+from grass.api.sealing import (
+    Claims,
+    ContentKey,
+    EnvelopeError,
+    OpenedRequest,
+    is_fresh,
+    open_content_key,
+    open_guest_request,
+    open_request,
+)
 from grass.clock import steady
 from grass.errors import InputError, NotAllowedError
 from grass.store.api_store import ApiStore
@@ -66,7 +75,11 @@ class Door:
         """The public half, as a JWK."""
         return dict(self._key.as_dict(private=False, kid=self.key_id))
 
-    def identify(self, token: bytes, method: str, target: str) -> Caller:
+    def expect(self, key: str | None) -> ContentKey | None:
+        """From the content key that came ahead of a request, if one did."""
+        return open_content_key(key, self._key) if key else None
+
+    def identify(self, token: bytes, method: str, target: str, ahead: ContentKey | None = None) -> Caller:
         """Everything that needs no memory. Raises EnvelopeError: nothing may be answered but a constant."""
         user: User | None = None
 
@@ -76,7 +89,7 @@ class Door:
             return user.key if user else None
 
         try:
-            opened = open_request(token, self._key, key_of)
+            opened = open_request(token, self._key, key_of, ahead)
         except InputError as error:
             raise EnvelopeError("the users of this cluster cannot be read") from error
         claims = opened.claims
@@ -84,9 +97,9 @@ class Door:
             raise EnvelopeError("a request does not fit its claims")
         return Caller(user, opened)
 
-    def identify_guest(self, token: bytes, method: str, target: str) -> Caller:
+    def identify_guest(self, token: bytes, method: str, target: str, ahead: ContentKey | None = None) -> Caller:
         """As ``identify``, of a request that nobody signed. Raises EnvelopeError."""
-        opened = open_guest_request(token, self._key)
+        opened = open_guest_request(token, self._key, ahead)
         claims = opened.claims
         if (claims.user, claims.method, claims.path) != ("", method, target):
             raise EnvelopeError("a request does not fit its claims")

@@ -11,9 +11,10 @@ from master.api.schemas import SCHEMAS
 
 _SEALING = (
     "Every request but those without security is sealed: JWE(RSA-OAEP-256, A256GCM, JWS(PS256, claims and body)) in "
-    "compact form; a machine that joins has no user and leaves the JWS out. POST carries it as its body, GET and "
-    "DELETE as `Authorization: JOSE …`. Every reply is JWE(dir, A256GCM) under the key that the request carried. The "
-    "schemas describe what is inside. A stream is one such object a line, numbered, the last one marked."
+    "compact form; a machine that joins has no user and leaves the JWS out. POST carries it as its body (and may send "
+    "the wrapped content key ahead, as `JOSE-Content-Key`), GET and DELETE as `Authorization: JOSE …`. Every reply is "
+    "JWE(dir, A256GCM) under the key that the request carried. The schemas describe what is inside. A stream is one "
+    "such object a line, numbered, the last one marked."
 )
 
 

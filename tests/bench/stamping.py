@@ -1,7 +1,8 @@
 """A program that writes the wall clock to a file: the task of the latency benches, for Grass and its peers alike.
 
-Compiled from C where there is a compiler, so that its own start is a fraction of a millisecond; else `date` from a
-shell. Wall clocks may be compared here, because everything happens on one machine.
+Compiled from C where there is a compiler, without shared libraries if that can be (its first instruction would come
+half a millisecond later, after the loader's); else `date` from a shell. Wall clocks may be compared here, because
+everything happens on one machine.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Stamper:
             self.program = folder / "stamp"
             source = folder / "stamp.c"
             source.write_text(_SOURCE)
-            subprocess.run([compiler, "-O2", "-o", self.program, source], check=True)
+            command = [compiler, "-O2", "-o", str(self.program), str(source)]
+            if subprocess.run([*command, "-static"], stderr=subprocess.DEVNULL).returncode:
+                subprocess.run(command, check=True)
 
     def command(self, path: Path, delay: int = 0) -> list[str]:
         if self.program is not None:

@@ -136,6 +136,29 @@ def test_compression_is_refused_so_that_nothing_can_unfold() -> None:
     assert not opens(sealed_by_hand(signed(content()), zip="DEF"))
 
 
+def test_a_content_key_that_travels_ahead_opens_the_request_that_follows_and_no_other() -> None:
+    sent = sealing.new_content_key(MASTER_PUBLIC)
+    ahead = sealing.open_content_key(sent.text, MASTER)
+    token = seal_request(CLAIMS, '{"a": 1}', REPLY, ANN, MASTER_PUBLIC, sent)
+    assert ahead == sent
+    assert open_request(token, MASTER, find, ahead).body == open_request(token, MASTER, find).body == '{"a": 1}'
+    with pytest.raises(EnvelopeError):
+        open_request(seal_request(CLAIMS, None, REPLY, ANN, MASTER_PUBLIC), MASTER, find, ahead)
+
+
+@pytest.mark.parametrize("text", ["", "a", "é", "AAAA", "A" * 512, "." * 512, "=" * 9])
+def test_what_is_no_content_key_is_none(text: str) -> None:
+    assert sealing.open_content_key(text, MASTER) is None
+
+
+def test_the_wrapped_key_of_one_request_with_the_content_of_another_does_not_open() -> None:
+    mine, other = sealing.new_content_key(MASTER_PUBLIC), sealing.new_content_key(MASTER_PUBLIC)
+    token = seal_request(CLAIMS, None, REPLY, ANN, MASTER_PUBLIC, mine)
+    mixed = sealing.ContentKey(other.raw, mine.wrapped)
+    with pytest.raises(EnvelopeError):
+        open_request(token, MASTER, find, mixed)
+
+
 def test_a_key_that_a_header_brings_along_is_refused() -> None:
     public = {key: value for key, value in RSAKey(raw_key("bob").public_key(), None).as_dict().items()}
     assert not opens(sealed_by_hand(signed(content(), BOB, jwk=public)))
