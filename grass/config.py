@@ -69,6 +69,8 @@ class NodeConfig:
     """Countable things with a name (licences)."""
     reserve: dict[str, int] = field(default_factory=dict)
     """What of the above is kept back for the system: cpu, memory, disk."""
+    low_disk: int | None = None
+    """Bytes of free disk below which it takes no tasks; None: 1 GiB, or 5 % of the disk if that is less; 0: never."""
     labels: dict[str, str] = field(default_factory=dict)
     """Besides those that the node finds by itself (``node/agent/labels.py``), which these override."""
     path: tuple[str, ...] = ()

@@ -61,7 +61,8 @@ class Settings:
     ``silent_after``, ``lost_after``: seconds without a heartbeat until a node is SILENT, and its tasks are replaced.
 
     ``quotas``: user → resource → the most that all of the user's tasks may hold; ``default_quota`` for everybody else.
-    ``reserve``: what of ``resources`` is kept back for the system. ``labels``, ``topology``: of the node; ``runtimes``:
+    ``reserve``: what of ``resources`` is kept back for the system. ``low_disk``: bytes of free disk below which a node
+    takes no tasks (None: see ``NodeConfig``). ``labels``, ``topology``: of the node; ``runtimes``:
     what it offers; ``mounts``: folders of this machine that containers may mount.
     """
 
@@ -81,6 +82,7 @@ class Settings:
     quotas: dict[str, dict[str, int]] = field(default_factory=dict)
     default_quota: dict[str, int] = field(default_factory=dict)
     reserve: dict[str, int] = field(default_factory=dict)
+    low_disk: int | None = None
     labels: dict[str, str] = field(default_factory=dict)
     topology: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = (Runtime.PROCESS.value,)
@@ -159,6 +161,7 @@ def _read_rules(fields: Fields) -> dict[str, Any]:
         "quotas": quotas,
         "default_quota": default_quota,
         "reserve": sharing.read_reserve(fields),
+        "low_disk": fields.read("low_disk", quantities.memory, None),
     }
 
 

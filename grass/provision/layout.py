@@ -64,6 +64,7 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
             disk=settings.resources.disk,
             custom=settings.resources.custom,
             reserve=settings.reserve,
+            low_disk=settings.low_disk,
             labels=settings.labels,
             path=settings.topology,
             runtimes=settings.runtimes,

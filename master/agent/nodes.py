@@ -193,7 +193,7 @@ def judge(step: Step, node: NodeRun) -> None:
             node.reason = unfit
             step.event("node-quarantined", f"{node.name} is QUARANTINED: {unfit.message}", node=node.name)
             step.touch_node(node)
-        case NodeState.JOINING | NodeState.QUARANTINED if unfit is None:
+        case NodeState.JOINING | NodeState.QUARANTINED if unfit is None and node.boot:
             move(step, node, NodeState.READY, None)
             if node.drain is not None:
                 move(step, node, NodeState.DRAINING, None)

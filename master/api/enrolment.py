@@ -144,6 +144,8 @@ def node_files(config: ClusterConfig, secrets: Secrets, wish: Wish, now: float, 
         "runtimes": offer.get("runtimes", ["process"]),
         "mounts": offer.get("mounts", []),
         "probe": True,
+        "reserve": config.node.reserve,
+        "low_disk": config.node.low_disk,
         **{name: offer.get(name) for name in ("cpu", "memory", "gpu")},
     }
     wire = {

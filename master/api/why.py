@@ -13,8 +13,8 @@ View = dict[str, Any]
 _SILENT = (TaskState.ASSIGNED, TaskState.STARTING, TaskState.RUNNING, TaskState.SUCCEEDED)
 """States that are progress, so nobody asks why."""
 
-_LATE = (ReasonCode.NOT_READY, ReasonCode.IMAGE)
-"""Reasons for which others may wait although the task is on its way."""
+_LATE = (ReasonCode.NOT_READY, ReasonCode.IMAGE, ReasonCode.DISK, ReasonCode.SHARE)
+"""Reasons for which others may wait, or which hold a task up, although it is on its way."""
 
 _NEXT = {
     ReasonCode.SUBMITTED: "the master-agent takes it within moments; `grass status` says whether it runs",
@@ -34,6 +34,8 @@ _NEXT = {
     ReasonCode.PREEMPTED: "starts again by itself when there is room; it has kept its place in line",
     ReasonCode.DRAINED: "starts again by itself on another node",
     ReasonCode.IMAGE: "starts when its image is there",
+    ReasonCode.DISK: "starts when its disk has room again; `grass node drain NODE --deadline 0s` places it elsewhere",
+    ReasonCode.SHARE: "starts when the share is back; `grass node drain NODE --deadline 0s` places it elsewhere",
     ReasonCode.NOT_READY: "what waits for it starts when its readiness check passes; see its log",
 }
 

@@ -17,6 +17,7 @@ from grass.systemd import Notifier
 from node.agent import gpu
 from node.agent.environment import inherited
 from node.agent.loop import NodeAgent
+from node.agent.passed import mounted
 from node.agent.runtimes import open_runtime
 from node.agent.shipper import Shipper
 
@@ -35,7 +36,8 @@ def main(path: str) -> int:
     notifier = Notifier()
     notifier.ready()
     gpus = gpu.devices()
-    result = _probe(config, [device["id"] for device in gpus], notifier) if config.node.probe else None
+    sound = [device["id"] for device in gpus if device["uuid"]]
+    result = _probe(config, sound, notifier) if config.node.probe else None
     agent = NodeAgent(
         config,
         NodeStore(backend, Keys(config.key_prefix), config.node.name),
@@ -45,6 +47,7 @@ def main(path: str) -> int:
         gpus,
         notifier.beat,
         result,
+        mounted(config) if config.node.probe else None,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())

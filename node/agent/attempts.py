@@ -92,6 +92,9 @@ class Attempts:
             self._readiness.watch(self._check(attempt, entry, template))
         return True
 
+    def runs(self, key: str) -> bool:
+        return key in self._alive
+
     def ended(self, attempt: Observed) -> None:
         self._alive.pop(attempt.key, None)
         self._readiness.drop(attempt.key)

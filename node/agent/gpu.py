@@ -43,7 +43,7 @@ def devices() -> list[dict[str, Any]]:
         log.warning("there is a GPU driver that does not work, so this node offers no GPUs: %s", error)
         return []
     try:
-        return [_device(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
+        return [_device_or_lost(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
     except nvml.NVMLError as error:
         log.warning("the GPUs cannot be listed, so this node offers none: %s", error)
         return []
@@ -74,7 +74,7 @@ class GpuWatch:
         """The newest of each device, as in docs/internals.md, "Templates and hello, more"."""
         silence = clock.steady() - self._at
         if self._known and silence > OVERDUE:
-            return [_lost(device, f"the driver has not answered for {silence:.0f} s") for device in self._known]
+            return [_lost(device, f"the driver has not answered for {OVERDUE:g} s") for device in self._known]
         return self._samples
 
     def _run(self) -> None:
@@ -108,6 +108,16 @@ def _library() -> Any:
     except (OSError, ImportError):
         return None
     return pynvml
+
+
+def _device_or_lost(nvml: Any, index: int) -> dict[str, Any]:
+    """One that is lost is listed all the same, so that it is seen: each sample of it has the error, and no task gets
+    it. What it is will be known when it is back and the node-agent was started again."""
+    try:
+        return _device(nvml, index)
+    except nvml.NVMLError as error:
+        log.warning("gpu %d does not answer: %s", index, error)
+        return {"id": index, "uuid": "", "name": "", "memory": 0}
 
 
 def _device(nvml: Any, index: int) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.store.node_store import Desired, NodeStore
 from node.agent import environment, folders
 from node.agent.attempts import Attempts, LogShipper, taken_port
+from node.agent.conditions import Conditions, together
 from node.agent.gpu import GpuWatch
 from node.agent.links import Orders, Reports
 from node.agent.readiness import Readiness
@@ -51,8 +52,10 @@ class NodeAgent:
         gpus: list[dict[str, Any]],
         alive: Callable[[], None] = lambda: None,
         probe: dict[str, Any] | None = None,
+        mounted: str | None = None,
     ) -> None:
-        """``alive`` is called at every turn: with every heartbeat at least. ``probe``: its result, for the hello."""
+        """``alive`` is called at every turn: with every heartbeat at least. ``probe``: its result, for the hello.
+        ``mounted``: where the share was mounted when that was last known to be right."""
         self._config = config
         self._alive = alive
         self._probe = probe
@@ -61,6 +64,9 @@ class NodeAgent:
         self._gpus = gpus
         self._usage = Usage(config.node_dir)
         self._watch = GpuWatch(gpus, self._roots)
+        self._conditions = Conditions(config, self.wake, mounted)
+        self._held: tuple[Reason, ...] = ()
+        """Why nothing is started now."""
         self._pids: dict[str, int] = {}
         """Of running attempts."""
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -98,6 +104,8 @@ class NodeAgent:
 
     def run(self) -> None:
         Path(self._config.node_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._conditions.start()
+        self._held = self._conditions.now()
         for part in (self._orders, self._reports, self._shipper, self._removal, self._watch):
             part.start()
         try:
@@ -111,6 +119,7 @@ class NodeAgent:
             self._orders.stop()
             self._readiness.stop()
             self._watch.stop()
+            self._conditions.stop()
             self._reports.stop(LAST_REPORTS)
             self._shipper.stop()
             self._removal.stop()
@@ -140,6 +149,8 @@ class NodeAgent:
 
     def _take(self) -> None:
         self._happened += self._runtime.receive()
+        if self._conditions.now() != self._held:
+            self._on_conditions()
         if self._desired:
             for happened in self._happened:
                 if isinstance(happened, Listed):
@@ -188,8 +199,9 @@ class NodeAgent:
         if not self._greeted:
             self._greeted = True
             self._attempts.resume(known, self._reconciliation.entries)
+            self._resume_waiting(known)
             running = [each.key for each in listed.attempts if each.ended is None]
-            self._reports.hello({**hello(self._config, self._gpus, running), "probe": self._probe})
+            self._reports.hello({**hello(self._config, self._gpus, running), "probe": self._probe, **self._told()})
             self._beat()
         self._attempts.relisted()
         for attempt in listed.attempts:
@@ -225,6 +237,31 @@ class NodeAgent:
     def _say(self, what: str, key: str, failure: str = "") -> None:
         self._news.append((what, key, failure))
         self.wake()
+
+    def _on_conditions(self) -> None:
+        """What waits in the runtime goes on waiting, or need not any more. The master hears of it at once."""
+        self._held = self._conditions.now()
+        for name, template in self._defined.items():
+            self._define(name, template)
+        self._tell_held(self._reconciliation.handed_over())
+        if self._greeted:
+            self._reports.heartbeat(self._beat_body())
+
+    def _resume_waiting(self, known: Mapping[str, Observed]) -> None:
+        """An agent before this one may have held back what waits in the runtime, or may have not."""
+        waiting = [key for key, attempt in known.items() if attempt.pid is None and attempt.ended is None]
+        for name in {launch_key(key) for key in waiting}:
+            if template := self._reconciliation.launches.get(name):
+                self._define(name, template)
+        if self._held:
+            self._tell_held(waiting)
+
+    def _tell_held(self, keys: Iterable[str]) -> None:
+        reason = together(self._held)
+        wire = reason.to_wire() if reason else None
+        for key in keys:
+            if not self._attempts.runs(key):
+                self._events.append({"key": key, "event": "waiting", "reason": wire})
 
     # act
 
@@ -264,6 +301,8 @@ class NodeAgent:
             starts.append(environment.start(key, name, template, entry, len(self._gpus)))
         if starts:
             self._runtime.start(starts)
+            if self._held:
+                self._tell_held(start.key for start in starts)
         for name in fresh:  # a job without ports has no addresses, but what its tasks look into must be there
             folders.make_addresses(self._config, name.partition("/")[0])
 
@@ -273,7 +312,8 @@ class NodeAgent:
         self.wake()  # another one may start in its place
 
     def _define(self, name: str, template: Template) -> None:
-        self._runtime.define({name: environment.launch(self._config, template, self._base_env)})
+        launch = environment.launch(self._config, template, self._base_env)
+        self._runtime.define({name: launch._replace(width=0) if self._held else launch})
         self._defined[name] = template
 
     def _stop_one(self, stop: Stop) -> None:
@@ -286,9 +326,15 @@ class NodeAgent:
         return [*self._pids.copy().values(), *([int(shepherd)] if shepherd.isdigit() else [])]
 
     def _beat(self) -> None:
-        body = {"usage": {**self._usage.sample(), "gpus": self._watch.samples()}}
-        self._reports.heartbeat(body)
+        self._reports.heartbeat(self._beat_body())
         self._timers.at(clock.steady() + HEARTBEAT, self._beat)
+
+    def _beat_body(self) -> dict[str, Any]:
+        return {"usage": {**self._usage.sample(), "gpus": self._watch.samples()}, **self._told()}
+
+    def _told(self) -> dict[str, Any]:
+        """Of the conditions, for hello and heartbeats."""
+        return {"conditions": [reason.to_wire() for reason in self._held]}
 
 
 def _ended(attempt: Observed) -> dict[str, Any]:

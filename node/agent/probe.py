@@ -7,7 +7,6 @@ failed check says what to do.
 
 from __future__ import annotations
 
-import json
 import select
 import sys
 import threading
@@ -24,6 +23,7 @@ from node.agent import environment
 from node.agent.cutting import block_record
 from node.agent.forward import Link, Signal, collector_address
 from node.agent.mounted import mount_point
+from node.agent.passed import passed, remember
 from node.agent.runtimes import DOCKER, PROCESS
 from node.runtime.attempts import Folders
 from node.runtime.process import ProcessRuntime
@@ -45,11 +45,10 @@ class Check(NamedTuple):
 
 def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) -> dict[str, Any]:
     """``{"passed", "checks": [{"name", "ok", "message"}]}``: what was found, now or by one that was passed before."""
-    marker = config.node_dir / "probe.json"
-    passed = _passed(marker)
-    if passed is not None:
-        gone = _unmounted(config, passed.get("mount", "/"), min(seconds, TO_MOUNT))
-        return passed if gone is None else {"passed": False, "checks": [gone._asdict()]}
+    before = passed(config)
+    if before is not None:
+        gone = _unmounted(config, before.get("mount", "/"), min(seconds, TO_MOUNT))
+        return before if gone is None else {"passed": False, "checks": [gone._asdict()]}
     offered = config.node.runtimes
     collector = _collector(config, seconds)
     shared = config.share is not None and collector.ok
@@ -58,17 +57,8 @@ def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) 
     checks += [_docker(config, gpus, seconds)] if DOCKER in offered else []
     result = {"passed": all(check.ok for check in checks), "checks": [check._asdict() for check in checks]}
     if result["passed"]:
-        marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        marker.write_text(json.dumps({**result, "mount": mount_point(config.data_dir)}))
+        remember(config, result)
     return result
-
-
-def _passed(marker: Path) -> dict[str, Any] | None:
-    try:
-        passed: dict[str, Any] = json.loads(marker.read_text())
-    except (OSError, ValueError):
-        return None
-    return passed
 
 
 def _unmounted(config: ClusterConfig, point: str, seconds: float) -> Check | None:

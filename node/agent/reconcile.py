@@ -169,6 +169,10 @@ class Reconciliation:
         if key not in self.entries:
             self._remove(key)
 
+    def handed_over(self) -> list[str]:
+        """Attempts that the runtime was given and that have not ended, as far as is known here."""
+        return [key for key, phase in self._phases.items() if phase is Phase.STARTED]
+
     # what to do
 
     def take(self) -> Actions:

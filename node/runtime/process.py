@@ -29,12 +29,19 @@ class ProcessRuntime:
         self._launches: dict[str, Launch] = {}
         self._told: set[str] = set()
         """Ids of launches that this connection has sent."""
+        self._inherited = False
+        """The shepherd has attempts that wait, and so launches that an earlier connection sent."""
         self._retry = _FIRST_RETRY
         self._due: float | None = 0.0
 
     def define(self, launches: dict[str, Launch]) -> None:
+        """New ones go with their first start; one that the shepherd knows is replaced there at once."""
         self._launches.update(launches)
+        known = set(launches) if self._inherited else self._told.intersection(launches)
         self._told.difference_update(launches)
+        if known and self._connection is not None:
+            self._told |= known
+            self._send([["launch", name, *self._launches[name][:PROCESS_FIELDS]] for name in known])
 
     def drop(self, launches: Iterable[str]) -> None:
         gone = [name for name in launches if self._launches.pop(name, None)]
@@ -80,7 +87,9 @@ class ProcessRuntime:
             match message:
                 case ["list", attempts]:
                     self._retry = _FIRST_RETRY
-                    happened.append(Listed([Observed(*attempt) for attempt in attempts]))
+                    listed = [Observed(*attempt) for attempt in attempts]
+                    self._inherited = any(each.pid is None and each.ended is None for each in listed)
+                    happened.append(Listed(listed))
                 case ["events", attempts]:
                     happened += [Observed(*attempt) for attempt in attempts]
         return happened

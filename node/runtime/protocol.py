@@ -100,7 +100,8 @@ News = Listed | Observed | Waiting
 
 class Runtime(Protocol):
     def define(self, launches: dict[str, Launch]) -> None:
-        """Make launches known, before the first start that names them; replaces those of the same id."""
+        """Make launches known, before the first start that names them; replaces those of the same id, also for attempts
+        that wait (with the width 0 none of them starts)."""
         ...
 
     def drop(self, launches: Iterable[str]) -> None: ...

@@ -262,7 +262,7 @@ def test_containers_of_others_are_never_touched(cluster: Cluster, client: Client
     host.run("docker", "rm", "--force", *foreign)
 
 
-def test_on_a_full_disk_tasks_fail_by_themselves_containers_wait_and_the_node_recovers(
+def test_a_node_with_a_full_disk_takes_no_tasks_loses_no_line_and_recovers_by_itself(
     cluster: Cluster, client: Client
 ) -> None:
     host = cluster.lab.hosts["n2"]
@@ -280,14 +280,14 @@ def test_on_a_full_disk_tasks_fail_by_themselves_containers_wait_and_the_node_re
         host.sh(f"cat /dev/zero > {folder}/filler 2>/dev/null || true")
         wait_until(lambda: client.node("n2")["usage"]["disk_free"] == 0, 20, "the node to say so", 0.2)
 
-        client.start({"name": "cramped", "components": {"t": here}})
-        ended = client.wait("cramped", timeout=30)
-        assert (ended["state"], ended["exit_code"]) == ("FAILED", 1)  # its echo could not write
+        wait_until(lambda: states(client)["n2"] == "QUARANTINED", 20, "n2 in quarantine", 0.2)
+        assert "disk almost full" in client.node("n2")["reason"]["message"]
         client.start({"name": "waits", "components": {"t": inside}})
-        wait_until(lambda: places(client, "waits"), 30, "a container", 0.2)
-        assert states(client) == ALL_READY
+        wait_until(lambda: "disk almost full" in str(client.why("waits")["groups"]), 20, "the reason", 0.2)
+        assert not places(client, "waits")
 
         host.sh(f"rm {folder}/filler")
+        wait_until(lambda: states(client) == ALL_READY, 20, "n2 back by itself", 0.2)
         assert client.wait("waits", timeout=60)["state"] == "SUCCEEDED"
         assert lines(client, "waits") == {("t.0", 1): ["it works"]}
         ends_well(client, "works")
@@ -299,6 +299,34 @@ def test_on_a_full_disk_tasks_fail_by_themselves_containers_wait_and_the_node_re
 
 
 @pytest.mark.parametrize(("shift", "words"), [(7200, "2.0 h ahead of"), (-7200, "2.0 h behind")])
+def test_a_share_that_hangs_or_goes_under_a_node_holds_its_starts_back_and_not_its_agent(
+    cluster: Cluster, client: Client
+) -> None:
+    host = cluster.lab.hosts["n2"]
+    unit = f"grass-share-fuse@{cluster.name}.service"
+    here = {"command": 'cat "$GRASS_DATA/hello"', "cwd": "/", "avoid": ["n1", "n3"]}
+    cluster.lab.hosts["master"].sh(
+        f"mkdir -p /srv/grass/{cluster.name}/data; echo hello > /srv/grass/{cluster.name}/hello"
+    )
+    for ill, well in (
+        (f"systemctl kill -s STOP {unit}", f"systemctl kill -s CONT {unit}"),
+        (f"systemctl stop {unit}", f"systemctl start {unit}"),
+    ):
+        host.sh(ill)
+        try:
+            wait_until(lambda: states(client)["n2"] == "QUARANTINED", 30, f"n2 in quarantine after {ill}", 0.2)
+            assert client.node("n2")["reason"]["code"] == "share"
+            client.start({"name": "shares", "components": {"t": here}})
+            wait_until(lambda: "the share" in str(client.why("shares")["groups"]), 20, "the reason", 0.2)
+            seen = client.node("n2")["seen"]
+            wait_until(lambda: client.node("n2")["seen"] > seen + 4, 20, "heartbeats", 0.2)  # noqa: B023
+        finally:
+            host.sh(well)
+        wait_until(lambda: states(client) == ALL_READY, 60, "n2 back by itself", 0.2)
+        assert client.wait("shares", timeout=60)["state"] == "SUCCEEDED"
+        assert [each["text"] for each in client.logs("shares")] == ["hello"]
+
+
 def test_a_machine_whose_clock_is_wrong_by_hours_is_refused_with_what_to_do(
     shift: int, words: str, cluster: Cluster, client: Client
 ) -> None:

@@ -21,7 +21,7 @@ TOKEN = "secret-token"
 
 
 class NodeRun:
-    def __init__(self, **node: Any) -> None:
+    def __init__(self, share: str | None = None, **node: Any) -> None:
         self.redis = RedisServer(find_server(), node=node.get("name", "local"))
         self.shepherd = ShepherdRun()
         before = self.shepherd.config
@@ -32,6 +32,7 @@ class NodeRun:
             runtime_dir=before.runtime_dir,
             redis=RedisConfig(socket=str(self.redis.socket)),
             node=replace(before.node, **node),
+            share=share,
         )
         self.config.save()
         Secrets(redis=self.redis.passwords, node_token=TOKEN).save(self.config.home)
@@ -43,6 +44,7 @@ class NodeRun:
         self.heartbeats = 0
         self.usage: dict[str, Any] = {}
         """In the last of them."""
+        self.conditions: list[dict[str, Any]] = []
         self._orders = 0
         self._last = "0-0"
 
@@ -124,7 +126,7 @@ class NodeRun:
                     self.hellos.append(body)
                 case "heartbeat":
                     self.heartbeats += 1
-                    self.usage = body["usage"]
+                    self.usage, self.conditions = body["usage"], body["conditions"]
                 case "tasks":
                     self.events += body["events"]
         if entries:

@@ -93,8 +93,7 @@ def _problems(facts: Facts, machines: OnPremises, python: Python | None) -> Iter
         system = facts.os_name or "an unknown system"
         yield f"systemd does not run there ({system}); the daemons of a cluster are its services"
     if python is None:
-        found = ", ".join(".".join(map(str, each.version)) for each in facts.pythons) or "none"
-        yield f"no Python of 3.10 or newer (found: {found}); install one, such as the package python3.11"
+        yield facts.no_python()
     if facts.libc[0] not in ("glibc", "musl"):
         yield "its C library is unknown; Grass brings compiled packages for glibc and musl"
     if 0 < facts.disk_free < _LEAST_DISK:
@@ -159,7 +158,7 @@ def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str) -
             embedded=True, socket=f"/run/grass/{name}/redis.sock", host=address, port=machines.redis_port
         ),
         master=replace(ruled(MasterConfig(), settings), api_host=bind, api_port=machines.api_port),
-        node=NodeConfig(name="", address=address, reserve=settings.reserve),
+        node=NodeConfig(name="", address=address, reserve=settings.reserve, low_disk=settings.low_disk),
         collector=f"{f'[{address}]' if ':' in address else address}:{machines.collector_port}",
         share=f"{SHARES}/{name}" if own_share else f"{machines.share}/{name}",
         samba=SambaConfig(address, machines.samba_port) if own_share else None,

@@ -1,0 +1,168 @@
+"""What keeps a node from taking tasks for a while: a disk that is almost full, a share that is gone or is silent.
+
+Looked at every two seconds, in threads, because a share whose server is away may never return from a look. What is
+found goes into every heartbeat, so that the master places nothing here; and what has not started yet is held back until
+it is over (``loop``). All of it ends by itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from grass import clock
+from grass.config import ClusterConfig
+from grass.entropy import request_id
+from grass.model.reasons import Reason, ReasonCode
+from grass.model.resources import show_memory
+from node.agent.mounted import mount_point
+
+EVERY = 2.0
+"""Seconds between looks."""
+PATIENCE = 5.0
+"""Seconds that a share may take to answer."""
+FULL = 1 << 30
+FULL_SHARE = 0.05
+"""Without the setting ``low_disk``: a disk is almost full below 1 GiB, or 5 % of it if that is less."""
+FULL_FILES = 0.01
+"""… or below this share of the files that it can hold."""
+ENOUGH = 1.25
+"""It is not any more with so many times that. Without a gap, a task's first file would bring the condition back."""
+
+log = logging.getLogger(__name__)
+
+
+class Conditions:
+    """``changed`` is called, in a thread, when ``now`` returns something else than before."""
+
+    def __init__(self, config: ClusterConfig, changed: Callable[[], None], expected: str | None = None) -> None:
+        """``expected``: where the share was mounted before; None: where it is now."""
+        self._disk = Disk(config.node_dir, config.node.low_disk)
+        self._share = Share(config.data_dir, expected) if config.share is not None else None
+        self._changed = changed
+        self._now: tuple[Reason, ...] = ()
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        """The first look is over when this returns: nothing is started on a node that nobody has looked at."""
+        self._look()
+        threading.Thread(target=self._run, name="conditions", daemon=True).start()
+
+    def stop(self) -> None:
+        """Does not wait for a share that does not answer."""
+        self._stop.set()
+
+    def now(self) -> tuple[Reason, ...]:
+        return self._now
+
+    def _run(self) -> None:
+        while not self._stop.wait(EVERY):
+            if self._look():
+                self._changed()
+
+    def _look(self) -> bool:
+        found = tuple(reason for reason in (self._disk.look(), self._share and self._share.look()) if reason)
+        if found == self._now:
+            return False
+        for reason in found:
+            log.warning("no task is started: %s", reason.message)
+        if not found:
+            log.info("tasks are started again")
+        self._now = found
+        return True
+
+
+def together(reasons: tuple[Reason, ...]) -> Reason | None:
+    """As one, for a task that is held back."""
+    if not reasons:
+        return None
+    text = "; ".join(reason.message for reason in reasons)
+    return Reason(reasons[0].code, f"held back on its node: {text}", reasons[0].details)
+
+
+def lacks(free: int, total: int, files_free: int, files: int, low: int | None, before: bool) -> str:
+    """What a disk has too little of, in words; empty: it has enough. ``before``: it had too little when it was last
+    looked at. The words have no figure that changes: nodes of which the same is to be said are told together."""
+    gap = ENOUGH if before else 1.0
+    limit = min(FULL, int(total * FULL_SHARE)) if low is None else low
+    if free < limit * gap:
+        return f"less than {show_memory(limit)} free"
+    if low != 0 and files and files_free < files * FULL_FILES * gap:
+        return f"less than {FULL_FILES:.0%} of its files free"
+    return ""
+
+
+class Disk:
+    """Where ``folder`` lies. ``low``: bytes below which it counts as almost full; 0: never."""
+
+    def __init__(self, folder: Path, low: int | None) -> None:
+        self._folder = folder
+        self._low = low
+        self._full = ""
+
+    def look(self) -> Reason | None:
+        disk = os.statvfs(self._folder)
+        free, total = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
+        self._full = lacks(free, total, disk.f_favail, disk.f_files, self._low, bool(self._full))
+        if not self._full:
+            return None
+        return Reason(
+            ReasonCode.DISK, f"disk almost full ({self._full} at {self._folder})", {"folder": str(self._folder)}
+        )
+
+
+class Share:
+    """Whether it is mounted is read from the kernel's table; whether it answers is asked in a thread of its own."""
+
+    def __init__(self, folder: Path, expected: str | None) -> None:
+        self._folder = folder
+        self._point = expected or mount_point(folder)
+        self._asking: _Question | None = None
+
+    def look(self) -> Reason | None:
+        """Takes ``PATIENCE`` at most, and no more time while a question is open that was asked before."""
+        problem = self._problem()
+        return Reason(ReasonCode.SHARE, problem, {"folder": str(self._folder)}) if problem else None
+
+    def _problem(self) -> str:
+        if mount_point(self._folder) != self._point:
+            return f"nothing is mounted at {self._point}, where the share was"
+        if self._asking is None:
+            self._asking = _Question(self._folder)
+            self._asking.over.wait(PATIENCE)
+        if not self._asking.over.is_set():
+            if clock.steady() - self._asking.since < PATIENCE:
+                return ""
+            return f"the share at {self._folder} does not answer"
+        failure, self._asking = self._asking.failure, None
+        return f"the share at {self._folder} fails: {failure}" if failure else ""
+
+
+class _Question:
+    """Looks for a file that is not there, under another name each time, so that the answer has to come from the server.
+
+    ``failure``: why it did not come; valid when ``over`` is set.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / f".grass-{request_id()[:12]}"
+        self.failure = ""
+        self.since = clock.steady()
+        self.over = threading.Event()
+        threading.Thread(target=self._ask, name="share", daemon=True).start()
+
+    def _ask(self) -> None:
+        try:
+            self._path.parent.stat()
+        except OSError as error:
+            self.failure = os.strerror(error.errno or 0).lower()
+        try:
+            self._path.lstat()
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                self.failure = os.strerror(error.errno or 0).lower()
+        self.over.set()
