@@ -38,6 +38,13 @@ class Runtime(str, Enum):
     DOCKER = "docker"
 
 
+class Processor(str, Enum):
+    """For which there are wheels of all that Grass needs."""
+
+    X86_64 = "x86_64"
+    AARCH64 = "aarch64"
+
+
 class ApiWay(str, Enum):
     """How the command line reaches the API: at its address, or through SSH to the master."""
 
@@ -107,6 +114,8 @@ class OnPremises:
     install_node_runtime: bool = True
     """System packages that are missing may be installed."""
     join_after_create: bool = True
+    machines: tuple[str, ...] = ()
+    """Of nodes (as ``uname -m`` has it), besides those of the master's kind: Grass is brought along for them, too."""
     warnings: tuple[str, ...] = ()
 
 
@@ -125,6 +134,7 @@ def read_on_premises(fields: Fields) -> OnPremises:
         collector=fields.read("collector", values.one_of(Collector), Collector.BUILTIN),
         install_node_runtime=_install(fields),
         join_after_create=fields.read("join_after_create", values.truth, True),
+        machines=_machines(fields),
         nodes=tuple(_nodes(fields, default)),
     )
     settings = _services(master, settings)
@@ -200,6 +210,16 @@ def _share(fields: Fields) -> str | None:
     path = section.require("path", _absolute, "", "is missing: where is the share mounted on every machine?")
     section.done()
     return path
+
+
+def _machines(fields: Fields) -> tuple[str, ...]:
+    section = fields.section("bundle")
+    if section is None:
+        return ()
+    parse = values.one_of(Processor)
+    found = [section.parsed(path, parse, item, Processor.X86_64) for path, item in section.items("machines")]
+    section.done()
+    return tuple(dict.fromkeys(one.value for one in found))
 
 
 def _install(fields: Fields) -> bool:

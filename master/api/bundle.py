@@ -10,13 +10,12 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Bundle:
-    """``digest``: SHA-256 of the file, in hexadecimal. ``python``: ``3.11``; ``machine``: ``x86_64``."""
+    """``digest``: SHA-256 of the file, in hexadecimal. ``nodes``: the machines it is for (``3.11-x86_64-glibc``)."""
 
     path: Path
     digest: str
     version: str
-    python: str
-    machine: str
+    nodes: tuple[str, ...]
 
 
 def find_bundle(folder: Path | None = None) -> Bundle | None:
@@ -26,7 +25,7 @@ def find_bundle(folder: Path | None = None) -> Bundle | None:
         return None
     wire = json.loads((folder / "bundle.json").read_text())
     path = folder / wire["file"]
-    return Bundle(path, wire["digest"], wire["version"], wire["python"], wire["machine"])
+    return Bundle(path, wire["digest"], wire["version"], tuple(wire.get("nodes", ())))
 
 
 def _beside() -> Path | None:

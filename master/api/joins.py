@@ -83,6 +83,7 @@ def join(call: Call) -> Reply:
     if wish.check:
         reach = [{"what": what, "host": host, "port": port} for what, host, port in enrolment.reach(api.config, wish)]
         body = {"cluster": api.config.name, "time": now, "reach": reach, "bundle": bundle.digest if bundle else ""}
+        body["kinds"] = list(bundle.nodes) if bundle else []
         return Reply(body)
     ticket = {"name": wish.name, "digest": secret_digest(wish.password), "user": token.by, "node": wish.node()}
     api.store.join_tokens.use(digest, wish.join_id, ticket, now, call.request_id)

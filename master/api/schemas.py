@@ -310,6 +310,7 @@ SCHEMAS: dict[str, Schema] = {
         {
             "reach": _list(_object({"what": _TEXT, "host": _TEXT, "port": _WHOLE})),
             "bundle": _TEXT,
+            "kinds": {**_list(_TEXT), "description": "The machines that the bundle is for: 3.11-x86_64-glibc"},
             "config": {**_OPEN, "description": "The node's cluster.json, without its folders"},
             "secrets": _OPEN,
             "share": {**_maybe(_OPEN), "description": "Where the share is and how to mount it; null: there is none"},

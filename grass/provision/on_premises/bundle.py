@@ -1,7 +1,8 @@
-"""The bundle: Grass and all that it needs, as wheels for one kind of machine, in one tar file that hosts are brought.
+"""The bundle: Grass and all that it needs, as wheels, in one tar file that hosts are brought.
 
-Made on the machine of the CLI, which is the only one that needs an index of packages; wheels are cached by version of
-Python, machine and C library. A host installs from the tar alone.
+It holds what the master needs, for its Python, and what nodes need, for each Python that Grass runs on: few wheels
+differ. ``wheels.json`` in it says which ones are whose. Made on the machine of the CLI, the only one that needs an
+index of packages; wheels are cached by version of Python, machine and C library. A host installs from the tar alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,19 +28,27 @@ from grass.provision.on_premises.own_wheel import write_wheel
 from grass.provision.on_premises.requirements import Target
 
 FORMAT = 1
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+"""Of nodes."""
+CONTENTS = "wheels.json"
 _TAR = tarfile.USTAR_FORMAT
-_KEPT = 4
+_KEPT, _KEPT_SETS = 4, 24
 """Tars of earlier versions, and sets of wheels, that stay in the cache."""
 _SECONDS = 900
+_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """``digest``: SHA-256 of the tar in hexadecimal; with another digest it is another bundle."""
+    """``digest``: SHA-256 of the tar in hexadecimal; with another digest it is another bundle.
+
+    ``target``: the master's. ``nodes``: the kinds of machines (``Target.kind``) that can be nodes with it.
+    """
 
     tar: Path
     digest: str
     target: Target
+    nodes: tuple[str, ...] = ()
 
     def description(self) -> bytes:
         """``bundle.json``, which lies beside the tar on the master."""
@@ -48,23 +58,57 @@ class Bundle:
             "version": __version__,
             "python": self.target.python,
             "machine": self.target.machine,
+            "nodes": self.nodes,
         }
         return (json.dumps(wire, indent=2) + "\n").encode()
 
 
-def make_bundle(target: Target, cache: Path, progress: Callable[[str], None]) -> Bundle:
-    """``cache``: a folder that is made. UnreachableError: wheels are missing, and no index has them."""
-    needed = requirements.own()
+def make_bundle(
+    target: Target,
+    cache: Path,
+    progress: Callable[[str], None],
+    *,
+    machines: Iterable[str] = (),
+    pythons: Iterable[str] = PYTHONS,
+) -> Bundle:
+    """``cache``: a folder that is made. ``machines``: of nodes, besides those of the master's kind.
+
+    UnreachableError: wheels of the master are missing, and no index has them. Those of other Pythons are left out then.
+    """
+    own = _wheels(requirements.own(), target, cache, progress)
+    others = requirements.of_nodes(target, (target.machine, *machines), pythons)
+    sets = {target.kind: own} | _sets(others, cache, progress, {target.machine, *machines} - {target.machine})
+    tar, digest = _pack(own, sets, cache / "bundles")
+    _forget(cache / "wheels", _KEPT_SETS)
+    _forget(cache / "bundles", _KEPT)
+    return Bundle(tar, digest, target, tuple(sorted(sets)))
+
+
+def _sets(targets: list[Target], cache: Path, progress: Callable[[str], None], asked: set[str]) -> dict[str, Path]:
+    """Kind → wheels. Those of machines that were ``asked`` for have to be there, the others only if they can be had."""
+    needed = requirements.of_node()
+
+    def one(target: Target) -> tuple[str, Path | None]:
+        try:
+            return target.kind, _wheels(needed, target, cache, progress)
+        except UnreachableError as error:
+            if target.machine in asked:
+                raise
+            progress(f"without packages for {target}, so that none of these can be a node: {error}")
+            return target.kind, None
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return {kind: wheels for kind, wheels in pool.map(one, targets) if wheels is not None}
+
+
+def _wheels(needed: list[str], target: Target, cache: Path, progress: Callable[[str], None]) -> Path:
     key = hashlib.sha256(json.dumps([FORMAT, needed, str(target)]).encode()).hexdigest()[:16]
     wheels = cache / "wheels" / f"{target.python}-{target.machine}-{key}"
     if not wheels.is_dir():
         progress(f"fetching the packages that Grass needs for {target}")
         _fetch(needed, target, wheels)
     os.utime(wheels)
-    tar, digest = _pack(wheels, cache / "bundles")
-    _forget(cache / "wheels")
-    _forget(cache / "bundles")
-    return Bundle(tar, digest, target)
+    return wheels
 
 
 def _fetch(needed: list[str], target: Target, wheels: Path) -> None:
@@ -103,7 +147,7 @@ def _download(wanted: list[str], target: Target, folder: Path) -> None:
     raise UnreachableError(f"pip cannot fetch the packages that Grass needs for {target}:\n  {said}")
 
 
-def _pack(wheels: Path, folder: Path) -> tuple[Path, str]:
+def _pack(own: Path, sets: dict[str, Path], folder: Path) -> tuple[Path, str]:
     """The same content always makes the same bytes, so that a host that has it is left alone."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=folder, prefix=".pack-")
@@ -113,10 +157,15 @@ def _pack(wheels: Path, folder: Path) -> tuple[Path, str]:
             os.fdopen(descriptor, "wb") as file,
             tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar,
         ):
-            own_name, own = write_wheel()
-            _add(tar, own_name, own)
-            for wheel in sorted(wheels.glob("*.whl")):
-                _add(tar, wheel.name, wheel.read_bytes())
+            own_name, content = write_wheel()
+            names = {kind: sorted(path.name for path in wheels.glob("*.whl")) for kind, wheels in sets.items()}
+            contents = {kind: [own_name, *names[kind]] for kind in sorted(names)}
+            _add(tar, CONTENTS, (json.dumps(contents, indent=1) + "\n").encode())
+            _add(tar, own_name, content)
+            for name, path in sorted(
+                {path.name: path for one in (*sets.values(), own) for path in one.glob("*.whl")}.items()
+            ):
+                _add(tar, name, path.read_bytes())
         digest = hashlib.sha256(draft.read_bytes()).hexdigest()
         target = folder / f"{digest}.tar"
         draft.replace(target)
@@ -131,8 +180,8 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     tar.addfile(entry, io.BytesIO(content))
 
 
-def _forget(folder: Path) -> None:
-    old = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)[_KEPT:]
+def _forget(folder: Path, kept: int) -> None:
+    old = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)[kept:]
     for path in old:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

@@ -134,7 +134,7 @@ def _look(host: SshHost, settings: Settings, client: Path, base: Path, progress:
             f"name, or have an administrator of it let you in"
         )
     decided = design(settings, facts, host.server_address())
-    bundle = make_bundle(decided.target, base / "cache", progress)
+    bundle = make_bundle(decided.target, base / "cache", progress, machines=_machines(settings).machines)
     return _Known(facts, decided, bundle)
 
 

@@ -83,6 +83,12 @@ class Facts:
         usable = [python for python in self.pythons if python.version[:2] >= OLDEST_PYTHON]
         return max(usable, key=lambda python: python.version, default=None)
 
+    def no_python(self) -> str:
+        """What to say when there is no ``python``."""
+        found = ", ".join(".".join(map(str, each.version)) for each in self.pythons) or "none"
+        system = self.os_name or "its system"
+        return f"no Python of 3.10 or newer (found: {found}); install one, or a newer release of {system}"
+
     def listens(self, address: str, port: int) -> Listener | None:
         """Who has this port, at this address or at all of them."""
         everywhere = {"0.0.0.0", "::", "*", ""}

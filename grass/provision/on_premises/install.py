@@ -15,12 +15,13 @@ _INSTALL = """
 set -e
 umask 022
 python=$1; digest=$2; bundle=$3
-new=/opt/grass/venvs/$(echo "$digest" | cut -c1-16)
+new=/opt/grass/venvs/$(echo "$digest" | cut -c1-16)-master
 rm -rf -- "$new" "$new.wheels"
 mkdir -p "$new.wheels"
 tar -xf "$bundle" -C "$new.wheels"
 "$python" -m venv --without-pip "$new"
-"$new/bin/python" "$(ls "$new.wheels"/pip-*.whl)/pip" install --quiet --no-index --find-links "$new.wheels" \
+for pip in "$new.wheels"/pip-*.whl; do "$new/bin/python" "$pip/pip" --version >/dev/null 2>&1 && break; done
+"$new/bin/python" "$pip/pip" install --quiet --no-index --find-links "$new.wheels" \
   --no-cache-dir --disable-pip-version-check --root-user-action ignore --no-warn-script-location grass-cluster
 rm -rf -- "$new.wheels"
 echo "$digest" > "$new/bundle"
@@ -103,9 +104,14 @@ def folder_step(folders: Sequence[tuple[str, int, str]]) -> Step:
 
 
 def bundle_steps(bundle: Bundle, python: str) -> list[Step]:
-    """Bring the wheels, install them beside what runs, and switch: a half-finished installation is never seen."""
+    """Bring the wheels, install them beside what runs, and switch: a half-finished installation is never seen.
+
+    A node that is there already runs from the same bundle, but without what only masters need.
+    """
     megabytes = bundle.tar.stat().st_size / 1e6
-    installed = f'[ "$(cat {VENV}/bundle 2>/dev/null)" = "$1" ] && {VENV}/bin/python -c "import grass, master, node"'
+    installed = (
+        f'[ "$(cat {VENV}/bundle 2>/dev/null)" = "$1" ] && {VENV}/bin/python -c "import grass, master, node, numpy"'
+    )
     tar = f"{BUNDLE}/bundle.tar"
     return [
         Step(

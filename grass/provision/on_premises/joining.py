@@ -49,6 +49,8 @@ class Asked:
     served: bool
     reach: tuple[tuple[str, str, int], ...]
     clock_ahead: float
+    kinds: tuple[str, ...] = ()
+    """Of machines that the bundle is for; empty: unknown."""
 
 
 def join(
@@ -76,6 +78,7 @@ def join(
     offer = _complete(host, facts, offer, invitation, own)
     label = offer.name or facts.hostname
     asked = _ask(guest, invitation, offer, own, facts, since)
+    facts = node_design.fitting(facts, asked.kinds)
     if warning := node_design.clock_warning(label, asked.clock_ahead):
         progress(f"{label}: warning: {warning}")
     design = node_design.design(facts, offer, places, served=asked.served, joined=bool(own.node_token))
@@ -159,10 +162,7 @@ def _share_at(reach: tuple[tuple[str, str, int], ...]) -> dict[str, Any] | None:
 def _look(host: Host, facts: Facts, places: list[tuple[str, str, int]]) -> list[tuple[bool, str]]:
     """As that machine sees it: whether something answers, and at which of its own addresses; or why not."""
     if facts.python is None:
-        raise InputError(
-            f"{facts.hostname} cannot become a node; nothing was changed:\n"
-            "  - no Python of 3.10 or newer; install one, such as the package python3.11"
-        )
+        raise InputError(f"{facts.hostname} cannot become a node; nothing was changed:\n  - {facts.no_python()}")
     done = host.run([facts.python.path, "-c", _LOOK], stdin=json.dumps(places).encode(), timeout=60).check()
     return [(bool(good), str(text)) for good, text in json.loads(done.out)]
 
@@ -192,7 +192,7 @@ def _ask(guest: Guest, invitation: Invitation, offer: Offer, own: Own, facts: Fa
     reach = tuple((item["what"], item["host"], item["port"]) for item in answer["reach"])
     ahead = facts.time + (clock.steady() - since) - answer["time"]
     served = any(what.startswith("share") for what, _, _ in reach)
-    return Asked(answer["cluster"], answer["bundle"], served, reach, ahead)
+    return Asked(answer["cluster"], answer["bundle"], served, reach, ahead, tuple(answer.get("kinds", ())))
 
 
 def _request(invitation: Invitation, offer: Offer, own: Own) -> View:

