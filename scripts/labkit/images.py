@@ -13,15 +13,35 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from .command import LabError, attempt, docker, run, say
 
 RECIPE = Path(__file__).parent / "recipe"
-SUITE = "bookworm"
-VARIANTS = ("full", "bare", "minimal")
-"""full: docker, redis, samba, rclone; bare: the same without docker; minimal: systemd, sshd, sudo, python3."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """``suite``: a release of Debian; ``kind``: a stage of the Dockerfile."""
+
+    suite: str
+    kind: str
+
+
+USUAL = "bookworm"
+VARIANTS = {
+    "full": Variant(USUAL, "full"),
+    "bare": Variant(USUAL, "bare"),
+    "minimal": Variant(USUAL, "minimal"),
+    "trixie": Variant("trixie", "full"),
+    "trixie-minimal": Variant("trixie", "minimal"),
+    "bullseye": Variant("bullseye", "minimal"),
+}
+"""full: docker, redis, samba, rclone; bare: the same without docker; minimal: systemd, sshd, sudo, python3.
+
+trixie and bullseye are Debian 13 (Python 3.13) and 11 (Python 3.9); their images are made when a host wants them."""
 TASK_IMAGES = {"python": "lab-python:latest", "busybox": "lab-busybox:latest"}
 LABEL = "grass.lab.image"
 MACHINE_CA = "/etc/ssl/certs/ca-certificates.crt"
@@ -32,12 +52,10 @@ class Images:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._base = f"grass-lab-base:{_digest(SUITE + LABEL, 'base.packages')}"
-        self._hosts = _digest(self._base, "Dockerfile", "lab-init")
-        self._tasks = _digest(self._base, "task-image")
+        self._tasks = _digest(_base(USUAL), "task-image")
 
     def host_image(self, variant: str) -> str:
-        return f"grass-lab-{variant}:{self._hosts}"
+        return f"grass-lab-{variant}:{_digest(_base(VARIANTS[variant].suite), 'Dockerfile', 'lab-init')}"
 
     def task_tar(self, kind: str = "python") -> Path:
         """A file for ``docker load`` inside a host; it brings the image TASK_IMAGES[kind]."""
@@ -53,11 +71,12 @@ class Images:
             self._make_task(tar, f"{name}:latest", "python", *requirements)
         return tar
 
-    def build(self) -> None:
-        """All of them are there afterwards; only what is missing is made."""
+    def build(self, more: Iterable[str] = ()) -> None:
+        """The usual ones and the variants ``more`` are there afterwards; only what is missing is made."""
         started = time.monotonic()
-        made = [self._build_base()]
-        made += [self._build_host(variant) for variant in VARIANTS]
+        variants = [name for name, variant in VARIANTS.items() if variant.suite == USUAL or name in set(more)]
+        made = [self._build_base(suite) for suite in sorted({VARIANTS[name].suite for name in variants})]
+        made += [self._build_host(variant) for variant in variants]
         made += [self._build_task(kind) for kind in TASK_IMAGES]
         if any(made):
             say(f"images built in {time.monotonic() - started:.0f} s; they are kept")
@@ -70,20 +89,21 @@ class Images:
         for tar in self.folder.glob("*.tar"):
             tar.unlink()
 
-    def _build_base(self) -> bool:
-        if _exists(self._base):
+    def _build_base(self, suite: str) -> bool:
+        base = _base(suite)
+        if _exists(base):
             return False
-        say("building the base image with debootstrap, about a minute")
+        say(f"building the base image of {suite} with debootstrap, about a minute")
         packages = ",".join((RECIPE / "base.packages").read_text().split())
         with tempfile.TemporaryDirectory(prefix="grass-lab-base-", dir="/var/tmp") as place:
             root = f"{place}/root"
             # Its mounts vanish with the mount namespace, however it ends: all below `place` may be removed.
             alone = ["nice", "unshare", "--mount", "--fork", "--kill-child"]
-            bootstrap = ["debootstrap", "--variant=minbase", f"--include={packages}", SUITE, root]
+            bootstrap = ["debootstrap", "--variant=minbase", f"--include={packages}", suite, root]
             run([*alone, *bootstrap], seconds=900)
             shutil.rmtree(f"{root}/var/cache/apt/archives", ignore_errors=True)
             command = ["tar", "-C", root, "--numeric-owner", "-c", "."]
-            _import(command, self._base)
+            _import(command, base)
         return True
 
     def _build_host(self, variant: str) -> bool:
@@ -91,7 +111,8 @@ class Images:
         if _exists(name):
             return False
         say(f"building the host image {name}")
-        arguments = ["--build-arg", f"BASE={self._base}", "--build-arg", f"VARIANT={variant}"]
+        suite, kind = VARIANTS[variant].suite, VARIANTS[variant].kind
+        arguments = ["--build-arg", f"BASE={_base(suite)}", "--build-arg", f"VARIANT={kind}"]
         command = ["nice", "docker", "build", "--network", "host", "--tag", name, *arguments, str(RECIPE)]
         run(command, seconds=900, environment={"DOCKER_BUILDKIT": "0"})
         return True
@@ -113,14 +134,14 @@ class Images:
                 options += ["--volume", f"{MACHINE_CA}:/ca.crt:ro", "--env", "PIP_CERT=/ca.crt"]
             for variable in ("PIP_INDEX_URL", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
                 options += ["--env", variable] if variable in os.environ else []
-        _import(["docker", "run", "--rm", *options, self._base, "nice", "/task-image", kind, *requirements], image)
+        _import(["docker", "run", "--rm", *options, _base(USUAL), "nice", "/task-image", kind, *requirements], image)
         partial = tar.with_suffix(".partial")
         docker("save", "--output", str(partial), image)
         partial.rename(tar)
         docker("rmi", image)
 
     def _remove_outdated(self) -> None:
-        current = {self._base, *(self.host_image(variant) for variant in VARIANTS)}
+        current = {*map(self.host_image, VARIANTS), *(_base(variant.suite) for variant in VARIANTS.values())}
         for name in _labelled_images():
             if name not in current:
                 attempt(["docker", "rmi", name])  # fails where a host still uses it: later, then
@@ -128,6 +149,10 @@ class Images:
         for tar in self.folder.glob("*.tar"):
             if tar not in keep:
                 tar.unlink()
+
+
+def _base(suite: str) -> str:
+    return f"grass-lab-base:{_digest(suite + LABEL, 'base.packages')}"
 
 
 def _digest(first: str, *files: str) -> str:

@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,13 +84,13 @@ class Lab:
 
     # what changes it
 
-    def build(self) -> None:
-        """Packages, an engine that answers, and all images."""
+    def build(self, variants: Iterable[str] = ()) -> None:
+        """Packages, an engine that answers, and all images, those of ``variants`` as well."""
         packages.require_root()
         with self._locked(self.home / "lock"):
             packages.install_missing()
             self.engine.start()
-            self.images.build()
+            self.images.build(variants)
 
     def task_image(self, name: str, requirements: Sequence[str]) -> Path:
         """A file for ``docker load`` with the image ``NAME:latest``: Python and these packages of PyPI."""
@@ -105,7 +105,7 @@ class Lab:
         """
         names = [MASTER, *(f"n{number}" for number in range(1, nodes + 1))]
         _check(names, nodes, variants or {})
-        self.build()
+        self.build({*(variants or {}).values(), *(host.variant for host in self.hosts.values())})
         with self._locked(self.folder / "lock"):
             self.keys.create(f"grass lab {self.name}")
             net = network.find(self.name) or network.create(self.name, offline=offline)
