@@ -298,16 +298,13 @@ def test_a_node_with_a_full_disk_takes_no_tasks_loses_no_line_and_recovers_by_it
         host.sh(f"systemctl stop {units}; umount --lazy {folder}; systemctl start {units}")
 
 
-@pytest.mark.parametrize(("shift", "words"), [(7200, "2.0 h ahead of"), (-7200, "2.0 h behind")])
 def test_a_share_that_hangs_or_goes_under_a_node_holds_its_starts_back_and_not_its_agent(
     cluster: Cluster, client: Client
 ) -> None:
     host = cluster.lab.hosts["n2"]
     unit = f"grass-share-fuse@{cluster.name}.service"
     here = {"command": 'cat "$GRASS_DATA/hello"', "cwd": "/", "avoid": ["n1", "n3"]}
-    cluster.lab.hosts["master"].sh(
-        f"mkdir -p /srv/grass/{cluster.name}/data; echo hello > /srv/grass/{cluster.name}/hello"
-    )
+    cluster.lab.hosts["master"].sh(f"echo hello > /srv/grass/{cluster.name}/hello")
     for ill, well in (
         (f"systemctl kill -s STOP {unit}", f"systemctl kill -s CONT {unit}"),
         (f"systemctl stop {unit}", f"systemctl start {unit}"),
@@ -327,6 +324,7 @@ def test_a_share_that_hangs_or_goes_under_a_node_holds_its_starts_back_and_not_i
         assert [each["text"] for each in client.logs("shares")] == ["hello"]
 
 
+@pytest.mark.parametrize(("shift", "words"), [(7200, "2.0 h ahead of"), (-7200, "2.0 h behind")])
 def test_a_machine_whose_clock_is_wrong_by_hours_is_refused_with_what_to_do(
     shift: int, words: str, cluster: Cluster, client: Client
 ) -> None:
