@@ -217,6 +217,14 @@ class Client:
         """``{"token", "expires": wall seconds, "uses", "name"}``; ``expires`` in seconds."""
         return self._post("/v1/join-tokens", {"name": name, "expires": expires, "uses": uses})
 
+    def join_terms(self) -> View:
+        """What a join token says, but for its secret: ``{"urls", "key", "bundle", "cluster"}``."""
+        return self._get("/v1/join-terms")
+
+    def join_check(self, body: View) -> View:
+        """Whether a machine could join: the answer of a join with ``check``, without a token."""
+        return self._post("/v1/join-terms", {name: body[name] for name in ("name", "facts", "node")})
+
     def events(self, follow: bool = False, job: str | None = None, limit: int = 1000) -> Iterator[View]:
         """The newest ``limit`` events, oldest first, and with ``follow`` each further one as it happens, for ever."""
         return follow_events(self._transport, {"job": job}, limit, follow)

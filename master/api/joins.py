@@ -37,7 +37,14 @@ AGENT_SECONDS = 10.0
 
 
 def blueprint(api: Api) -> Blueprint:
-    handlers: dict[str, Handler] = {"token": make_token, "join": join, "show": show_join, "leave": leave}
+    handlers: dict[str, Handler] = {
+        "token": make_token,
+        "terms": terms,
+        "check": check,
+        "join": join,
+        "show": show_join,
+        "leave": leave,
+    }
     return noun_blueprint("joins", api, handlers)
 
 
@@ -51,21 +58,43 @@ def make_token(call: Call) -> Reply:
         raise InputError(f"expires: must be more than 0 and at most 30 days, got {seconds!r} seconds")
     if name is not None and uses > 1:
         raise InputError(f"a token for the node {name} is good for one use; leave the name out, or the uses")
-    config, now = call.api.config, call.api.wall()
+    now = call.api.wall()
     secret = password()
     token = JoinToken(name, uses, call.user, now + seconds)
     call.api.store.join_tokens.issue(secret_digest(secret), token, now)
-    bundle = find_bundle()
-    invitation = Invitation(
-        enrolment.api_urls(config),
-        call.api.door.key_id,
-        secret,
-        bundle.digest if bundle is not None else "",
-        config.name,
-    )
+    invitation = _invitation(call, secret)
     what = f"a join token for {name or 'any machine'}, {uses} use(s), {seconds:.0f} s"
     call.api.store.log_event("join-token", call.user, what)
     return Reply({"token": invitation.token(), "expires": token.expires, "uses": uses, "name": name}, 201)
+
+
+def _invitation(call: Call, secret: str) -> Invitation:
+    config, bundle = call.api.config, find_bundle()
+    digest = bundle.digest if bundle is not None else ""
+    return Invitation(enrolment.api_urls(config), call.api.door.key_id, secret, digest, config.name)
+
+
+def terms(call: Call) -> View:
+    """For an administrator who wants to know what joining would be, and makes no token for that."""
+    invitation = _invitation(call, "")
+    names = {"urls": list(invitation.urls), "key": invitation.key}
+    return {**names, "bundle": invitation.bundle, "cluster": invitation.cluster}
+
+
+def check(call: Call) -> View:
+    wish = enrolment.parse({**call.body, "secret": "none", "join_id": "0" * 16, "password": "none"})
+    check_name(wish.name)
+    _check_version(wish)
+    _check_free(call.api, wish)
+    enrolment.check_address(call.api.config, wish)
+    return _terms_of(call, wish)
+
+
+def _terms_of(call: Call, wish: enrolment.Wish) -> View:
+    config, bundle = call.api.config, find_bundle()
+    reach = [{"what": what, "host": host, "port": port} for what, host, port in enrolment.reach(config, wish)]
+    body = {"cluster": config.name, "time": call.api.wall(), "reach": reach, "bundle": bundle.digest if bundle else ""}
+    return {**body, "kinds": list(bundle.nodes) if bundle else []}
 
 
 def join(call: Call) -> Reply:
@@ -81,10 +110,7 @@ def join(call: Call) -> Reply:
     enrolment.check_address(api.config, wish)
     bundle = find_bundle()
     if wish.check:
-        reach = [{"what": what, "host": host, "port": port} for what, host, port in enrolment.reach(api.config, wish)]
-        body = {"cluster": api.config.name, "time": now, "reach": reach, "bundle": bundle.digest if bundle else ""}
-        body["kinds"] = list(bundle.nodes) if bundle else []
-        return Reply(body)
+        return Reply(_terms_of(call, wish))
     ticket = {"name": wish.name, "digest": secret_digest(wish.password), "user": token.by, "node": wish.node()}
     api.store.join_tokens.use(digest, wish.join_id, ticket, now, call.request_id)
     _wait_until_known(api, wish)

@@ -208,6 +208,15 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "joins.token", "POST /v1/join-tokens", _RULE, "A token with which machines join", "JoinToken", "JoinTokenWish"
     ),
+    Route("joins.terms", "GET /v1/join-terms", _RULE, "What a token would say, but for its secret", "JoinTerms"),
+    Route(
+        "joins.check",
+        "POST /v1/join-terms",
+        _RULE,
+        "Whether a machine could join, and what it must be able to reach; without a token",
+        "Joined",
+        "JoinQuestion",
+    ),
     Route(
         "joins.join",
         "POST /v1/join",

@@ -113,6 +113,26 @@ def test_a_machine_with_a_token_becomes_a_node(world: ApiWorld) -> None:
     assert ticket["node"]["address"] == "10.0.0.9"
 
 
+def test_an_administrator_asks_what_joining_would_be_and_nothing_is_made_or_used_up(world: ApiWorld) -> None:
+    client = world.client("root")
+    before = [entry["kind"] for entry in client.events()]
+    terms = client.join_terms()
+    assert faults(terms, SCHEMAS["JoinTerms"], SCHEMAS, "terms") == []
+    made = parse_token(client.join_token()["token"])
+    assert (tuple(terms["urls"]), terms["key"], terms["cluster"]) == (made.urls, made.key, made.cluster)
+    question = {"name": "n1", "facts": wish(made.token())["facts"], "node": {}}
+    answer = client.join_check(question)
+    assert faults(answer, SCHEMAS["Joined"], SCHEMAS, "answer") == []
+    assert answer == guest(made.token()).join({**wish(made.token()), "check": True}) | {"time": answer["time"]}
+    assert [entry["kind"] for entry in client.events()] == [*before, "join-token"]  # the one made here
+    assert world.store.node("n1") is None
+    put_node(world, "n1")
+    with pytest.raises(ConflictError, match="a node n1 exists"):
+        client.join_check(question)
+    with pytest.raises(NotAllowedError):
+        world.client("ann").join_check(question)
+
+
 def test_the_store_holds_no_secret_of_a_token(world: ApiWorld) -> None:
     token = world.client("root").join_token()["token"]
     secret = parse_token(token).secret

@@ -120,6 +120,17 @@ def test_two_machines_are_added_over_ssh_run_a_job_and_leave_nothing(cluster: Cl
 
 
 @pytest.mark.usefixtures("empty")
+def test_a_plan_names_the_steps_and_makes_no_token_no_node_and_no_file(cluster: Cluster, client: Client) -> None:
+    before, events = holds(cluster.lab, "n1"), [(each["id"], each["kind"]) for each in client.events()]
+    done = cluster.grass("node", "add", "--plan", "--become", "sudo", f"ops@{cluster.lab.hosts['n1'].address}")
+    assert done.returncode == 0, done.stderr
+    assert "join the cluster" in done.stdout and "start" in done.stdout
+    assert [(each["id"], each["kind"]) for each in client.events()] == events
+    assert client.nodes() == []
+    assert holds(cluster.lab, "n1") == before
+
+
+@pytest.mark.usefixtures("empty")
 def test_a_machine_without_grass_joins_by_the_masters_script_and_leaves_by_itself(
     cluster: Cluster, client: Client
 ) -> None:

@@ -63,8 +63,11 @@ def join(
     places: Places | None = None,
     plan: Callable[[str], None] | None = None,
     taken_in: Callable[[str], None] = lambda _: None,
+    check: Callable[[View], View] | None = None,
 ) -> View | None:
     """The node's view, READY. ``plan``: only tells the steps, changes nothing, returns None.
+
+    ``check`` asks the master whether the machine could join; None: with the invitation's secret, as the machine does.
 
     ``taken_in`` is called with the node's name once the cluster knows it, whatever becomes of the rest.
 
@@ -77,7 +80,7 @@ def join(
     own = Own.of(facts, places)
     offer = _complete(host, facts, offer, invitation, own)
     label = offer.name or facts.hostname
-    asked = _ask(guest, invitation, offer, own, facts, since)
+    asked = _ask(guest, check or guest.join, invitation, offer, own, facts, since)
     facts = node_design.fitting(facts, asked.kinds)
     if warning := node_design.clock_warning(label, asked.clock_ahead):
         progress(f"{label}: warning: {warning}")
@@ -183,12 +186,20 @@ def _way_to(host: Host, facts: Facts, label: str, invitation: Invitation) -> str
     )
 
 
-def _ask(guest: Guest, invitation: Invitation, offer: Offer, own: Own, facts: Facts, since: float) -> Asked:
+def _ask(
+    guest: Guest,
+    check: Callable[[View], View],
+    invitation: Invitation,
+    offer: Offer,
+    own: Own,
+    facts: Facts,
+    since: float,
+) -> Asked:
     if own.node_token:
         own.granted = guest.wait(own.name or "", own.node_token, None, 0.0)["node"] is not None
         if own.granted:  # the master need not be asked whether it may join
             return Asked(invitation.cluster, invitation.bundle, own.share is not None, (), 0.0)
-    answer = guest.join({**_request(invitation, offer, own), "check": True})
+    answer = check({**_request(invitation, offer, own), "check": True})
     reach = tuple((item["what"], item["host"], item["port"]) for item in answer["reach"])
     ahead = facts.time + (clock.steady() - since) - answer["time"]
     served = any(what.startswith("share") for what, _, _ in reach)

@@ -62,9 +62,12 @@ def add_all(adding: Adding, hosts: Sequence[HostSettings], pool: Executor) -> li
 
 
 def add_machines(adding: Adding, machines: Sequence[Machine], pool: Executor) -> list[Added]:
-    """One result for each, in order; what fails on one does not touch the others."""
-    made = adding.client.join_token(None, TOKEN_SECONDS, len(machines))
-    invitation = parse_token(made["token"])
+    """One result for each, in order; what fails on one does not touch the others. A plan needs no token."""
+    if adding.plan is None:
+        invitation = parse_token(adding.client.join_token(None, TOKEN_SECONDS, len(machines))["token"])
+    else:
+        terms = adding.client.join_terms()
+        invitation = Invitation(tuple(terms["urls"]), terms["key"], "", terms["bundle"], terms["cluster"])
     keys = load_client(adding.client_dir)
     guest = Guest(keys.profile, keys.master)
     try:
@@ -87,6 +90,7 @@ def _add(adding: Adding, guest: Guest, invitation: Invitation, machine: Machine)
                 machine.offer,
                 progress=adding.progress,
                 plan=adding.plan,
+                check=None if adding.plan is None else adding.client.join_check,
                 taken_in=lambda name: remember(adding.cluster, adding.client_dir, name, machine.settings),
             )
     except GrassError as error:
