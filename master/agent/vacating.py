@@ -41,13 +41,30 @@ def evict(step: Step, eviction: Eviction) -> None:
 
 
 def clear(step: Step, node: NodeRun, reason: Reason) -> None:
-    """Every attempt on the node is to go."""
+    """Every attempt on the node is to go; and of a gang that has one there, all, wherever they are: it is placed again
+    as it was placed first, whole."""
+    gangs: dict[str, JobRun] = {}
     for key, launch in node.launches.items():
         job_id, _, name = key.rpartition("/")
         run = step.cluster.jobs[job_id]
+        if name in run.job.gang and launch.tasks and run.outcome is None:
+            gangs[job_id] = run
         for index, task in launch.tasks.items() if run.outcome is None else ():
             if task.vacate is None and task.state.on_node:
                 _vacate(step, run, run.components[name], index, reason)
+    for run in gangs.values():
+        for name in run.job.gang:
+            component = run.components[name]
+            for index, task in component.tasks.items():
+                if task.vacate is None and task.state.on_node:
+                    _vacate(step, run, component, index, reason)
+
+
+def gathering(step: Step, run: JobRun) -> int:
+    """How many of its gang were told to make room and have not ended: until then none of it is placed again."""
+    keys = [launch_key(run.id, name) for name in run.job.gang]
+    launches = (step.cluster.nodes[name].launches for name in run.nodes if name in step.cluster.nodes)
+    return sum(here[key].vacating for here in launches for key in keys if key in here)
 
 
 def shares(task: TaskRun) -> DeviceShares:

@@ -10,7 +10,7 @@ from master.agent import jobs, waits
 from master.agent.board import Limited
 from master.agent.state import ComponentRun, JobRun, Launch, NodeRun
 from master.agent.step import Step
-from master.agent.vacating import shares
+from master.agent.vacating import gathering, shares
 from master.planning.model import Demand, Device, DeviceShares, Held, Node, QueuedJob, View
 
 PORTS = range(20_000, 32_000)
@@ -134,8 +134,12 @@ def _refresh_job(step: Step, job_id: str) -> None:
         return
     waits_for = waits.reason(step, run)
     demands = []
+    gathers = gathering(step, run) if run.job.gang else 0
     for component in run.components.values():
         unmet = waits_for or (jobs.unmet(run, component.spec) if component.startable else None)
+        if gathers and component.startable and unmet is None and component.spec.name in run.job.gang:
+            tasks = "1 task has" if gathers == 1 else f"{gathers} tasks have"
+            unmet = Reason(ReasonCode.GANG, f"starts only whole: when {tasks} ended that make room")
         if component.startable and unmet is None:
             demands.append(demand(run, component))
         else:
