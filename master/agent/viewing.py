@@ -145,7 +145,7 @@ def _refresh_job(step: Step, job_id: str) -> None:
         else:
             explain(step, run, component, unmet or idle_reason(component))
     if demands:
-        board.queue[job_id] = queued(run, tuple(demands))
+        board.queue[job_id] = queued(run, tuple(demands), board.promised.get(job_id))
 
 
 def demand(run: JobRun, component: ComponentRun) -> Demand:
@@ -154,7 +154,7 @@ def demand(run: JobRun, component: ComponentRun) -> Demand:
     return Demand(spec.name, component.startable, component.shape, spec.spread, spec.pack, gang)
 
 
-def queued(run: JobRun, demands: tuple[Demand, ...]) -> QueuedJob:
+def queued(run: JobRun, demands: tuple[Demand, ...], promised: int | None = None) -> QueuedJob:
     job = run.job
     return QueuedJob(
         id=run.id,
@@ -167,6 +167,7 @@ def queued(run: JobRun, demands: tuple[Demand, ...]) -> QueuedJob:
         metric=job.metric,
         together=job.together,
         seconds=job.timeout,
+        promised=promised,
     )
 
 

@@ -1,4 +1,4 @@
-"""The order in which jobs are served: priority, then the user who has had least, then submission.
+"""The order in which jobs are served: priority, then promises, then the user who has had least, then submission.
 
 Jobs of one kind (``QueuedJob.kind``) stand in one lane: once the first of them finds nothing at all, neither does any
 behind it, and the lane is closed at once, however many wait in it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
+from math import inf
 from operator import attrgetter, lt
 
 from master.planning.model import QueuedJob, Shape
@@ -40,11 +41,14 @@ class Lanes:
             by_kind[kind].append(job)
         places = list(map(_PLACE, queue))
         ordered = all(map(lt, places, places[1:]))
-        self._levels: defaultdict[int, defaultdict[str, list[Lane]]] = defaultdict(lambda: defaultdict(list))
+        self._levels: defaultdict[tuple[int, float], defaultdict[str, list[Lane]]]
+        self._levels = defaultdict(lambda: defaultdict(list))
         for jobs in by_kind.values():
             if not ordered:  # they mostly are, and there may be very many
                 jobs.sort(key=_IN_LINE)
-            self._levels[jobs[0].priority][jobs[0].user].append(Lane(jobs))
+            first = jobs[0]
+            level = -first.priority, inf if first.promised is None else first.promised
+            self._levels[level][first.user].append(Lane(jobs))
 
     def shapes(self) -> list[Shape]:
         """What the tasks need, each once."""
@@ -53,8 +57,8 @@ class Lanes:
 
     def in_order(self) -> Iterator[tuple[QueuedJob, Lane]]:
         """Each job in turn with its lane. The caller closes a lane whose job found nothing."""
-        for priority in sorted(self._levels, reverse=True):
-            yield from self._level(self._levels[priority])
+        for level in sorted(self._levels):
+            yield from self._level(self._levels[level])
 
     def _level(self, users: dict[str, list[Lane]]) -> Iterator[tuple[QueuedJob, Lane]]:
         lines: dict[str, list[tuple[tuple[int, str], Lane]]] = {}

@@ -237,10 +237,18 @@ class Ledger:
         return self._devices
 
     @cached_property
-    def quarantined(self) -> Ints:
-        """How many devices of each node are in quarantine."""
-        counts = (sum(1 for device in node.devices if device.ill) for node in self.nodes)
-        return np.fromiter(counts, np.int64, len(self.nodes))
+    def _ill(self) -> Mask:
+        """Which devices are in quarantine (nodes × most devices of a node)."""
+        ill: Mask = np.zeros(self.devices.shape, np.bool_)
+        for place, node in enumerate(self.nodes):
+            if node.quarantine:
+                ill[place, : len(node.by_id)] = [bool(device.ill) for device in node.by_id]
+        return ill
+
+    def quarantined(self, need: Need) -> Ints:
+        """How many devices of each node would do, but are in quarantine."""
+        counts: Ints = (self._ill & self.usable_devices(need)).sum(axis=1)
+        return counts
 
     def places_by_name(self) -> dict[str, int]:
         return {node.name: place for place, node in enumerate(self.nodes)}

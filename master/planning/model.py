@@ -157,7 +157,8 @@ class QueuedJob:
     """A job with tasks to place. ``place``: its number in the order of submission (a preempted job keeps its own).
 
     ``begun``: some task was placed before, so it needs no room under the job limit. ``seconds``: the most that it can
-    take once all of it is placed (its time limit), None when nobody knows.
+    take once all of it is placed (its time limit), None when nobody knows. ``promised``: its number among those to
+    which an earlier plan promised their places (``Plan.promised``); they come before all others of their priority.
     """
 
     id: str
@@ -170,6 +171,7 @@ class QueuedJob:
     metric: str = "cpu"
     together: int | None = None
     seconds: float | None = None
+    promised: int | None = None
 
     @cached_property
     def kind(self) -> str:
@@ -179,7 +181,8 @@ class QueuedJob:
         tied = self.begun and (self.together is not None or any(d.pack or d.spread for d in self.demands))
         return sys.intern(
             f"{self.priority},{self.user!r},{self.begun},{self.policy.value},{self.metric!r},{self.together},"
-            f"{self.seconds},{self.id if tied else ''}|" + "|".join([demand.key for demand in self.demands])
+            f"{self.seconds},{self.promised},{self.id if tied else ''}|"
+            + "|".join([demand.key for demand in self.demands])
         )
 
 
@@ -277,6 +280,8 @@ class Waiting(Mapping[tuple[str, str], Reason]):
 @dataclass(frozen=True)
 class Plan:
     """``waiting``: one true reason for each demand, by (job, component), of which a task was left without a place.
+    ``promised``: jobs for which something is kept free already. The next view is to say so: emptying nodes costs what
+    idles there meanwhile, so what was begun is brought to its end before it is another's turn.
 
     Its ``details`` may hold ``nodes`` (groups: count, why, the nearest node and how much it is short), ``fits`` (the
     resources with which one task would start now) and ``starts_in`` (seconds; only when time limits tell).
@@ -285,3 +290,4 @@ class Plan:
     placements: list[Placement] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     waiting: Mapping[tuple[str, str], Reason] = field(default_factory=dict)
+    promised: Sequence[str] = ()

@@ -13,6 +13,7 @@ from math import gcd
 
 import numpy as np
 
+from grass.model.resources import DEVICE
 from master.planning.futures import Futures
 from master.planning.gates import Gate
 from master.planning.ledger import Mask
@@ -22,7 +23,8 @@ from master.planning.room import Room
 
 
 class Reservation:
-    """``starts``: seconds until the last of its tasks starts at the latest; None: nobody knows."""
+    """``starts``: seconds until the last of its tasks starts at the latest; None: nobody knows. ``idle``: somewhere
+    half of what one of its tasks needs, or more, is free and kept."""
 
     def __init__(self, futures: Futures, job: str) -> None:
         self._job = job
@@ -32,6 +34,7 @@ class Reservation:
         self._spare: dict[int, Gate] = {}
         self._wanted: dict[int, list[tuple[Need, int]]] = {}
         self.starts: float | None = 0.0
+        self.idle = False
 
     def make(self, demands: list[tuple[Demand, int]], within: Mask | None) -> bool:
         """``demands``: with how many tasks of each wait. ``within``: the nodes that may be used at all.
@@ -68,11 +71,19 @@ class Reservation:
         room = self._room(place)
         times = min(left, self._futures.count(room, need, place))
         if times:
+            self._look(need, place)
             room.reserve(need, self._ledger.usable(need, place), times)
             self._leave(place, at, room)
             if self.starts is not None:
                 self.starts = max(self.starts, at)
         return times
+
+    def _look(self, need: Need, place: int) -> None:
+        if not self.idle:
+            room = self._ledger.room(place)
+            half = all(2 * room.row[column] >= amount for column, amount in need.amounts)
+            free = [d for d in self._ledger.usable(need, place) if room.devices[d] >= (need.share or DEVICE)]
+            self.idle = half and 2 * len(free) >= need.whole
 
     def _leave(self, place: int, at: float, room: Room) -> None:
         """At the time ``at`` others may have what is in ``room`` now."""
@@ -130,6 +141,7 @@ class Reservation:
                 room = changed.get(place) or self._room(place).copy()
                 times = min(left, self._futures.count(room, need, place))
                 if times:
+                    self._look(need, place)
                     room.reserve(need, self._ledger.usable(need, place), times)
                     changed[place] = room
                     left -= times
@@ -155,6 +167,7 @@ class Reservation:
             times = min(left, self._futures.count(empty, need, place))
             if not times:
                 continue
+            self._look(need, place)
             self._wanted.setdefault(place, []).append((need, times))
             self._keep(place)
             left -= times

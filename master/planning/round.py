@@ -22,11 +22,14 @@ from master.planning.topology import Topology
 Rest = tuple[Demand, int, ReasonCode]
 """A demand, how many of its tasks found no place, and the cause."""
 
-MOST_KEPT = 10
+MOST_KEPT = 5
 LARGE = 256
 """For how many jobs places are kept; in a cluster of more than so many nodes for one. Only the first is promised that
 nobody delays it; the next keep nodes of their own, because the order changes with what users have, and nodes emptied
-for one of them are then not filled again. Each costs a look at all nodes, and on many nodes it gains little."""
+for one of them are then not filled again. With more, fewer would pass. Each costs a look at all nodes, and on many
+nodes it gains little."""
+NODES_PER_PROMISE = 10
+"""In a small cluster few may come before a user who has had less."""
 _MOST_DOMAINS = 16
 """In how many domains a job that must stay together is tried."""
 
@@ -56,6 +59,7 @@ class Round:
         self.left: list[Left] = []
         self.head: QueuedJob | None = None
         self.starts: dict[str, float | None] = {}
+        self._promised: list[str] = []
         self._running = view.running
         self._futures: Futures | None = None
         self._preemption: Preemption | None = None
@@ -66,6 +70,9 @@ class Round:
 
     def placements(self) -> list[Placement]:
         return self.finder.placements
+
+    def promised(self) -> tuple[str, ...]:
+        return tuple(self._promised)
 
     def evictions(self) -> list[Eviction]:
         return self._preemption.evictions if self._preemption else []
@@ -199,7 +206,11 @@ class Round:
         reservation = Reservation(self._future(), job.id)
         if reservation.make([each[:2] for each in left], self._waits_within(job, left)):
             self.head = self.head or job
+            in_line = len(self._promised) == len(self.starts)  # else it would come before one that is before it now
             self.starts[job.id] = reservation.starts
+            few = len(self._promised) < max(1, len(self.ledger.nodes) // NODES_PER_PROMISE)
+            if job.promised is not None or (reservation.idle and in_line and few):
+                self._promised.append(job.id)
             for demand, count, _ in left:
                 self.quotas.promise(job.user, [replace(demand, count=count)])
 

@@ -95,7 +95,7 @@ class Survey:
         for name, short in self.lacks:
             found = rest & ledger.open & (short > 0)
             if name == "gpu" and found.any():
-                ill = found & (short <= ledger.quarantined * DEVICE)
+                ill = found & (short <= ledger.quarantined(self.need) * DEVICE)
                 groups += self._alike(ill, lambda node: node.quarantine)
                 found, rest = found & ~ill, rest & ~ill
             if found.any():

@@ -29,7 +29,7 @@ import sys
 import time
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -224,6 +224,7 @@ class Grass:
         self.shapes: dict[tuple[int, int, int], Shape] = {}
         self.queued: dict[int, QueuedJob] = {}
         self.usage: defaultdict[str, float] = defaultdict(float)
+        self.promised: dict[str, int] = {}
         self.then = 0.0
         self.spent: list[float] = []
 
@@ -242,6 +243,7 @@ class Grass:
         begun = time.perf_counter()
         plan = decide(view)
         self.spent.append(time.perf_counter() - begun)
+        self._promise(plan.promised, waiting)
         started = []
         for placement in plan.placements:
             job = waiting[placement.job]
@@ -256,6 +258,15 @@ class Grass:
             self.held[job.number].append(mine)
             self._move(mine, -1)
         return started
+
+    def _promise(self, kept: Sequence[str], waiting: dict[str, Job]) -> None:
+        before, self.promised = self.promised, {}
+        for at, job in enumerate(kept, 1 + max(before.values(), default=0)):
+            self.promised[job] = before.get(job, at)
+        for job in before.keys() ^ self.promised.keys():
+            if job in waiting:
+                number = waiting[job].number
+                self.queued[number] = replace(self.queued[number], promised=self.promised.get(job))
 
     def _queued(self, job: Job) -> QueuedJob:
         if job.number not in self.queued:

@@ -341,9 +341,8 @@ def _details(details: dict[str, Any], shape: Shape, after: dict[str, Place], whe
         place = after[group["nearest"]]
         assert not place.fits(shape), where
         if "resource" not in group:
-            assert place.node.closed == group["why"] or not place.suits(shape) or not place.holds_when_empty(shape), (
-                where
-            )
+            unsuited = not place.suits(shape) or not place.holds_when_empty(shape)
+            assert place.node.closed == group["why"] or unsuited or _if_well(place, shape), where
         elif group["resource"] != "gpu":
             assert place.lacks(shape)[group["resource"]] == group["short"], where
         else:
@@ -355,6 +354,14 @@ def _details(details: dict[str, Any], shape: Shape, after: dict[str, Place], whe
         )
         assert smaller.resources != shape.resources and smaller.resources.fits(shape.resources), where
         assert any(place.fits(smaller) for place in after.values()), f"{where}: that does not fit either"
+
+
+def _if_well(place: Place, shape: Shape) -> bool:
+    """Whether it has devices that are in quarantine, and with them enough for the shape."""
+    ill = [number for number, device in place.known.items() if device.ill]
+    other = _copy(place)
+    other.devices.update({number: 1000 for number in ill})
+    return bool(ill) and bool(shape.resources.gpu) and other.devices_for(shape) is not None
 
 
 def _quota(view: View, plan: Plan, job: QueuedJob, demand: Demand, where: str) -> None:
@@ -380,7 +387,8 @@ def _quota(view: View, plan: Plan, job: QueuedJob, demand: Demand, where: str) -
 
 
 def in_order(view: View, plan: Plan) -> list[QueuedJob]:
-    """Priority, then the user who has least (past use, and the dominant share of what is held and was placed)."""
+    """Priority, then promises, then the user who has least (past use, and the dominant share of what is held and was
+    placed)."""
     whole: Counter[str] = Counter()
     for node in view.nodes:
         whole.update(node.total.amounts())
@@ -391,9 +399,10 @@ def in_order(view: View, plan: Plan) -> list[QueuedJob]:
     while rest:
         highest = max(job.priority for job in rest)
 
-        def turn(job: QueuedJob) -> tuple[float, int, str]:
+        def turn(job: QueuedJob) -> tuple[bool, int, float, int, str]:
             now = max((a / whole[n] for n, a in held[job.user].items() if whole[n]), default=0.0)
-            return (view.usage.get(job.user, 0.0) / past if past else 0.0) + now, job.place, job.id
+            share = (view.usage.get(job.user, 0.0) / past if past else 0.0) + now
+            return job.promised is None, job.promised or 0, share, job.place, job.id
 
         job = min((job for job in rest if job.priority == highest), key=turn)
         rest.remove(job)

@@ -19,7 +19,7 @@ def random_view(seed: int) -> View:
     limits = dice.choice(["none", "all", "some"])
     held, nodes = _occupied(dice, nodes, limits)
     queue = [_job(dice, number, plain, limits, held) for number in range(dice.randint(1, 7))]
-    queue = list({job.id: job for job in queue}.values())
+    queue = _promised(random.Random(f"promises {seed}"), list({job.id: job for job in queue}.values()))
     if dice.random() < 0.5:
         queue = [replace(job, demands=job.demands[:1]) for job in queue]
     quota = {"cpu": dice.choice([1000, 2000, 4000]), "gpu": dice.choice([0, 1000, 2000])}
@@ -34,6 +34,13 @@ def random_view(seed: int) -> View:
         dice.choice([None, None, None, len(begun) + dice.randint(0, 3)]),
         len(begun),
     )
+
+
+def _promised(dice: random.Random, queue: list[QueuedJob]) -> list[QueuedJob]:
+    """For some of them an earlier plan kept places."""
+    chosen = dice.sample(range(len(queue)), dice.choice([0, 0, 1, min(2, len(queue))]))
+    numbers = {place: number for number, place in enumerate(chosen)}
+    return [replace(job, promised=numbers.get(place)) for place, job in enumerate(queue)]
 
 
 def shuffled(view: View, seed: int) -> View:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from grass.model.job import NODE_LEVEL, GpuNeed, Policy
@@ -180,6 +182,26 @@ def test_behind_a_blocked_job_goes_only_what_is_gone_in_time_or_fits_beside_it()
         "a task would fit now, but could delay j1, which is served first",
     )
     assert why(nodes, head, held=held)[1].endswith("starts within 10s by the time limits of what runs")
+
+
+def test_what_is_being_emptied_for_a_job_is_promised_to_it_and_goes_to_no_user_who_has_had_less() -> None:
+    half = [node("n1", 4, used=2)]
+    held = (runs("run", "n1", 2),)
+    large, small = job(1, tasks(cpu=4)), job(2, tasks(cpu=2), user="cy")
+    kept = decide(View(half, [large], held)).promised
+    assert kept == ("j1",)
+    before = View(half, [large, small], held, {"ann": 5.0})
+    assert [placement.job for placement in decide(before).placements] == ["j2"]
+    promised = replace(large, promised=1)
+    after = decide(replace(before, queue=[promised, small]))
+    assert not after.placements and after.promised == ("j1",)
+    assert where(half, promised, replace(small, priority=1), held=held) == {"j2@n1": 1}
+    assert where([node("n1", 4)], promised, small, usage={"ann": 5.0}) == {"j1@n1": 1}
+
+
+def test_nothing_is_promised_where_nothing_is_free_yet_so_the_turn_may_change() -> None:
+    nodes, held = [node("n1", 4, used=4)], (runs("run", "n1", 4),)
+    assert decide(View(nodes, [job(1, tasks(cpu=4))], held)).promised == ()
 
 
 def test_without_time_limits_the_nearest_node_is_kept_for_a_large_job() -> None:
