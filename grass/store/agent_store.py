@@ -23,8 +23,8 @@ _EVENTS_AT_ONCE = 1_000
 """Events of tasks in the reports that one round takes: about 10 ms of the master-agent and redis."""
 _TICKETS_AT_ONCE = 50
 """Tickets that one round takes: a job that is admitted, planned and started costs some 200 µs."""
-_QUESTION = 10
-"""As many tickets is a question about a job that is not there: each is a plan of its own."""
+_HEAVY = {"plan": 10, "node-join": 10}
+"""Kinds that weigh so many tickets: a question is a plan of its own, a node that joins gets a redis user."""
 _FEW_NODES = 32
 """Up to so many, all report streams are waited for at once. Beyond, who reports rings the bell: a command that names a
 thousand streams costs a millisecond, each time anything happens anywhere (ADR 7)."""
@@ -138,7 +138,7 @@ class AgentStore:
         room = _TICKETS_AT_ONCE
         while self._tickets and room > 0:
             message = _message(self.keys.tickets, "", self._tickets.popleft())
-            room -= _QUESTION if message.kind == "plan" else 1
+            room -= _HEAVY.get(message.kind, 1)
             yield message
 
     def _next_reports(self) -> Iterator[Message]:

@@ -16,6 +16,7 @@ from grass.config import ClusterConfig
 from grass.errors import UnreachableError
 from grass.store.accounts import Accounts
 from grass.store.agent_store import AgentStore, Message
+from master.agent import nodes
 from master.agent.agenda import Agenda
 from master.agent.changes import Changes, operations
 from master.agent.reactor import react
@@ -28,6 +29,8 @@ _T = TypeVar("_T")
 log = logging.getLogger("grass.master-agent")
 LONGEST_WAIT = 2.0
 RETRY = 0.1
+DEAF = 1.0
+"""Seconds between two looks at what has come, beyond the time that was waited: redis was away, or this process."""
 _NO_WORK = ("hello", "heartbeat")
 """Messages that an idle cluster has, too."""
 
@@ -53,6 +56,8 @@ class MasterAgent:
         self._cluster = Cluster()
         self._random = random.Random()
         self._idle_rounds = 0
+        self._listened = steady()
+        """When what had come was last looked at."""
         self._worked = False
         """Whether anything was asked for or done since the last round of housekeeping, however short."""
         settings = config.master
@@ -85,7 +90,11 @@ class MasterAgent:
             self._alive()
             wait = self._agenda.wait(steady(), LONGEST_WAIT)
             messages = self._patiently(lambda: self._store.receive(wait))  # noqa: B023 (called at once)
-            self._round(self._step(), messages)
+            step = self._step()
+            if step.now - self._listened > wait + DEAF:
+                nodes.excuse(step, step.now - self._listened)
+            self._listened = step.now
+            self._round(step, messages)
 
     def _remember(self) -> None:
         """Make memory and agenda anew from the store."""

@@ -133,6 +133,12 @@ def heard(step: Step, node: NodeRun) -> None:
     step.changes.plan = True
 
 
+def excuse(step: Step, seconds: float) -> None:
+    """The master-agent itself heard nobody for so long: that was no silence of theirs."""
+    for node in step.cluster.nodes.values():
+        node.seen = min(step.now, node.seen + seconds)
+
+
 def watch(step: Step) -> None:
     """Notice nodes that were not heard for too long. Once a second."""
     limits = step.limits

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from grass.config import ClusterConfig
+from grass.errors import UnreachableError
 from grass.model.job import Component, Job
 from grass.model.resources import Resources
+from grass.store.accounts import MemoryAccounts
+from grass.store.agent_store import AgentStore
+from grass.store.api_store import ApiStore
+from grass.store.backend import Entry
+from grass.store.keys import Keys
+from grass.store.memory import MemoryBackend
+from grass.store.node_store import NodeStore
+from master.agent import loop
 from master.agent.step import ASSIGNED_AT_ONCE, Step
 from tests.support.world import World
 
@@ -69,3 +84,61 @@ def test_every_node_gets_its_backlog_in_the_end() -> None:
         world.round()
     assert {node.live for node in world.cluster.nodes.values()} == {210}
     assert not world.cluster.board.refilling
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Redis(MemoryBackend):
+    """Waiting takes the clock's time; until ``back`` it does not answer."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock, self.back = clock, 0.0
+
+    def wait(self, after: dict[str, str], seconds: float, limit: int) -> dict[str, list[Entry]]:
+        if self.clock.now < self.back:
+            raise UnreachableError("redis does not answer")
+        found = super().wait(after, 0.0, limit)
+        if not found:
+            self.clock.sleep(max(seconds, 0.001))
+        return found
+
+
+@pytest.mark.parametrize("deaf", ["redis is away", "the master-agent is stopped"])
+def test_what_the_master_agent_could_not_hear_is_no_silence_of_the_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaf: str
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(loop, "steady", lambda: clock.now)
+    monkeypatch.setattr(loop, "sleep", clock.sleep)
+    backend, keys = Redis(clock), Keys("grass:test:")
+    config = ClusterConfig("test", "local", str(tmp_path), str(tmp_path))
+    config = replace(config, node=replace(config.node, name="n1"))
+    agent = loop.MasterAgent(config, AgentStore(backend, keys), MemoryAccounts(), lambda: None)
+    node, api = NodeStore(backend, keys, "n1"), ApiStore(backend, keys)
+    hello = {"boot_id": "b", "version": loop.__version__, "address": "a", "api_port": 1}
+    hello |= {"resources": Resources(cpu=1000).to_wire(), "gpus": [], "attempts": []}
+    node.report([("hello", hello)])
+    agent.start("test")
+
+    def until(end: float) -> None:
+        agent.run(lambda: clock.now >= end)
+
+    until(1002.0)
+    if deaf == "redis is away":
+        backend.back = 1402.0
+    else:
+        clock.now = 1402.0
+    until(1404.0)
+    view = api.node("n1")
+    assert view is not None and view["state"] == "READY", "it has had no time yet to speak"
+    until(1412.0)
+    view = api.node("n1")
+    assert view is not None and view["state"] == "SILENT", "it did not speak when it could"
+    assert [event["kind"] for event in api.events("0", 100)] == ["node-ready", "node-silent"]
