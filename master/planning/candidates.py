@@ -11,22 +11,26 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from master.planning.ledger import Ledger
+from master.planning.ledger import Ledger, Mask
 from master.planning.need import Need
 from master.planning.ranking import Ranking
+
+
+FEW = 8
+"""Up to so many nodes are looked at one by one: on a machine that wakes up for one task, the first use of numpy costs
+several times what it does."""
 
 
 class Candidates:
     def __init__(self, ledger: Ledger, need: Need, ranking: Ranking) -> None:
         self._ledger, self._need, self._ranking = ledger, need, ranking
-        self._able = ledger.able(need.shape)
-        places = np.flatnonzero(ledger.fitting(need))
+        self._able: Mask | list[bool]
         self._first: list[int] = []
         self._first_scores: list[float] = []
-        if len(places):
-            scores = ranking.all()
-            order = places[np.argsort(scores[places], kind="stable")]
-            self._first, self._first_scores = order.tolist(), scores[order].tolist()
+        if len(ledger.nodes) > FEW:
+            self._build()
+        else:
+            self._build_few()
         self._next = 0
         self._built = self._seen = len(ledger.log)
         self._changed: list[tuple[float, int, int]] = []  # score, place, its last change
@@ -51,6 +55,21 @@ class Candidates:
         finally:
             for entry in kept:
                 heappush(self._changed, entry)
+
+    def _build(self) -> None:
+        self._able = self._ledger.able(self._need.shape)
+        places = np.flatnonzero(self._ledger.fitting(self._need))
+        if len(places):
+            scores = self._ranking.all()
+            order = places[np.argsort(scores[places], kind="stable")]
+            self._first, self._first_scores = order.tolist(), scores[order].tolist()
+
+    def _build_few(self) -> None:
+        ledger, need = self._ledger, self._need
+        self._able = able = [ledger.suits(need.shape, place) for place in range(len(ledger.nodes))]
+        fitting = [p for p, suits in enumerate(able) if suits and ledger.room(p).count(need, ledger.usable(need, p))]
+        found = sorted([(self._ranking.one(place), place) for place in fitting])
+        self._first, self._first_scores = [place for _, place in found], [score for score, _ in found]
 
     def _catch_up(self) -> None:
         ledger = self._ledger

@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from operator import attrgetter, lt
 
-from master.planning.model import QueuedJob, Shape
+from master.planning.model import QueuedJob
 
 _IN_LINE = attrgetter("place", "id")
 _PLACE, _KIND = attrgetter("place"), attrgetter("kind")
@@ -36,24 +36,23 @@ class Lanes:
 
     def __init__(self, queue: Sequence[QueuedJob], share: Callable[[str], float]) -> None:
         self._share = share
-        by_kind: defaultdict[str, list[QueuedJob]] = defaultdict(list)
-        for kind, job in zip(map(_KIND, queue), queue, strict=True):
-            by_kind[kind].append(job)
+        alike = _alike(queue) if len(queue) > 1 else [list(queue)] if queue else []
         places = list(map(_PLACE, queue))
         ordered = all(map(lt, places, places[1:]))
         self._levels: defaultdict[tuple[int, float], defaultdict[str, list[Lane]]]
         self._levels = defaultdict(lambda: defaultdict(list))
-        for jobs in by_kind.values():
+        for jobs in alike:
             if not ordered:  # they mostly are, and there may be very many
                 jobs.sort(key=_IN_LINE)
             first = jobs[0]
             level = -first.priority, inf if first.promised is None else first.promised
             self._levels[level][first.user].append(Lane(jobs))
 
-    def shapes(self) -> list[Shape]:
-        """What the tasks need, each once."""
+    def custom(self) -> list[str]:
+        """The names of the custom resources that any of the tasks needs."""
         lanes = [lane for users in self._levels.values() for lanes in users.values() for lane in lanes]
-        return list({demand.shape.key: demand.shape for lane in lanes for demand in lane.jobs[0].demands}.values())
+        demands = [demand for lane in lanes for demand in lane.jobs[0].demands]
+        return sorted({name for demand in demands for name, _ in demand.shape.resources.custom})
 
     def in_order(self) -> Iterator[tuple[QueuedJob, Lane]]:
         """Each job in turn with its lane. The caller closes a lane whose job found nothing."""
@@ -81,3 +80,11 @@ class Lanes:
                 heappush(line, (_IN_LINE(lane.jobs[lane.next]), lane))
             if line:
                 heappush(turns, (0.0 if alone else self._share(user), line[0][0], user))
+
+
+def _alike(queue: Sequence[QueuedJob]) -> list[list[QueuedJob]]:
+    """The jobs of each kind, in the order of the queue."""
+    by_kind: defaultdict[str, list[QueuedJob]] = defaultdict(list)
+    for kind, job in zip(map(_KIND, queue), queue, strict=True):
+        by_kind[kind].append(job)
+    return list(by_kind.values())

@@ -27,31 +27,21 @@ NEVER = 1e12
 
 
 class Ledger:
-    """``columns``: name of an amount → its column. ``log``: the nodes that changed, in order; ``last``: where in it a
+    """``custom``: the custom resources that anybody in the queue asks for. ``columns``: name of an amount → its column. ``log``: the nodes that changed, in order; ``last``: where in it a
     node stands last (-1: nowhere). ``gates``: node → what has been promised there to somebody who cannot start yet.
-    ``busy``: for how many seconds each node is not empty at most (0: it is now); ``busy_all``: the same as an array.
+    ``busy``: for how many seconds each node is not empty at most (0: it is now).
     """
 
     def __init__(
-        self, nodes: Iterable[Node], shapes: Iterable[Shape], held: Iterable[Held] = (), now: float = 0.0
+        self, nodes: Iterable[Node], custom: Sequence[str], held: Iterable[Held] = (), now: float = 0.0
     ) -> None:
         self.nodes = sorted(nodes, key=lambda node: node.name)
-        custom = sorted({name for shape in shapes for name, _ in shape.resources.custom})
         self.columns = {name: column for column, name in enumerate((*COLUMNS, *custom))}
-        packed = np.frombuffer(b"".join([node.packed for node in self.nodes]), np.int64).reshape(len(self.nodes), 11)
-        self.free: Ints = packed[:, :5].copy()
-        self.total: Ints = packed[:, 5:10]
-        self.open: Mask = packed[:, 10] == 1
-        sizes = self.total[:, :4]
-        self.weights: Floats = np.divide(1.0, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
-        if custom:
-            self.free = np.hstack((self.free, self._custom(custom, lambda node: node.free.custom)))
-            self.total = np.hstack((self.total, self._custom(custom, lambda node: node.total.custom)))
+        self._custom = custom
         self.gates: dict[int, list[Gate]] = {}
         self.log: list[int] = []
         self.last = [-1] * len(self.nodes)
         self.busy = self._busy(held, now)
-        self.busy_all: Floats = np.array(self.busy, np.float64)
         self._rooms: dict[int, Room] = {}
         self._behind: set[int] = set()
         self._undo: list[tuple[int, float, list[tuple[Room, Room]]]] = []
@@ -61,7 +51,7 @@ class Ledger:
         self._devices: Ints | None = None
         self._domains: dict[int, tuple[Ints, list[tuple[str, ...]]]] = {}
         self._large: dict[str, bool] = {}
-        self._weights: dict[int, list[float]] = {}
+        self._weights: dict[int, tuple[float, ...]] = {}
 
     def need(self, shape: Shape) -> Need:
         found = self._needs.get(shape.key)
@@ -74,18 +64,28 @@ class Ledger:
     def room(self, place: int) -> Room:
         room = self._rooms.get(place)
         if room is None:
-            row: list[int] = self.free[place].tolist()
-            devices = [device.offered for device in self.nodes[place].by_id]
-            room = self._rooms[place] = Room(row, devices)
+            node = self.nodes[place]
+            free = node.free
+            row = [free.cpu, free.memory, free.gpu, free.disk, node.ports]
+            if self._custom:
+                amounts = dict(free.custom)
+                row += [amounts.get(name, 0) for name in self._custom]
+            room = self._rooms[place] = Room(row, [device.offered for device in node.by_id])
         return room
 
-    def weights_of(self, place: int) -> list[float]:
+    def weights_of(self, place: int) -> tuple[float, ...]:
         """One over the total of each of the four amounts that all nodes have; 0 where there is none."""
         found = self._weights.get(place)
         if found is None:
-            weights: list[float] = self.weights[place].tolist()
-            found = self._weights[place] = weights
+            total = self.nodes[place].total
+            sizes = (total.cpu, total.memory, total.gpu, total.disk)
+            found = self._weights[place] = tuple([1.0 / size if size > 0 else 0.0 for size in sizes])
         return found
+
+    def suits(self, shape: Shape, place: int) -> bool:
+        """Whether a node is open and satisfies the constraints of a shape, however full it is."""
+        node = self.nodes[place]
+        return not node.closed and all(test(node) for _, _, test in self._tests(shape))
 
     def usable(self, need: Need, place: int) -> tuple[int, ...]:
         return need.usable(self.nodes[place].kinds) if need.whole or need.share else ()
@@ -148,7 +148,40 @@ class Ledger:
             self.touch(place)
         self.commit()
 
-    # all nodes
+    # all nodes: arrays, made when they are first asked for, because on a few nodes nobody does
+
+    @cached_property
+    def _packed(self) -> Ints:
+        packed: Ints = np.frombuffer(b"".join([node.packed for node in self.nodes]), np.int64)
+        return packed.reshape(len(self.nodes), 11)
+
+    @cached_property
+    def free(self) -> Ints:
+        """Nodes × columns; as it was at the last ``sync``."""
+        free = self._packed[:, :5]
+        return np.array(np.hstack((free, self._customs(lambda node: node.free.custom))), order="F")
+
+    @cached_property
+    def total(self) -> Ints:
+        """Nodes × columns."""
+        total = self._packed[:, 5:10]
+        return np.array(np.hstack((total, self._customs(lambda node: node.total.custom))), order="F")
+
+    @cached_property
+    def open(self) -> Mask:
+        mask: Mask = self._packed[:, 10] == 1
+        return mask
+
+    @cached_property
+    def weights(self) -> Floats:
+        """As ``weights_of``, for all nodes."""
+        sizes = self.total[:, :4]
+        return np.divide(1.0, sizes, out=np.zeros(sizes.shape, order="F"), where=sizes > 0)
+
+    @cached_property
+    def busy_all(self) -> Floats:
+        """``busy`` as it was at the last ``sync``."""
+        return np.array(self.busy, np.float64)
 
     def able(self, shape: Shape) -> Mask:
         """The nodes that are open and satisfy the constraints of a shape, however full they are. A fresh array."""
@@ -159,18 +192,20 @@ class Ledger:
 
     def constraints(self, shape: Shape) -> list[tuple[str, Mask]]:
         """What a node has to be, in words for one that is not, and which nodes are."""
-        parts: list[tuple[str, Mask]] = []
+        return [(text, self._mask(key, test)) for text, key, test in self._tests(shape)]
+
+    def _tests(self, shape: Shape) -> list[tuple[str, object, Callable[[Node], bool]]]:
+        """The text of each constraint, a key that is equal for equal ones, and whether a node satisfies it."""
+        parts: list[tuple[str, object, Callable[[Node], bool]]] = []
         if shape.avoid:
             avoided = frozenset(shape.avoid)
-            parts.append(("to be avoided", self._mask(("avoid", shape.avoid), lambda n: n.name not in avoided)))
+            parts.append(("to be avoided", ("avoid", shape.avoid), lambda n: n.name not in avoided))
         for label, values in shape.where:
-            wanted = frozenset(values)
-            text = f"{label} is not {' or '.join(values)}"
-            test = _label_test(label, wanted)
-            parts.append((text, self._mask(("where", label, values), test)))
+            test = _label_test(label, frozenset(values))
+            parts.append((f"{label} is not {' or '.join(values)}", ("where", label, values), test))
         if shape.runtime is not None:
             runtime = shape.runtime
-            parts.append((f"no runtime {runtime}", self._mask(("runtime", runtime), lambda n: runtime in n.runtimes)))
+            parts.append((f"no runtime {runtime}", ("runtime", runtime), lambda n: runtime in n.runtimes))
         if shape.resources.gpu and (shape.gpu.model is not None or shape.gpu.memory):
             gpu, devices = shape.gpu, max(1, -(-shape.resources.gpu // DEVICE))
             enough: dict[tuple[tuple[str, int], ...], bool] = {}
@@ -180,7 +215,7 @@ class Ledger:
                     enough[node.kinds] = sum(matches(gpu, kind) for kind in node.kinds) >= devices
                 return enough[node.kinds]
 
-            parts.append(("its GPUs are not of the kind", self._mask(("gpu", gpu, devices), fitting)))
+            parts.append(("its GPUs are not of the kind", ("gpu", gpu, devices), fitting))
         return parts
 
     def fitting(self, need: Need) -> Mask:
@@ -267,11 +302,12 @@ class Ledger:
 
     def sync(self) -> None:
         """Bring the arrays up to what was booked."""
+        free, busy = self.free, self.busy_all
         for place in self._behind:
-            self.busy_all[place] = self.busy[place]
+            busy[place] = self.busy[place]
             room = self._rooms.get(place)
             if room is not None:
-                self.free[place] = room.row
+                free[place] = room.row
                 if self._devices is not None and room.devices:
                     self._devices[place, : len(room.devices)] = room.devices
         self._behind.clear()
@@ -310,12 +346,12 @@ class Ledger:
             found = self._masks[key] = np.fromiter(map(test, self.nodes), np.bool_, len(self.nodes))
         return found
 
-    def _custom(self, names: Sequence[str], of: Callable[[Node], tuple[tuple[str, int], ...]]) -> Ints:
+    def _customs(self, of: Callable[[Node], tuple[tuple[str, int], ...]]) -> Ints:
         rows = []
-        for node in self.nodes:
+        for node in self.nodes if self._custom else ():
             amounts = dict(of(node))
-            rows.append([amounts.get(name, 0) for name in names])
-        return np.array(rows, np.int64).reshape(len(self.nodes), len(names))
+            rows.append([amounts.get(name, 0) for name in self._custom])
+        return np.array(rows, np.int64).reshape(len(self.nodes), len(self._custom))
 
 
 def _label_test(label: str, wanted: frozenset[str]) -> Callable[[Node], bool]:

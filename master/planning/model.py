@@ -125,10 +125,10 @@ class Shape:
     def key(self) -> str:
         """Equal for equal shapes. A string keeps its hash, so that 100,000 tasks are told apart at little cost."""
         r, gpu = self.resources, self.gpu
-        return (
-            f"{r.cpu},{r.memory},{r.gpu},{r.disk},{r.custom},{gpu.model!r},{gpu.memory},{self.ports},"
-            f"{self.where},{self.avoid},{self.runtime!r}"
-        )
+        key = f"{r.cpu},{r.memory},{r.gpu},{r.disk}"
+        if self.ports or self.where or self.avoid or self.runtime or gpu.model or gpu.memory or r.custom:
+            key += f",{self.ports},{self.where},{self.avoid},{self.runtime!r},{gpu.model!r},{gpu.memory},{r.custom}"
+        return key
 
 
 @dataclass(frozen=True)

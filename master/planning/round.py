@@ -29,7 +29,8 @@ nobody delays it; the next keep nodes of their own, because the order changes wi
 for one of them are then not filled again. With more, fewer would pass. Each costs a look at all nodes, and on many
 nodes it gains little."""
 NODES_PER_PROMISE = 10
-"""In a small cluster few may come before a user who has had less."""
+"""How many of the jobs for which places are kept go on to be before users who have had less by now. In a cluster of fewer
+nodes it is one, and only while something is idle for it."""
 _MOST_DOMAINS = 16
 """In how many domains a job that must stay together is tried."""
 
@@ -52,7 +53,7 @@ class Round:
         self.view = view
         self.shares = Shares(view)
         self._lanes = Lanes(view.queue, self.shares.of)
-        self.ledger = Ledger(view.nodes, self._lanes.shapes(), view.held, view.now)
+        self.ledger = Ledger(view.nodes, self._lanes.custom(), view.held, view.now)
         self.quotas = Quotas(view, self.shares)
         self.topology = Topology(self.ledger, view.held)
         self.finder = Finder(self.ledger, self.topology)
@@ -208,8 +209,8 @@ class Round:
             self.head = self.head or job
             in_line = len(self._promised) == len(self.starts)  # else it would come before one that is before it now
             self.starts[job.id] = reservation.starts
-            few = len(self._promised) < max(1, len(self.ledger.nodes) // NODES_PER_PROMISE)
-            if job.promised is not None or (reservation.idle and in_line and few):
+            most = len(self.ledger.nodes) // NODES_PER_PROMISE or int(reservation.idle)
+            if job.promised is not None or (in_line and len(self._promised) < most):
                 self._promised.append(job.id)
             for demand, count, _ in left:
                 self.quotas.promise(job.user, [replace(demand, count=count)])
