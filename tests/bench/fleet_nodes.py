@@ -10,9 +10,11 @@ import heapq
 import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from grass import __version__, clock
+from grass.errors import UnreachableError
 from grass.store.backend import Guard, Op
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
@@ -37,9 +39,9 @@ class Outbox:
         return 0
 
     def flush(self) -> None:
-        ops, self._ops = self._ops, []
-        if ops:
-            self._backend.apply(ops)
+        if self._ops:
+            self._backend.apply(self._ops)
+        self._ops = []
 
 
 class FleetNode:
@@ -148,7 +150,8 @@ class Fleet(threading.Thread):
 
     def run(self) -> None:
         while not self._over.is_set():
-            self._turn()
+            with suppress(UnreachableError):  # what was to be sent is kept
+                self._turn()
 
     def end(self) -> None:
         self._over.set()
