@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import select
 import signal
+import stat
+import sys
+import termios
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
     from grass.api.client import Client
 
 COMPONENT = "main"
+_FIRST_WORDS = 0.05
+"""Seconds that a pipe may take to say something."""
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -45,8 +54,11 @@ def run(
 ) -> int:
     """Run CMD as a job, show what it prints, and exit as it does.
 
+    CMD reads nothing from here: its standard input is empty. Files go through the share (`grass data push`).
+
     Ctrl-C (or TERM) stops the job; a second one leaves it alone and returns.
     """
+    warn_of_input(invocation.output)
     client = invocation.client()
     resources = {
         "cpu": None if cpu is None else cpu / 1000,
@@ -64,6 +76,27 @@ def run(
         except KeyboardInterrupt:
             output.note(f"detached; {job['name']} goes on: `grass job wait {job['name']}`")
             return Exit.INTERRUPTED
+
+
+def warn_of_input(output: Output, descriptor: int = 0) -> None:
+    """Of what would be lost: text in a pipe, or the rest of a file, that the command will not see."""
+    with suppress(OSError):
+        status = os.fstat(descriptor)
+        there = False
+        if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode):
+            there = _in_pipe(descriptor)
+        elif stat.S_ISREG(status.st_mode):
+            there = status.st_size > os.lseek(descriptor, 0, os.SEEK_CUR)
+        if there:
+            output.warn("what stands on standard input is not passed on: the command's is empty; see `grass data push`")
+
+
+def _in_pipe(descriptor: int) -> bool:
+    """Whether there is something to read; a writer that has just begun gets a moment."""
+    if not select.select([descriptor], [], [], _FIRST_WORDS)[0]:
+        return False
+    waiting = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
+    return int.from_bytes(waiting, sys.byteorder) > 0
 
 
 def document_of(name: str, command: Sequence[str], resources: Mapping[str, Any]) -> dict[str, Any]:

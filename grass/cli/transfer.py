@@ -21,13 +21,15 @@ def place(invocation: Invocation) -> Place:
 
 
 def shown(output: Output) -> Callable[[Progress], None]:
-    """To be called with each step; a terminal sees each, a pipe one in five seconds."""
+    """To be called with each step; a terminal sees each, a pipe one in five seconds, counted from the first."""
     every = _EVERY if output.live else _EVERY_IN_A_PIPE
-    last = clock.steady() if not output.live else 0.0
+    last = 0.0 if output.live else None
 
     def show(progress: Progress) -> None:
         nonlocal last
         now = clock.steady()
+        if last is None:
+            last = now
         if now - last >= every or (progress.percent == 100 and output.live):
             last = now
             output.progress(line(progress))

@@ -74,7 +74,7 @@ def main() -> None:
         data = make_data(folder / "data", options.files, options.mebibytes)
         share = folder / "share"
         conf = folder / "rsyncd.conf"
-        conf.write_text(rsyncd_conf(str(share)))
+        conf.write_text(rsyncd_conf(str(share), sys.executable))
         forced = shlex.join([sys.executable, "-m", "grass.provision.files.serve", str(share), str(conf)])
         os.environ["GRASS_HOME"] = str(folder / "home")
         client = folder / "home" / "clusters" / "bench" / "client"

@@ -6,8 +6,10 @@ import hashlib
 import io
 import json
 import os
+import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
@@ -23,6 +25,7 @@ from grass.provision.files.serve import rsyncd_conf
 from tests.support.needs import require
 from tests.support.sshd import SshServer, ssh_server
 
+Linked = tuple[list[str], Path, Path]
 PROGRESS: Callable[[Progress], object] = lambda _: None  # noqa: E731
 
 
@@ -33,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SshServer
     share = folder / "share"
     share.mkdir()
     conf = folder / "rsyncd.conf"
-    conf.write_text(rsyncd_conf(str(share)))
+    conf.write_text(rsyncd_conf(str(share), sys.executable))
     command = shlex.join([sys.executable, "-m", "grass.provision.files.serve", str(share), str(conf)])
     with ssh_server(folder, f'restrict,command="{command}"') as running:
         yield running, share
@@ -147,6 +150,70 @@ def test_a_link_does_not_lead_out_of_the_share(place: tuple[Place, Path], tmp_pa
     assert (tmp_path / "outside" / "precious").exists()
 
 
+@pytest.fixture
+def linked(server: tuple[SshServer, Path], tmp_path: Path) -> Iterator[Linked]:
+    """rsync as whoever has the key may call it, the share, and a folder outside to which a link in the share leads.
+
+    The last word of the first is the module; paths are to be appended to it.
+    """
+    running, share = server
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("secret")
+    (share / "folder").mkdir(exist_ok=True)
+    (share / "folder" / "file").write_text("file")
+    for name, target in (("out", str(outside)), ("in", "folder")):
+        (share / name).unlink(missing_ok=True)
+        (share / name).symlink_to(target)
+    there = SshPlace(access_of(running))
+    yield ["rsync", "-r", *there.rsync_options(), there.rsync_path("data", "")], share, outside
+    for name in ("out", "in"):
+        (share / name).unlink()
+
+
+@pytest.mark.parametrize("path", ["out/", "out/secret", "o*/", "folder/../out/", "/out/secret"])
+@pytest.mark.parametrize("options", [[], ["-s"]], ids=["plain", "protected"])
+def test_who_has_the_key_reads_nothing_through_a_link_that_leaves_the_share(
+    linked: Linked, tmp_path: Path, path: str, options: list[str]
+) -> None:
+    (*rsync, there), _, _ = linked
+    done = subprocess.run([*rsync, *options, f"{there}{path}", f"{tmp_path}/got/"], capture_output=True, text=True)
+    assert done.returncode != 0 and "leaves the share" in done.stdout + done.stderr
+    assert not list((tmp_path / "got").rglob("secret"))
+
+
+@pytest.mark.parametrize("option", ["-L", "--copy-unsafe-links", "-k", "--link-dest=/out", "--compare-dest=out"])
+def test_options_that_follow_links_out_of_the_share_are_refused(linked: Linked, tmp_path: Path, option: str) -> None:
+    rsync, share, outside = linked
+    (tmp_path / "mine").mkdir()
+    os.link(
+        outside / "secret", tmp_path / "mine" / "secret"
+    )  # the same time and size, so that it could be linked there
+    pulled = subprocess.run([*rsync, option, "grass::data/", f"{tmp_path}/got/"], capture_output=True, text=True)
+    pushed = subprocess.run([*rsync, "-t", option, f"{tmp_path}/mine/", "grass::data/mine/"], capture_output=True)
+    assert not (tmp_path / "got" / "out" / "secret").exists(), pulled
+    stolen = share / "mine" / "secret"
+    assert not stolen.exists() or stolen.stat().st_ino != (outside / "secret").stat().st_ino, pushed
+
+
+def test_nothing_is_written_through_a_link_that_leaves_the_share(linked: Linked, data: Path) -> None:
+    (*rsync, there), _, outside = linked
+    for more in ([], ["-K"]):
+        done = subprocess.run([*rsync, *more, f"{data}/", f"{there}out/"], capture_output=True, text=True)
+        assert done.returncode != 0 and re.search("leaves the share|refuse", done.stderr), done
+    assert [path.name for path in outside.iterdir()] == ["secret"]
+
+
+def test_a_link_within_the_share_is_followed_and_one_in_a_folder_is_copied_as_a_link(
+    linked: Linked, tmp_path: Path
+) -> None:
+    (*rsync, there), _, _ = linked
+    subprocess.run([*rsync, f"{there}in/", f"{tmp_path}/followed/"], check=True)
+    assert (tmp_path / "followed" / "file").read_text() == "file"
+    subprocess.run([*rsync, "--links", there, f"{tmp_path}/whole/"], check=True)
+    assert (tmp_path / "whole" / "out").is_symlink()
+
+
 def test_a_push_of_nothing_and_a_pull_of_nothing_say_so(place: tuple[Place, Path], tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="on this machine"):
         transfers.push(place[0], tmp_path / "absent", "x", PROGRESS)
@@ -201,7 +268,10 @@ def test_images_share_their_layers(place: tuple[Place, Path], tmp_path: Path) ->
     said: list[str] = []
     for name in ("a", "b"):
         transfers.push_image(there, "", tmp_path / f"{name}.tar", tmp_path / "cache", said.append, PROGRESS)
-    assert "2 of 3 parts were sent" in said[-1]
+    assert said[-2].startswith("sending 2 parts, ") and said[-2].endswith("; 1 part there already")
+    assert re.fullmatch(r"sent \d+B in \d+\.\d s \(.*/s\)", said[-1])
+    transfers.push_image(there, "", tmp_path / "b.tar", tmp_path / "cache", said.append, PROGRESS)
+    assert said[-1] == "nothing to send: 3 parts there already"
     index = there.ask("images")
     assert sorted(index) == ["team/a:1", "team/b:1"]
     for name, layers in (("a", [base, first]), ("b", [base, second])):

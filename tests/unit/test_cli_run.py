@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import socket
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from grass.cli.run import Interrupts, document_of, exit_of
+from grass.cli.output import Output
+from grass.cli.run import Interrupts, document_of, exit_of, warn_of_input
 from grass.manifest import parse_job
 
 
@@ -30,6 +34,35 @@ def test_the_exit_code_is_the_commands() -> None:
     assert ended("SUCCEEDED", code=0) == 0
     assert ended("FAILED", code=3) == 3
     assert ended("FAILED", killed_by=9) == 137
+
+
+def warned(descriptor: int) -> str:
+    out, err = io.StringIO(), io.StringIO()
+    warn_of_input(Output(out, err), descriptor)
+    return err.getvalue()
+
+
+def test_what_is_piped_in_is_said_to_be_lost() -> None:
+    reader, writer = os.pipe()
+    assert warned(reader) == ""  # open and silent, as under many a service
+    os.write(writer, b"x")
+    assert "not passed on" in warned(reader)
+    os.read(reader, 1)
+    os.close(writer)
+    assert warned(reader) == ""
+    os.close(reader)
+
+
+def test_so_is_the_rest_of_a_file_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "input").write_text("text")
+    for path, told in ((tmp_path / "input", True), (Path("/dev/null"), False)):
+        with path.open("rb") as file:
+            assert ("not passed on" in warned(file.fileno())) is told
+            file.read()
+            assert warned(file.fileno()) == ""
+    with socket.socket() as unconnected:
+        assert warned(unconnected.fileno()) == ""
+    assert warned(10_000) == ""
 
 
 @pytest.mark.parametrize("state", ["FAILED", "STOPPED"])

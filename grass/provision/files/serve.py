@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -25,6 +26,7 @@ _SETTINGS = (
     "read only = no",
     "numeric ids = yes",
     "log file = /dev/null",
+    "refuse options = copy-links copy-unsafe-links copy-dirlinks keep-dirlinks",
 )
 _AS_ROOT = ["--dparam=uid=0", "--dparam=gid=0"]
 """Otherwise rsync, if root runs it, becomes nobody. Whoever is not root must not be told of any user: it would try."""
@@ -32,12 +34,12 @@ MODULES = {"data": "", "images": "images"}
 """Module → folder of the share."""
 
 
-def rsyncd_conf(folder: str) -> str:
+def rsyncd_conf(folder: str, python: str) -> str:
     """The configuration of the daemon for the share at ``folder``. Symbolic links are kept as they are.
 
-    No chroot: that would need root, and the user `grass` may write nowhere else anyway.
+    No chroot: that would need root. Instead ``bounded``, run by ``python``, looks at each path that is asked for.
     """
-    lines = [*_SETTINGS]
+    lines = [*_SETTINGS, f"pre-xfer exec = {shlex.quote(python)} -I -m grass.provision.files.bounded"]
     for module, below in MODULES.items():
         lines += ["", f"[{module}]", f"path = {Path(folder) / below}"]
     return "\n".join(lines) + "\n"

@@ -12,6 +12,7 @@ from typing import IO, Any, cast
 from grass import clock
 from grass.errors import InputError, NotFoundError
 from grass.model.image import full_name
+from grass.model.resources import show_memory
 from grass.provision.files import paths, rsync
 from grass.provision.files.image_archive import Image, blobs_of, unpack
 from grass.provision.files.place import Place, rsync_program
@@ -65,12 +66,23 @@ def push_image(
         if not named:
             raise InputError(f"the image in {archive} has no name; give one: `grass image push NAME --file {archive}`")
         missing = place.ask("missing", digests=blobs_of(images))
+        there = len(blobs_of(images)) - len(missing)
         if missing:
+            size = sum((Path(folder) / digest).stat().st_size for digest in missing)
+            say(f"sending {_parts(len(missing))}, {show_memory(size)}; {_parts(there)} there already")
+            begun = clock.steady()
             _send_blobs(place, Path(folder), missing, on_progress)
-        say(f"{len(missing)} of {len(blobs_of(images))} parts were sent; the others were there")
+            seconds = max(clock.steady() - begun, 1e-3)
+            say(f"sent {show_memory(size)} in {seconds:.1f} s ({show_memory(int(size / seconds))}/s)")
+        else:
+            say(f"nothing to send: {_parts(there)} there already")
         for each, image in named.items():
             place.ask("add-image", name=each, entry=image.entry(clock.wall()))
     return sorted(named)
+
+
+def _parts(count: int) -> str:
+    return "1 part" if count == 1 else f"{count} parts"
 
 
 def _send_blobs(place: Place, folder: Path, missing: list[str], on_progress: OnProgress) -> None:

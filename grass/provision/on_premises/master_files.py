@@ -47,7 +47,7 @@ def config_files(design: MasterDesign) -> list[Put]:
             "GRASS_COLLECTOR_PORT": port,
         }
         puts.append(Put(f"{ETC}/{name}.fluent.conf", shared("deploy/fluentd/fluent.conf").read_bytes()))
-    puts.append(Put(f"{ETC}/{name}.rsyncd.conf", rsyncd_conf(str(config.share)).encode()))
+    puts.append(Put(f"{ETC}/{name}.rsyncd.conf", rsyncd_conf(str(config.share), f"{VENV}/bin/python").encode()))
     text = "".join(f"{key}={value}\n" for key, value in env.items())
     return [Put(f"{ETC}/{name}.env", text.encode(), 0o640, "root:grass"), *puts]
 

@@ -1,0 +1,65 @@
+"""Before a transfer of rsync's daemon: does what was asked for lie in the share? ``pre-xfer exec`` of ``rsyncd.conf``.
+
+The daemon lets no ``..`` lead out of a module, but it follows the symbolic links that a path names on its way, and
+tasks may put any into the share. Here every path that was asked for is followed first; one that leads out ends the
+transfer before it begins (exit code 1). Inside a folder rsync copies links as links: the options that would follow them
+are refused by the configuration. Started anew for each transfer, so it imports little; and isolated (``-I``), because
+the folder in which it starts may be the share.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+
+def outside(root: Path, module: str, arguments: Iterable[str]) -> str | None:
+    """The first of rsync's arguments that names a place outside ``root``; None: all stay. ``module``: its name.
+
+    Every word is taken for a path, and so is what stands behind a ``=``: what is none lies inside, and does no harm.
+    """
+    real = root.resolve()
+    for argument in arguments:
+        for path in _paths(argument, module):
+            for place in (path, *glob.glob(str(root / path))):  # noqa: PTH207 (any pattern, also a bad one)
+                found = (root / place).resolve()
+                if found != real and real not in found.parents:
+                    return path
+    return None
+
+
+def _paths(argument: str, module: str) -> Iterator[str]:
+    if argument.startswith("-"):
+        _, sign, argument = argument.partition("=")
+        if not sign:
+            return
+    path = argument.lstrip("/")
+    yield path
+    if path.startswith(f"{module}/"):
+        yield path.removeprefix(f"{module}/").lstrip("/")
+
+
+def asked(environ: Mapping[str, str]) -> Iterator[str]:
+    """``RSYNC_ARG1`` and so on, and ``RSYNC_REQUEST``, which may be several paths: as one, and each."""
+    number = 1
+    while (argument := environ.get(f"RSYNC_ARG{number}")) is not None:
+        yield argument
+        number += 1
+    request = environ.get("RSYNC_REQUEST", "")
+    yield from (request, *request.split())
+
+
+def main() -> int:
+    root, module = os.environ["RSYNC_MODULE_PATH"], os.environ["RSYNC_MODULE_NAME"]
+    path = outside(Path(root), module, asked(os.environ))
+    if path is None:
+        return 0
+    sys.stdout.write(f"{path} leaves the share by a symbolic link\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
