@@ -126,7 +126,7 @@ class _GuestTransport(Transport):
         claims: sealing.Claims,
         body: str | None,
         reply: sealing.ReplyKey,
-        ahead: sealing.ContentKey | None,
+        ahead: sealing.ContentKey,
     ) -> str:
         return sealing.seal_guest_request(claims, body, reply, self._master, ahead)
 

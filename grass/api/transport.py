@@ -10,7 +10,6 @@ import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
@@ -132,50 +131,40 @@ class Transport:
         raise UnreachableError(self._text("answers a stream with something else"))
 
     def _send(self, method: str, target: str, body: Body, attempt: int) -> tuple[Connection, Reply, ReplyKey]:
-        from grass.api.sealing import KEY_AHEAD, new_content_key
-
-        content = body(attempt) if callable(body) else body
-        seal, reply = self._sealer(method, target, content)
-        make = None
-        if method == "POST":
-            ahead = new_content_key(self._keys.master)
-            headers, make = {"Content-Type": JOSE, KEY_AHEAD: ahead.text}, partial(seal, ahead)
-        else:
-            headers = {"Authorization": f"JOSE {seal(None).decode()}"}
-        connection = self._idle.pop() if self._idle else self._connection()
-        try:
-            return connection, connection.request(method, target, headers, make), reply
-        except BaseException:
-            connection.close()
-            raise
-
-    def _sealer(
-        self, method: str, target: str, content: Mapping[str, Any] | None
-    ) -> tuple[Callable[[ContentKey | None], bytes], ReplyKey]:
-        """What makes the sealed request, and the key of its reply."""
+        """A POST's head goes first: while the server opens the key in it, the body is made and sealed here."""
         from grass.api import sealing
 
-        profile, new_id = self._keys.profile, request_id()
-        now = self._wall() + self._offset
-        claims = sealing.Claims(profile.user, profile.key_id, method, target, new_id, now)
+        new_id = request_id()
         reply = sealing.new_reply_key(new_id, os.urandom(sealing.KEY_BYTES))
-        try:
-            text = None if content is None else json.dumps(content, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"this cannot be sent as JSON: {error}") from error
+        ahead = sealing.new_content_key(self._keys.master)
 
-        def seal(ahead: ContentKey | None) -> bytes:
-            token = self._seal(claims, text, reply, ahead)
+        def sealed() -> bytes:
+            token = self._seal(self._claims(method, target, new_id), _text_of(body, attempt), reply, ahead)
             if len(token) > sealing.MAX_REQUEST:
                 raise InputError("the request is larger than 2 MiB")
             return token.encode()
 
-        return seal, reply
+        connection = self._idle.pop() if self._idle else self._connection()
+        try:
+            if method == "POST":
+                headers = {"Content-Type": JOSE, sealing.KEY_AHEAD: ahead.text}
+                return connection, connection.request(method, target, headers, sealed), reply
+            headers = {"Authorization": f"JOSE {sealed().decode()}"}
+            return connection, connection.request(method, target, headers), reply
+        except BaseException:
+            connection.close()
+            raise
+
+    def _claims(self, method: str, target: str, new_id: str) -> Claims:
+        from grass.api.sealing import Claims
+
+        profile = self._keys.profile
+        return Claims(profile.user, profile.key_id, method, target, new_id, self._wall() + self._offset)
 
     def _connection(self) -> Connection:
         return Connection(self._address, TIMEOUT, self._tunnel.open if self._tunnel else None)
 
-    def _seal(self, claims: Claims, body: str | None, reply: ReplyKey, ahead: ContentKey | None) -> str:
+    def _seal(self, claims: Claims, body: str | None, reply: ReplyKey, ahead: ContentKey) -> str:
         from grass.api import sealing
 
         return sealing.seal_request(claims, body, reply, self._keys.private, self._keys.master, ahead)
@@ -208,6 +197,14 @@ class Transport:
 
     def _text(self, what: str) -> str:
         return f"cluster {self._keys.profile.cluster} at {self._keys.profile.url} {what}"
+
+
+def _text_of(body: Body, attempt: int) -> str | None:
+    content = body(attempt) if callable(body) else body
+    try:
+        return None if content is None else json.dumps(content, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"this cannot be sent as JSON: {error}") from error
 
 
 def _tunnel(keys: ClientKeys) -> Tunnel:
