@@ -17,15 +17,23 @@ from grass.cli.values import DURATION
 @click.argument("of", required=False, metavar="[CLUSTER]")
 @click.option("--force", is_flag=True, help="Do not wait for tasks, nor for a master that does not answer.")
 @click.option("--timeout", type=DURATION, metavar="DURATION", help="Wait no longer than this for tasks to end.")
+@click.option("--packages", is_flag=True, help="Also remove the packages that were installed for it.")
 @click.option("--rootless", is_flag=True, help="The node of this user, joined with --rootless.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask. (Without a terminal, nothing is asked.)")
 @pass_invocation
 def leave(
-    invocation: Invocation, of: str | None, force: bool, timeout: float | None, rootless: bool, yes: bool
+    invocation: Invocation,
+    of: str | None,
+    force: bool,
+    timeout: float | None,
+    packages: bool,
+    rootless: bool,
+    yes: bool,
 ) -> Exit:
     """Take this machine out of its CLUSTER, and remove all that joining made here.
 
-    Waits until the node's tasks have ended. Packages of the system that were installed stay, and are named.
+    Waits until the node's tasks have ended. Packages of the system that were installed stay and are named, or go with
+    --packages.
     """
     from grass.cli.join import own_machine
     from grass.errors import InputError
@@ -54,6 +62,7 @@ def leave(
             timeout=timeout,
             places=places,
             may_go=may_go,
+            packages=packages,
         )
     except InputError:
         if asked == [False]:

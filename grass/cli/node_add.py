@@ -92,7 +92,8 @@ def _settings(text: str, login: Any, become: str | None) -> HostSettings:
 def _report(output: Output, results: Sequence[Added], plan: bool) -> int:
     failed = [one for one in results if one.error is not None]
     for one in failed:
-        output.error(f"{one.label}: {one.error}" if len(results) > 1 else str(one.error), code=one.code)
+        text = str(one.error)
+        output.error(f"{one.label}: {text.removeprefix(f'{one.label}: ')}" if len(results) > 1 else text, code=one.code)
     if not plan:
         views = [one.view for one in results if one.view is not None]
         if views:

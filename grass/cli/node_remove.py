@@ -23,10 +23,17 @@ if TYPE_CHECKING:
 @click.option("--drain", is_flag=True, help="First wait until its tasks have ended.")
 @click.option("--deadline", type=DURATION_OR_ZERO, metavar="DURATION", help="With --drain: then they go elsewhere.")
 @click.option("--force", is_flag=True, help="Although it has tasks, or its machine does not answer.")
+@click.option("--packages", is_flag=True, help="Also remove the packages that were installed for it.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask. (Without a terminal, nothing is asked.)")
 @pass_invocation
 def remove(
-    invocation: Invocation, names: Sequence[str], drain: bool, deadline: float | None, force: bool, yes: bool
+    invocation: Invocation,
+    names: Sequence[str],
+    drain: bool,
+    deadline: float | None,
+    force: bool,
+    packages: bool,
+    yes: bool,
 ) -> int:
     """Take nodes out of the cluster, and remove what joining made on their machines.
 
@@ -43,7 +50,7 @@ def remove(
     worst, gone = 0, []
     for name in names:
         try:
-            _remove(invocation, name, drain, deadline, force)
+            _remove(invocation, name, drain, deadline, force, packages)
             gone.append(name)
         except GrassError as error:
             output.error(f"{name}: {error}", code=error.code)
@@ -54,7 +61,9 @@ def remove(
     return worst
 
 
-def _remove(invocation: Invocation, name: str, drain: bool, deadline: float | None, force: bool) -> None:
+def _remove(
+    invocation: Invocation, name: str, drain: bool, deadline: float | None, force: bool, packages: bool
+) -> None:
     from grass.cli.node import drained
     from grass.cli.node_wait import until
 
@@ -67,7 +76,7 @@ def _remove(invocation: Invocation, name: str, drain: bool, deadline: float | No
         _forget(invocation, name)
         return
     with host:
-        _clean(invocation, host, name)
+        _clean(invocation, host, name, packages)
 
 
 def _reach(invocation: Invocation, name: str, force: bool) -> SshHost | None:
@@ -97,13 +106,15 @@ def _reach(invocation: Invocation, name: str, force: bool) -> SshHost | None:
     return host
 
 
-def _clean(invocation: Invocation, host: SshHost, name: str) -> None:
+def _clean(invocation: Invocation, host: SshHost, name: str, packages: bool) -> None:
     from grass.provision.on_premises import leaving, node_places
     from grass.provision.on_premises.facts import gather
 
     cluster = invocation.existing_cluster()
     facts = gather(host, cluster)
-    leaving.clean(host, facts, node_places.of_root(cluster, facts.config), invocation.output.note, name)
+    leaving.clean(
+        host, facts, node_places.of_root(cluster, facts.config), invocation.output.note, name, packages=packages
+    )
     _forget(invocation, name)
 
 

@@ -50,13 +50,15 @@ def test_the_settings_template_shows_the_defaults() -> None:
 def test_the_template_of_a_cluster_on_several_hosts_shows_the_defaults_in_its_comments() -> None:
     text = templates.text("on-premises")
     machines = parse_settings(read_document(text)).on_premises
-    assert machines is not None and len(machines.nodes) == 2
-    optional = re.sub(r"^# (share|private_address|key): .*\n", "", text, flags=re.MULTILINE)
+    assert machines is not None and machines.nodes == ()
+    optional = re.sub(r"^# (share|private_address|key|bundle): .*\n", "", text, flags=re.MULTILINE)
     optional = re.sub(r"^# (?=(api: \{|redis|fluentd|samba|port))", "  ", optional, flags=re.MULTILINE)
     optional = re.sub(r"^# (?=(api: d|collector|install|join))", "", optional, flags=re.MULTILINE)
     shown = parse_settings(read_document(optional)).on_premises
     assert shown is not None and shown.api_bind == "0.0.0.0"
     assert replace(shown, api_bind=None) == machines
+    named = parse_settings(read_document(re.sub(r"^# (?=nodes|  -)", "", text, flags=re.MULTILINE))).on_premises
+    assert named is not None and len(named.nodes) == 2
 
 
 def test_the_commented_lines_of_the_settings_template_are_right_as_well() -> None:

@@ -115,7 +115,7 @@ def _clean(
         if (f"{name}+{role}" if role else name) not in facts.records:
             progress(f"{host.name}: nothing of cluster {name} is there")
         elif role:
-            clean(host, facts, node_places.of_root(name, facts.config), progress, label=host.name)
+            clean(host, facts, node_places.of_root(name, facts.config), progress, label=host.name, packages=packages)
         else:
             run_steps(host, removal_steps(name, facts.records, packages=packages), progress, host.name)
 

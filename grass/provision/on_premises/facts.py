@@ -13,6 +13,7 @@ from grass.provision.hosts import Host
 from grass.share import shared
 
 OLDEST_PYTHON = (3, 10)
+THERE, REGISTRY = "there", "registry"
 _ADDRESS_AND_PORT = re.compile(r"LISTEN\s+\d+\s+\d+\s+(\S+):(\d+)\s+\S+\s*(?:users:\(\((.*)\)\))?")
 
 
@@ -44,6 +45,8 @@ class Facts:
     machine: str = ""
     kernel: str = ""
     os_id: str = ""
+    os_version: str = ""
+    """``12`` of Debian 12; empty where it has no number."""
     os_like: str = ""
     os_name: str = ""
     libc: tuple[str, tuple[int, int]] = ("", (0, 0))
@@ -76,6 +79,8 @@ class Facts:
     config: dict[str, Any] | None = None
     """``cluster.json`` of the cluster in question."""
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
+    image: str = ""
+    """Of the container image that was asked for: ``there``, ``registry`` (the engine can pull it), or why neither."""
 
     @property
     def python(self) -> Python | None:
@@ -106,6 +111,15 @@ def gather(host: Host, cluster: str) -> Facts:
     return parse(host.run(["sh", "-s", cluster], stdin=script, sudo=True, timeout=60).check().out)
 
 
+def look_for_image(host: Host, image: str) -> str:
+    """For ``Facts.image``. A registry is asked for its manifest; nothing is pulled yet."""
+    if host.run(["docker", "image", "inspect", "--format", "{{.Id}}", image], sudo=True, timeout=60).ok:
+        return THERE
+    asked = host.run(["timeout", "20", "docker", "manifest", "inspect", image], sudo=True, timeout=60)
+    said = (asked.err or asked.out).strip().splitlines()
+    return REGISTRY if asked.ok else (said[-1] if said else "no registry answers within 20 s")
+
+
 def parse(text: str) -> Facts:
     """Of what the script said. Sections that are missing leave their default."""
     sections = dict(_sections(text))
@@ -118,6 +132,7 @@ def parse(text: str) -> Facts:
         machine=first.get("machine", ""),
         kernel=first.get("kernel", ""),
         os_id=os_release.get("ID", ""),
+        os_version=os_release.get("VERSION_ID", ""),
         os_like=os_release.get("ID_LIKE", ""),
         os_name=os_release.get("PRETTY_NAME", os_release.get("ID", "")),
         libc=_libc(first.get("libc", "")),

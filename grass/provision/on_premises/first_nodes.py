@@ -32,25 +32,32 @@ def join_nodes(
         wanted = _not_yet(cluster, machines.nodes, client, client_dir)
         if not wanted:
             return
-        _remember(cluster, client_dir, [node.host for node in wanted])
+        new = _remember(cluster, client_dir, [node.host for node in wanted])
         adding = Adding(cluster, client_dir, client, Offer(), progress, ask)
         with ThreadPoolExecutor(min(AT_ONCE, len(wanted))) as pool:
             found = add_machines(adding, [Machine(node.host, _offer(node, machines, share)) for node in wanted], pool)
-        _forget(cluster, client_dir, [node.host for node, one in zip(wanted, found, strict=True) if one.view])
+        done = [(node.host, one) for node, one in zip(wanted, found, strict=True)]
+        gone = [host for host, one in done if one.view or (not one.entered and _place(host) in new)]
+        _forget(cluster, client_dir, gone)
     if failed := [one for one in found if one.error is not None]:
         raise _missing(cluster, failed, len(machines.nodes))
 
 
-def _remember(cluster: str, client_dir: Path, hosts: Sequence[HostSettings]) -> None:
-    """Before anything is done there, so that `grass delete` also cleans a machine that never became a node."""
+def _remember(cluster: str, client_dir: Path, hosts: Sequence[HostSettings]) -> set[str]:
+    """Before anything is done there, so that `grass delete` also cleans a machine that never became a node.
+
+    Returns the places that were not known before.
+    """
     known = load_machines(cluster, client_dir.parents[2])
-    if known is not None:
-        nodes = {**{_place(host): host for host in hosts}, **known.nodes}
-        replace(known, nodes=nodes).save(client_dir)
+    if known is None:
+        return set()
+    places = {_place(host): host for host in hosts}
+    replace(known, nodes={**places, **known.nodes}).save(client_dir)
+    return places.keys() - known.nodes.keys()
 
 
 def _forget(cluster: str, client_dir: Path, joined: Sequence[HostSettings]) -> None:
-    """They are known by the names of their nodes now."""
+    """They are known by the names of their nodes now; or nobody was ever there (an address with a typing error)."""
     known = load_machines(cluster, client_dir.parents[2])
     if known is not None:
         places = {_place(host) for host in joined}
@@ -88,7 +95,7 @@ def _offer(node: NodeSettings, machines: OnPremises, share: str) -> Offer:
 
 
 def _missing(cluster: str, failed: Sequence[Added], count: int) -> NodesMissingError:
-    lines = [f"  {one.label}: {one.error}" for one in failed]
+    lines = [f"  {one.label}: {(one.error or '').removeprefix(f'{one.label}: ')}" for one in failed]
     headline = f"cluster {cluster} is ready, but {len(failed)} of its {count} nodes did not join"
     error = NodesMissingError("\n".join([headline, *lines, "the same command again tries these again"]))
     error.exit_code = max(one.exit_code for one in failed)  # type: ignore[misc]

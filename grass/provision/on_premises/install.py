@@ -1,4 +1,4 @@
-"""Steps that masters and nodes share: the user `grass`, the bundle, Grass in its own environment, packages. Pure."""
+"""Steps that masters and nodes share: the user `grass`, the bundle, Grass in its own environment. Pure."""
 
 from __future__ import annotations
 
@@ -35,40 +35,12 @@ for old in /opt/grass/venvs/*; do
 done
 """
 _NO_OLD = '[ "$(ls /opt/grass/venvs | wc -l)" = 1 ]'
-_APT = """
-export DEBIAN_FRONTEND=noninteractive
-get() { apt-get install -y -q --no-install-recommends "$@"; }
-get "$@" || { apt-get update -q && get "$@"; }
-"""
-_APT_CHECK = """
-for package in "$@"; do
-  dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || exit 1
-done
-"""
-_SERVICES = """
-for unit in smbd nmbd samba-ad-dc redis-server redis smb nmb; do
-  if systemctl cat "$unit.service" >/dev/null 2>&1; then systemctl disable --quiet --now "$unit.service" || exit 1; fi
-done
-"""
 
 
 def record_step(made: Made, path: str) -> Step:
     """First of all: what is made from here on is known to whoever removes it."""
     make = Run(("sh", "-c", f"umask 077 && mkdir -p {FOLDER} && chmod 755 {STATE}"))
     return Step("note what will be made there", (make, Put(path, made.text(), 0o600)))
-
-
-def packages_step(packages: Sequence[str], packager: str) -> Step:
-    """What comes with a package and starts by itself is stopped: nothing may listen that nobody asked for."""
-    words = " ".join(packages)
-    if packager == "apt-get":
-        install = Run(("sh", "-c", _APT, "install", *packages), timeout=1800)
-        check = Run(("sh", "-c", _APT_CHECK, "check", *packages))
-    else:
-        install = Run((packager, "install", "-y", "-q", *packages), timeout=1800)
-        check = Run(("rpm", "-q", "--quiet", *packages))
-    hint = f"install {words} there by hand, or give that machine a source of packages; then try again"
-    return Step(f"install {words}", (install, Run(("sh", "-c", _SERVICES))), check, hint)
 
 
 def user_step() -> Step:

@@ -20,7 +20,7 @@ from grass.errors import ConflictError, InputError, UnreachableError
 from grass.manifest.join_file import Offer
 from grass.model.lifecycle import NodeState
 from grass.provision.hosts import Host
-from grass.provision.on_premises import install, node_design, node_places, node_steps, record
+from grass.provision.on_premises import install, node_design, node_places, node_steps, packages, record
 from grass.provision.on_premises.facts import Facts, gather
 from grass.provision.on_premises.mount import share_steps
 from grass.provision.on_premises.node_design import NodeDesign
@@ -272,7 +272,10 @@ def with_record(host: Host, facts: Facts, places: Places) -> Facts:
 
 
 def put_record(host: Host, made: Made, places: Places) -> None:
+    """With what steps have noted there meanwhile."""
     root = None if places.rootless else "root:root"
+    if (there := host.run(["cat", record_path(places)], sudo=True)).ok:
+        made = record.merged(Made.parse(json.loads(there.out)), made)
     host.put(made.text(), record_path(places), 0o600, root, sudo=True)
 
 
@@ -291,6 +294,8 @@ def _steps(
     own: Own,
     claim: Step | None,
 ) -> Iterator[Step]:
+    if design.packages:
+        yield packages.fetch_step(design.packages, design.packager)
     if not places.rootless:
         yield install.record_step(made, record_path(places))
     yield from node_steps.before_claim(design, places, invitation.urls, bundle)

@@ -29,6 +29,7 @@ def leave(
     timeout: float | None = None,
     places: Places | None = None,
     may_go: Callable[[str], bool] = lambda _: True,
+    packages: bool = False,
 ) -> str:
     """Of this machine; returns the node's name. ``cluster`` None: the only one of which it is a node.
 
@@ -48,24 +49,24 @@ def leave(
         raise InputError("nothing was changed")
     if own.node_token:
         _say_goodbye(own, cluster, name, force, timeout, progress)
-    clean(host, facts, places, progress, label=name)
+    clean(host, facts, places, progress, label=name, packages=packages)
     return name
 
 
-def clean(host: Host, facts: Facts, places: Places, progress: Progress, label: str) -> None:
-    """Remove all that joining made there. Packages stay, and are named."""
+def clean(host: Host, facts: Facts, places: Places, progress: Progress, label: str, *, packages: bool = False) -> None:
+    """Remove all that joining made there. Packages stay, and are named, unless ``packages``."""
     own_record = f"{places.cluster}+{node_steps.ROLE}"
     wire = facts.records.get(own_record, {})
     made = Made.parse(wire)
     if places.rootless:
         steps = _rootless_steps(places)
     else:
-        steps = removal_steps(places.cluster, facts.records, node_steps.ROLE)
+        steps = removal_steps(places.cluster, facts.records, node_steps.ROLE, packages=packages)
         steps[1:1] = [_containers_step(places.cluster)] if facts.docker else []  # after its daemons were stopped
         if not any(name.endswith(f"+{node_steps.ROLE}") for name in facts.records if name != own_record):
             steps.append(_group_step())
     run_steps(host, steps, progress, label)
-    if made.packages:
+    if made.packages and not (packages and len(facts.records) == 1):
         progress(f"{label}: these packages were installed for it, and stay: {', '.join(made.packages)}")
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from grass.api.keyring import Jwk
 from grass.config import ClusterConfig
-from grass.provision.on_premises import install, on_host, record
+from grass.provision.on_premises import install, on_host, packages, record
 from grass.provision.on_premises.bundle import Bundle
 from grass.provision.on_premises.design import ETC, STATE, UNIT_FOLDER, VENV, MasterDesign
 from grass.provision.on_premises.facts import Facts
@@ -36,12 +36,16 @@ def master_steps(
     made = made_on_master(design, facts)
     setup = _setup(design, bundle, admin, samba_password)
     files = [*unit_files(design), *config_files(design)]
-    steps = [install.record_step(made, record.path(config.name))]
+    noted = record.path(config.name)
+    steps = [install.record_step(made, noted)]
     if design.packages:
-        steps.append(install.packages_step(design.packages, design.packager))
+        steps.insert(0, packages.fetch_step(design.packages, design.packager))
+        steps.append(packages.install_step(design.packages, design.packager, noted))
     steps += [install.user_step(), install.folder_step(_folders(design))]
     if config.samba is None:
         steps.append(_share_step(config))
+    if design.fluentd_image and design.pull:
+        steps.append(_image_step(design.fluentd_image))
     steps += install.bundle_steps(bundle, design.python)
     drop_ins = Run(("mkdir", "-p", "--", UNIT_FOLDER, *_drop_ins(design)))
     steps.append(Step("write units and configuration", (drop_ins, *files, Run(("systemctl", "daemon-reload")))))
@@ -52,6 +56,12 @@ def master_steps(
     words = repr((setup, [put.digest() for put in files]))
     steps += [start_step(design, hashlib.sha256(words.encode()).hexdigest()), listening_step(design)]
     return [*steps, install.old_versions_step()]
+
+
+def _image_step(image: str) -> Step:
+    """It stays when the cluster goes, as packages do: other containers may have come to use it."""
+    there = Run(("docker", "image", "inspect", "--format", "{{.Id}}", image))
+    return Step(f"pull the image {image}", (Run(("docker", "pull", "--quiet", image)),), there)
 
 
 def made_on_master(design: MasterDesign, facts: Facts) -> Made:

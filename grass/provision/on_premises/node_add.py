@@ -42,13 +42,17 @@ class Adding:
 
 @dataclass(frozen=True)
 class Added:
-    """``view``: of the node that is READY. ``error``: why it is not, with the exit code of that."""
+    """``view``: of the node that is READY. ``error``: why it is not, with the exit code of that.
+
+    ``entered``: SSH came as far as the machine, so something may have been made there.
+    """
 
     label: str
     view: dict[str, Any] | None = None
     error: str | None = None
     code: str = ""
     exit_code: int = 0
+    entered: bool = True
 
 
 @dataclass(frozen=True)
@@ -78,11 +82,12 @@ def add_machines(adding: Adding, machines: Sequence[Machine], pool: Executor) ->
 
 def _add(adding: Adding, guest: Guest, invitation: Invitation, machine: Machine) -> Added:
     host = open_host(machine.settings, adding.client_dir, adding.ask)
-    label = host.name
+    label, entered = host.name, False
     try:
         with host:
             adding.progress(f"{label}: connecting to {host.access}")
             host.connect()
+            entered = True
             view = joining.join(
                 host,
                 guest,
@@ -94,7 +99,7 @@ def _add(adding: Adding, guest: Guest, invitation: Invitation, machine: Machine)
                 taken_in=lambda name: remember(adding.cluster, adding.client_dir, name, machine.settings),
             )
     except GrassError as error:
-        return Added(label, None, str(error), error.code, error.exit_code)
+        return Added(label, None, str(error), error.code, error.exit_code, entered)
     return Added(label, view)
 
 

@@ -16,7 +16,8 @@ from grass.provision.on_premises.requirements import Target
 
 _LEAST_DISK = 512 << 20
 _PACKAGERS = ("apt-get", "dnf", "yum")
-_DOCKER = {"apt-get": "docker.io"}
+_CLIENT_APART = 13
+"""The release of Debian from which on docker's client is a package of its own."""
 CLOCK_ERROR, CLOCK_WARNING = 3600.0, 30.0
 """Seconds by which a clock may be off: beyond the first a machine is refused, beyond the second warned of."""
 
@@ -100,8 +101,15 @@ def _runtimes(facts: Facts, offer: Offer, places: Places) -> tuple[tuple[Runtime
         return (Runtime.PROCESS, Runtime.DOCKER) if facts.docker else (Runtime.PROCESS,), ()
     if Runtime.DOCKER not in offer.runtimes or facts.docker:
         return offer.runtimes, ()
-    packager = next((name for name in _PACKAGERS if name in facts.packagers), "")
-    return offer.runtimes, () if "docker" in facts.programs else (_DOCKER.get(packager, "docker"),)
+    return offer.runtimes, () if "docker" in facts.programs else _docker(facts)
+
+
+def _docker(facts: Facts) -> tuple[str, ...]:
+    if "apt-get" not in facts.packagers:
+        return ("docker",)
+    release = int(facts.os_version) if facts.os_version.isdigit() else _CLIENT_APART
+    apart = facts.os_id == "debian" and release >= _CLIENT_APART
+    return ("docker.io", "docker-cli") if apart else ("docker.io",)
 
 
 def _no_docker(facts: Facts, offer: Offer, places: Places) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grass.manifest.on_premises import Runtime
-from grass.provision.on_premises import install, node_units, record
+from grass.provision.on_premises import install, node_units, packages, record
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.node_design import NodeDesign, unit_names
 from grass.provision.on_premises.node_places import NODE_UNITS, Places
@@ -48,12 +48,13 @@ def before_claim(design: NodeDesign, places: Places, urls: Sequence[str], bundle
     steps = [bundle_step(design.python, places, urls, bundle)] if bundle else []
     if places.rootless:
         return [*steps, _user_folders(places)]
-    packages = [install.packages_step(design.packages, design.packager)] if design.packages else []
+    noted = record.path(places.cluster, ROLE)
+    wanted = [packages.install_step(design.packages, design.packager, noted)] if design.packages else []
     docker = [docker_group_step()] if Runtime.DOCKER in design.runtimes else []
     folders = [("/var/lib/grass", 0o755, "grass:grass"), ("/etc/grass", 0o755, "root:root")]
     parent = places.home.rpartition("/")[0]
     folders += [(parent, 0o755, "root:root"), (places.home, 0o711, places.owner)]
-    return [*packages, install.user_step(), *docker, install.folder_step(folders), *steps]
+    return [*wanted, install.user_step(), *docker, install.folder_step(folders), *steps]
 
 
 def _user_folders(places: Places) -> Step:

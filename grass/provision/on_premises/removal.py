@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grass.provision.on_premises import record
+from grass.provision.on_premises.packages import remove_step
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Run, Step
 
@@ -67,7 +68,10 @@ exit $code
 def removal_steps(
     cluster: str, records: Mapping[str, Mapping[str, Any]], role: str = "", *, packages: bool = False
 ) -> list[Step]:
-    """``records``: all of the host (``Facts.records``). Empty when nothing of this cluster and role is there."""
+    """``records``: all of the host (``Facts.records``). Empty when nothing of this cluster and role is there.
+
+    ``packages``: those that were installed go as well, unless Grass is there for something else, too.
+    """
     key = f"{cluster}+{role}" if role else cluster
     if key not in records:
         return []
@@ -84,7 +88,7 @@ def removal_steps(
         ),
         _script("remove its folders", _FOLDERS, gone.folders),
         _script("remove its user", _USERS, gone.users),
-        _packages(gone.packages) if packages else None,
+        remove_step(gone.packages) if packages and len(records) == 1 else None,
         _script("look whether anything is left", _LEFT, (*gone.files, *gone.folders)),
         Step(
             "remove the record of what was made",
@@ -106,12 +110,3 @@ def _authorized(own: Made) -> Step | None:
 
 def _script(name: str, script: str, words: tuple[str, ...]) -> Step | None:
     return Step(name, (Run(("sh", "-c", script, "remove", *words)),)) if words else None
-
-
-def _packages(names: tuple[str, ...]) -> Step | None:
-    """Of Debian or of Fedora and its kin; only those that Grass installed itself."""
-    script = (
-        'if command -v apt-get >/dev/null; then DEBIAN_FRONTEND=noninteractive apt-get remove --purge -y -q "$@"; '
-        'elif command -v dnf >/dev/null; then dnf remove -y -q "$@"; else yum remove -y -q "$@"; fi'
-    )
-    return _script("remove the packages that were installed for it", script, names)

@@ -1,0 +1,116 @@
+"""Packages of the system that Grass installs on a host: what comes with them is noted first, and can go again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from grass.errors import InputError
+from grass.provision.hosts import Host
+from grass.provision.on_premises import record
+from grass.provision.on_premises.record import Made
+from grass.provision.on_premises.steps import Call, Run, Step
+
+_APT = """
+export DEBIAN_FRONTEND=noninteractive
+get() { apt-get install -y -q --no-install-recommends "$@"; }
+get "$@" || { apt-get update -q && get "$@"; }
+"""
+_APT_WOULD = 'LC_ALL=C apt-get install --simulate -y -q --no-install-recommends "$@" 2>&1'
+_APT_FETCH = """
+export LC_ALL=C
+apt-get update -q >/dev/null 2>&1
+apt-get install --download-only -y -q --no-install-recommends "$@" 2>&1
+"""
+_APT_CHECK = """
+for package in "$@"; do
+  dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || exit 1
+done
+"""
+_SERVICES = """
+for unit in smbd nmbd samba-ad-dc redis-server redis smb nmb; do
+  if systemctl cat "$unit.service" >/dev/null 2>&1; then systemctl disable --quiet --now "$unit.service" || exit 1; fi
+done
+"""
+# What others need by now stays: a package goes only if nothing goes with it that is not in the list.
+_APT_REMOVE = """
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+there() { for p in "$@"; do
+  dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' "$p" 2>/dev/null | sed -n 's/^i. *\\([^ ]*\\)$/\\1/p'
+done; }
+goes() { apt-get remove --simulate "$@" 2>/dev/null | sed -n 's/^\\(Remv\\|Purg\\) \\([^ :]*\\).*/\\2/p'; }
+foreign() { goes "$@" | while read -r gone; do
+  case " $list " in *" $gone "*) ;; *) echo "$gone";; esac
+done; }
+list=$(there "$@" | tr '\\n' ' ')
+[ -n "$list" ] || exit 0
+if [ -n "$(foreign $list)" ]; then
+  for p in $list; do [ -n "$(foreign "$p")" ] || free="$free $p"; done
+  list=$free
+fi
+[ -z "$list" ] || apt-get remove --purge -y -q $list
+"""
+_RPM_REMOVE = 'if command -v dnf >/dev/null; then dnf remove -y -q "$@"; else yum remove -y -q "$@"; fi'
+_REMOVE = f"if command -v apt-get >/dev/null; then {_APT_REMOVE}\nelse {_RPM_REMOVE}\nfi"
+
+
+def fetch_step(packages: Sequence[str], packager: str) -> Step:
+    """Before anything is changed. InputError with what is missing, and why the package manager cannot get it."""
+    words = ", ".join(packages)
+
+    def fetch(host: Host) -> None:
+        if packager == "apt-get":
+            command = ("sh", "-c", _APT_FETCH, "fetch", *packages)
+        else:
+            command = (packager, "install", "--downloadonly", "-y", "-q", *packages)
+        done = host.run(command, sudo=True, timeout=1800)
+        if not done.ok:
+            lines = [line for line in done.out.splitlines() if line.startswith("E:")] or [done.err or done.out]
+            said = "\n    ".join(lines)[-1000:]
+            raise InputError(f"missing: {words}; {host.name} cannot get it, nothing was changed:\n    {said}")
+
+    hint = f"install {' '.join(packages)} there by hand, or give that machine a source of packages; then try again"
+    return Step(f"fetch {words}", (Call(f"let {packager} download {words}", fetch),), hint=hint)
+
+
+def install_step(packages: Sequence[str], packager: str, noted: str) -> Step:
+    """``noted``: the path of the record. What comes with a package and starts by itself is stopped: nothing may listen
+    that nobody asked for.
+    """
+    words = " ".join(packages)
+    if packager == "apt-get":
+        install = Run(("sh", "-c", _APT, "install", *packages), timeout=1800)
+        check = Run(("sh", "-c", _APT_CHECK, "check", *packages))
+    else:
+        install = Run((packager, "install", "-y", "-q", *packages), timeout=1800)
+        check = Run(("rpm", "-q", "--quiet", *packages))
+    hint = f"install {words} there by hand, or give that machine a source of packages; then try again"
+
+    def note(host: Host) -> None:
+        if packager != "apt-get":
+            return
+        done = host.run(("sh", "-c", _APT_WOULD, "would", *packages), sudo=True, timeout=120).check()
+        add_to_record(host, noted, would_install(done.out))
+
+    noting = Call(f"note in {noted} what comes with it", note)
+    return Step(f"install {words}", (noting, install, Run(("sh", "-c", _SERVICES))), check, hint)
+
+
+def would_install(said: str) -> tuple[str, ...]:
+    """The names in what ``apt-get install --simulate`` says."""
+    return tuple(re.findall(r"^Inst (\S+)", said, re.MULTILINE))
+
+
+def add_to_record(host: Host, path: str, packages: Sequence[str]) -> None:
+    there = Made.parse(json.loads(host.run(["cat", path], sudo=True).check().out))
+    made = record.merged(there, Made(packages=tuple(packages)))
+    host.put(made.text(), path, 0o600, "root:root", sudo=True)
+
+
+def remove_step(names: tuple[str, ...]) -> Step | None:
+    """Only those that Grass installed, and of these only what nothing else needs."""
+    if not names:
+        return None
+    action = Run(("sh", "-c", _REMOVE, "remove", *names), timeout=1800)
+    return Step("remove the packages that were installed for it", (action,))
