@@ -15,7 +15,6 @@ from master.planning.ledger import Ledger, Mask
 from master.planning.need import Need
 from master.planning.ranking import Ranking
 
-
 FEW = 8
 """Up to so many nodes are looked at one by one: on a machine that wakes up for one task, the first use of numpy costs
 several times what it does."""

@@ -48,7 +48,7 @@ class Explainer:
 
     def _roomless(self, left: Left) -> Reason:
         job, demand = left.jobs[0], left.demand
-        if not self._survey(demand.shape).roomy.any():
+        if not self._survey(demand.shape).any_roomy:
             return self._no_room(demand.shape)
         if demand.pack is not None or job.together is not None:
             return self._apart(job, demand)
@@ -121,14 +121,14 @@ class Explainer:
         if survey.ready.any():
             return None
         if not survey.suited.any():
-            groups = survey.groups()
+            groups = survey.groups
             message = "no node is what it asks for: " + "; ".join(map(str, groups))
             return Reason(ReasonCode.CONSTRAINTS, message, _nodes(survey))
         if not survey.large.any():
             return self._too_large(shape, survey)
         ledger = self._decided.ledger
         names = [node.name for node, large in zip(ledger.nodes, survey.large, strict=True) if large]
-        message = f"no node that could hold it takes tasks now: {'; '.join(map(str, survey.groups()))}"
+        message = f"no node that could hold it takes tasks now: {'; '.join(map(str, survey.groups))}"
         return Reason(ReasonCode.NO_NODES, message, _nodes(survey) | {"able": len(names)})
 
     def _too_large(self, shape: Shape, survey: Survey) -> Reason:
@@ -151,7 +151,7 @@ class Explainer:
         if found is None:
             survey = self._survey(shape)
             details = _nodes(survey) | self._fits(shape, survey)
-            message = "waits for room: " + "; ".join(map(str, survey.groups()))
+            message = "waits for room: " + "; ".join(map(str, survey.groups))
             if "starts_with" in details:
                 message += f"; starts now with {details['starts_with']}"
             found = self._rooms[shape.key] = Reason(ReasonCode.NO_ROOM, message, details)
@@ -189,4 +189,4 @@ class Explainer:
 
 
 def _nodes(survey: Survey) -> dict[str, Any]:
-    return {"nodes": [group.to_wire() for group in survey.groups()]}
+    return {"nodes": [group.to_wire() for group in survey.groups]}

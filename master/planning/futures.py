@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from operator import attrgetter
 
 from master.planning.gates import Gate
 from master.planning.ledger import Ledger
@@ -29,7 +30,7 @@ class Futures:
                     self.stopping.add(place)
         for here in self.held.values():
             if len(here) > 1:
-                here.sort(key=_fixed)
+                here.sort(key=_JOB if len(set(map(_JOB, here))) == len(here) else _fixed)
         self._ids: dict[int, dict[int, int]] = {}
 
     def add(self, booked: Iterable[tuple[QueuedJob, Demand, int, Placement]]) -> None:
@@ -99,6 +100,9 @@ class Futures:
                 device.id: at for at, device in enumerate(by_id) if not (device.busy or device.ill)
             }
         return found
+
+
+_JOB = attrgetter("job", "component")
 
 
 def _fixed(held: Held) -> tuple[object, ...]:

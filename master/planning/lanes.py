@@ -10,12 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
-from operator import attrgetter, lt
+from operator import attrgetter
 
 from master.planning.model import QueuedJob
 
 _IN_LINE = attrgetter("place", "id")
-_PLACE, _KIND = attrgetter("place"), attrgetter("kind")
 
 
 class Lane:
@@ -36,9 +35,7 @@ class Lanes:
 
     def __init__(self, queue: Sequence[QueuedJob], share: Callable[[str], float]) -> None:
         self._share = share
-        alike = _alike(queue) if len(queue) > 1 else [list(queue)] if queue else []
-        places = list(map(_PLACE, queue))
-        ordered = all(map(lt, places, places[1:]))
+        alike, ordered = _alike(queue) if len(queue) > 1 else ([list(queue)] if queue else [], True)
         self._levels: defaultdict[tuple[int, float], defaultdict[str, list[Lane]]]
         self._levels = defaultdict(lambda: defaultdict(list))
         for jobs in alike:
@@ -82,9 +79,17 @@ class Lanes:
                 heappush(turns, (0.0 if alone else self._share(user), line[0][0], user))
 
 
-def _alike(queue: Sequence[QueuedJob]) -> list[list[QueuedJob]]:
-    """The jobs of each kind, in the order of the queue."""
+def _alike(queue: Sequence[QueuedJob]) -> tuple[list[list[QueuedJob]], bool]:
+    """The jobs of each kind, in the order of the queue; and whether that is their order in line.
+
+    One loop and not several faster ones: with 100,000 jobs it is the fetching of each from memory that costs.
+    """
     by_kind: defaultdict[str, list[QueuedJob]] = defaultdict(list)
-    for kind, job in zip(map(_KIND, queue), queue, strict=True):
-        by_kind[kind].append(job)
-    return list(by_kind.values())
+    ordered, last = True, -1
+    for job in queue:
+        by_kind[job.kind].append(job)
+        place = job.place
+        if place <= last:
+            ordered = False
+        last = place
+    return list(by_kind.values()), ordered

@@ -27,8 +27,9 @@ NEVER = 1e12
 
 
 class Ledger:
-    """``custom``: the custom resources that anybody in the queue asks for. ``columns``: name of an amount → its column. ``log``: the nodes that changed, in order; ``last``: where in it a
-    node stands last (-1: nowhere). ``gates``: node → what has been promised there to somebody who cannot start yet.
+    """``custom``: the custom resources that anybody in the queue asks for. ``columns``: name of an amount → its column.
+    ``log``: the nodes that changed, in order; ``last``: where in it a node stands last (-1: nowhere). ``gates``: node →
+    what has been promised there to somebody who cannot start yet.
     ``busy``: for how many seconds each node is not empty at most (0: it is now).
     """
 
@@ -241,6 +242,16 @@ class Ledger:
         elif need.share:
             most = np.minimum(most, ((self.devices // need.share) * self.usable_devices(need)).sum(axis=1))
         return np.maximum(most, 0)
+
+    def missing(self, need: Need) -> Floats:
+        """How much must come free on each node for one task, as a sum of shares of what it needs."""
+        self.sync()
+        missing: Floats = np.zeros(len(self.nodes))
+        for column, amount in need.amounts:
+            missing += np.maximum(amount - self.free[:, column], 0) / amount
+        if need.whole:
+            missing += np.maximum(need.whole - self._whole(need).sum(axis=1), 0) / need.whole
+        return missing
 
     def large(self, need: Need) -> bool:
         """Whether any open and suitable node could hold one such task when it is empty."""

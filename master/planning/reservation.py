@@ -160,7 +160,9 @@ class Reservation:
         """Keep the nodes that lack least. Nobody knows when they will have room, so nobody may count on a time.
 
         False: even the empty cluster has no room for all of them."""
-        for _, place in sorted((self._missing(need, place), place) for place in np.flatnonzero(able).tolist()):
+        places = np.flatnonzero(able)
+        order: list[int] = places[np.argsort(self._ledger.missing(need)[places], kind="stable")].tolist()
+        for place in order:
             empty = self._futures.emptied(place)
             for other, times in self._wanted.get(place, ()):
                 empty.take(other, times)
@@ -174,15 +176,6 @@ class Reservation:
             if not left:
                 return True
         return False
-
-    def _missing(self, need: Need, place: int) -> float:
-        """How much must come free for one task, as a sum of shares of what it needs."""
-        room = self._ledger.room(place)
-        missing = sum(max(0, amount - room.row[column]) / amount for column, amount in need.amounts)
-        if need.whole:
-            free = sum(1 for device in self._ledger.usable(need, place) if room.devices[device] >= 1000)
-            missing += max(0, need.whole - free) / need.whole
-        return missing
 
     def _keep(self, place: int) -> None:
         """Leave to others what is free beyond all that is wanted here. Of what is short nothing is left, but for what

@@ -29,8 +29,8 @@ nobody delays it; the next keep nodes of their own, because the order changes wi
 for one of them are then not filled again. With more, fewer would pass. Each costs a look at all nodes, and on many
 nodes it gains little."""
 NODES_PER_PROMISE = 10
-"""How many of the jobs for which places are kept go on to be before users who have had less by now. In a cluster of fewer
-nodes it is one, and only while something is idle for it."""
+"""How many of the jobs for which places are kept go on to be before users who have had less by now. In a cluster of
+fewer nodes it is one, and only while something is idle for it."""
 _MOST_DOMAINS = 16
 """In how many domains a job that must stay together is tried."""
 

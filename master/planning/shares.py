@@ -61,9 +61,12 @@ class Shares:
 
     def _totals(self) -> Mapping[str, int]:
         if self._whole is None:
+            totals = [node.total for node in self._view.nodes]
             whole: Counter[str] = Counter()
-            for node in self._view.nodes:
-                for name, amount in node.total.amounts().items():
+            whole["cpu"], whole["memory"] = sum([t.cpu for t in totals]), sum([t.memory for t in totals])
+            whole["gpu"], whole["disk"] = sum([t.gpu for t in totals]), sum([t.disk for t in totals])
+            for total in totals:
+                for name, amount in total.custom:
                     whole[name] += amount
             self._whole = whole
         return self._whole

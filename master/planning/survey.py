@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,9 @@ class Survey:
         self.roomy = self.ready.copy()
         for _, short in self.lacks:
             self.roomy &= short <= 0
+        self.any_roomy = bool(self.roomy.any())
 
+    @cached_property
     def groups(self) -> list[Group]:
         """Every node that is not roomy is in one group: the first thing that keeps the task from it."""
         ledger = self._ledger
