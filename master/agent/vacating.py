@@ -75,8 +75,10 @@ def shares(task: TaskRun) -> DeviceShares:
 def announce(step: Step, evictions: list[Eviction]) -> None:
     for job, beneficiary in dict.fromkeys((each.job, each.beneficiary) for each in evictions):
         count = sum(each.count for each in evictions if (each.job, each.beneficiary) == (job, beneficiary))
-        names = [step.cluster.jobs[job_id].job.name for job_id in (job, beneficiary)]
-        step.event("job-preempted", f"{count} tasks of {names[0]} make room for {names[1]}", job=names[0])
+        victim, other = step.cluster.jobs[job], step.cluster.jobs[beneficiary]
+        name = victim.job.name  # its owner reads this, who need not know whose the other is
+        whom = other.job.name if other.user == victim.user else "a job of higher priority"
+        step.event("job-preempted", f"{count} tasks of {name} make room for {whom}", job=name)
 
 
 def _vacate(step: Step, run: JobRun, component: ComponentRun, index: int, reason: Reason) -> None:

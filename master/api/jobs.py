@@ -10,6 +10,7 @@ from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest import Wrong
 from grass.manifest.quantities import duration_or_zero
 from master.api.call import Api, Call, Handler, Pieces, Reply
+from master.api.discretion import Discretion
 from master.api.log_stream import stream_logs
 from master.api.plan import check_order, plan_job
 from master.api.registry import noun_blueprint
@@ -41,16 +42,17 @@ def blueprint(api: Api) -> Blueprint:
 
 
 def find_job(call: Call, name_or_id: str) -> View:
-    """The record of a job that the caller may see. Raises NotFoundError, NotAllowedError."""
+    """The record of a job that the caller may see, as it may see it. Raises NotFoundError, NotAllowedError."""
     record = call.api.store.job(name_or_id)
     if record is None:
         raise NotFoundError(f"no job {name_or_id}; `grass job list --all` shows what there is")
     call.check_owner(record["user"], f"job {record['name']}")
-    return record
+    return Discretion(call).job(record)
 
 
 def list_jobs(call: Call) -> View:
-    records = [record for record in call.api.store.jobs() if call.sees(record["user"])]
+    discreet = Discretion(call)
+    records = [discreet.job(record) for record in call.api.store.jobs() if call.sees(record["user"])]
     return {"jobs": [job_view(record) for record in records if call.query["all"] or not ended(record)]}
 
 
@@ -110,7 +112,7 @@ def _same_run(call: Call, first: View) -> View:
     record = call.api.store.run(first["id"])
     if record is None:
         raise NotFoundError(f"job {first['name']} ({first['id']}) was deleted")
-    return record
+    return Discretion(call).job(record)
 
 
 def read_logs(call: Call, job: str) -> Pieces:
@@ -151,6 +153,7 @@ def delete_job(call: Call, job: str) -> Reply:
 
 
 def _tasks(call: Call, record: View, component: str | None = None) -> list[View]:
-    store = call.api.store
+    store, discreet = call.api.store, Discretion(call)
     spec = store.spec(record["id"])
-    return [] if spec is None else task_views(record, spec, store.tasks(record["id"]), component)
+    known = {name: discreet.task(task) for name, task in store.tasks(record["id"]).items()} if spec else {}
+    return [] if spec is None else task_views(record, spec, known, component)

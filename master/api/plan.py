@@ -8,6 +8,7 @@ from grass.entropy import run_id
 from grass.errors import ManifestError, Problem, UnreachableError
 from grass.model.job import Job
 from master.api.call import Call
+from master.api.discretion import Discretion
 from master.api.order import check_after
 from master.api.submission import accept_job
 from master.api.views import View, ended
@@ -24,6 +25,7 @@ def plan_job(call: Call) -> View:
     answer = store.preview(job, call.user, accepted.job_id, PATIENCE)
     if answer is None:
         raise UnreachableError(f"the master-agent did not answer within {PATIENCE:g} s; `grass status` says how it is")
+    answer = Discretion(call).job(answer)
     return {**answer, "name": job.name, "evictions": _evictions(call, answer), "warnings": warnings}
 
 

@@ -1,0 +1,63 @@
+"""Reasons as their reader may see them: who sees only own jobs learns that another's is in the way, but not which.
+
+Called wherever records of jobs and tasks leave the API. What the user wrote (``after``) stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from grass.model.reasons import ReasonCode
+from master.api.call import Call
+from master.api.views import View
+
+_NAMING = (ReasonCode.BEHIND.value, ReasonCode.PREEMPTED.value, ReasonCode.PREEMPTING.value)
+"""The codes of reasons that name jobs which the user did not."""
+
+
+class Discretion:
+    """For one call: each job that is named is looked up once."""
+
+    def __init__(self, call: Call) -> None:
+        self._all = call.sees(None)
+        self._sees: Callable[[str], bool] = cache(lambda job_id: _own(call, job_id))
+
+    def job(self, record: View) -> View:
+        """The record of a job, with the reasons of its components."""
+        if self._all:
+            return record
+        parts = {name: {**part, "reason": self.reason(part["reason"])} for name, part in record["components"].items()}
+        return {**record, "reason": self.reason(record["reason"]), "components": parts}
+
+    def task(self, view: View) -> View:
+        if self._all or view["reason"] is None:
+            return view
+        return {**view, "reason": self.reason(view["reason"])}
+
+    def reason(self, reason: View | None) -> View | None:
+        if self._all or reason is None or reason["code"] not in _NAMING:
+            return reason
+        details = dict(reason.get("details") or {})
+        named = [*details.pop("jobs", ()), *([details.pop("job")] if "job" in details else [])]
+        seen = [job_id for job_id in named if self._sees(job_id)]
+        if len(seen) == len(named):
+            return reason
+        if seen:
+            details["jobs"] = seen
+        return {**reason, "message": _message(reason["code"], seen, details), "details": details}
+
+
+def _own(call: Call, job_id: str) -> bool:
+    record = call.api.store.run(job_id)
+    return record is not None and call.sees(record["user"])
+
+
+def _message(code: str, seen: list[str], details: View) -> str:
+    match ReasonCode(code):
+        case ReasonCode.BEHIND:
+            return "a task would fit now, but could delay a job of another user, which is served first"
+        case ReasonCode.PREEMPTED:
+            return "stopped for a job of another user, which has a higher priority"
+    whose = ", ".join([*seen[:2], "jobs of other users"])
+    return f"starts when all tasks have ended that are stopped for it ({details.get('tasks', 0)}, of {whose})"
