@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Sequence
 
@@ -22,13 +23,20 @@ from grass.errors import InputError, NotFoundError
 def ssh(invocation: Invocation, name: str, command: Sequence[str]) -> None:
     """A shell on the machine of a node, or one command there; exits as it does.
 
-    Logs in as `grass node add` did; a machine that joined by itself is reached by your own SSH settings.
+    CMD of several words reaches the machine as these words; one word is a line for its shell. Logs in as `grass node
+    add` did, with the host key that was pinned then; a machine that joined by itself is reached by your own SSH
+    settings.
     """
-    words = [*_ssh_words(invocation, name), *command]
+    words = [*_ssh_words(invocation, name), *remote(command)]
     if shutil.which("ssh") is None:
         raise InputError("there is no `ssh` on this machine; install one (Debian: openssh-client)")
     invocation.close()
     os.execvp("ssh", words)
+
+
+def remote(command: Sequence[str]) -> list[str]:
+    """For ssh, which puts words together with spaces and gives them to a shell."""
+    return [shlex.join(command)] if len(command) > 1 else list(command)
 
 
 def _ssh_words(invocation: Invocation, name: str) -> list[str]:
@@ -44,7 +52,8 @@ def _ssh_words(invocation: Invocation, name: str) -> list[str]:
         return ["ssh", address]
     login = settings.login
     known = config.cluster_home(cluster) / "client" / KNOWN_HOSTS
-    words = ["ssh", "-p", str(login.port), "-o", f"UserKnownHostsFile={known}", "-o", "StrictHostKeyChecking=yes"]
+    words = ["ssh", "-p", str(login.port), "-o", f'UserKnownHostsFile="{known}"', "-o", "StrictHostKeyChecking=yes"]
+    words += ["-o", "GlobalKnownHostsFile=/dev/null"]
     if login.key:
         words += ["-i", login.key]
     return [*words, f"{login.username}@{settings.address}" if login.username else settings.address]

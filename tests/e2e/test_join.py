@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import select
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -128,6 +134,49 @@ def test_a_plan_names_the_steps_and_makes_no_token_no_node_and_no_file(cluster: 
     assert [(each["id"], each["kind"]) for each in client.events()] == events
     assert client.nodes() == []
     assert holds(cluster.lab, "n1") == before
+
+
+@pytest.mark.usefixtures("empty")
+def test_a_shell_and_commands_on_a_node_as_whoever_added_it_with_its_host_key_checked(cluster: Cluster) -> None:
+    added(cluster, "n1")
+    done = cluster.grass("node", "ssh", "n1", "--", "sh", "-c", 'echo "$(hostname) $(whoami) $1"; exit 7', "x", "a  b")
+    assert (done.returncode, done.stdout) == (7, "n1 ops a  b\n"), done.stderr
+    piped = cluster.grass("node", "ssh", "n1", "echo one | tr a-z A-Z")
+    assert piped.stdout == "ONE\n"
+    assert on_a_terminal(cluster, "echo it is $((40 + 2)) on $(hostname); exit 3\n") == (3, True)
+
+    pins = cluster.client / "known_hosts"
+    kept = pins.read_text()
+    address = cluster.lab.hosts["n1"].address
+    other = next(line.split(maxsplit=1)[1] for line in kept.splitlines() if not line.startswith(f"{address} "))
+    lines = [f"{address} {other}" if line.startswith(f"{address} ") else line for line in kept.splitlines()]
+    pins.write_text("\n".join(lines) + "\n")
+    try:
+        refused = cluster.grass("node", "ssh", "n1", "--", "touch", "/tmp/was-here")
+    finally:
+        pins.write_text(kept)
+    assert refused.returncode == 255 and "IDENTIFICATION HAS CHANGED" in refused.stderr
+    assert cluster.grass("node", "ssh", "n1", "--", "test", "-e", "/tmp/was-here").returncode == 1
+    unknown = cluster.grass("node", "ssh", "n9", "true")
+    assert unknown.returncode != 0 and "n9" in unknown.stderr
+
+
+def on_a_terminal(cluster: Cluster, typed: str) -> tuple[int, bool]:
+    """What a shell on n1 ends with that is typed at, and whether it printed the answer."""
+    ours, theirs = os.openpty()
+    env = {**os.environ, "GRASS_HOME": str(cluster.home), "PYTHONPATH": str(cluster.site)}
+    command = [sys.executable, str(cluster.site / "bin" / "grass"), "node", "ssh", "n1"]
+    with subprocess.Popen(
+        command, env=env, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    ) as shell:
+        os.close(theirs)
+        said, until = b"", time.monotonic() + 30
+        os.write(ours, typed.encode())
+        with contextlib.suppress(OSError):  # the terminal is gone with the shell
+            while time.monotonic() < until and select.select([ours], [], [], 30)[0] and (piece := os.read(ours, 4096)):
+                said += piece
+        os.close(ours)
+        return shell.wait(30), b"it is 42 on n1" in said
 
 
 @pytest.mark.usefixtures("empty")
