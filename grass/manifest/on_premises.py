@@ -21,6 +21,7 @@ MODE = "grass/on-premises"
 API_PORT, REDIS_PORT, COLLECTOR_PORT, SAMBA_PORT, NODE_API_PORT = 51812, 6379, 24224, 51445, 51813
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*")
+_IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _LOGIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}")
 _SPELLED = re.compile(r"(?:(?P<user>[^@]+)@)?(?P<host>[^@]+?)(?::(?P<port>[0-9]{1,5}))?")
 _PASSWORD = re.compile(r"[\x21-\x7e]{8,127}")
@@ -107,6 +108,8 @@ class OnPremises:
     redis_port: int = REDIS_PORT
     collector: Collector = Collector.BUILTIN
     collector_port: int = COLLECTOR_PORT
+    fluentd_image: str | None = None
+    """Container image of fluentd, for the master's docker engine; None: an installed one."""
     samba_port: int = SAMBA_PORT
     samba_password: str | None = field(default=None, repr=False)
     share: str | None = None
@@ -154,7 +157,13 @@ def _services(master: Fields, settings: OnPremises) -> OnPremises:
         settings = replace(settings, redis_port=section.read("port", port_number, REDIS_PORT))
         section.done()
     if (section := master.section("fluentd")) is not None:
-        settings = replace(settings, collector_port=section.read("port", port_number, COLLECTOR_PORT))
+        settings = replace(
+            settings,
+            collector_port=section.read("port", port_number, COLLECTOR_PORT),
+            fluentd_image=section.read("image", _image, None),
+        )
+        if settings.fluentd_image is not None and settings.collector is not Collector.FLUENTD:
+            section.problems.add(section.at("image"), "goes with `collector: fluentd`")
         section.done()
     if (section := master.section("samba")) is not None:
         settings = replace(
@@ -164,6 +173,13 @@ def _services(master: Fields, settings: OnPremises) -> OnPremises:
         )
         section.done()
     return settings
+
+
+def _image(value: Any) -> str:
+    name = values.text(value)
+    if not _IMAGE.fullmatch(name):
+        raise Wrong(f"must be the name of a container image such as fluent/fluentd:v1.16-debian-1, got {show(value)}")
+    return name
 
 
 def _host(fields: Fields, default: Login) -> HostSettings:

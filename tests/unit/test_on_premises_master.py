@@ -20,11 +20,12 @@ from grass.provision.on_premises.bundle import Bundle
 from grass.provision.on_premises.design import design
 from grass.provision.on_premises.facts import Facts, Listener, Python, parse
 from grass.provision.on_premises.master import Admin, made_on_master, master_steps
-from grass.provision.on_premises.master_files import config_files, smb_conf
+from grass.provision.on_premises.master_files import config_files, smb_conf, unit_files
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.requirements import Target, meant
 from grass.provision.on_premises.steps import Run, plan_lines
+from grass.share import shared
 from tests.support.needs import require, require_root
 
 PEER = "10.0.0.10"
@@ -162,6 +163,44 @@ def test_fluentd_takes_the_place_of_the_collector() -> None:
     assert isinstance(env, bytes)
     for line in ("FLUENTD=/opt/fluent/bin/fluentd", "GRASS_COLLECTOR_BIND=10.0.0.10", "GRASS_LOGS=/srv/grass/lab/logs"):
         assert line in env.decode().splitlines()
+
+
+IMAGE = "fluent/fluentd:v1.16-debian-1"
+IN_A_CONTAINER = {"collector": "fluentd", "master": {"address": "m1", "fluentd": {"image": IMAGE}}}
+
+
+@pytest.mark.parametrize(
+    ("docker", "image", "fault"),
+    [
+        ("", "", f"needs a docker engine that answers (for {IMAGE}); there is none"),
+        ("20.10", "no such manifest", f"has no image {IMAGE} and cannot pull it (no such manifest); `docker load` it"),
+    ],
+)
+def test_an_image_of_fluentd_that_cannot_be_had_is_said_before_anything_is_changed(
+    docker: str, image: str, fault: str
+) -> None:
+    with pytest.raises(InputError) as told:
+        design(settings(**IN_A_CONTAINER), replace(DEBIAN, docker=docker, image=image), PEER)
+    assert fault in str(told.value) and "nothing was changed" in str(told.value)
+
+
+@pytest.mark.parametrize("state", ["there", "registry"])
+def test_fluentd_runs_as_a_container_with_the_same_configuration_and_is_pulled_when_it_is_not_there(
+    bundle: Bundle, state: str
+) -> None:
+    facts = replace(DEBIAN, docker="20.10", image=state)
+    found = design(settings(**IN_A_CONTAINER), facts, PEER)
+    assert "grass-fluentd-container@lab.service" in found.units
+    assert not {"grass-fluentd@lab.service", "grass-collector@lab.service"} & set(found.units)
+    files = {put.target: put.content for put in (*config_files(found), *unit_files(found))}
+    env = files["/etc/grass/lab.env"]
+    assert isinstance(env, bytes)
+    for line in (f"FLUENTD_IMAGE={IMAGE}", "FLUENTD_CONTAINER=grass-fluentd-lab", "GRASS_COLLECTOR_BIND=10.0.0.10"):
+        assert line in env.decode().splitlines()
+    assert files["/etc/grass/lab.fluent.conf"] == shared("deploy/fluentd/fluent.conf").read_bytes()
+    assert "/etc/systemd/system/grass-fluentd-container@.service" in files
+    steps = [step.name for step in master_steps(found, facts, bundle, Admin("ann", {}, ""), None)]
+    assert (f"pull the image {IMAGE}" in steps) is (state == "registry")
 
 
 def test_a_mount_takes_the_place_of_samba() -> None:

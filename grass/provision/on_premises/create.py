@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grass import clock
@@ -22,7 +22,7 @@ from grass.provision.layout import user_name
 from grass.provision.on_premises import on_host
 from grass.provision.on_premises.bundle import Bundle, make_bundle
 from grass.provision.on_premises.design import MasterDesign, design
-from grass.provision.on_premises.facts import Facts, gather
+from grass.provision.on_premises.facts import Facts, gather, look_for_image
 from grass.provision.on_premises.machines import KNOWN_HOSTS, Ask, Machines, load_machines, open_host
 from grass.provision.on_premises.master import Admin, master_steps
 from grass.provision.on_premises.services import why_not
@@ -125,7 +125,9 @@ def _look(host: SshHost, settings: Settings, client: Path, base: Path, progress:
     progress(f"{label}: connecting to {host.access}")
     host.connect()
     host.become_root()
-    facts = gather(host, settings.name)
+    facts, image = gather(host, settings.name), _machines(settings).fluentd_image
+    if image is not None and facts.docker:
+        facts = replace(facts, image=look_for_image(host, image))
     if abs(facts.time - clock.wall()) > _CLOCKS_APART:
         progress(f"{label}: its clock differs from this machine's by {abs(facts.time - clock.wall()):.0f} s")
     if facts.config is not None and not (client / "user.pem").exists():

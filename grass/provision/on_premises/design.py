@@ -10,7 +10,7 @@ from grass.errors import ConflictError, InputError
 from grass.manifest.on_premises import ApiWay, Collector, OnPremises
 from grass.manifest.settings import Settings
 from grass.provision.layout import ruled
-from grass.provision.on_premises.facts import Facts, Listener, Python
+from grass.provision.on_premises.facts import REGISTRY, THERE, Facts, Listener, Python
 from grass.provision.on_premises.requirements import Target
 from grass.store.embedded import OLDEST
 
@@ -36,7 +36,8 @@ PACKAGES = {
 
 @dataclass(frozen=True)
 class MasterDesign:
-    """``packages``: to be installed; ``fluentd``: its program, where it is the collector."""
+    """``packages``: to be installed; ``fluentd``: its program, where it is the collector. ``fluentd_image``: it runs as
+    a container of this image instead, which has to be pulled if ``pull``."""
 
     config: ClusterConfig
     python: str
@@ -46,11 +47,13 @@ class MasterDesign:
     fluentd: str | None
     packages: tuple[str, ...]
     packager: str
+    fluentd_image: str | None = None
+    pull: bool = False
 
     @property
     def units(self) -> tuple[str, ...]:
         """Instances, in the order in which they are started."""
-        collector = "fluentd" if self.fluentd else "collector"
+        collector = "fluentd" if self.fluentd else "fluentd-container" if self.fluentd_image else "collector"
         samba = ("samba",) if self.config.samba else ()
         names = ("redis", collector, *samba, "master-agent", "master-api-server")
         return tuple(f"grass-{name}@{self.config.name}.service" for name in names)
@@ -78,7 +81,9 @@ def design(settings: Settings, facts: Facts, peer: str) -> MasterDesign:
         target=Target(python.short, facts.machine, facts.libc),
         redis_server=_redis_server(facts, python),
         smbd=facts.programs.get("smbd", "/usr/sbin/smbd"),
-        fluentd=_fluentd(facts) if machines.collector is Collector.FLUENTD else None,
+        fluentd=_fluentd(facts) if machines.collector is Collector.FLUENTD and machines.fluentd_image is None else None,
+        fluentd_image=machines.fluentd_image,
+        pull=facts.image == REGISTRY,
         packages=tuple(PACKAGES[packager][what] for what in missing) if missing else (),
         packager=packager,
     )
@@ -98,13 +103,25 @@ def _problems(facts: Facts, machines: OnPremises, python: Python | None) -> Iter
         yield "its C library is unknown; Grass brings compiled packages for glibc and musl"
     if 0 < facts.disk_free < _LEAST_DISK:
         yield f"only {facts.disk_free >> 20} MiB are free; at least 1 GiB is needed"
-    if machines.collector is Collector.FLUENTD and _fluentd(facts) is None:
+    if machines.fluentd_image is not None:
+        yield from _imageless(facts, machines.fluentd_image)
+    elif machines.collector is Collector.FLUENTD and _fluentd(facts) is None:
         there = "fluent-bit is there, but cannot do it" if "fluent-bit" in facts.programs else "there is none"
-        yield f"`collector: fluentd` needs fluentd, fluent-package or td-agent ({there}); or leave it builtin"
+        yield (
+            f"`collector: fluentd` needs fluentd, fluent-package or td-agent ({there}), or `master.fluentd.image`; "
+            "or leave it builtin"
+        )
     wanted = machines.master.private_address
     if wanted is not None and wanted not in {address for _, address in facts.addresses}:
         have = ", ".join(address for _, address in facts.addresses)
         yield f"it has no address {wanted}; it has {have}"
+
+
+def _imageless(facts: Facts, image: str) -> Iterator[str]:
+    if not facts.docker:
+        yield f"`master.fluentd.image` needs a docker engine that answers (for {image}); there is none"
+    elif facts.image not in (THERE, REGISTRY):
+        yield f"its docker engine has no image {image} and cannot pull it ({facts.image}); `docker load` it there first"
 
 
 def _missing(facts: Facts, machines: OnPremises, python: Python | None) -> list[str]:

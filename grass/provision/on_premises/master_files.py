@@ -36,10 +36,10 @@ def config_files(design: MasterDesign) -> list[Put]:
     if config.samba:
         env |= {"SMBD": design.smbd, "SMB_CONF": f"{ETC}/{name}.smb.conf"}
         puts.append(Put(f"{ETC}/{name}.smb.conf", smb_conf(config).encode()))
-    if design.fluentd:
+    if design.fluentd or design.fluentd_image:
         host, _, port = (config.collector or "").rpartition(":")
         env |= {
-            "FLUENTD": design.fluentd,
+            **_program(design),
             "FLUENT_CONF": f"{ETC}/{name}.fluent.conf",
             "GRASS_LOGS": str(config.logs_dir),
             "GRASS_BUFFERS": f"{config.home}/fluentd",
@@ -50,6 +50,12 @@ def config_files(design: MasterDesign) -> list[Put]:
     puts.append(Put(f"{ETC}/{name}.rsyncd.conf", rsyncd_conf(str(config.share), f"{VENV}/bin/python").encode()))
     text = "".join(f"{key}={value}\n" for key, value in env.items())
     return [Put(f"{ETC}/{name}.env", text.encode(), 0o640, "root:grass"), *puts]
+
+
+def _program(design: MasterDesign) -> dict[str, str]:
+    if design.fluentd:
+        return {"FLUENTD": design.fluentd}
+    return {"FLUENTD_IMAGE": design.fluentd_image or "", "FLUENTD_CONTAINER": f"grass-fluentd-{design.config.name}"}
 
 
 def smb_conf(config: ClusterConfig) -> str:
