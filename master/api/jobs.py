@@ -15,7 +15,7 @@ from master.api.log_stream import stream_logs
 from master.api.plan import check_order, plan_job
 from master.api.registry import noun_blueprint
 from master.api.submission import accept_job
-from master.api.views import View, ended, job_view, progress_mark, task_views
+from master.api.views import View, counted_tasks, ended, job_view, progress_mark, task_views
 from master.api.why import why_view
 
 PROGRESS_EVERY = 0.2
@@ -87,7 +87,7 @@ def explain_job(call: Call, job: str) -> View:
     spec = call.api.store.spec(record["id"])
     if spec is None:
         raise NotFoundError(f"job {record['name']} is being deleted")
-    return why_view(record, spec, _tasks(call, record))
+    return why_view(record, spec, counted_tasks(record, spec, _known(call, record)))
 
 
 def wait_for_job(call: Call, job: str) -> View:
@@ -153,7 +153,11 @@ def delete_job(call: Call, job: str) -> Reply:
 
 
 def _tasks(call: Call, record: View, component: str | None = None) -> list[View]:
-    store, discreet = call.api.store, Discretion(call)
-    spec = store.spec(record["id"])
-    known = {name: discreet.task(task) for name, task in store.tasks(record["id"]).items()} if spec else {}
-    return [] if spec is None else task_views(record, spec, known, component)
+    spec = call.api.store.spec(record["id"])
+    return [] if spec is None else task_views(record, spec, _known(call, record), component)
+
+
+def _known(call: Call, record: View) -> dict[str, View]:
+    """Records of its tasks that were ever assigned."""
+    discreet = Discretion(call)
+    return {name: discreet.task(task) for name, task in call.api.store.tasks(record["id"]).items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from zlib import crc32
 
@@ -52,6 +52,17 @@ def task_views(record: View, job: Job, known: Mapping[str, View], component: str
         for name in chosen
         for index in range(job.components[name].replicas)
     ]
+
+
+def counted_tasks(record: View, job: Job, known: Mapping[str, View]) -> Iterator[tuple[View, int]]:
+    """The tasks that were ever assigned, one by one; of those of a component that never were, one and how many."""
+    never = {name: component.replicas for name, component in job.components.items()}
+    for task in known.values():
+        never[task["component"]] -= 1
+        yield task, 1
+    for name, count in never.items():
+        if count > 0:
+            yield _unassigned(record, name, 0), count
 
 
 def progress_mark(record: View) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from grass.model.job import Job
@@ -40,15 +41,16 @@ _NEXT = {
 }
 
 
-def why_view(record: View, job: Job, tasks: list[View]) -> View:
+def why_view(record: View, job: Job, tasks: Iterable[tuple[View, int]]) -> View:
+    """``tasks``: each with how many there are of it; a wide array has thousands that never got a record."""
     groups: dict[tuple[str, str, str], View] = {}
-    for task in tasks:
+    for task, count in tasks:
         reason = task["reason"]
         if TaskState(task["state"]) in _SILENT and not (reason and reason["code"] in _LATE):
             continue
         key = (task["component"], task["state"], _kind(reason))
         group = groups.setdefault(key, _group(task["component"], task["state"], reason))
-        group["count"] += 1
+        group["count"] += count
     order = list(job.components)
     found = sorted(groups.values(), key=lambda group: (order.index(group["component"]), group["state"]))
     return {

@@ -5,7 +5,7 @@ from typing import Any
 from grass.manifest import parse_job
 from grass.model.reasons import ReasonCode
 from grass.store.records import job_record
-from master.api.views import job_view, progress_mark, task_views
+from master.api.views import counted_tasks, job_view, progress_mark, task_views
 from master.api.why import why_view
 
 JOB = parse_job({"name": "j", "components": {"a": {"command": "x", "replicas": 3}, "b": {"command": "y"}}}).job
@@ -54,9 +54,9 @@ def test_the_mark_changes_with_state_counts_and_reason_only() -> None:
 def test_why_groups_tasks_that_wait_for_the_same_reason() -> None:
     waiting = record(components={"a": {"reason": NO_ROOM}, "b": {"reason": None}})
     failed = {"code": "exit-code", "message": "exited with 3", "details": {}}
-    tasks = task_views(waiting, JOB, known("a.1", state="FAILED") | known("b.0", state="RUNNING"))
-    tasks[1]["reason"] = failed
-    answer = why_view(waiting, JOB, tasks)
+    tasks = known("a.1", state="FAILED") | known("b.0", state="RUNNING")
+    tasks["a.1"]["reason"] = failed
+    answer = why_view(waiting, JOB, counted_tasks(waiting, JOB, tasks))
     assert [(group["component"], group["state"], group["count"]) for group in answer["groups"]] == [
         ("a", "FAILED", 1),
         ("a", "PENDING", 2),
@@ -66,9 +66,10 @@ def test_why_groups_tasks_that_wait_for_the_same_reason() -> None:
 
 
 def test_a_running_task_that_is_not_ready_is_among_the_reasons() -> None:
-    tasks = task_views(record(), JOB, known("a.1", state="RUNNING"))
-    tasks[1]["reason"] = {"code": "not-ready", "message": "not ready yet: nothing listens", "details": {}}
-    [group] = [group for group in why_view(record(), JOB, tasks)["groups"] if group["state"] == "RUNNING"]
+    tasks = known("a.1", state="RUNNING")
+    tasks["a.1"]["reason"] = {"code": "not-ready", "message": "not ready yet: nothing listens", "details": {}}
+    groups = why_view(record(), JOB, counted_tasks(record(), JOB, tasks))["groups"]
+    [group] = [group for group in groups if group["state"] == "RUNNING"]
     assert (group["component"], group["count"], group["next"] is None) == ("a", 1, False)
 
 
@@ -78,5 +79,5 @@ def test_every_reason_to_wait_says_what_would_end_the_wait() -> None:
         assert ReasonCode(code)
         reason = {"code": code, "message": "m", "details": {}}
         held = record(components={"a": {"reason": reason}, "b": {"reason": reason}})
-        groups = why_view(held, JOB, task_views(held, JOB, {}))["groups"]
+        groups = why_view(held, JOB, counted_tasks(held, JOB, {}))["groups"]
         assert all(group["next"] for group in groups)
