@@ -87,7 +87,7 @@ def _alike(queue: Sequence[QueuedJob]) -> tuple[list[list[QueuedJob]], bool]:
     by_kind: defaultdict[str, list[QueuedJob]] = defaultdict(list)
     ordered, last = True, -1
     for job in queue:
-        by_kind[job.kind].append(job)
+        by_kind[job.kind or job.told_apart()].append(job)
         place = job.place
         if place <= last:
             ordered = False

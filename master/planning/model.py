@@ -152,7 +152,7 @@ class Demand:
         return f"{self.component!r},{self.count},{self.spread},{self.pack},{self.gang};{self.shape.key}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class QueuedJob:
     """A job with tasks to place. ``place``: its number in the order of submission (a preempted job keeps its own).
 
@@ -173,20 +173,25 @@ class QueuedJob:
     seconds: float | None = None
     promised: int | None = None
 
-    @cached_property
-    def kind(self) -> str:
-        """Equal for jobs that differ only in their place in the queue: what one of them finds, the next finds too.
+    kind: str = field(default="", init=False, repr=False, compare=False)
+
+    def told_apart(self) -> str:
+        """Fills in ``kind``, equal for jobs that differ only in their place in the queue: what one of them finds, the
+        next finds too.
 
         Interned: of 100,000 waiting jobs most are of few kinds, and then share the string."""
         tied = self.begun and (self.together is not None or any(d.pack or d.spread for d in self.demands))
-        return sys.intern(
+        demands = self.demands
+        kind = sys.intern(
             f"{self.priority},{self.user!r},{self.begun},{self.policy.value},{self.metric!r},{self.together},"
             f"{self.seconds},{self.promised},{self.id if tied else ''}|"
-            + "|".join([demand.key for demand in self.demands])
+            + (demands[0].key if len(demands) == 1 else "|".join([demand.key for demand in demands]))
         )
+        object.__setattr__(self, "kind", kind)
+        return kind
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Held:
     """``count`` tasks of one component that hold a place on one node.
 
@@ -229,7 +234,7 @@ class View:
     now: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Placement:
     """``count`` tasks of a component go to ``node``; ``devices`` has what each of them gets, where they use GPUs."""
 
