@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from grass.manifest.settings import OfferedResources, Settings
 from grass.store.embedded import NoRedisError, find_server
 from node.agent import gpu
+from tests.support.local_cluster import LocalCluster
 from tests.support.needs import missing
 from tests.support.node_run import NodeRun
 from tests.support.nvml import StubDriver
+from tests.support.waiting import wait_until
 
 KNOWN = "gpu.devices()"
 
@@ -83,6 +86,53 @@ def test_a_driver_that_hangs_is_reported_by_its_silence(monkeypatch: pytest.Monk
     assert "has not answered" in lost["error"]
 
 
+def test_a_device_that_is_lost_at_the_start_is_listed_all_the_same(driver: StubDriver) -> None:
+    driver.set(_1_fails=15)
+    found = driver.ask(KNOWN)
+    assert [device["uuid"] for device in found] == ["GPU-stub-0", "", "GPU-stub-2", "GPU-stub-3"]
+    assert driver.ask(f"gpu.sample({KNOWN}, [])")[1]["error"] == "GPU is lost"
+
+
+@pytest.mark.needs_redis
+def test_a_device_that_is_lost_or_erroneous_goes_to_no_task_until_it_is_well_or_forgiven(
+    driver: StubDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LD_LIBRARY_PATH", "NVIDIA_STUB"):
+        monkeypatch.setenv(name, driver.env[name])
+    driver.set(count=2, _1_ecc=0)
+    cluster = LocalCluster(Settings(resources=OfferedResources(cpu=4000, gpu=2000)))
+    try:
+        cluster.create()
+        with cluster.client() as client:
+
+            def quarantine() -> dict[str, str]:
+                found: dict[str, str] = client.node("local")["quarantine"]
+                return found
+
+            def ends_on(job: str) -> str:
+                client.wait(job, timeout=30)
+                return "".join(each["text"] for each in client.logs(job)).strip()
+
+            devices = {"command": "echo $CUDA_VISIBLE_DEVICES", "resources": {"cpu": 1, "gpu": 1}}
+            driver.set(_0_fails=15)
+            wait_until(lambda: quarantine() == {"0": "GPU is lost"}, 30, "the loss of gpu 0")
+            assert client.node("local")["state"] == "READY"
+            client.start({"name": "one", "components": {"t": devices}})
+            assert ends_on("one") == "1"
+            both = {**devices, "resources": {"cpu": 1, "gpu": 2}}
+            client.start({"name": "both", "components": {"t": both}})
+            said = "local: gpu 0 is in quarantine: GPU is lost"
+            wait_until(lambda: said in str(client.why("both")["groups"]), 30, "the reason")
+            driver.set(_0_fails=0, _1_ecc=3)
+            wait_until(lambda: list(quarantine()) == ["1"], 30, "the errors of gpu 1")
+            wait_until(lambda: "3 uncorrected ECC errors" in str(client.why("both")["groups"]), 30, "the reason")
+            client.uncordon("local")
+            assert ends_on("both") == "0,1"
+            assert quarantine() == {}
+    finally:
+        cluster.end()
+
+
 def test_the_node_agent_tells_of_its_devices_and_gives_them_to_tasks(
     driver: StubDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,7 +140,7 @@ def test_the_node_agent_tells_of_its_devices_and_gives_them_to_tasks(
         find_server()
     except NoRedisError as error:
         missing("redis", str(error))
-    for name in ("LD_LIBRARY_PATH", "NVML_STUB"):
+    for name in ("LD_LIBRARY_PATH", "NVIDIA_STUB"):
         monkeypatch.setenv(name, driver.env[name])
     with NodeRun() as node:
         node.wait(lambda: bool(node.hellos))

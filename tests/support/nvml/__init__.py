@@ -14,7 +14,8 @@ from tests.support.needs import require
 
 
 class StubDriver:
-    """``set(...)`` changes the devices while they are watched. ``env`` makes a program find this driver."""
+    """``set(...)`` changes the devices while they are watched. ``env`` makes a program find this driver; the daemons of
+    a local cluster inherit these variables by their names."""
 
     def __init__(self, folder: Path) -> None:
         compiler = shutil.which("cc")
@@ -23,7 +24,7 @@ class StubDriver:
         library = folder / "libnvidia-ml.so.1"
         source = Path(__file__).with_name("stub.c")
         subprocess.run(["cc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source], check=True)
-        self.env = {**os.environ, "LD_LIBRARY_PATH": str(folder), "NVML_STUB": str(self._state)}
+        self.env = {**os.environ, "LD_LIBRARY_PATH": str(folder), "NVIDIA_STUB": str(self._state)}
         self.values: dict[str, int] = {}
         self.set(count=4)
 

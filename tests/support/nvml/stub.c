@@ -1,4 +1,4 @@
-/* A libnvidia-ml.so.1 for tests: its devices are what the file NVML_STUB says, line by line ("count 4", "0.util 50"),
+/* A libnvidia-ml.so.1 for tests: its devices are what the file NVIDIA_STUB says, line by line ("count 4", "0.util 50"),
    and it is read anew at every call. Only what the node-agent asks is here. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ struct rates { unsigned int gpu, memory; };
 struct process { unsigned int pid; unsigned long long used; unsigned int gpu_instance, compute_instance; };
 
 static long long value(const char *name, long long otherwise) {
-    FILE *file = fopen(getenv("NVML_STUB"), "r");
+    FILE *file = fopen(getenv("NVIDIA_STUB"), "r");
     char key[64];
     long long number, found = otherwise;
     if (!file) return otherwise;
