@@ -18,9 +18,17 @@ get() { apt-get install -y -q --no-install-recommends "$@"; }
 get "$@" || { apt-get update -q && get "$@"; }
 """
 _APT_WOULD = 'LC_ALL=C apt-get install --simulate -y -q --no-install-recommends "$@" 2>&1'
+# Where no mirror answers, one package shows it: each of many would be waited for.
 _APT_FETCH = """
 export LC_ALL=C
-apt-get update -q >/dev/null 2>&1
+limits="-o Acquire::Retries=0 -o Acquire::http::Timeout=15 -o Acquire::https::Timeout=15"
+apt-get update -q --error-on=any $limits >/dev/null 2>&1 || {
+  place=$(mktemp -d)
+  (cd "$place" && apt-get download -q $limits "$1" 2>&1)
+  code=$?
+  rm -rf "$place"
+  [ $code = 0 ] || exit $code
+}
 apt-get install --download-only -y -q --no-install-recommends "$@" 2>&1
 """
 _APT_CHECK = """
