@@ -22,6 +22,8 @@ from master.planning.room import ENDLESS, Room
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+GRAIN = 1e9
+"""Shares of nodes are counted in thousand-millionths, so that they can be compared as whole numbers."""
 NEVER = 1e12
 """Seconds until the end of what has no known end."""
 
@@ -75,12 +77,12 @@ class Ledger:
         return room
 
     def weights_of(self, place: int) -> tuple[float, ...]:
-        """One over the total of each of the four amounts that all nodes have; 0 where there is none."""
+        """``GRAIN`` over the total of each of the four amounts that all nodes have; 0 where there is none."""
         found = self._weights.get(place)
         if found is None:
             total = self.nodes[place].total
             sizes = (total.cpu, total.memory, total.gpu, total.disk)
-            found = self._weights[place] = tuple([1.0 / size if size > 0 else 0.0 for size in sizes])
+            found = self._weights[place] = tuple([GRAIN / size if size > 0 else 0.0 for size in sizes])
         return found
 
     def suits(self, shape: Shape, place: int) -> bool:
@@ -177,7 +179,7 @@ class Ledger:
     def weights(self) -> Floats:
         """As ``weights_of``, for all nodes."""
         sizes = self.total[:, :4]
-        return np.divide(1.0, sizes, out=np.zeros(sizes.shape, order="F"), where=sizes > 0)
+        return np.divide(GRAIN, sizes, out=np.zeros(sizes.shape, order="F"), where=sizes > 0)
 
     @cached_property
     def busy_all(self) -> Floats:
@@ -219,16 +221,16 @@ class Ledger:
             parts.append(("its GPUs are not of the kind", ("gpu", gpu, devices), fitting))
         return parts
 
-    def fitting(self, need: Need) -> Mask:
+    def fitting(self, need: Need, able: Mask) -> Mask:
         """The able nodes on which at least one such task has room now, gates aside."""
         self.sync()
-        mask = self.able(need.shape)
+        mask = able
         for column, amount in need.amounts:
             mask = mask & (self.free[:, column] >= amount)
-        if need.whole:
-            mask = mask & (self._whole(need).sum(axis=1) >= need.whole)
-        elif need.share:
-            mask = mask & ((self.devices >= need.share) & self.usable_devices(need)).any(axis=1)
+        if need.whole or need.share:
+            places, mask = np.flatnonzero(mask), mask.copy()
+            usable = (self.devices[places] >= (need.share or DEVICE)) & self.usable_devices(need)[places]
+            mask[places] = usable.sum(axis=1) >= max(1, need.whole)
         return mask
 
     def counts(self, need: Need) -> Ints:

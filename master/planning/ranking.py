@@ -16,17 +16,18 @@ import numpy as np
 
 from grass.model.job import Policy
 from grass.model.resources import DEVICE
-from master.planning.ledger import NEVER, Floats, Ledger
-from master.planning.need import DISK, GPU, PORTS, Need
+from master.planning.ledger import GRAIN, NEVER, Floats, Ledger
+from master.planning.need import GPU, PORTS, Need
 
 GPU_WEIGHT = 16.0
 """What a node's GPUs are worth beside its cores or its memory, to a task that uses them."""
-LONGER = 32.0
+LONGER = 32.0 * GRAIN
 """More than any sum of shares: the worth of one step of ``_STEPS``."""
-BREAKS_A_DEVICE = 1024.0
+BREAKS_A_DEVICE = 1024.0 * GRAIN
 """More than all steps: a whole device is broken only where no shared one has room."""
 _STEPS = [0.0, *(450.0 * 2**power for power in range(1, 14))]
 """Seconds by which a node may be kept busy longer. Limits are rough, so small differences say nothing."""
+_MANY = 64
 
 
 def length_of(seconds: float | None) -> float:
@@ -36,14 +37,58 @@ def length_of(seconds: float | None) -> float:
     return float(2.0 ** (ceil(2.0 * log2(max(seconds, 1.0))) / 2.0))
 
 
+class Standings:
+    """What a node has before anybody takes of it: what is free, as a sum of shares, and the steps. It is the same for
+    all needs of one length and weight of GPUs, so it is kept and follows the log of changed nodes."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self._kept: dict[tuple[float, float], tuple[Floats, int]] = {}
+
+    def all(self, length: float, gpu_weight: float) -> Floats:
+        """Not to be written to."""
+        ledger, key = self.ledger, (length, gpu_weight)
+        found, seen = self._kept.get(key, (None, 0))
+        if found is None or len(ledger.log) - seen > _MANY:
+            found = self._made(length, gpu_weight)
+        else:
+            for place in set(ledger.log[seen:]):
+                found[place] = self.one(place, length, gpu_weight)
+        self._kept[key] = found, len(ledger.log)
+        return found
+
+    def one(self, place: int, length: float, gpu_weight: float) -> float:
+        """The same arithmetic in the same order as for all, so that the last bit is the same too."""
+        ledger = self.ledger
+        cpu, memory, gpu, disk = ledger.weights_of(place)
+        row = ledger.room(place).row
+        longer = LONGER * bisect_left(_STEPS, length - ledger.busy[place])
+        return row[0] * cpu + row[1] * memory + row[2] * (gpu * gpu_weight) + row[3] * disk + longer
+
+    def _made(self, length: float, gpu_weight: float) -> Floats:
+        ledger = self.ledger
+        ledger.sync()
+        free, weights = ledger.free, ledger.weights
+        made: Floats = free[:, 0] * weights[:, 0]
+        made += free[:, 1] * weights[:, 1]
+        made += free[:, 2] * (weights[:, 2] * gpu_weight)
+        made += free[:, 3] * weights[:, 3]
+        made += LONGER * np.searchsorted(_STEPS, length - ledger.busy_all)
+        return made
+
+
 class Ranking:
     """Of one need under one policy. ``fills``: a node that was chosen stays the best until it is full."""
 
-    def __init__(self, ledger: Ledger, need: Need, policy: Policy, metric: str, length: float) -> None:
-        self._ledger = ledger
+    def __init__(self, standings: Standings, need: Need, policy: Policy, metric: str, length: float) -> None:
+        self._standings = standings
+        self._ledger = ledger = standings.ledger
         self._need = need
         self._length = length
         self._gpu_weight = GPU_WEIGHT if need.whole or need.share else 1.0
+        self._wanted = [
+            (c, amount * (self._gpu_weight if c == GPU else 1.0)) for c, amount in need.amounts if c < PORTS
+        ]
         self._sign = 1 if policy is Policy.COMPACTED else -1
         self._column = ledger.columns.get(metric) if policy is not Policy.BEST_FIT else None
         self.fills = policy is not Policy.BALANCED
@@ -53,26 +98,21 @@ class Ranking:
 
     def all(self) -> Floats:
         ledger, need = self._ledger, self._need
-        ledger.sync()
         if self._by_metric:
+            ledger.sync()
             if self._column is None:  # nobody has any of it
                 return np.zeros(len(ledger.nodes))
             metric: Floats = self._sign * ledger.free[:, self._column].astype(np.float64)
             return metric
-        ledger_free = ledger.free[:, : DISK + 1]
-        wanted = np.zeros(DISK + 1, np.int64)
-        for column, amount in need.amounts:
-            if column < PORTS:
-                wanted[column] = amount
-        shares = (ledger_free - wanted) * ledger.weights
-        if self._gpu_weight != 1.0:
-            shares[:, GPU] *= self._gpu_weight
-        scores: Floats = shares.sum(axis=1) + LONGER * np.searchsorted(_STEPS, self._length - ledger.busy_all)
+        scores = self._standings.all(self._length, self._gpu_weight)
+        for column, amount in self._wanted:
+            scores = scores - amount * ledger.weights[:, column]
         if need.share:
+            ledger.sync()
             devices = ledger.devices
             shared = ((devices >= need.share) & (devices < DEVICE) & ledger.usable_devices(need)).any(axis=1)
             scores = scores + np.where(shared, 0.0, BREAKS_A_DEVICE)
-        rounded: Floats = scores.round(9)
+        rounded: Floats = np.rint(scores)
         return rounded
 
     def one(self, place: int) -> float:
@@ -80,15 +120,10 @@ class Ranking:
         room = ledger.room(place)
         if self._by_metric:
             return 0.0 if self._column is None else float(self._sign * room.row[self._column])
-        left = room.row[: DISK + 1]
-        for column, amount in need.amounts:
-            if column < PORTS:
-                left[column] -= amount
+        score = self._standings.one(place, self._length, self._gpu_weight)
         weights = ledger.weights_of(place)
-        score = left[GPU] * weights[GPU] * (self._gpu_weight - 1.0)
-        for amount, weight in zip(left, weights, strict=True):
-            score += amount * weight
-        score += LONGER * bisect_left(_STEPS, self._length - ledger.busy[place])
+        for column, amount in self._wanted:
+            score -= amount * weights[column]
         if need.share and not any(need.share <= room.devices[device] < DEVICE for device in ledger.usable(need, place)):
             score += BREAKS_A_DEVICE
-        return round(score, 9)
+        return float(round(score))

@@ -11,7 +11,7 @@ from master.planning.candidates import Candidates
 from master.planning.ledger import Ints, Ledger, Mask
 from master.planning.model import Demand, Placement, QueuedJob
 from master.planning.need import Need
-from master.planning.ranking import Ranking, length_of
+from master.planning.ranking import Ranking, Standings, length_of
 from master.planning.topology import Topology
 
 
@@ -24,6 +24,7 @@ class Finder:
         self.placements: list[Placement] = []
         self._booked: list[tuple[QueuedJob, Demand, int]] = []
         self._told = 0
+        self._standings = Standings(ledger)
         self._candidates: dict[tuple[str, str, str, float], tuple[Candidates, Ranking, Need]] = {}
 
     def place(self, job: QueuedJob, demand: Demand, most: int, within: Mask | None = None) -> int:
@@ -55,7 +56,7 @@ class Finder:
 
     def _place_by_topology(self, job: QueuedJob, demand: Demand, most: int, within: Mask | None) -> int:
         need = self.ledger.need(demand.shape)
-        ranking = Ranking(self.ledger, need, job.policy, job.metric, length_of(job.seconds))
+        ranking = Ranking(self._standings, need, job.policy, job.metric, length_of(job.seconds))
         counts = self.topology.counts(need, job.seconds, within)
         if demand.pack is not None:
             domain = self.topology.packed_into(job, demand, counts, most)
@@ -102,6 +103,6 @@ class Finder:
         found = self._candidates.get(key)
         if found is None:
             need = self.ledger.need(demand.shape)
-            ranking = Ranking(self.ledger, need, job.policy, job.metric, length)
+            ranking = Ranking(self._standings, need, job.policy, job.metric, length)
             found = self._candidates[key] = (Candidates(self.ledger, need, ranking), ranking, need)
         return found

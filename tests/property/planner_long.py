@@ -11,8 +11,9 @@ import time
 import traceback
 from collections import Counter
 
+from master.planning import candidates
 from master.planning.decide import decide
-from master.planning.model import Plan
+from master.planning.model import Plan, View
 from tests.support.planner_oracle import judge
 from tests.support.planner_worlds import random_view, shuffled
 
@@ -27,10 +28,21 @@ def judge_seed(seed: int) -> Plan:
         assert other.placements == plan.placements, "the placements depend on the order of the view"
         assert other.evictions == plan.evictions, "the evictions depend on the order of the view"
         assert dict(other.waiting) == dict(plan.waiting), "the reasons depend on the order of the view"
+        assert _by_arrays(view).placements == plan.placements, "another plan when the nodes are looked at all at once"
     except Exception as error:
         line = traceback.extract_tb(error.__traceback__)[-1]
         raise AssertionError(f"seed {seed}: {error!r} ({line.name}, line {line.lineno})") from error
     return plan
+
+
+def _by_arrays(view: View) -> Plan:
+    """Decided as on a cluster of many nodes, where the lists of nodes come from arrays and begin with the best few."""
+    before = candidates.FEW, candidates.SOME
+    candidates.FEW, candidates.SOME = 0, 1
+    try:
+        return decide(view)
+    finally:
+        candidates.FEW, candidates.SOME = before
 
 
 def main() -> None:
