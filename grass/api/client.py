@@ -91,8 +91,9 @@ class Client:
         """The latest run of that name, or the run with that id."""
         return self._get(_path("jobs", name))
 
-    def tasks(self, name: str, component: str | None = None) -> list[View]:
-        found: list[View] = self._get(_path("jobs", name, "tasks"), component=component)["tasks"]
+    def tasks(self, name: str, component: str | None = None, first: int | None = None) -> list[View]:
+        """All, in the order of the job; or the ``first`` so many of those that need attention: failed ones lead."""
+        found: list[View] = self._get(_path("jobs", name, "tasks"), component=component, first=first)["tasks"]
         return found
 
     def why(self, name: str) -> View:
@@ -233,7 +234,7 @@ class Client:
         """``{"cluster", "mode", "version", "time", "user", "role", "jobs": {state: n}, "nodes": {state: n}}``."""
         return self._get("/v1/status")
 
-    def _get(self, path: str, **query: str | bool | None) -> View:
+    def _get(self, path: str, **query: str | bool | int | None) -> View:
         answer: View = self._transport.call("GET", with_query(path, query))
         return answer
 

@@ -74,9 +74,9 @@ def show(invocation: Invocation, name: str, tasks_shown: str) -> None:
     most = _most(tasks_shown)
     client = invocation.client()
     view = client.job(name)
-    tasks = client.tasks(view["id"])
-    shown = job_views.tasks_by_attention(tasks)[:most]
-    lines = partial(job_views.job_page, view, shown, len(tasks), clock.wall())
+    count = sum(part["replicas"] for part in view["components"].values())
+    shown = client.tasks(view["id"], first=count if most is None else most)
+    lines = partial(job_views.job_page, view, shown, count, clock.wall())
     invocation.output.show(Result({**view, "tasks": shown}, lines, [task["task"] for task in shown]))
 
 

@@ -15,7 +15,7 @@ from grass.cli.amounts import (
     show_span,
 )
 from grass.cli.table import Column, pairs, paragraph, table
-from grass.model.lifecycle import JobState, TaskState
+from grass.model.lifecycle import JobState
 
 View = Mapping[str, Any]
 
@@ -38,14 +38,6 @@ _TASKS = (
     Column("TIME", drop=2, right=True),
     Column("PORTS", drop=4),
     Column("REASON", wrap=True),
-)
-_SHOW_FIRST = (
-    TaskState.FAILED,
-    TaskState.LOST,
-    TaskState.PENDING,
-    TaskState.ASSIGNED,
-    TaskState.STARTING,
-    TaskState.RUNNING,
 )
 
 
@@ -122,12 +114,6 @@ def _ran_for(view: View, now: float) -> str:
 
 def _component_row(name: str, part: View) -> list[str]:
     return [name, show_counts(part["counts"]), show_reason(part["reason"])]
-
-
-def tasks_by_attention(tasks: Sequence[View]) -> list[View]:
-    """Failed and lost first, then what waits and runs, then what is done; within these, in the order of the job."""
-    rank = {state.value: place for place, state in enumerate(_SHOW_FIRST)}
-    return sorted(tasks, key=lambda task: rank.get(task["state"], len(rank)))
 
 
 def _task_row(task: View, now: float) -> list[str]:

@@ -15,7 +15,7 @@ from master.api.log_stream import stream_logs
 from master.api.plan import check_order, plan_job
 from master.api.registry import noun_blueprint
 from master.api.submission import accept_job
-from master.api.views import View, counted_tasks, ended, job_view, progress_mark, task_views
+from master.api.views import View, counted_tasks, ended, first_tasks, job_view, progress_mark, task_views
 from master.api.why import why_view
 
 PROGRESS_EVERY = 0.2
@@ -79,7 +79,12 @@ def list_tasks(call: Call, job: str) -> View:
     if component is not None and component not in record["components"]:
         known = ", ".join(record["components"])
         raise NotFoundError(f"job {record['name']} has no component {component}; it has {known}")
-    return {"tasks": _tasks(call, record, component)}
+    spec, tasks, most = call.api.store.spec(record["id"]), _known(call, record), call.query["first"]
+    if spec is None:
+        return {"tasks": []}
+    if most is None:
+        return {"tasks": task_views(record, spec, tasks, component)}
+    return {"tasks": first_tasks(record, spec, tasks, component, int(most))}
 
 
 def explain_job(call: Call, job: str) -> View:
@@ -150,11 +155,6 @@ def delete_job(call: Call, job: str) -> Reply:
             changed.wait(0.02)
             changed.clear()
     return Reply(job_view(record), 202)
-
-
-def _tasks(call: Call, record: View, component: str | None = None) -> list[View]:
-    spec = call.api.store.spec(record["id"])
-    return [] if spec is None else task_views(record, spec, _known(call, record), component)
 
 
 def _known(call: Call, record: View) -> dict[str, View]:

@@ -71,6 +71,7 @@ _READ, _WRITE, _RULE = Role.VIEWER, Role.USER, Role.ADMIN
 
 _ALL = Parameter("boolean", "Also those that have ended", default=False)
 _COMPONENT = Parameter("string", "Only those of this component")
+_FIRST = Parameter("integer", "So many, those that need attention first; else all, in the order of the job", minimum=0)
 _TIMEOUT = Parameter("number", "Seconds", default=LONGEST_WAIT, minimum=0, maximum=LONGEST_WAIT)
 _SEEN = Parameter("string", "The `mark` of the last answer (empty: none yet): answer also when its tasks got on")
 _NODE_WAIT = {
@@ -106,7 +107,12 @@ ROUTES: tuple[Route, ...] = (
     Route("jobs.show", "GET /v1/jobs/{job}", _READ, "One job, by name (its latest run) or id", "Job"),
     Route("jobs.delete", "DELETE /v1/jobs/{job}", _WRITE, "Delete an ended job with its logs", "Job"),
     Route(
-        "jobs.tasks", "GET /v1/jobs/{job}/tasks", _READ, "The tasks of a job", "Tasks", query={"component": _COMPONENT}
+        "jobs.tasks",
+        "GET /v1/jobs/{job}/tasks",
+        _READ,
+        "The tasks of a job",
+        "Tasks",
+        query={"component": _COMPONENT, "first": _FIRST},
     ),
     Route("jobs.why", "GET /v1/jobs/{job}/why", _READ, "Why a job or parts of it do not run", "Why"),
     Route(

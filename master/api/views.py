@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -27,6 +28,16 @@ NODE_FIELDS = (
 )
 SCHEDULE_FIELDS = (*("name", "state", "kind", "user", "cron", "time_zone", "next", "last", "jobs", "reason"),)
 
+_ATTENTION = (
+    TaskState.FAILED,
+    TaskState.LOST,
+    TaskState.PENDING,
+    TaskState.ASSIGNED,
+    TaskState.STARTING,
+    TaskState.RUNNING,
+)
+"""States in the order in which a person looks at tasks; the others come last."""
+
 
 def job_view(record: View) -> View:
     return _pick(record, JOB_FIELDS)
@@ -47,11 +58,24 @@ def ended(record: View) -> bool:
 def task_views(record: View, job: Job, known: Mapping[str, View], component: str | None = None) -> list[View]:
     """Every task of the job, in order of component and index. Those without a record were never assigned."""
     chosen = [name for name in job.components if component in (None, name)]
-    return [
-        _pick(known.get(f"{name}.{index}") or _unassigned(record, name, index), TASK_FIELDS)
-        for name in chosen
+    return [_task(record, known, name, index) for name in chosen for index in range(job.components[name].replicas)]
+
+
+def first_tasks(record: View, job: Job, known: Mapping[str, View], component: str | None, most: int) -> list[View]:
+    """Failed and lost ones first, then what waits and runs, then what is done; within these, in the order of the job.
+
+    Of a wide array only those that are asked for are made.
+    """
+    rank = {state.value: place for place, state in enumerate(_ATTENTION)}
+    never = TaskState.STOPPED if ended(record) else TaskState.PENDING
+    places = [
+        (rank.get(known[task]["state"] if (task := f"{name}.{index}") in known else never.value, len(rank)), at, index)
+        for at, name in enumerate(job.components)
+        if component in (None, name)
         for index in range(job.components[name].replicas)
     ]
+    names = list(job.components)
+    return [_task(record, known, names[at], index) for _, at, index in heapq.nsmallest(most, places)]
 
 
 def counted_tasks(record: View, job: Job, known: Mapping[str, View]) -> Iterator[tuple[View, int]]:
@@ -69,6 +93,10 @@ def progress_mark(record: View) -> str:
     """Changes whenever a person who watches the job would see something new. The state is readable at its front."""
     seen = [record["reason"], record["counts"], record["restarts"]]
     return f"{record['state']}-{crc32(json.dumps(seen, sort_keys=True).encode()):08x}"
+
+
+def _task(record: View, known: Mapping[str, View], component: str, index: int) -> View:
+    return _pick(known.get(f"{component}.{index}") or _unassigned(record, component, index), TASK_FIELDS)
 
 
 def _unassigned(record: View, component: str, index: int) -> View:

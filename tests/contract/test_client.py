@@ -63,6 +63,7 @@ def test_a_started_job_is_there_by_name_and_id(world: ApiWorld) -> None:
         assert started.keys() == {"name", "id", "warnings"}
         assert client.job("j") == client.job(started["id"]) == client.jobs()[0]
         assert [task["task"] for task in client.tasks("j")] == ["w.0", "w.1"]
+        assert [task["task"] for task in client.tasks("j", first=1)] == ["w.0"]
         assert client.why("j")["groups"][0]["count"] == 2
         assert tickets(world) == ["start"]
 

@@ -5,7 +5,7 @@ from typing import Any
 from grass.manifest import parse_job
 from grass.model.reasons import ReasonCode
 from grass.store.records import job_record
-from master.api.views import counted_tasks, job_view, progress_mark, task_views
+from master.api.views import counted_tasks, first_tasks, job_view, progress_mark, task_views
 from master.api.why import why_view
 
 JOB = parse_job({"name": "j", "components": {"a": {"command": "x", "replicas": 3}, "b": {"command": "y"}}}).job
@@ -42,6 +42,17 @@ def test_tasks_that_never_began_are_stopped_once_the_job_has_ended() -> None:
     stopped = record(state="STOPPED", reason={"code": "user-stopped", "message": "stopped by ann"})
     [task] = task_views(stopped, JOB, {}, "b")
     assert (task["state"], task["reason"]["message"]) == ("STOPPED", "stopped by ann")
+
+
+def test_tasks_that_need_attention_come_first_and_only_those_asked_for_are_made() -> None:
+    tasks = known("a.0", state="SUCCEEDED") | known("b.0", state="FAILED") | known("a.2", state="RUNNING")
+    waiting = record(components={"a": {"reason": NO_ROOM}, "b": {"reason": None}})
+    found = [task["task"] for task in first_tasks(waiting, JOB, tasks, None, 3)]
+    assert found == ["b.0", "a.1", "a.2"]
+    assert [task["task"] for task in first_tasks(waiting, JOB, tasks, "a", 9)] == ["a.1", "a.2", "a.0"]
+    assert first_tasks(waiting, JOB, tasks, None, 0) == []
+    over = record(state="FAILED", reason=None)
+    assert [task["task"] for task in first_tasks(over, JOB, tasks, "a", 9)] == ["a.2", "a.0", "a.1"]
 
 
 def test_the_mark_changes_with_state_counts_and_reason_only() -> None:
