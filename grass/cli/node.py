@@ -65,7 +65,7 @@ def cordon(invocation: Invocation, name: str) -> None:
 @click.argument("name", type=NODE)
 @pass_invocation
 def uncordon(invocation: Invocation, name: str) -> None:
-    """Let a node take tasks again, after `cordon` and after `drain`."""
+    """Let a node take tasks again, after `cordon` and after `drain`; also its GPUs that have had errors."""
     from grass.cli.node_wait import until
 
     def open_again(view: dict[str, Any] | None) -> bool:
