@@ -210,7 +210,8 @@ class Round:
             in_line = len(self._promised) == len(self.starts)  # else it would come before one that is before it now
             self.starts[job.id] = reservation.starts
             most = len(self.ledger.nodes) // NODES_PER_PROMISE or int(reservation.idle)
-            if job.promised is not None or (in_line and len(self._promised) < most):
+            known = reservation.starts is not None  # else others, who have had less, might wait without end
+            if known and (job.promised is not None or (in_line and len(self._promised) < most)):
                 self._promised.append(job.id)
             for demand, count, _ in left:
                 self.quotas.promise(job.user, [replace(demand, count=count)])

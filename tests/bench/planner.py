@@ -8,6 +8,7 @@ Also the same by a plain scan of all nodes for each task, in Python and with num
 from __future__ import annotations
 
 import argparse
+import gc
 import random
 import sys
 import time
@@ -99,6 +100,15 @@ def milliseconds(act: Callable[[], Plan], rounds: int, clock: Callable[[], float
     return found
 
 
+def rested(act: Callable[[], Plan], rounds: int) -> list[float]:
+    """After the processor has done something else, as in a master-agent that wakes up for one task."""
+    found = []
+    for _ in range(rounds):
+        time.sleep(0.05)
+        found += milliseconds(act, 1)
+    return found
+
+
 def scan_python(nodes: Sequence[Node], queue: Sequence[QueuedJob]) -> int:
     """Best fit by looking at every node for every task; amounts only, no devices, no order, no reasons."""
     rows = [[n.free.cpu, n.free.memory, n.free.gpu, 1 / n.total.cpu, 1 / n.total.memory] for n in nodes]
@@ -175,6 +185,8 @@ def memory() -> list[Figure]:
 
 def main(options: argparse.Namespace) -> None:
     rounds = options.rounds
+    gc.freeze()  # as in the master-agent
+    gc.set_threshold(50_000, 20, 50)
     figures = []
     for size in (200, 1000, 5000):
         progress(f"{size} nodes")
@@ -186,11 +198,16 @@ def main(options: argparse.Namespace) -> None:
     nodes = machines(1000)
     one = tasks(1, 1)
     figures.append(Figure("one task, 1000 nodes", milliseconds(lambda: decide(View(nodes, one)), rounds * 10), "ms"))
-    queue = tasks(100_000, 40)
+    alone = machines(1)
+    figures.append(Figure("one task, 1 node", milliseconds(lambda: decide(View(alone, one)), rounds * 10), "ms"))
+    figures.append(Figure("one task, 1 node, after a rest", rested(lambda: decide(View(alone, one)), rounds * 4), "ms"))
     for title, limits in (("100,000 wait, no limits", False), ("100,000 wait, time limits", True)):
         progress(title)
+        queue = tasks(100_000, 40)
         nodes, held = full(1000, limits)
         view = View(nodes, queue, held)
+        first = milliseconds(lambda view=view: decide(view), 1)
+        figures.append(Figure(f"{title}: new", first, "ms"))  # each job's kind is told once
         figures.append(Figure(title, milliseconds(lambda view=view: decide(view), rounds), "ms"))
         spent = milliseconds(lambda view=view: decide(view), rounds, time.process_time)
         figures.append(Figure(f"{title}: CPU", spent, "ms"))

@@ -15,8 +15,9 @@ Ours altogether: Poisson arrivals; cores and memory per GPU; time limits, of whi
 three times the run time, rounded up to what people write. Everybody decides on the same grid of 30 s, knows the same
 limits, and never the run times. Waiting is from submission to start; utilisation is of GPUs, from the first to the last
 arrival, and (second figure) without the first fifth of that time, in which the cluster fills. All three do the same
-work in the end, so what is left to tell them apart is how much of it was done while jobs still came; what comes after
-(the drain) is decided by whichever job is the longest, and is left out. Fairness is Jain's index over users of
+work in the end, so what is left to tell them apart is how much of it was done while jobs still came. The third figure
+is over all the time until the last job has ended: what comes after the last arrival (the drain) is decided by when the
+longest jobs happened to start, and a cluster in use never comes to it. Fairness is Jain's index over users of
 run time / (run time + waiting time), so 1 when all are slowed alike.
 """
 
@@ -307,6 +308,7 @@ class Outcome:
     late: float
     jain: float
     warm: float
+    whole: float
 
 
 def replayed(
@@ -351,6 +353,8 @@ def _outcome(jobs: list[Job], nodes: int, started: dict[int, float]) -> Outcome:
     used = warm_used = 0.0
     waits: list[float] = []
     users: defaultdict[str, list[float]] = defaultdict(list)
+    end = max(started[job.number] + job.seconds for job in jobs)
+    work = sum(job.gpus * job.seconds for job in jobs)
     for job in jobs:
         begun = started[job.number]
         used += job.gpus * max(0.0, min(last, begun + job.seconds) - min(last, begun))
@@ -361,7 +365,12 @@ def _outcome(jobs: list[Job], nodes: int, started: dict[int, float]) -> Outcome:
     jain = sum(speeds) ** 2 / (len(speeds) * sum(speed**2 for speed in speeds))
     whole = nodes * GPUS
     return Outcome(
-        used / (whole * last), sum(waits) / len(waits), quantile(waits, 0.95), jain, warm_used / (whole * (last - warm))
+        used / (whole * last),
+        sum(waits) / len(waits),
+        quantile(waits, 0.95),
+        jain,
+        warm_used / (whole * (last - warm)),
+        work / (whole * end),
     )
 
 
@@ -387,12 +396,14 @@ def main() -> None:
 def _report(name: str, runs: list[tuple[Outcome, FirstCome | Grass]]) -> None:
     found = [outcome for outcome, _ in runs]
     used, warm = _spread([100 * each.utilisation for each in found]), _spread([100 * each.warm for each in found])
+    over_all = _spread([100 * each.whole for each in found])
     mean, late = _spread([each.mean / MINUTE for each in found]), _spread([each.late / MINUTE for each in found])
     spent = sorted(one for _, scheduler in runs if isinstance(scheduler, Grass) for one in scheduler.spent)
     cost = f"  {1000 * quantile(spent, 0.5):.1f} ms a decision" if spent else ""
     jain = min(each.jain for each in found)
     print(
-        f"  {name:<11} used {used} %, warm {warm} %  waiting {mean} min, p95 {late} min  Jain {jain:.3f}{cost}",
+        f"  {name:<11} used {used} %, warm {warm} %, to the end {over_all} %  waiting {mean} min, p95 {late} min"
+        f"  Jain {jain:.3f}{cost}",
         flush=True,
     )
 

@@ -186,7 +186,7 @@ def test_behind_a_blocked_job_goes_only_what_is_gone_in_time_or_fits_beside_it()
 
 def test_what_is_being_emptied_for_a_job_is_promised_to_it_and_goes_to_no_user_who_has_had_less() -> None:
     half = [node("n1", 4, used=2)]
-    held = (runs("run", "n1", 2),)
+    held = (runs("run", "n1", 2, ends=60.0),)
     large, small = job(1, tasks(cpu=4)), job(2, tasks(cpu=2), user="cy")
     kept = decide(View(half, [large], held)).promised
     assert kept == ("j1",)
@@ -200,8 +200,13 @@ def test_what_is_being_emptied_for_a_job_is_promised_to_it_and_goes_to_no_user_w
 
 
 def test_nothing_is_promised_where_nothing_is_free_yet_so_the_turn_may_change() -> None:
-    nodes, held = [node("n1", 4, used=4)], (runs("run", "n1", 4),)
+    nodes, held = [node("n1", 4, used=4)], (runs("run", "n1", 4, ends=60.0),)
     assert decide(View(nodes, [job(1, tasks(cpu=4))], held)).promised == ()
+
+
+def test_nothing_is_promised_when_nobody_knows_when_it_will_be_free() -> None:
+    held = (runs("run", "n1", 2),)
+    assert decide(View([node("n1", 4, used=2)], [job(1, tasks(cpu=4))], held)).promised == ()
 
 
 def test_without_time_limits_the_nearest_node_is_kept_for_a_large_job() -> None:
