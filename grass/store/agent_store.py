@@ -43,6 +43,8 @@ class Message:
     node: str
     kind: str
     body: dict[str, Any]
+    ahead: float = 0.0
+    """Seconds by which the clock of the node was ahead of the store's when it sent this."""
 
     @property
     def events(self) -> int:
@@ -215,7 +217,15 @@ def _message(stream: str, node: str, entry: Entry) -> Message:
         body = None
     if not isinstance(body, dict):
         return Message(stream, entry_id, node, "unreadable", {})
-    return Message(stream, entry_id, node, fields.get("kind", "unreadable"), body)
+    return Message(stream, entry_id, node, fields.get("kind", "unreadable"), body, _ahead(entry_id, fields))
+
+
+def _ahead(entry_id: str, fields: dict[str, str]) -> float:
+    """The store numbers what it takes by its own clock, in milliseconds."""
+    try:
+        return float(fields["at"]) - int(entry_id.partition("-")[0]) / 1000
+    except (KeyError, ValueError):
+        return 0.0
 
 
 def _decoded(texts: dict[str, str]) -> dict[str, Any]:

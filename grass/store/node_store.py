@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from grass import clock
 from grass.store.backend import Backend, Entry, Op
 from grass.store.keys import BELLS_KEPT, Keys
 
@@ -54,8 +55,9 @@ class NodeStore:
     def report(self, reports: list[tuple[str, dict[str, Any]]]) -> None:
         """Durable when it returns. In order; a repeat after a lost reply is harmless. A heartbeat can wait, so it does
         not ring."""
+        now = f"{clock.wall():.3f}"
         ops: list[Op] = [
-            ("XADD", self._reports, 0, "kind", kind, "body", json.dumps(body, separators=(",", ":")))
+            ("XADD", self._reports, 0, "kind", kind, "body", json.dumps(body, separators=(",", ":")), "at", now)
             for kind, body in reports
         ]
         if any(kind != "heartbeat" for kind, _ in reports):

@@ -14,6 +14,7 @@ from grass.store.agent_store import Message
 from master.agent import fairness, jobs, membership, nodes, preview, schedules, tasks
 from master.agent.addresses import send_addresses
 from master.agent.agenda import Item, Kind
+from master.agent.node_time import timely
 from master.agent.placing import place, refill
 from master.agent.recover import new_run
 from master.agent.state import JobRun, NodeRun
@@ -122,7 +123,7 @@ def _report(step: Step, message: Message) -> None:
             nodes.on_heartbeat(step, node, message.body)
         case "tasks":
             nodes.heard(step, node)
-            tasks.on_events(step, node, message.body["events"])
+            tasks.on_events(step, node, timely(message.body["events"], message.ahead))
 
 
 def _due(step: Step, item: Item) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from grass.api.client import Client
 from grass.errors import UnreachableError
+from scripts.labkit.command import docker
 from scripts.labkit.host import Host
+from tests.support.clock import SHIFT, shifted_clock
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster
 from tests.support.three_nodes import (
@@ -338,3 +342,49 @@ def test_a_machine_whose_clock_is_wrong_by_hours_is_refused_with_what_to_do(
         assert states(client) == ALL_READY
     finally:
         host.run("rm", "/usr/local/bin/date")
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_node_whose_clock_is_an_hour_off_works_and_its_tasks_last_as_long_as_they_last(
+    hours: int, cluster: Cluster, client: Client, tmp_path: Path
+) -> None:
+    host = cluster.lab.hosts["n1"]
+    with another_clock(host, cluster, hours, shifted_clock(tmp_path)):
+        wait_until(lambda: states(client) == ALL_READY, 60, "n1 with its clock", 0.2)
+        name = f"off-by-{hours + 1}"
+        since = time.monotonic()
+        before = started(client, counting(name, 3, 0))
+        wait_until(lambda: time.monotonic() - since > 5, 10, "some lines", 0.2)
+        ended = finish(client, name)
+        took = time.monotonic() - since
+        assert ended["state"] == "SUCCEEDED" and 0 < ended["ended"] - ended["started"] < took
+        assert_complete(client, name)
+        assert places(client, name) == {} and before
+        lasted = {one["node"]: one["ended"] - one["started"] for one in client.tasks(name)}
+        assert all(4 < seconds < took for seconds in lasted.values()), lasted
+        assert all(abs(one["ended"] - ended["ended"]) < 30 for one in client.tasks(name))
+        since = time.monotonic()
+        short = {"command": "sleep 60", "cwd": "/", "avoid": ["n2", "n3"]}
+        client.start({"name": f"short-{name}", "timeout": "3s", "components": {"t": short}})
+        assert client.wait(f"short-{name}", timeout=60)["state"] == "FAILED"
+        assert 3 <= time.monotonic() - since < 30
+
+
+@contextmanager
+def another_clock(host: Host, cluster: Cluster, hours: int, library: Path) -> Iterator[None]:
+    """The daemons of the node, and its processes, see another time than the master."""
+    there, units = "/usr/local/lib/libshifted.so", NODE_DAEMONS[:3]
+    folders = [f"/etc/systemd/system/grass-{daemon}@{cluster.name}.service.d" for daemon in units]
+    names = " ".join(f"grass-{daemon}@{cluster.name}.service" for daemon in units)
+    drop_in = f"[Service]\nEnvironment=LD_PRELOAD={there} {SHIFT}={3600 * hours}\n"
+    docker("cp", str(library), f"{host.container}:{there}")
+    try:
+        for folder in folders:
+            host.run("sh", "-c", 'mkdir -p "$0" && cat > "$0/clock.conf"', folder, text_in=drop_in)
+        host.sh(f"systemctl daemon-reload; systemctl restart {names}")
+        agent = pid(host, cluster, "node-agent")
+        seen = host.sh(f"tr '\\0' '\\n' < /proc/{agent}/environ | grep -c ^LD_PRELOAD={there}")
+        assert seen.strip() == "1"
+        yield
+    finally:
+        host.sh(f"rm -rf {' '.join(folders)} {there}; systemctl daemon-reload; systemctl restart {names}")
