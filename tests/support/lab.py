@@ -71,12 +71,12 @@ class SessionLab:
 
 
 @contextmanager
-def session_lab() -> Iterator[SessionLab]:
+def session_lab(nodes: int = 3) -> Iterator[SessionLab]:
     """The hosts, until the end of the block. LabError if they cannot be had."""
     wanted = os.environ.get("GRASS_LAB", "")
     if wanted:
         lab = Lab(wanted)
-        lab.up()
+        lab.up(nodes)
         yield SessionLab(lab)
         return
     _remove_abandoned()
@@ -85,7 +85,7 @@ def session_lab() -> Iterator[SessionLab]:
     with _claim(lab.folder).open("w") as claim:
         fcntl.flock(claim, fcntl.LOCK_EX)
         try:
-            lab.up()
+            lab.up(nodes)
             yield SessionLab(lab)
         finally:
             lab.down()
