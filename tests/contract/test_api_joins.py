@@ -16,7 +16,7 @@ import grass
 from grass.api.guest import Guest, open_guest
 from grass.api.invitation import Invitation, parse_token, secret_digest
 from grass.api.node_token import node_token
-from grass.config import ClusterConfig, MasterConfig, Secrets
+from grass.config import ClusterConfig, MasterConfig, NodeConfig, Secrets
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.store.records import pack
 from master.api.routes import ROUTES
@@ -36,7 +36,10 @@ def world(tmp_path: Path) -> Iterator[ApiWorld]:
     with api_world(tmp_path) as world:
         Secrets({"api": "x"}, "master-secret").save(world.config.home)
         master = MasterConfig(api_port=world.port)
-        config = ClusterConfig("local", "grass/on-premises", world.config.home, world.config.runtime_dir, master=master)
+        nodes = NodeConfig(name="", reserve={"cpu": 500}, low_disk=2 << 30)  # what the settings say of every node
+        config = ClusterConfig(
+            "local", "grass/on-premises", world.config.home, world.config.runtime_dir, master=master, node=nodes
+        )
         object.__setattr__(
             world.app.extensions["grass"], "config", config
         )  # frozen, and made before the port was known
@@ -106,6 +109,7 @@ def test_a_machine_with_a_token_becomes_a_node(world: ApiWorld) -> None:
     assert faults(reply, SCHEMAS["Joined"], SCHEMAS, "reply") == []
     assert reply["config"]["node"]["labels"] == {"disk": "ssd"}
     assert (reply["config"]["node"]["cpu"], reply["config"]["node"]["memory"]) == (2000, None)
+    assert (reply["config"]["node"]["reserve"], reply["config"]["node"]["low_disk"]) == ({"cpu": 500}, 2 << 30)
     assert reply["secrets"] == {"redis": {"node": "pw"}, "node_token": node_token("master-secret", "n1")}
     [(kind, ticket)] = agent.taken
     assert (kind, ticket["name"], ticket["user"]) == ("node-join", "n1", "root")
