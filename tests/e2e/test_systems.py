@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from grass.api.client import Client
-from scripts.labkit.lab import Lab
+from grass.provision.on_premises import requirements
+from grass.provision.on_premises.bundle import make_bundle
+from grass.provision.on_premises.requirements import Target
+from scripts.labkit.lab import Lab, lab_home
 from tests.support.lab import ROOT, SessionLab
 from tests.support.on_premises import Cluster, holds, install, settings
 
@@ -129,6 +136,22 @@ def digits_are_learned(cluster: Cluster) -> None:
         said = "\n".join(line["text"] for line in client.logs("digits"))
     found = re.search(r"test accuracy ([\d.]+)", said)
     assert found and float(found[1]) >= TARGET
+
+
+def test_nodes_with_another_processor_have_all_of_their_wheels_in_the_bundle(tmp_path: Path) -> None:
+    """No such machine is at hand: what it would be brought is looked at."""
+    master, node = Target("3.11", "x86_64", ("glibc", (2, 36))), Target("3.11", "aarch64", ("glibc", (2, 28)))
+    made = make_bundle(master, lab_home() / "bundles", lambda _: None, machines=["aarch64"], pythons=["3.11"])
+    assert node.kind in made.nodes and master.kind in made.nodes
+    with tarfile.open(made.tar) as tar:
+        contents = json.load(tar.extractfile("wheels.json") or io.BytesIO())[node.kind]
+        for name in contents:
+            (tmp_path / name).write_bytes((tar.extractfile(name) or io.BytesIO()).read())
+    tags = {name.rpartition("-")[2].removesuffix(".whl") for name in contents}
+    assert all(tag == "any" or tag.endswith("aarch64") for tag in tags) and len(tags) > 1, tags
+    needed = requirements.closure(requirements.meant(requirements.of_node(), node), tmp_path, node)
+    names = {canonicalize_name(Requirement(line).name) for line in needed} - {"numpy", "supervisor", "setuptools"}
+    assert names <= {canonicalize_name(name.partition("-")[0]) for name in contents}
 
 
 def test_a_machine_that_cannot_get_what_it_lacks_says_so_and_stays_as_it_was(
