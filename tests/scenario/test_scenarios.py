@@ -37,6 +37,7 @@ import yaml
 
 from grass.manifest import parse_job, parse_schedule
 from grass.model.lifecycle import TaskState
+from grass.store import agent_store
 from grass.store.api_store import ended
 from tests.support.world import World
 
@@ -49,8 +50,18 @@ def test_the_transcript_holds(path: Path) -> None:
     assert replay(text) == text
 
 
-def replay(text: str) -> str:
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_the_transcript_holds_however_little_a_round_bears(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_store, "_EVENTS_AT_ONCE", 1)
+    monkeypatch.setattr(agent_store, "_TICKETS_AT_ONCE", 1)
+    text = path.read_text()
+    assert replay(text, room=1) == text
+
+
+def replay(text: str, room: int | None = None) -> str:
+    """``room``: how many tasks a round may assign."""
     world = World()
+    world.room = room or world.room
     out: list[str] = []
     for block in text.split("\n\n"):
         if "----" not in block:

@@ -20,7 +20,7 @@ from master.agent.changes import Changes, operations
 from master.agent.reactor import react
 from master.agent.recover import rebuild
 from master.agent.schedules import arm
-from master.agent.step import Limits, Step
+from master.agent.step import ASSIGNED_AT_ONCE, Limits, Step
 from tests.support.invariants import check_invariants, check_quotas
 
 BOOT = "boot-1"
@@ -132,6 +132,8 @@ class World:
         self.boot = BOOT
         self.nodes: dict[str, SimulatedNode] = {}
         self.random = random.Random(seed)
+        self.room = ASSIGNED_AT_ONCE
+        """Tasks that a round may assign."""
         self.removed: list[str] = []
         self.shrunk: set[str] = set()
         self.strangers: set[str] = set()
@@ -159,7 +161,9 @@ class World:
         self.round(step)
 
     def step(self) -> Step:
-        return Step(self.cluster, self.agenda, self.limits, self.random, self.now, self.wall, self.boot)
+        step = Step(self.cluster, self.agenda, self.limits, self.random, self.now, self.wall, self.boot)
+        step.room = self.room
+        return step
 
     def round(self, step: Step | None = None) -> bool:
         """One round of the master-agent; True when it had something to do."""
