@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from grass.api.client import Client
+from grass.provision.files.place import place_of
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster
 from tests.support.three_nodes import (
@@ -96,6 +97,29 @@ def accuracy_of(file: Path) -> float:
     done = subprocess.run([sys.executable, "-B", "-c", program, str(file)], cwd=DIGITS, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return float(done.stdout)
+
+
+def test_a_link_that_a_task_puts_into_the_share_opens_nothing_of_the_master_to_the_files_key(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    master, name = cluster.lab.hosts["master"], cluster.name
+    master.sh(f"ln -s /var/lib/grass/clusters/{name} /srv/grass/{name}/leak")
+    place = place_of(name, cluster.home)
+    try:
+        for path in ("leak/", "leak/secrets.json", "l*k/"):
+            command = ["rsync", "-r", *place.rsync_options(), place.rsync_path("data", path), f"{tmp_path}/got/"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            assert done.returncode != 0 and "leaves the share by a symbolic link" in done.stdout + done.stderr, done
+        followed = subprocess.run(
+            ["rsync", "-rL", *place.rsync_options(), place.rsync_path("data", ""), f"{tmp_path}/got/"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert followed.returncode != 0 and "to refuse --copy-links" in followed.stderr, followed
+        assert not list(tmp_path.rglob("secrets.json"))
+    finally:
+        master.sh(f"rm /srv/grass/{name}/leak")
 
 
 def test_a_task_without_its_image_says_which_and_what_brings_it(client: Client) -> None:
