@@ -1,6 +1,6 @@
 """`grass create` is killed at one of its steps and run again: it goes on, ends well, and `grass delete` finds all.
 
-In CI at some steps; at every one with ``pytest tests/e2e/test_interrupted.py --long`` (about ten minutes).
+In CI at some steps; at every one with ``pytest tests/e2e/test_interrupted.py --long`` (23 creates; half an hour on a machine that others use).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.support.on_premises import Cluster, holds, install, settings
 MASTER = 12
 NODE = 11
 """How many steps each has."""
-SOME = [("master", 1), ("master", 7), ("node", 6), ("node", 9)]
+SOME = [("master", 7), ("node", 6), ("node", 9)]
 EVERY = [*(("master", step) for step in range(1, MASTER + 1)), *(("node", step) for step in range(1, NODE + 1))]
 HOSTS = {"master": "master", "node": "n1"}
 
