@@ -17,7 +17,11 @@ settings.load_profile("grass")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="property tests over 100,000 random clusters; each step of a create (minutes)")
+    parser.addoption(
+        "--long",
+        action="store_true",
+        help="property tests over 100,000 random clusters; each step of a create (minutes)",
+    )
 
 
 @pytest.fixture(scope="session")
