@@ -212,7 +212,7 @@ def node_view(node: NodeRun) -> dict[str, Any]:
         "labels": node.labels,
         "path": list(node.path),
         "runtimes": list(node.runtimes),
-        "joined": node.joined,
+        "digest": node.digest,
         "cordoned": node.cordoned,
         "unfit": node.unfit.to_wire() if node.unfit else None,
         "conditions": [each.to_wire() for each in node.conditions],

@@ -33,7 +33,7 @@ def join(step: Step, body: dict[str, Any]) -> None:
     node.labels = said.get("labels", {})
     node.path = tuple(said.get("path", ()))
     node.runtimes = tuple(said.get("runtimes", ("process",)))
-    node.joined, node.seen = True, step.now
+    node.digest, node.seen = body["digest"], step.now
     node.reason = Reason(ReasonCode.PROBE, "waits for its node-agent to start and to pass its probe")
     node.unfit = node.reason
     step.cluster.nodes[name] = node

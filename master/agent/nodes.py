@@ -169,7 +169,7 @@ def _unfit(step: Step, node: NodeRun, probe: dict[str, Any] | None) -> Reason | 
         message = f"runs Grass {said or 'of an unknown version'}, the master {wanted}; install {wanted} on it"
         return Reason(ReasonCode.VERSION, message, {"version": said, "master": wanted})
     if probe is None:
-        wants = node.joined and node.state is NodeState.JOINING
+        wants = node.digest and node.state is NodeState.JOINING
         return Reason(ReasonCode.PROBE, "has not passed its probe yet") if wants else None
     if probe["passed"]:
         return None

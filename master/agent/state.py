@@ -239,8 +239,8 @@ class NodeRun:
     labels: dict[str, str] = field(default_factory=dict)
     path: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = ("process",)
-    joined: bool = False
-    """It came by a ticket, so it has to pass its probe before it is READY."""
+    digest: str = ""
+    """Of its password, if it came by a ticket: then it has to pass its probe before it is READY."""
     unfit: Reason | None = None
     """What its last hello showed: why it takes no tasks."""
     conditions: tuple[Reason, ...] = ()

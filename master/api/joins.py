@@ -158,8 +158,11 @@ def _check_version(wish: enrolment.Wish) -> None:
 
 
 def _check_free(api: Api, wish: enrolment.Wish) -> None:
+    """A machine that was interrupted when the master had taken it in comes again, with the password it chose."""
     record = api.store.node(wish.name)
     if record is None or record["state"] == NodeState.LEFT.value:
+        return
+    if record["state"] == NodeState.JOINING.value and record["digest"] == secret_digest(wish.password):
         return
     raise ConflictError(
         f"a node {wish.name} exists ({record['state']}, at {record.get('address') or 'no address'}); choose another "

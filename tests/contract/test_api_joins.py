@@ -137,6 +137,22 @@ def test_an_administrator_asks_what_joining_would_be_and_nothing_is_made_or_used
         world.client("ann").join_check(question)
 
 
+def test_a_machine_that_was_interrupted_while_it_joined_comes_again_with_another_token(world: ApiWorld) -> None:
+    client = world.client("root")
+    tokens = [client.join_token()["token"] for _ in range(3)]
+    with Agent(world) as agent:
+        guest(tokens[0]).join(wish(tokens[0]))
+        with pytest.raises(ConflictError, match="a node n1 exists"):
+            guest(tokens[1]).join(wish(tokens[1], password="of another machine", join_id="cd" * 8))
+        again = wish(tokens[1])
+        assert guest(tokens[1]).join({**again, "check": True})["cluster"] == "local"
+        assert guest(tokens[1]).join(again)["secrets"]["redis"] == {"node": "pw"}
+        put_node(world, "n1", state="READY", digest=secret_digest("pw"))
+        with pytest.raises(ConflictError, match="a node n1 exists"):
+            guest(tokens[2]).join(wish(tokens[2]))
+    assert [ticket["digest"] for _, ticket in agent.taken] == [secret_digest("pw")] * 2
+
+
 def test_the_store_holds_no_secret_of_a_token(world: ApiWorld) -> None:
     token = world.client("root").join_token()["token"]
     secret = parse_token(token).secret
