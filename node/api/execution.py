@@ -25,15 +25,18 @@ from node.runtime.process import ask
 
 READ = 1 << 16
 _WRITE_SECONDS = 2.0
-_TAKE_TERMINAL = """import fcntl, os, sys, termios
+_TAKE_TERMINAL = """import fcntl, os, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+for key in (signal.SIGINT, signal.SIGQUIT):
+    signal.signal(key, signal.SIG_DFL)
 try:
     os.execvp(sys.argv[1], sys.argv[1:])
 except OSError as error:
     print(f"cannot start {sys.argv[1]}: {error.strerror}", file=sys.stderr)
     os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 """
-"""The terminal becomes the controlling one of the command's session: only the session's own leader can do that."""
+"""The terminal becomes the controlling one of the command's session: only the session's own leader can do that. Its
+keys work even where this server was started by a shell in the background, which has it ignore them."""
 
 Output = list[tuple[str, bytes]]
 

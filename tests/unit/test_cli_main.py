@@ -168,6 +168,7 @@ def test_a_defect_is_one_line_and_its_traceback_is_saved(tmp_path: Path) -> None
 def test_ctrl_c_while_it_is_still_starting_is_one_line(module: str) -> None:
     program = f"""
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background of a shell ignores it
 class Interrupter:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
