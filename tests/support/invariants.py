@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.resources import DEVICE, Resources
-from master.agent.state import Cluster, NodeRun, TaskRun, launch_key
+from master.agent.state import Cluster, NodeRun, launch_key
 from master.agent.step import Step
 from master.agent.viewing import node_of
 
@@ -87,9 +87,16 @@ def check_board(cluster: Cluster) -> None:
                 assert demand.count == run.components[demand.component].startable, f"{job_id}: old demand"
 
 
-def check_quotas(cluster: Cluster, step: Step) -> None:
-    """Who was given a place in this round holds no more than the quota (a node that comes back may exceed it)."""
-    placed = {cluster.jobs[job_id].user for (job_id, _, _), task in step.changes.tasks.items() if fresh(task)}
+def check_quotas(cluster: Cluster, step: Step, attempts: dict[tuple[str, str, int], int]) -> None:
+    """Who was given a place in this round holds no more than the quota (a node that comes back may exceed it).
+
+    ``attempts``: the last one of each task before this round; brought up to date.
+    """
+    placed = set()
+    for place, task in step.changes.tasks.items():
+        if task.state is TaskState.ASSIGNED and attempts.get(place) != task.attempt:
+            placed.add(cluster.jobs[place[0]].user)
+        attempts[place] = task.attempt
     for user in placed:
         held = Resources()
         for node in cluster.nodes.values():
@@ -99,7 +106,3 @@ def check_quotas(cluster: Cluster, step: Step) -> None:
         quota = step.limits.quotas.get(user, step.limits.default_quota)
         over = {name: held.amount(name) for name, most in quota.items() if held.amount(name) > most}
         assert not over, f"{user} holds {over}, of {quota}"
-
-
-def fresh(task: TaskRun) -> bool:
-    return task.state is TaskState.ASSIGNED and task.started is None and task.vacate is None

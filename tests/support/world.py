@@ -138,6 +138,8 @@ class World:
         self.shrunk: set[str] = set()
         self.strangers: set[str] = set()
         """Nodes that must join by a ticket, or that have left."""
+        self.attempts: dict[tuple[str, str, int], int] = {}
+        """Task → its last attempt."""
         self.takeover()
 
     @property
@@ -172,7 +174,7 @@ class World:
         due = self.agenda.due(self.now)
         react(step, messages, due)
         check_invariants(self.cluster, self.shrunk)
-        check_quotas(self.cluster, step)
+        check_quotas(self.cluster, step, self.attempts)
         ops = operations(step.changes, self.cluster, self.keys)
         self._accounts(step.changes, before=True)
         self.store.commit(messages, ops)
