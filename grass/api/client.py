@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from grass import clock, config
-from grass.api.follow import LogQuery, follow_events, read_logs
+from grass.api.follow import LogQuery, follow_events, read_logs, wait_for_job
 from grass.api.keyring import load_client
 from grass.api.transport import Transport, with_query
 from grass.entropy import run_id
-from grass.errors import InputError, ManifestError, NotFoundError, WaitTimeoutError
-from grass.model.lifecycle import JobState
+from grass.errors import InputError, ManifestError, NotFoundError
 
 if TYPE_CHECKING:
     from grass.api.execution import Execution
@@ -107,22 +106,7 @@ class Client:
 
         ``on_progress`` is called with each new view, at most five times a second.
         """
-        until = None if timeout is None else clock.steady() + timeout
-        seen: str | None = None if on_progress is None else ""
-        path = _path("jobs", name, "wait")
-        while True:
-            left = _LONGEST_WAIT if until is None else max(0.0, min(_LONGEST_WAIT, until - clock.steady()))
-            answer = self._get(path, timeout=f"{left:.3f}", seen=seen)
-            view: View = answer["job"]
-            if on_progress is not None:
-                seen = answer["mark"]
-                on_progress(view)
-            if JobState(view["state"]).ended:
-                return view
-            if until is not None and clock.steady() >= until:
-                raise WaitTimeoutError(f"job {view['name']} has not ended after {timeout:g} s; it goes on")
-            path = _path("jobs", view["id"], "wait")  # a new run of that name is another job
-            clock.sleep(_pause(answer, until))
+        return wait_for_job(self._transport, lambda job: _path("jobs", job, "wait"), name, timeout, on_progress)
 
     def logs(
         self,
@@ -263,11 +247,6 @@ def _task(text: str) -> tuple[str, int | None]:
     if not (index.isascii() and index.isdecimal()):
         raise InputError(f"{text!r} is neither a component nor a task (COMPONENT.INDEX)")
     return component, int(index)
-
-
-def _pause(answer: View, until: float | None) -> float:
-    pause: float = answer["pause"]
-    return pause if until is None else max(0.0, min(pause, until - clock.steady()))
 
 
 def _load(document: Document, cwd: str | Path | None) -> tuple[View, str, str]:

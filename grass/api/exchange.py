@@ -52,6 +52,10 @@ class Reply:
         """Its body was read to the end."""
         return self._response.isclosed()
 
+    def close(self) -> None:
+        """Leave the rest of the body; the connection is of no use after this."""
+        self._response.close()
+
     def read(self) -> bytes:
         """All that is left."""
         with _translated():

@@ -1,4 +1,4 @@
-"""Streams that outlive a connection: events by their id, logs by how much of each attempt's output was read."""
+"""Streams that outlive a connection: events by their id, logs by how much of each attempt's output was read, waits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import Any
 
 from grass import clock
 from grass.api.transport import StreamCutError, Transport, with_query
-from grass.errors import InputError
+from grass.errors import InputError, WaitTimeoutError
+from grass.model.lifecycle import JobState
 
 Record = dict[str, Any]
+
+_LONGEST_WAIT = 3600.0
 
 
 def follow_events(transport: Transport, query: Mapping[str, str | None], limit: int, follow: bool) -> Iterator[Record]:
@@ -30,6 +33,37 @@ def follow_events(transport: Transport, query: Mapping[str, str | None], limit: 
         except StreamCutError:
             pass
         clock.sleep(pause)
+
+
+def wait_for_job(
+    transport: Transport,
+    path_of: Callable[[str], str],
+    job: str,
+    timeout: float | None,
+    on_progress: Callable[[Record], object] | None,
+) -> Record:
+    """The view of the job once it has ended. WaitTimeoutError after ``timeout`` seconds."""
+    until = None if timeout is None else clock.steady() + timeout
+    while True:
+        left = None if until is None else max(0.0, until - clock.steady())
+        most = None if left is None else f"{min(left, _LONGEST_WAIT):.3f}"
+        query = {"timeout": most, "progress": on_progress is not None}
+        view, pause = None, 0.0
+        try:
+            for piece in transport.stream("GET", with_query(path_of(job), query)):
+                view, pause = piece["job"], piece.get("pause", 0.0)
+                job = view["id"]  # a new run of that name is another job
+                if on_progress is not None:
+                    on_progress(view)
+        except StreamCutError:
+            pass
+        if view is not None and JobState(view["state"]).ended:
+            ended: Record = view
+            return ended
+        left = None if until is None else until - clock.steady()
+        if left is not None and left <= 0:
+            raise WaitTimeoutError(f"job {view['name'] if view else job} has not ended after {timeout:g} s; it goes on")
+        clock.sleep(pause if left is None else min(pause, left))
 
 
 @dataclass(frozen=True)

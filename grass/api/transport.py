@@ -248,6 +248,7 @@ def _pieces(
         if response.ended:
             release(connection, response)
         else:
+            response.close()
             connection.close()
 
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import count
 from typing import Any
 
 from flask import Response, request
@@ -70,6 +70,9 @@ class Reply:
 
 Pieces = Generator[dict[str, Any], None, None]
 """What a stream handler returns: one object per sealed line. Closed when the client goes away."""
+PiecesToEnd = Generator[dict[str, Any], None, dict[str, Any]]
+"""As ``Pieces``. What it returns is the last object; of others an empty one says that there is nothing more."""
+_Stream = Generator[dict[str, Any], None, dict[str, Any] | None]
 Handler = Callable[..., Any]
 
 
@@ -152,28 +155,35 @@ def _refusal() -> Response:
     return Response(REFUSED, 401, mimetype="text/plain")
 
 
-def _stream(pieces: Pieces, key: ReplyKey) -> Response:
+def _stream(pieces: _Stream, key: ReplyKey) -> Response:
     """The first piece is made before anything is sent, so that an error at the start has its own status."""
-    first = next(pieces, {})
+    first, last = _next(pieces)
+    return Response(_lines(first, last, pieces, key), 200, mimetype=JOSE)
 
-    return Response(_lines(first, pieces, key), 200, mimetype=JOSE)
 
-
-def _lines(first: dict[str, Any], pieces: Pieces, key: ReplyKey) -> Iterator[bytes]:
-    numbers = count()
+def _lines(piece: dict[str, Any], last: bool, pieces: _Stream, key: ReplyKey) -> Iterator[bytes]:
     with closing(pieces):
-        try:
-            for piece in chain([first], pieces):
-                yield _line(key, piece, next(numbers))
-            end: dict[str, Any] = {}
-        except UnreachableError:
-            return  # cut off without a last object: the client comes back for the rest
-        except GrassError as error:
-            end = {"error": _error_body(error)}
-        yield _line(key, end, next(numbers), last=True)
+        for number in count():
+            yield _line(key, piece, number, last)
+            if last:
+                return
+            try:
+                piece, last = _next(pieces)
+            except UnreachableError:
+                return  # cut off without a last object: the client comes back for the rest
+            except GrassError as error:
+                piece, last = {"error": _error_body(error)}, True
 
 
-def _line(key: ReplyKey, piece: dict[str, Any], number: int, last: bool = False) -> bytes:
+def _next(pieces: _Stream) -> tuple[dict[str, Any], bool]:
+    """The next piece, and whether it is the last."""
+    try:
+        return next(pieces), False
+    except StopIteration as end:
+        return end.value or {}, True
+
+
+def _line(key: ReplyKey, piece: dict[str, Any], number: int, last: bool) -> bytes:
     return key.seal(200, _pack(piece), number, last).encode() + b"\n"
 
 

@@ -9,17 +9,16 @@ from grass.entropy import run_id
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest import Wrong
 from grass.manifest.quantities import duration_or_zero
-from master.api.call import Api, Call, Handler, Pieces, Reply
+from master.api.call import Api, Call, Handler, Pieces, PiecesToEnd, Reply
 from master.api.discretion import Discretion
 from master.api.log_stream import stream_logs
 from master.api.plan import check_order, plan_job
+from master.api.progress import Progress
 from master.api.registry import noun_blueprint
 from master.api.submission import accept_job
-from master.api.views import View, counted_tasks, ended, first_tasks, job_view, progress_mark, task_views
+from master.api.views import View, counted_tasks, ended, first_tasks, job_view, task_views
 from master.api.why import why_view
 
-PROGRESS_EVERY = 0.2
-"""Seconds between two looks at the counts of a job that somebody watches."""
 PAUSE = 1.0
 """Seconds after which a client asks again that found no place to wait in."""
 DELETE_SECONDS = 5.0
@@ -95,22 +94,21 @@ def explain_job(call: Call, job: str) -> View:
     return why_view(record, spec, counted_tasks(record, spec, _known(call, record)))
 
 
-def wait_for_job(call: Call, job: str) -> View:
+def wait_for_job(call: Call, job: str) -> PiecesToEnd:
+    """``{"job": view}`` at once and, with ``progress``, whenever it got on; the last one when it has ended, or when
+    time is up (with a ``pause``: ask again after so many seconds)."""
     first = find_job(call, job)
-    seen: str | None = call.query["seen"]
     with call.api.places.take() as granted, call.api.feed.listen(first["name"]) as changed:
         until = steady() + (call.query["timeout"] if granted else 0.0)
-        look_at_counts = seen is not None and not seen
+        progress = Progress(call.query["progress"])
         while True:
             changed.clear()
-            record = _same_run(call, first)
-            mark = progress_mark(record)
-            moved = seen is not None and not mark.startswith(seen.partition("-")[0])
-            left = until - steady()
-            if ended(record) or moved or (look_at_counts and mark != seen) or left <= 0 or call.api.feed.closed:
-                return {"job": job_view(record), "mark": mark, "pause": 0.0 if granted else PAUSE}
-            tick = left if seen is None else min(left, PROGRESS_EVERY)
-            look_at_counts = not changed.wait(tick)
+            record, now = _same_run(call, first), steady()
+            if ended(record) or now >= until or call.api.feed.closed:
+                return {"job": job_view(record), "pause": 0.0 if granted else PAUSE}
+            if (piece := progress.piece(record, now)) is not None:
+                yield piece
+            changed.wait(min(until - now, progress.patience))
 
 
 def _same_run(call: Call, first: View) -> View:

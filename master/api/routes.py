@@ -73,7 +73,12 @@ _ALL = Parameter("boolean", "Also those that have ended", default=False)
 _COMPONENT = Parameter("string", "Only those of this component")
 _FIRST = Parameter("integer", "So many, those that need attention first; else all, in the order of the job", minimum=0)
 _TIMEOUT = Parameter("number", "Seconds", default=LONGEST_WAIT, minimum=0, maximum=LONGEST_WAIT)
-_SEEN = Parameter("string", "The `mark` of the last answer (empty: none yet): answer also when its tasks got on")
+_JOB_WAIT = {
+    "timeout": Parameter(
+        "number", "Seconds after which it ends with the job as it is", 3600.0, minimum=0, maximum=3600
+    ),
+    "progress": Parameter("boolean", "An object whenever its tasks got on", default=False),
+}
 _NODE_WAIT = {
     "timeout": _TIMEOUT,
     "seen": Parameter("string", "The `mark` of the last answer: answer when the node is another than then"),
@@ -119,9 +124,10 @@ ROUTES: tuple[Route, ...] = (
         "jobs.wait",
         "GET /v1/jobs/{job}/wait",
         _READ,
-        "Answers when the job has ended, or time is up",
+        "How the job is now, and when it has ended",
         "Waited",
-        query={"timeout": _TIMEOUT, "seen": _SEEN},
+        query=_JOB_WAIT,
+        stream=True,
     ),
     Route(
         "jobs.logs",

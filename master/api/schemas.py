@@ -168,11 +168,8 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Waited": _object(
-        {
-            "job": _ref("Job"),
-            "mark": {**_TEXT, "description": "To be given as `seen`"},
-            "pause": {**_NUMBER, "description": "Seconds after which to ask again, where too many wait already"},
-        }
+        {"job": _ref("Job")},
+        {"pause": {**_NUMBER, "description": "In the last one: seconds after which to ask again if it has not ended"}},
     ),
     "LogQuery": _object(
         {},

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import heapq
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
-from zlib import crc32
 
 from grass.model.job import Job
 from grass.model.lifecycle import JobState, TaskState
@@ -87,12 +85,6 @@ def counted_tasks(record: View, job: Job, known: Mapping[str, View]) -> Iterator
     for name, count in never.items():
         if count > 0:
             yield _unassigned(record, name, 0), count
-
-
-def progress_mark(record: View) -> str:
-    """Changes whenever a person who watches the job would see something new. The state is readable at its front."""
-    seen = [record["reason"], record["counts"], record["restarts"]]
-    return f"{record['state']}-{crc32(json.dumps(seen, sort_keys=True).encode()):08x}"
 
 
 def _task(record: View, known: Mapping[str, View], component: str, index: int) -> View:

@@ -5,7 +5,7 @@ from typing import Any
 from grass.manifest import parse_job
 from grass.model.reasons import ReasonCode
 from grass.store.records import job_record
-from master.api.views import counted_tasks, first_tasks, job_view, progress_mark, task_views
+from master.api.views import counted_tasks, first_tasks, job_view, task_views
 from master.api.why import why_view
 
 JOB = parse_job({"name": "j", "components": {"a": {"command": "x", "replicas": 3}, "b": {"command": "y"}}}).job
@@ -53,13 +53,6 @@ def test_tasks_that_need_attention_come_first_and_only_those_asked_for_are_made(
     assert first_tasks(waiting, JOB, tasks, None, 0) == []
     over = record(state="FAILED", reason=None)
     assert [task["task"] for task in first_tasks(over, JOB, tasks, "a", 9)] == ["a.2", "a.0", "a.1"]
-
-
-def test_the_mark_changes_with_state_counts_and_reason_only() -> None:
-    mark = progress_mark(record())
-    assert mark == progress_mark(record(warnings=["w"]))
-    others = [record(state="RUNNING"), record(counts={"RUNNING": 1}), record(reason=NO_ROOM), record(restarts=1)]
-    assert len({mark, *map(progress_mark, others)}) == 5
 
 
 def test_why_groups_tasks_that_wait_for_the_same_reason() -> None:

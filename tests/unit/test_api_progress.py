@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from master.api.progress import EVERY, HEARTBEAT, Progress
+from tests.unit.test_api_views import NO_ROOM, record
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_whoever_waits_is_told_at_once_how_the_job_is(wanted: bool) -> None:
+    piece = Progress(wanted).piece(record(), 100.0)
+    assert piece is not None and piece["job"]["state"] == record()["state"]
+
+
+def test_who_does_not_watch_is_told_nothing_more_than_that_the_server_is_there() -> None:
+    progress = Progress(False)
+    progress.piece(record(), 100.0)
+    assert progress.piece(record(state="RUNNING"), 101.0) is None
+    assert progress.piece(record(state="RUNNING"), 100.0 + HEARTBEAT) == {}
+    assert progress.piece(record(state="RUNNING"), 100.1 + HEARTBEAT) is None
+
+
+@pytest.mark.parametrize("change", [{"counts": {"RUNNING": 1}}, {"reason": NO_ROOM}, {"restarts": 1}])
+def test_counts_and_reasons_are_told_now_and_then(change: dict[str, Any]) -> None:
+    progress = Progress(True)
+    progress.piece(record(), 100.0)
+    assert progress.piece(record(**change), 100.0 + EVERY / 2) is None
+    assert progress.piece(record(**change), 100.0 + EVERY) is not None
+    assert progress.piece(record(**change), 101.0) is None
+
+
+def test_a_change_of_state_is_told_at_once_and_what_nobody_sees_never() -> None:
+    progress = Progress(True)
+    progress.piece(record(), 100.0)
+    assert progress.piece(record(warnings=["w"]), 101.0) is None
+    moved = progress.piece(record(state="RUNNING"), 101.0)
+    assert moved is not None and moved["job"]["state"] == "RUNNING"
