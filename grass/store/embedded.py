@@ -188,7 +188,8 @@ def node_rights(prefix: str, node: str, version: tuple[int, ...]) -> list[str]:
     read = "%R~" if version >= _READ_PATTERNS else "~"
     reads = (keys.desired(node), keys.launch(node), keys.addresses(node), keys.orders(node))
     rights = [f"~{keys.reports(node)}", f"~{keys.bell}", *(read + key for key in reads)]
-    return [*rights, "resetchannels", "-@all", *_connects(version).split(), *_READS.split(), *_EVALS.split(), "+xadd"]
+    commands = f"{_connects(version)} {_READS} {_EVALS} +xadd +xdel"
+    return [*rights, "resetchannels", "-@all", *commands.split()]
 
 
 def _connects(version: tuple[int, ...]) -> str:

@@ -53,14 +53,21 @@ class NodeStore:
         return (found[-1][0] if found else cursor), [json.loads(fields["body"]) for _, fields in found]
 
     def report(self, reports: list[tuple[str, dict[str, Any]]]) -> None:
-        """Durable when it returns. In order; a repeat after a lost reply is harmless. A heartbeat can wait, so it does
-        not ring."""
+        """Durable when it returns. In order; a repeat after a lost reply is harmless.
+
+        A heartbeat can wait, so it does not ring; and it takes the place of the one before that nobody has read, so
+        that a master-agent that is away for a day does not find a day of them.
+        """
         now = f"{clock.wall():.3f}"
-        ops: list[Op] = [
+        only_alive = all(kind == "heartbeat" for kind, _ in reports)
+        ops: list[Op] = []
+        if only_alive and (unread := self._backend.newest(self._reports)) and unread[1].get("kind") == "heartbeat":
+            ops.append(("XDEL", self._reports, unread[0]))
+        ops += [
             ("XADD", self._reports, 0, "kind", kind, "body", json.dumps(body, separators=(",", ":")), "at", now)
             for kind, body in reports
         ]
-        if any(kind != "heartbeat" for kind, _ in reports):
+        if not only_alive:
             ops.append(("XADD", self._bell, BELLS_KEPT, "node", self._node))
         self._backend.apply(ops)
 

@@ -186,6 +186,22 @@ def test_reports_reach_the_master_agent_in_order(backend: Backend) -> None:
     assert [(message.node, message.kind) for message in store.receive(1)] == [("n1", "hello"), ("n1", "tasks")]
 
 
+def test_while_nobody_reads_only_the_newest_heartbeat_is_kept_and_every_event(backend: Backend) -> None:
+    store = agent(backend)
+    store.watch("n1")
+    node = NodeStore(backend, KEYS, "n1")
+    for load in range(3):
+        node.report([("heartbeat", {"load": load})])
+    node.report([("tasks", {"events": []}), ("heartbeat", {"load": 3})])
+    for load in range(4, 7):
+        node.report([("heartbeat", {"load": load})])
+    found = store.receive(1)
+    assert [message.kind for message in found] == ["heartbeat", "tasks", "heartbeat"]
+    assert [found[0].body, found[2].body] == [{"load": 2}, {"load": 6}]
+    store.commit(found, [])
+    assert store.receive(0) == []
+
+
 def test_events_are_numbered_and_can_be_waited_for(backend: Backend) -> None:
     store = ApiStore(backend, KEYS)
     before = store.last_event()

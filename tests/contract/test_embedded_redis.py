@@ -127,6 +127,8 @@ def test_a_node_that_joins_gets_a_user_that_outlives_the_server_and_its_files_be
     joined = RedisBackend(unix_socket_path=str(server.socket), username="node-n1", password="word")
     try:
         NodeStore(joined, KEYS, "n1").report([("hello", {})])
+        for _ in range(2):
+            NodeStore(joined, KEYS, "n1").report([("heartbeat", {})])
         with pytest.raises(redis.exceptions.ResponseError, match=r"No permissions|can't access"):
             NodeStore(joined, KEYS, "local").report([("hello", {})])
     finally:
