@@ -1,18 +1,15 @@
 """The settings of one cluster as its daemons see them: a frozen tree, read once from ``cluster.json``.
 
 Written by ``grass.provision``; each daemon gets the path as its only argument. Secrets are not in it (``Secrets``).
-This is also the only module that reads the environment (``GRASS_HOME``, ``GRASS_CLUSTER``).
 """
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grass.errors import NotFoundError
 from grass.private_file import write_private
 
 
@@ -186,65 +183,3 @@ class Secrets:
     def load(cls, home: str | Path) -> Secrets:
         wire = json.loads((Path(home) / "secrets.json").read_text())
         return cls(redis=wire["redis"], node_token=wire["node_token"], samba=wire.get("samba", ""))
-
-
-def grass_home() -> Path:
-    """Where all state of this user lies: ``GRASS_HOME``, by default ``~/.grass``."""
-    return Path(os.environ.get("GRASS_HOME") or Path.home() / ".grass").absolute()
-
-
-_INHERITED = frozenset(
-    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"}
-    | {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "LD_LIBRARY_PATH"}
-)
-_INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "OMP_")
-
-
-def inherited_environment() -> dict[str, str]:
-    """What daemons, and so tasks, take over from the shell of `grass create`: where programs are, nothing secret."""
-    return {
-        name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
-    }
-
-
-def service_manager() -> tuple[str, float]:
-    """Where systemd listens to this service (or nothing), and the seconds of silence that it bears (0: any)."""
-    microseconds = os.environ.get("WATCHDOG_USEC", "")
-    return os.environ.get("NOTIFY_SOCKET", ""), int(microseconds) / 1e6 if microseconds.isdigit() else 0.0
-
-
-@dataclass(frozen=True)
-class GivenPasswords:
-    """For machines over SSH: ``GRASS_SSH_PASSWORD`` to log in, ``GRASS_BECOME_PASSWORD`` for sudo."""
-
-    ssh: str | None = field(default=None, repr=False)
-    become: str | None = field(default=None, repr=False)
-
-
-def given_passwords() -> GivenPasswords:
-    return GivenPasswords(os.environ.get("GRASS_SSH_PASSWORD"), os.environ.get("GRASS_BECOME_PASSWORD"))
-
-
-def cluster_home(name: str, home: Path | None = None) -> Path:
-    return (home or grass_home()) / "clusters" / name
-
-
-def current_cluster(home: Path | None = None) -> str:
-    """The cluster that commands mean when they name none: ``GRASS_CLUSTER``, what `grass use` chose, the only one."""
-    named = os.environ.get("GRASS_CLUSTER")
-    if named:
-        return named
-    base = home or grass_home()
-    try:
-        return (base / "current").read_text().strip()
-    except FileNotFoundError:
-        pass
-    clusters = sorted(path.name for path in (base / "clusters").glob("*") if path.is_dir())
-    match clusters:
-        case [only]:
-            return only
-        case []:
-            raise NotFoundError("no cluster exists; `grass create` makes one on this machine")
-        case _:
-            names = ", ".join(clusters)
-            raise NotFoundError(f"there are several clusters ({names}); choose one with `grass use NAME` or --cluster")

@@ -6,7 +6,7 @@ import socket
 from contextlib import suppress
 
 from grass import clock
-from grass.config import service_manager
+from grass.environment import service_manager
 
 _SHARE_OF_PATIENCE = 3
 """Signs of life per watchdog period."""

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from grass import clock, config
+from grass import clock, environment
 from grass.api.follow import LogQuery, follow_events, read_logs, wait_for_job
 from grass.api.keyring import load_client
 from grass.api.transport import Transport, with_query
@@ -38,8 +38,8 @@ class Client:
     def __init__(
         self, cluster: str | None = None, *, home: Path | None = None, wall: Callable[[], float] = clock.wall
     ) -> None:
-        name = cluster or config.current_cluster(home)
-        folder = config.cluster_home(name, home)
+        name = cluster or environment.current_cluster(home)
+        folder = environment.cluster_home(name, home)
         if not folder.is_dir():
             raise NotFoundError(f"there is no cluster called {name} in {folder.parent}; `grass create` makes one")
         self._transport = Transport(load_client(folder / "client"), wall=wall)

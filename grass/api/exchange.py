@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import Any
 
 TO_CONNECT = 5.0
 """Seconds; a handshake takes less than one even around the world, and may have to be repeated."""
@@ -75,7 +76,9 @@ class _Direct(HTTPConnection):
         self._reading = timeout
 
     def connect(self) -> None:
-        super().connect()
+        host: Any = self.host.encode() if self.host.isascii() else self.host  # a str would have Python import IDNA
+        self.sock = socket.create_connection((host, self.port), self.timeout)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock.settimeout(self._reading)
 
 

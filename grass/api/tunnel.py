@@ -55,14 +55,14 @@ class Tunnel:
         return ours
 
     def _ssh(self) -> SshHost:
-        from grass.config import given_passwords
+        from grass.environment import ssh_password
         from grass.provision.hosts import Secret
         from grass.provision.hosts.ssh import SshAccess, SshHost
 
         with self._lock:
             if self._host is None:
                 way: dict[str, Any] = self._profile.tunnel or {}
-                password = given_passwords().ssh
+                password = ssh_password()
                 access = SshAccess(
                     way["address"], way["username"], way["port"], way["key"], Secret(password) if password else None
                 )

@@ -6,8 +6,6 @@ it reaches the terminal.
 
 from __future__ import annotations
 
-from unicodedata import category, combining, east_asian_width
-
 ELLIPSIS = "…"
 
 
@@ -19,6 +17,8 @@ def clean(text: str) -> str:
 
 
 def _visible(mark: str) -> str:
+    from unicodedata import category
+
     if mark.isspace():
         return " "
     return mark if category(mark) not in ("Cc", "Cf", "Cs") else ascii(mark)[1:-1]
@@ -31,6 +31,8 @@ def width(text: str) -> int:
 
 
 def _cells(mark: str) -> int:
+    from unicodedata import combining, east_asian_width
+
     if combining(mark):
         return 0
     return 2 if east_asian_width(mark) in "WF" else 1

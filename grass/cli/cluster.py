@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from grass import clock, config
+from grass import clock, config, environment
 from grass.cli import cluster_hosts, cluster_views
 from grass.cli.command import Command
 from grass.cli.exits import Exit
@@ -105,8 +105,8 @@ def status(invocation: Invocation) -> Exit:
         troubles = []
     else:
         daemons = local.status(name)
-        troubles = trouble(config.cluster_home(name), daemons)
-        url = _url(config.ClusterConfig.load(config.cluster_home(name) / "cluster.json"))
+        troubles = trouble(environment.cluster_home(name), daemons)
+        url = _url(config.ClusterConfig.load(environment.cluster_home(name) / "cluster.json"))
     view: dict[str, Any] = {"cluster": name, "url": url, "daemons": daemons, "nodes": None, "jobs": None, "error": None}
     try:
         client = invocation.client()
@@ -155,13 +155,13 @@ def _url(cluster: config.ClusterConfig) -> str:
 
 def _use(name: str) -> None:
     """Written beside and renamed, so that a reader finds the old name or the new one."""
-    home = config.grass_home()
+    home = environment.grass_home()
     beside = home / f"current.{os.getpid()}"
     beside.write_text(name + "\n")
     beside.replace(home / "current")
 
 
 def _stop_using(name: str) -> None:
-    current = config.grass_home() / "current"
+    current = environment.grass_home() / "current"
     if current.is_file() and current.read_text().strip() == name:
         current.unlink()

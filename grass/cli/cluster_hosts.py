@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from grass import config
+from grass import environment
 from grass.cli.invocation import Invocation
 from grass.cli.output import Result
 from grass.errors import InputError
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 def has_hosts(name: str) -> bool:
     """Without importing what speaks SSH: every call of `grass` may come by here."""
-    return (config.cluster_home(name) / "client" / "machines.json").exists()
+    return (environment.cluster_home(name) / "client" / "machines.json").exists()
 
 
 def is_usable(name: str) -> bool:
     """Its API can be called, even if not every node joined."""
-    return (config.cluster_home(name) / "client" / "profile.json").exists()
+    return (environment.cluster_home(name) / "client" / "profile.json").exists()
 
 
 def create(invocation: Invocation, settings: Settings, *, plan: bool, ask_become_pass: bool) -> None:
@@ -36,7 +36,7 @@ def create(invocation: Invocation, settings: Settings, *, plan: bool, ask_become
         invocation.output.show(Result({"name": settings.name, "plan": lines}, lambda _: lines, [settings.name]))
         return
     made = making.create(settings, progress=note, ask=ask)
-    home = str(config.cluster_home(made.name))
+    home = str(environment.cluster_home(made.name))
     done = {"done": made.outcome.done, "unchanged": made.outcome.unchanged}
     wire = {"name": made.name, "mode": settings.mode, "home": home, "url": made.url, "steps": done}
     line = f"the cluster {made.name} is ready ({made.url})"
@@ -59,7 +59,7 @@ def daemons(invocation: Invocation, name: str) -> tuple[list[dict[str, Any]], st
     from grass.api.keyring import load_profile
     from grass.provision.on_premises.status import master_daemons
 
-    url = load_profile(config.cluster_home(name) / "client").url
+    url = load_profile(environment.cluster_home(name) / "client").url
     found, problem = master_daemons(name)
     if problem:
         invocation.output.note(problem)

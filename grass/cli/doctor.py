@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grass import config
+from grass import environment
 from grass.cli.command import Command
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
@@ -26,7 +26,7 @@ def doctor(invocation: Invocation) -> Exit:
     """Check whether this machine has what a cluster needs. Exit code 1 if something is missing."""
     from grass.provision import local
 
-    findings = local.doctor(config.grass_home())
+    findings = local.doctor(environment.grass_home())
     wire = [asdict(finding) for finding in findings]
     failed = [finding.name for finding in findings if not finding.ok]
     invocation.output.show(Result(wire, partial(finding_lines, findings), failed))

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from grass import config
+from grass import environment
 from grass.cli import transfer
 from grass.cli.command import Group
 from grass.cli.invocation import Invocation, pass_invocation
@@ -36,7 +36,7 @@ def push(invocation: Invocation, name: str, archive: Path | None) -> None:
     """Send the image NAME of this machine's docker engine, or of a file. Layers that are there are not sent again."""
     if not name and archive is None:
         raise InputError("name an image of this machine's engine, or a file: `grass image push --file image.tar`")
-    scratch = config.grass_home() / "cache"
+    scratch = environment.grass_home() / "cache"
     output = invocation.output
     names = transfers.push_image(
         transfer.place(invocation), name, archive, scratch, output.note, transfer.shown(output)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grass import config
+from grass import environment
 from grass.cli.output import Output
 from grass.errors import NotFoundError
 
@@ -25,14 +25,14 @@ class Invocation:
     @property
     def cluster(self) -> str:
         """The cluster that the command means."""
-        return self.named_cluster or config.current_cluster()
+        return self.named_cluster or environment.current_cluster()
 
     def existing_cluster(self, name: str | None = None) -> str:
         """``name``, or the one that the command means; NotFoundError when there is no such cluster here."""
         name = name or self.cluster
-        if "/" in name or name in (".", "..") or not config.cluster_home(name).is_dir():
+        if "/" in name or name in (".", "..") or not environment.cluster_home(name).is_dir():
             raise NotFoundError(
-                f"there is no cluster called {name!r} in {config.grass_home()}; `grass create` makes one"
+                f"there is no cluster called {name!r} in {environment.grass_home()}; `grass create` makes one"
             )
         return name
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from grass import clock
-from grass.cli import job_plan, job_views, logs, wait, why
+from grass.cli import job_views, wait
 from grass.cli.command import Group
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
@@ -49,6 +49,8 @@ def plan(invocation: Invocation, file: Path) -> None:
 
     Changes nothing, and promises nothing: others may come first.
     """
+    from grass.cli import job_plan
+
     answer = invocation.client().plan(file)
     for warning in answer["warnings"]:
         invocation.output.warn(warning)
@@ -93,6 +95,8 @@ def _most(text: str) -> int | None:
 @pass_invocation
 def explain(invocation: Invocation, name: str) -> None:
     """Why a job, or a part of it, does not run (or has failed), and what would change that."""
+    from grass.cli import why
+
     client = invocation.client()
     answer = client.why(name)
     invocation.output.show(Result(answer, partial(why.page, answer), []))
@@ -118,6 +122,8 @@ def show_logs(
     timestamps: bool,
 ) -> None:
     """What the tasks of a job printed: stdout and stderr, in one stream."""
+    from grass.cli import logs
+
     client = invocation.client()
     view = client.job(name)
     records = client.logs(view["id"], part.text if part else None, follow=follow, tail=tail, since=since, grep=grep)

@@ -96,12 +96,12 @@ def _url(where: str) -> str:
 
 
 def own_machine(rootless: bool) -> Host:
-    from grass.config import given_passwords
+    from grass.environment import become_password
     from grass.provision.hosts import Become, LocalHost, Secret
     from grass.provision.hosts.port import prompt
     from grass.provision.on_premises.own_host import OwnHost
 
     if rootless:
         return OwnHost(os.uname().nodename)
-    become = given_passwords().become
+    become = become_password()
     return LocalHost(os.uname().nodename, become=Become.SUDO, password=Secret(become) if become else None, ask=prompt)

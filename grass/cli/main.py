@@ -11,7 +11,7 @@ from typing import NoReturn, TextIO
 
 import click
 
-from grass import __version__, clock, config
+from grass import __version__, clock, environment
 from grass.cli.command import Group
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation
@@ -144,7 +144,7 @@ def _save_traceback() -> Path | None:
 
     text = f"grass {__version__} {' '.join(sys.argv[1:])}\n{traceback.format_exc()}"
     try:
-        folder = config.grass_home() / "errors"
+        folder = environment.grass_home() / "errors"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = folder / f"cli-{int(clock.wall())}-{os.getpid()}.txt"
         path.write_text(text)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grass import clock, config
+from grass import clock, environment
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.node_views import node_list
@@ -66,7 +66,7 @@ def add(
     offer = replace(offered(Offer(), given), name=name)
     adding = Adding(
         cluster,
-        config.cluster_home(cluster) / "client",
+        environment.cluster_home(cluster) / "client",
         invocation.client(),
         offer,
         progress=_one_at_a_time(output),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grass import config
+from grass import environment
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
@@ -91,7 +91,7 @@ def _reach(invocation: Invocation, name: str, force: bool) -> SshHost | None:
     if settings is None:
         invocation.output.note(f"{name} joined by itself: `grass leave --force` on it removes what that made there")
         return None
-    host = open_host(settings, config.cluster_home(cluster) / "client", prompt)
+    host = open_host(settings, environment.cluster_home(cluster) / "client", prompt)
     try:
         host.connect()
         host.become_root()
@@ -122,4 +122,4 @@ def _forget(invocation: Invocation, name: str) -> None:
     from grass.provision.on_premises.node_add import remember
 
     cluster = invocation.existing_cluster()
-    remember(cluster, config.cluster_home(cluster) / "client", name, None)
+    remember(cluster, environment.cluster_home(cluster) / "client", name, None)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from grass import config
+from grass import environment
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.values import NODE
@@ -51,7 +51,7 @@ def _ssh_words(invocation: Invocation, name: str) -> list[str]:
             raise NotFoundError(f"node {name} has not said its address yet")
         return ["ssh", address]
     login = settings.login
-    known = config.cluster_home(cluster) / "client" / KNOWN_HOSTS
+    known = environment.cluster_home(cluster) / "client" / KNOWN_HOSTS
     words = ["ssh", "-p", str(login.port), "-o", f'UserKnownHostsFile="{known}"', "-o", "StrictHostKeyChecking=yes"]
     words += ["-o", "GlobalKnownHostsFile=/dev/null"]
     if login.key:

@@ -8,13 +8,14 @@ quiet  names or ids only, one per line
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TextIO
 
+from grass import environment
 from grass.cli import cells
 
 Lines = Callable[[int | None], list[str]]
@@ -138,7 +139,9 @@ class Output:
         self._write(self._err, "".join(f"{line}\n" for line in lines))
 
     def _width(self, stream: TextIO) -> int | None:
-        return shutil.get_terminal_size().columns if stream.isatty() else None
+        if not stream.isatty():
+            return None
+        return environment.columns() or os.get_terminal_size(stream.fileno()).columns or 80
 
     def _write(self, stream: TextIO, text: str) -> None:
         self._end_live()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grass import clock, config
+from grass import clock, environment
 from grass.cli.invocation import Invocation
 from grass.errors import GrassError
 
@@ -104,7 +104,7 @@ class Known(ParamType):
 
 
 def _clusters(_: Invocation) -> list[str]:
-    return sorted(folder.name for folder in (config.grass_home() / "clusters").iterdir() if folder.is_dir())
+    return sorted(folder.name for folder in (environment.grass_home() / "clusters").iterdir() if folder.is_dir())
 
 
 def _templates(_: Invocation) -> Iterable[str]:

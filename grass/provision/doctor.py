@@ -12,7 +12,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from grass import clock
-from grass.config import ClusterConfig, grass_home
+from grass.config import ClusterConfig
+from grass.environment import grass_home
 from grass.errors import GrassError
 from grass.provision import layout, machine, ports, processes, runtime_folder
 from grass.provision.supervision import Supervisor

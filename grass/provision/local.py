@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from grass import clock
-from grass.config import ClusterConfig, Secrets, cluster_home, grass_home
+from grass.config import ClusterConfig, Secrets
+from grass.environment import cluster_home, grass_home
 from grass.errors import ConflictError, GrassError, NotFoundError, UnreachableError
 from grass.manifest.settings import Settings
 from grass.provision import daemons, layout, processes, readiness, runtime_folder, stopping

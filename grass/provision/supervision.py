@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 from xml.parsers.expat import ExpatError
 
-from grass.config import ClusterConfig, inherited_environment
+from grass.config import ClusterConfig
+from grass.environment import inherited_environment
 from grass.errors import GrassError
 
 _PATIENCE = 5.0

@@ -16,7 +16,7 @@ from grass import Client
 from grass.api import transport
 from grass.api.keyring import load_client
 from grass.clock import steady
-from grass.config import cluster_home
+from grass.environment import cluster_home
 from grass.errors import (
     ConflictError,
     GrassError,

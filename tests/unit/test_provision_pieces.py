@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from supervisor.options import ServerOptions
 
-from grass.config import ClusterConfig, RedisConfig, inherited_environment
+from grass.config import ClusterConfig, RedisConfig
+from grass.environment import inherited_environment
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest.settings import OfferedResources, PortSettings, RedisSettings, Settings
 from grass.provision import daemons, layout, local, machine, ports, processes, runtime_folder

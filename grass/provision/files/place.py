@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from grass.config import ClusterConfig, cluster_home
+from grass.config import ClusterConfig
+from grass.environment import cluster_home
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from grass.provision.files import serve, share
 

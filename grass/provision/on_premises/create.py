@@ -11,7 +11,8 @@ from pathlib import Path
 
 from grass import clock
 from grass.api import keyring
-from grass.config import ClusterConfig, cluster_home, grass_home
+from grass.config import ClusterConfig
+from grass.environment import cluster_home, grass_home
 from grass.errors import ConflictError, GrassError, UnreachableError
 from grass.manifest.on_premises import ApiWay, HostSettings, OnPremises
 from grass.manifest.settings import Settings

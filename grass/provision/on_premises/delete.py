@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grass.config import cluster_home, grass_home
+from grass.environment import cluster_home, grass_home
 from grass.errors import GrassError, UnreachableError
 from grass.manifest.on_premises import HostSettings
 from grass.provision.filelock import cluster_lock

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from grass.config import cluster_home, given_passwords
+from grass.environment import become_password, cluster_home, ssh_password
 from grass.manifest.on_premises import Become as Way
 from grass.manifest.on_premises import HostSettings, Login
 from grass.private_file import write_private
@@ -48,9 +48,9 @@ def load_machines(cluster: str, home: Path | None = None) -> Machines | None:
 
 def open_host(settings: HostSettings, client_dir: Path, ask: Ask | None = None) -> SshHost:
     """Connects with its first command. Passwords: of the settings, else of the environment, else ``ask`` is asked."""
-    login, given = settings.login, given_passwords()
-    password = login.password or given.ssh
-    become = given.become or password
+    login = settings.login
+    password = login.password or ssh_password()
+    become = become_password() or password
     return SshHost(
         SshAccess(
             settings.address,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from grass.config import cluster_home
+from grass.environment import cluster_home
 from grass.errors import GrassError
 from grass.provision.on_premises.machines import load_machines, open_host
 

@@ -1,0 +1,74 @@
+"""What the environment says, which nothing else reads: also where this user's clusters are, and which one is meant."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from grass.errors import NotFoundError
+
+
+def grass_home() -> Path:
+    """Where all state of this user lies: ``GRASS_HOME``, by default ``~/.grass``."""
+    return Path(os.environ.get("GRASS_HOME") or Path.home() / ".grass").absolute()
+
+
+_INHERITED = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"}
+    | {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "LD_LIBRARY_PATH"}
+)
+_INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "OMP_")
+
+
+def inherited_environment() -> dict[str, str]:
+    """What daemons, and so tasks, take over from the shell of `grass create`: where programs are, nothing secret."""
+    return {
+        name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
+    }
+
+
+def columns() -> int:
+    """How wide tables shall be, if the user says it (0: does not say)."""
+    said = os.environ.get("COLUMNS", "")
+    return int(said) if said.isdecimal() else 0
+
+
+def service_manager() -> tuple[str, float]:
+    """Where systemd listens to this service (or nothing), and the seconds of silence that it bears (0: any)."""
+    microseconds = os.environ.get("WATCHDOG_USEC", "")
+    return os.environ.get("NOTIFY_SOCKET", ""), int(microseconds) / 1e6 if microseconds.isdigit() else 0.0
+
+
+def ssh_password() -> str | None:
+    """To log in to machines over SSH: ``GRASS_SSH_PASSWORD``."""
+    return os.environ.get("GRASS_SSH_PASSWORD")
+
+
+def become_password() -> str | None:
+    """For sudo on machines: ``GRASS_BECOME_PASSWORD``."""
+    return os.environ.get("GRASS_BECOME_PASSWORD")
+
+
+def cluster_home(name: str, home: Path | None = None) -> Path:
+    return (home or grass_home()) / "clusters" / name
+
+
+def current_cluster(home: Path | None = None) -> str:
+    """The cluster that commands mean when they name none: ``GRASS_CLUSTER``, what `grass use` chose, the only one."""
+    named = os.environ.get("GRASS_CLUSTER")
+    if named:
+        return named
+    base = home or grass_home()
+    try:
+        return (base / "current").read_text().strip()
+    except FileNotFoundError:
+        pass
+    clusters = sorted(path.name for path in (base / "clusters").glob("*") if path.is_dir())
+    match clusters:
+        case [only]:
+            return only
+        case []:
+            raise NotFoundError("no cluster exists; `grass create` makes one on this machine")
+        case _:
+            names = ", ".join(clusters)
+            raise NotFoundError(f"there are several clusters ({names}); choose one with `grass use NAME` or --cluster")
