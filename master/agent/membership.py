@@ -24,7 +24,7 @@ def join(step: Step, body: dict[str, Any]) -> None:
         step.event("node-refused", f"{name!r} cannot be the name of a node, or its password is no SHA-256", user)
         return
     node = step.cluster.nodes.get(name)
-    if node is not None and node.state is not NodeState.JOINING:
+    if node is not None and (node.state is not NodeState.JOINING or node.digest != body["digest"]):
         step.event("node-refused", f"node {name} exists and is {node.state.value}", user, node=name)
         return
     said = body.get("node", {})

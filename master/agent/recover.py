@@ -75,7 +75,7 @@ def _node(
         labels=view["labels"],
         path=tuple(view["path"]),
         runtimes=tuple(view["runtimes"]),
-        digest=view["digest"],
+        digest=view.get("digest", ""),
         cordoned=view["cordoned"],
         unfit=Reason.from_wire(view["unfit"]) if view.get("unfit") else None,
         conditions=tuple(Reason.from_wire(each) for each in view.get("conditions", ())),

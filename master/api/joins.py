@@ -82,7 +82,7 @@ def terms(call: Call) -> View:
 
 
 def check(call: Call) -> View:
-    wish = enrolment.parse({**call.body, "secret": "none", "join_id": "0" * 16, "password": "none"})
+    wish = enrolment.parse({"password": "none", **call.body, "secret": "none", "join_id": "0" * 16})
     check_name(wish.name)
     _check_version(wish)
     _check_free(call.api, wish)
@@ -162,7 +162,7 @@ def _check_free(api: Api, wish: enrolment.Wish) -> None:
     record = api.store.node(wish.name)
     if record is None or record["state"] == NodeState.LEFT.value:
         return
-    if record["state"] == NodeState.JOINING.value and record["digest"] == secret_digest(wish.password):
+    if record["state"] == NodeState.JOINING.value and record.get("digest") == secret_digest(wish.password):
         return
     raise ConflictError(
         f"a node {wish.name} exists ({record['state']}, at {record.get('address') or 'no address'}); choose another "
@@ -172,11 +172,14 @@ def _check_free(api: Api, wish: enrolment.Wish) -> None:
 
 def _wait_until_known(api: Api, wish: enrolment.Wish) -> None:
     """Until the master-agent has made the node and its redis user: the user comes first."""
-    until = steady() + AGENT_SECONDS
+    until, digest = steady() + AGENT_SECONDS, secret_digest(wish.password)
     with api.feed.listen() as changed:
         while not api.feed.closed and steady() < until:
             changed.clear()
-            if api.store.node(wish.name) is not None:
+            record = api.store.node(wish.name)
+            if record is not None:
+                if record["digest"] != digest:
+                    raise ConflictError(f"another machine has joined as {wish.name} meanwhile; choose another name")
                 return
             changed.wait(0.1)
     raise UnreachableError(

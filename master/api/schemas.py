@@ -287,7 +287,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "JoinToken": _object({"token": _TEXT, "expires": _NUMBER, "uses": _WHOLE, "name": _maybe(_TEXT)}),
     "JoinTerms": _object({"urls": _list(_TEXT), "key": _TEXT, "bundle": _TEXT, "cluster": _TEXT}),
-    "JoinQuestion": _object({"name": _TEXT, "facts": _OPEN}, {"node": _OPEN}),
+    "JoinQuestion": _object({"name": _TEXT, "facts": _OPEN}, {"node": _OPEN, "password": _TEXT}),
     "Join": _object(
         {
             "secret": {**_TEXT, "description": "Of the join token"},

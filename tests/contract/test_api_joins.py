@@ -124,7 +124,7 @@ def test_an_administrator_asks_what_joining_would_be_and_nothing_is_made_or_used
     assert faults(terms, SCHEMAS["JoinTerms"], SCHEMAS, "terms") == []
     made = parse_token(client.join_token()["token"])
     assert (tuple(terms["urls"]), terms["key"], terms["cluster"]) == (made.urls, made.key, made.cluster)
-    question = {"name": "n1", "facts": wish(made.token())["facts"], "node": {}}
+    question = {"name": "n1", "facts": wish(made.token())["facts"], "node": {}, "password": "pw"}
     answer = client.join_check(question)
     assert faults(answer, SCHEMAS["Joined"], SCHEMAS, "answer") == []
     assert answer == guest(made.token()).join({**wish(made.token()), "check": True}) | {"time": answer["time"]}
@@ -145,6 +145,7 @@ def test_a_machine_that_was_interrupted_while_it_joined_comes_again_with_another
         with pytest.raises(ConflictError, match="a node n1 exists"):
             guest(tokens[1]).join(wish(tokens[1], password="of another machine", join_id="cd" * 8))
         again = wish(tokens[1])
+        assert client.join_check({**again, "node": {}})["cluster"] == "local"
         assert guest(tokens[1]).join({**again, "check": True})["cluster"] == "local"
         assert guest(tokens[1]).join(again)["secrets"]["redis"] == {"node": "pw"}
         put_node(world, "n1", state="READY", digest=secret_digest("pw"))
