@@ -119,7 +119,7 @@ def write_files(
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     conf, acl = folder / "redis.conf", folder / "users.acl"
-    joined = _joined(acl, node)
+    joined = _joined(acl, prefix, node, server.version)
     write_private(acl, acl_text(prefix=prefix, node=node, passwords=passwords, version=server.version) + joined)
     write_private(conf, conf_text(folder=folder, socket=socket, acl_file=acl, tcp=tcp))
     return Files(conf, acl)
@@ -196,14 +196,21 @@ def _connects(version: tuple[int, ...]) -> str:
     return _CONNECTS + (" +client|setinfo" if version >= _CLIENT_SETINFO else "")
 
 
-def _joined(acl: Path, node: str) -> str:
-    """The lines of nodes that joined: the server itself wrote them there (``accounts.py``)."""
+def _joined(acl: Path, prefix: str, node: str, version: tuple[int, ...]) -> str:
+    """The users of nodes that joined, with the password that the server itself wrote there (``accounts.py``) and the
+    rights that this Grass gives them."""
     try:
         lines = acl.read_text().splitlines()
     except FileNotFoundError:
         return ""
-    names = ((line.split()[1], line) for line in lines if line.startswith("user node-"))
-    return "".join(line + "\n" for name, line in names if name != node_user(node))
+    users = {words[1]: words for line in lines if (words := line.split())[:1] == ["user"] and len(words) > 1}
+    found = ""
+    for user, words in users.items():
+        name = user.removeprefix("node-")
+        if name not in (user, node):
+            passwords = [word for word in words if word.startswith("#")]
+            found += " ".join(["user", user, "on", *passwords, *node_rights(prefix, name, version)]) + "\n"
+    return found
 
 
 def _check_plain(*words: str) -> None:

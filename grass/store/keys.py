@@ -20,7 +20,7 @@ node:<n>:desired         hash     A       attempt key → entry
 node:<n>:launch          hash     A       launch key → template
 node:<n>:addresses       hash     A       job id → addresses file
 node:<n>:orders          stream   A       changes of the three above; trimmed to ORDERS_KEPT
-node:<n>:reports         stream   N       what happened there; A removes each entry with the commit that took it
+node:<n>:reports         stream   N       what happened there; removed by A once taken, by N if a newer heartbeat came
 bell                     stream   N       name of a node that has reports to take; trimmed to BELLS_KEPT (ADR 7)
 plans                    stream   A       answers to tickets of kind `plan`; trimmed to PLANS_KEPT
 usage                    hash     A       user → decayed use of the cluster, for fair shares
