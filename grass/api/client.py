@@ -104,7 +104,7 @@ class Client:
     ) -> View:
         """The view of the job once it has ended. Raises WaitTimeoutError after ``timeout`` seconds.
 
-        ``on_progress`` is called with each new view, at most five times a second.
+        ``on_progress`` is called with each new view: when the state changes, and else at most five times a second.
         """
         return wait_for_job(self._transport, lambda job: _path("jobs", job, "wait"), name, timeout, on_progress)
 
@@ -208,7 +208,7 @@ class Client:
 
     def join_check(self, body: View) -> View:
         """Whether a machine could join: the answer of a join with ``check``, without a token."""
-        return self._post("/v1/join-terms", {name: body[name] for name in ("name", "facts", "node")})
+        return self._post("/v1/join-terms", {name: body[name] for name in ("name", "facts", "node", "password")})
 
     def events(self, follow: bool = False, job: str | None = None, limit: int = 1000) -> Iterator[View]:
         """The newest ``limit`` events, oldest first, and with ``follow`` each further one as it happens, for ever."""

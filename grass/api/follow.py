@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,10 @@ from grass.model.lifecycle import JobState
 Record = dict[str, Any]
 
 _LONGEST_WAIT = 3600.0
+_CUT = 0.1
+"""Seconds to leave a server alone that cut a stream off."""
+_SLOW = 0.2
+"""Seconds: whoever takes longer over a view than the server from one to the next would fall behind."""
 
 
 def follow_events(transport: Transport, query: Mapping[str, str | None], limit: int, follow: bool) -> Iterator[Record]:
@@ -50,13 +55,16 @@ def wait_for_job(
         query = {"timeout": most, "progress": on_progress is not None}
         view, pause = None, 0.0
         try:
-            for piece in transport.stream("GET", with_query(path_of(job), query)):
-                view, pause = piece["job"], piece.get("pause", 0.0)
-                job = view["id"]  # a new run of that name is another job
-                if on_progress is not None:
-                    on_progress(view)
+            with closing(transport.stream("GET", with_query(path_of(job), query))) as pieces:
+                for piece in pieces:
+                    view, pause, asked = piece["job"], piece.get("pause", 0.0), clock.steady()
+                    job = view["id"]  # a new run of that name is another job
+                    if on_progress is not None:
+                        on_progress(view)
+                    if clock.steady() - asked > _SLOW:
+                        break  # what has come meanwhile is old: ask how it is now
         except StreamCutError:
-            pass
+            pause = _CUT
         if view is not None and JobState(view["state"]).ended:
             ended: Record = view
             return ended

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
@@ -74,7 +74,7 @@ class Transport:
         """The reply's body. Raises the error that the server answered, or UnreachableError."""
         return self._patiently(lambda attempt: self._once(method, target, body, attempt))
 
-    def stream(self, method: str, target: str, body: Body = None) -> Iterator[dict[str, Any]]:
+    def stream(self, method: str, target: str, body: Body = None) -> Generator[dict[str, Any], None, None]:
         """The objects of a stream, without the empty ones. Raises StreamCutError when it breaks off."""
         connection, reply, first = self._patiently(lambda attempt: self._begin(method, target, body, attempt))
         return _pieces(connection, reply, first, self._release)
@@ -227,7 +227,7 @@ def _pieces(
     reply: ReplyKey,
     response: Reply,
     release: Callable[[Connection, Reply], None],
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any], None, None]:
     number, last = 0, False
     try:
         while not last:

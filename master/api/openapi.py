@@ -14,7 +14,8 @@ _SEALING = (
     "compact form; a machine that joins has no user and leaves the JWS out. POST carries it as its body (and may send "
     "the wrapped content key ahead, as `JOSE-Content-Key`), GET and DELETE as `Authorization: JOSE …`. Every reply is "
     "JWE(dir, A256GCM) under the key that the request carried. The schemas describe what is inside. A stream is one "
-    "such object a line, numbered, the last one marked."
+    "such object a line, numbered, the last one marked; an empty one says that the server is there, or ends it without "
+    "more, and one with `error` ends it, too."
 )
 
 

@@ -82,6 +82,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]
             return _DEFER
         conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", _SILENT_SECONDS, 0))
         conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _UNREAD_SECONDS, 0))
+        conn.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _UNREAD_SECONDS)
         return super().handle(conn)
 
     def handle_exit(self, sig: int, frame: Any) -> None:

@@ -27,6 +27,7 @@ from grass.errors import (
     WaitTimeoutError,
 )
 from grass.store.backend import Entry
+from master.api.progress import EVERY
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.waiting import wait_until
 
@@ -195,6 +196,23 @@ def test_waiting_tells_of_progress(world: ApiWorld) -> None:
         ("RUNNING", {"RUNNING": 2}),
         ("SUCCEEDED", {"RUNNING": 2}),
     ]
+
+
+def test_who_takes_long_over_a_view_is_told_next_how_it_is_by_then(world: ApiWorld) -> None:
+    client = world.client()
+    job_id = client.start(JOB)["id"]
+    seen = []
+
+    def on_progress(view: dict[str, Any]) -> None:
+        seen.append(view["counts"])
+        if len(seen) == 1:
+            for count in (1, 2):
+                world.change_job(job_id, "job-running", state="RUNNING", counts={"RUNNING": count})
+                time.sleep(2 * EVERY)  # the server sends it meanwhile
+            world.end_job(job_id)
+
+    client.wait("j", on_progress=on_progress)
+    assert seen == [{"PENDING": 2}, {"RUNNING": 2}]
 
 
 def test_waiting_goes_on_with_the_run_it_began_with(world: ApiWorld) -> None:
