@@ -21,6 +21,8 @@ from grass.cli import cells
 Lines = Callable[[int | None], list[str]]
 """A renderer that was given its views: from the width (None: no limit) to the lines."""
 
+_WIDTH = 80
+"""Of a terminal that does not say it."""
 _ASCII = str.maketrans({"…": "~", "→": ">", "–": "-", "—": "-", "×": "x", "·": "|", "✓": "+", "✗": "x"})
 
 
@@ -141,7 +143,10 @@ class Output:
     def _width(self, stream: TextIO) -> int | None:
         if not stream.isatty():
             return None
-        return environment.columns() or os.get_terminal_size(stream.fileno()).columns or 80
+        try:
+            return environment.columns() or os.get_terminal_size(stream.fileno()).columns or _WIDTH
+        except (OSError, ValueError, AttributeError):  # calls itself a terminal, and is none
+            return _WIDTH
 
     def _write(self, stream: TextIO, text: str) -> None:
         self._end_live()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import figures
@@ -25,19 +26,34 @@ def run_stamp(cluster: LocalCluster, command: list[str], stamp: Path) -> dict[st
 
 
 def compare(options: argparse.Namespace, title: str, bar: str, begin: str, end: str, longest: int) -> None:
-    """Reports the milliseconds from ``begin`` to ``end``; a task lives for up to ``longest`` ms before its stamp."""
-    ours: list[float] = []
-    theirs: list[float] = []
+    """Reports the milliseconds from ``begin`` to ``end``; a task lives for up to ``longest`` ms before its stamp.
+
+    After a rest, in which both lose what the caches held; and Grass, where tasks end at once, with one job right after
+    the other, too (HyperQueue's client looks once a second whether a job has ended).
+    """
     with HyperQueue() as peer, LocalCluster() as cluster:
         stamper = Stamper(cluster.folder)
-        for round_number in range(-2, options.rounds):
+        sides: dict[str, Callable[[list[str], Path], dict[str, float]]] = {
+            "Grass": lambda command, stamp: run_stamp(cluster, command, stamp),
+            "HyperQueue 0.27": peer.stamp,
+        }
+
+        def sample(name: str, mark: str, delay: int) -> float:
+            stamp = cluster.folder / f"{name.split()[0]}.{mark}"
+            times = sides[name](stamper.command(stamp, delay), stamp)
+            return 1000 * (times[end] - times[begin])
+
+        rested: dict[str, list[float]] = {name: [] for name in sides}
+        for number in range(-2, options.rounds):
             delay = random.randint(0, longest)
-            for name, samples in (("grass", ours), ("hyperqueue", theirs)):
-                stamp = cluster.folder / f"{name}.{round_number}"
-                command = stamper.command(stamp, delay)
+            for name, samples in rested.items():
                 time.sleep(random.uniform(0.02, 0.12))  # so that no sample falls in step with a clock of either side
-                times = run_stamp(cluster, command, stamp) if name == "grass" else peer.stamp(command, stamp)
-                if round_number >= 0:  # the first two warm up
-                    samples.append(1000 * (times[end] - times[begin]))
-    grass, hyperqueue = figures.Figure("Grass", ours, "ms"), figures.Figure("HyperQueue 0.27", theirs, "ms")
-    figures.report(options, title, [grass, hyperqueue, figures.ratio(grass, hyperqueue)], bar)
+                taken = sample(name, str(number), delay)
+                if number >= 0:  # the first two warm up
+                    samples.append(taken)
+        found = [figures.Figure(name, samples, "ms") for name, samples in rested.items()]
+        found.append(figures.ratio(*found))
+        if longest == 0:
+            row = [sample("Grass", f"row.{number}", 0) for number in range(options.rounds + 2)][2:]
+            found.append(figures.Figure("Grass, one after another", row, "ms"))
+    figures.report(options, title, found, bar)
