@@ -24,7 +24,10 @@ from grass.provision.hosts.words import Secret, command_line, shown
 if TYPE_CHECKING:
     import paramiko
 
+REACH_SECONDS = 5.0
+"""For a machine to take the connection: one that is there does so in less than a second, all around the world."""
 CONNECT_SECONDS = 15.0
+"""For each later part of it: greeting, keys, login, another channel."""
 _ALIVE_SECONDS = 15
 """Between signs of life, so that a connection that is gone is noticed, and no firewall forgets it."""
 _POLL = 0.5
@@ -170,6 +173,7 @@ class SshHost(Host):
                 key_filename=str(Path(access.key).expanduser()) if access.key else None,
                 allow_agent=access.key is None,
                 look_for_keys=access.key is None,
+                sock=socket.create_connection((access.address, access.port), REACH_SECONDS),
                 timeout=CONNECT_SECONDS,
                 banner_timeout=CONNECT_SECONDS,
                 auth_timeout=CONNECT_SECONDS,
