@@ -188,6 +188,7 @@ class Reconciliation:
             self._fill(name)
         self._touched.clear()
         actions, self._actions = self._actions, Actions()
+        actions.forget = list(dict.fromkeys(actions.forget))  # seen twice where the runtime was listed twice
         if len(actions.start) > 1:
             actions.start.sort(key=lambda key: self.entries[key]["seq"])
         return actions

@@ -154,7 +154,7 @@ class Shepherd:
         self._server.reply(client, ["list", [attempt.observed() for attempt in self._attempts.values()]])
 
     def _forget(self, keys: list[str]) -> None:
-        gone = [key for key in keys if key in self._attempts and self._attempts[key].ended is not None]
+        gone = [key for key in dict.fromkeys(keys) if key in self._attempts and self._attempts[key].ended is not None]
         for key in gone:
             del self._attempts[key]
             self._changed.pop(key, None)

@@ -182,7 +182,7 @@ def test_after_it_was_away_everything_is_listed_running_and_ended(subject: Subje
     subject.start(SLOW, "j-1/slow.0/1")
     subject.start(QUICK, "j-1/quick.0/1", "j-1/quick.1/1")
     [ended, _] = subject.ended("j-1/quick.0/1", "j-1/quick.1/1")
-    subject.runtime.forget(["j-1/quick.1/1"])
+    subject.runtime.forget(["j-1/quick.1/1"] * 2)
     running = subject.runs("j-1/slow.0/1")
     subject.start(QUICK, "j-1/quick.2/1")
     subject.ended("j-1/quick.2/1")  # so that the command to forget has arrived

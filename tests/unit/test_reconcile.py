@@ -104,6 +104,13 @@ def test_an_end_is_kept_until_it_is_removed() -> None:
     assert state.take().forget == [key(0)]
 
 
+def test_what_a_runtime_lists_twice_is_forgotten_once() -> None:
+    state = Reconciliation()
+    for _ in range(2):
+        state.listed([(key(0), True, False)])
+    assert state.take().forget == [key(0)]
+
+
 def test_what_is_removed_while_it_runs_is_stopped_and_then_forgotten() -> None:
     state = of_one_job(1)
     state.take()
