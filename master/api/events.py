@@ -7,15 +7,13 @@ from typing import Any
 from flask import Blueprint
 
 from grass.errors import InputError
-from master.api.call import Api, Call, Pieces
+from master.api.call import HEARTBEAT, Api, Call, Pieces
+from master.api.feed import PAUSE
 from master.api.registry import noun_blueprint
 from master.api.views import View
 
 AT_ONCE = 1000
 FEW = 100
-PAUSE = 1.0
-HEARTBEAT = 5.0
-"""Seconds after which an idle stream says that it is alive; how long a client that went away costs a place."""
 
 
 def blueprint(api: Api) -> Blueprint:

@@ -14,6 +14,8 @@ from grass.store.api_store import ApiStore
 
 LOOK = 1.0
 """Seconds that one read waits; how long closing takes at most."""
+PAUSE = 1.0
+"""Seconds after which a client asks again that found no place to wait in."""
 _AWAY = 0.1
 """Seconds between attempts while the store is away."""
 

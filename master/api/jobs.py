@@ -11,6 +11,7 @@ from grass.manifest import Wrong
 from grass.manifest.quantities import duration_or_zero
 from master.api.call import Api, Call, Handler, Pieces, PiecesToEnd, Reply
 from master.api.discretion import Discretion
+from master.api.feed import PAUSE
 from master.api.log_stream import stream_logs
 from master.api.plan import check_order, plan_job
 from master.api.progress import Progress
@@ -19,8 +20,6 @@ from master.api.submission import accept_job
 from master.api.views import View, counted_tasks, ended, first_tasks, job_view, task_views
 from master.api.why import why_view
 
-PAUSE = 1.0
-"""Seconds after which a client asks again that found no place to wait in."""
 DELETE_SECONDS = 5.0
 
 

@@ -162,7 +162,7 @@ def _check_free(api: Api, wish: enrolment.Wish) -> None:
     record = api.store.node(wish.name)
     if record is None or record["state"] == NodeState.LEFT.value:
         return
-    if record["state"] == NodeState.JOINING.value and record.get("digest") == secret_digest(wish.password):
+    if record["state"] == NodeState.JOINING.value and _made_for(record, wish):
         return
     raise ConflictError(
         f"a node {wish.name} exists ({record['state']}, at {record.get('address') or 'no address'}); choose another "
@@ -170,15 +170,20 @@ def _check_free(api: Api, wish: enrolment.Wish) -> None:
     )
 
 
+def _made_for(record: View, wish: enrolment.Wish) -> bool:
+    """A node that never joined (that of a local cluster) has no digest."""
+    return record.get("digest") == secret_digest(wish.password)
+
+
 def _wait_until_known(api: Api, wish: enrolment.Wish) -> None:
     """Until the master-agent has made the node and its redis user: the user comes first."""
-    until, digest = steady() + AGENT_SECONDS, secret_digest(wish.password)
+    until = steady() + AGENT_SECONDS
     with api.feed.listen() as changed:
         while not api.feed.closed and steady() < until:
             changed.clear()
             record = api.store.node(wish.name)
             if record is not None:
-                if record["digest"] != digest:
+                if not _made_for(record, wish):
                     raise ConflictError(f"another machine has joined as {wish.name} meanwhile; choose another name")
                 return
             changed.wait(0.1)

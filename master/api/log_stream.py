@@ -12,18 +12,17 @@ from typing import Any
 from grass.clock import steady
 from grass.errors import InputError, NotFoundError
 from grass.model.lifecycle import TaskState
-from master.api.call import Call, Pieces
+from master.api.call import HEARTBEAT, Call, Pieces
+from master.api.feed import PAUSE
 from master.api.log_lines import LogLine
 from master.api.logs import LINE_COST, Follower
 from master.api.views import View, ended
 
 PIECE_CHARACTERS = 512 * 1024
 """About how much text one piece of a whole log carries."""
-HEARTBEAT = 5.0
 LATE = 5.0
 """Seconds that the log of an ended job may be silent until it is taken for as complete as it will get: a node that is
 gone took the rest with it."""
-PAUSE = 1.0
 _SHORTEST, _LONGEST = 0.1, 0.5
 """Bounds of the seconds between two looks at the files; in between, ten times as long as a look takes."""
 

@@ -8,9 +8,9 @@ from zlib import crc32
 
 from grass.clock import steady
 from master.api.call import Call
+from master.api.feed import PAUSE
 from master.api.views import View, node_view
 
-PAUSE = 1.0
 _LOOK = 0.25
 """Seconds between looks at what no event tells of (the number of tasks)."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from master.api.call import HEARTBEAT
 from master.api.views import View, job_view
 
 EVERY = 0.2
 """Seconds between two looks at the counts of a job that somebody watches."""
-HEARTBEAT = 5.0
-"""Seconds after which an idle stream says that it is alive; how long a client that went away costs a place."""
 
 
 class Progress:

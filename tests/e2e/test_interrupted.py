@@ -1,6 +1,6 @@
 """`grass create` is killed at one of its steps and run again: it goes on, ends well, and `grass delete` finds all.
 
-In CI at some steps; at every one with ``pytest tests/e2e/test_interrupted.py --long``: 23 creates, half an hour on a
+In CI at one step; at every one with ``pytest tests/e2e/test_interrupted.py --long``: 23 creates, half an hour on a
 machine that others use.
 """
 

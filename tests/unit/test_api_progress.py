@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from master.api.progress import EVERY, HEARTBEAT, Progress
+from master.api.call import HEARTBEAT
+from master.api.progress import EVERY, Progress
 from tests.unit.test_api_views import NO_ROOM, record
 
 
