@@ -1,12 +1,13 @@
 """`grass data push` over SSH against rsync and scp to the same sshd: one large file, and many small ones.
 
 The sshd runs on this machine, with an authorized key as `grass create` sets it up; the peers use the same key material
-without the forced command. Rounds alternate, every round sends to an empty folder.
+without the forced command. Each sends to an empty folder, in an order that is drawn anew for each round.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import shlex
 import shutil
 import subprocess
@@ -90,7 +91,7 @@ def main() -> None:
 def measure(options: figures.argparse.Namespace, kind: str, source: Path, share: Path, plain: SshServer) -> None:
     seconds: dict[str, list[float]] = {"Grass": [], "rsync": [], "scp": []}
     for round_number in range(1, options.rounds + 1):
-        for name, samples in seconds.items():
+        for name, samples in random.sample(list(seconds.items()), len(seconds)):
             shutil.rmtree(share, ignore_errors=True)
             share.mkdir()
             target = share / "target"
