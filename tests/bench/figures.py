@@ -10,6 +10,9 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+"""Where it is set, each process that a bench starts would compile Grass anew, as no user's does."""
+
 
 def quantile(samples: list[float], share: float) -> float:
     """By linear interpolation between the two nearest samples."""
