@@ -158,6 +158,7 @@ def test_a_machine_that_cannot_get_what_it_lacks_says_so_and_stays_as_it_was(
     running_lab: SessionLab, site: Path, tmp_path: Path
 ) -> None:
     with another_lab(running_lab, "o", {"master": "minimal"}, offline=True) as lab:
+        lab.ssh("master", "echo options timeout:1 attempts:1 >>/etc/resolv.conf")  # each name is waited for
         before = {"master": everything(lab, "master")}
         done = Cluster(lab, site, tmp_path / "home", settings(lab)).create()
         assert done.returncode == REFUSED

@@ -1,4 +1,4 @@
-"""`grass create` of a cluster on several hosts: connect, look, decide, carry out, wait until its API answers here."""
+"""`grass create` of a cluster on several hosts: connect, look, decide, carry out, call its API from here."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from grass.provision.on_premises.steps import Outcome, Step, plan_lines, run_ste
 
 Progress = Callable[[str], None]
 FILES_KEY = "files_key"
-READY_SECONDS = 30.0
 _CLOCKS_APART = 60.0
 
 
@@ -73,7 +72,7 @@ def create(settings: Settings, *, home: Path | None = None, progress: Progress, 
             steps = master_steps(known.design, known.facts, known.bundle, admin, machines.samba_password)
             outcome = run_steps(host, steps, progress, _label(host))
             url = _remember(host, machines, known.design.config, admin, client)
-            _wait_ready(host, known.design, base, machines, url)
+            _call_api(host, known.design, base, machines, url)
         if machines.nodes and machines.join_after_create:
             _join_nodes(settings.name, machines, client, str(known.design.config.share), progress, ask)
     return Created(settings.name, url, outcome)
@@ -197,20 +196,15 @@ def api_url(machines: OnPremises, config: ClusterConfig) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{config.master.api_port}"
 
 
-def _wait_ready(host: SshHost, decided: MasterDesign, base: Path, machines: OnPremises, url: str) -> None:
+def _call_api(host: SshHost, decided: MasterDesign, base: Path, machines: OnPremises, url: str) -> None:
+    """It listens, as the last step saw: whether a call from here gets there. A call is patient by itself."""
     from grass.api.client import Client
 
-    until, name = clock.steady() + READY_SECONDS, decided.config.name
-    while True:
-        client = Client(name, home=base)
-        try:
+    try:
+        with Client(decided.config.name, home=base) as client:
             client.status()
-            return
-        except UnreachableError as error:
-            if clock.steady() > until:
-                raise UnreachableError(_unready(host, decided, machines, url, error)) from error
-        finally:
-            client.close()
+    except UnreachableError as error:
+        raise UnreachableError(_unready(host, decided, machines, url, error)) from error
 
 
 def _join_nodes(name: str, machines: OnPremises, client: Path, share: str, progress: Progress, ask: Ask | None) -> None:
