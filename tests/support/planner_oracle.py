@@ -247,6 +247,8 @@ def _worth_it(view: View, plan: Plan, job: QueuedJob) -> None:
             wanted = Counter(eviction.devices)
             if not all(held.devices for held in mine):
                 return
+            if any(len({held.shape for held in mine if held.devices[0] == each}) > 1 for each in wanted):
+                return  # which of two that share a device: not to be told from outside
             mine = [held for held in mine if wanted[held.devices[0]] > 0 and not wanted.subtract([held.devices[0]])]
         elif eviction.count < len(mine):
             return  # any of several, which differ here: not to be told from outside
