@@ -12,7 +12,7 @@ from typing import Any
 from grass.model.job import NODE_LEVEL
 from grass.model.reasons import ReasonCode
 from grass.model.resources import Resources
-from master.planning.model import Demand, Held, Node, Plan, QueuedJob, Shape, View
+from master.planning.model import Demand, Eviction, Held, Node, Plan, QueuedJob, Shape, View
 
 NEVER = float("inf")
 
@@ -234,25 +234,30 @@ def _held(view: View, job: str, component: str, node: str) -> list[Held]:
     ]
 
 
+def _victims(view: View, eviction: Eviction) -> list[Held] | None:
+    """None: any of several, which differ; which of them is not to be told from outside."""
+    mine = _held(view, eviction.job, eviction.component, eviction.node)
+    if not eviction.devices:
+        return mine[: eviction.count] if eviction.count >= len(mine) else None
+    if not all(held.devices for held in mine):
+        return None
+    wanted = Counter(eviction.devices)
+    if any(len({held.shape for held in mine if held.devices[0] == each}) > 1 for each in wanted):
+        return None
+    mine = [held for held in mine if wanted[held.devices[0]] > 0 and not wanted.subtract([held.devices[0]])]
+    return mine[: eviction.count]
+
+
 def _worth_it(view: View, plan: Plan, job: QueuedJob) -> None:
     """The beneficiary really fits once they have ended; and one task alone could not have had it for fewer."""
     demand = job.demands[0]
     if plan.waiting.get((job.id, demand.component)) is None:
         raise AssertionError("evicted for a job that waits for nothing")
     reason = plan.waiting[job.id, demand.component]
-    victims: list[Held] = []
-    for eviction in plan.evictions:
-        mine = _held(view, eviction.job, eviction.component, eviction.node)
-        if eviction.devices:
-            wanted = Counter(eviction.devices)
-            if not all(held.devices for held in mine):
-                return
-            if any(len({held.shape for held in mine if held.devices[0] == each}) > 1 for each in wanted):
-                return  # which of two that share a device: not to be told from outside
-            mine = [held for held in mine if wanted[held.devices[0]] > 0 and not wanted.subtract([held.devices[0]])]
-        elif eviction.count < len(mine):
-            return  # any of several, which differ here: not to be told from outside
-        victims += mine[: eviction.count]
+    found = [_victims(view, eviction) for eviction in plan.evictions]
+    victims = [held for each in found for held in each or ()]
+    if None in found:
+        return
     assert len(victims) == sum(eviction.count for eviction in plan.evictions)
     placed = sum(p.count for p in plan.placements if p.job == job.id)
     room = _room_without(view, plan, victims, demand, before=None)
