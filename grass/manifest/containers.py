@@ -72,6 +72,8 @@ def inside_path(value: Any) -> str:
 def _entrypoint(value: Any) -> tuple[str, ...]:
     if isinstance(value, str) and value.split() != [value]:
         raise Wrong(f"must be a list of arguments, or one program; got {show(value)}")
+    if value == []:
+        return ()  # none, whatever the image has
     parsed = values.command([value] if isinstance(value, str) else value)
     assert isinstance(parsed, tuple)
     return parsed

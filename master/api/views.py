@@ -81,14 +81,22 @@ def counted_tasks(record: View, job: Job, known: Mapping[str, View]) -> Iterator
     never = {name: component.replicas for name, component in job.components.items()}
     for task in known.values():
         never[task["component"]] -= 1
-        yield task, 1
+        yield _as_it_waits(record, task), 1
     for name, count in never.items():
         if count > 0:
             yield _unassigned(record, name, 0), count
 
 
 def _task(record: View, known: Mapping[str, View], component: str, index: int) -> View:
-    return _pick(known.get(f"{component}.{index}") or _unassigned(record, component, index), TASK_FIELDS)
+    task = known.get(f"{component}.{index}")
+    return _pick(_as_it_waits(record, task) if task else _unassigned(record, component, index), TASK_FIELDS)
+
+
+def _as_it_waits(record: View, task: View) -> View:
+    """A task that is to be placed again waits for what its component waits for; how its last attempt ended is old."""
+    if task["state"] != TaskState.PENDING.value or task["not_before"] is not None:
+        return task
+    return {**task, "reason": record["components"][task["component"]]["reason"] or task["reason"]}
 
 
 def _unassigned(record: View, component: str, index: int) -> View:

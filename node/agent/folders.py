@@ -20,19 +20,30 @@ log = logging.getLogger(__name__)
 
 def write_addresses(config: ClusterConfig, job_id: str, text: str) -> None:
     """Replace the job's addresses file by rename, so that a reader sees the old text or the new one."""
-    path = Path(addresses_path(config, job_id))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = _addresses_for_all(config, job_id)
     replacement = path.with_suffix(".new")
     replacement.write_text(text)
+    replacement.chmod(0o644)
     replacement.replace(path)
 
 
 def make_addresses(config: ClusterConfig, job_id: str) -> None:
     """An empty addresses file, unless there is one."""
-    path = Path(addresses_path(config, job_id))
+    path = _addresses_for_all(config, job_id)
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
+        path.chmod(0o644)
+
+
+def _addresses_for_all(config: ClusterConfig, job_id: str) -> Path:
+    """In a folder that a container's user, who may be anybody, can look into, whatever the umask of this process.
+
+    Nobody else of the machine gets so far: the folders above are the agent's own.
+    """
+    path = Path(addresses_path(config, job_id))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.chmod(0o755)
+    return path
 
 
 def attempts_on_disk(config: ClusterConfig) -> set[str]:

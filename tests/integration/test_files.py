@@ -96,6 +96,32 @@ def test_a_file_becomes_what_it_is_called_there(place: tuple[Place, Path], data:
     assert (tmp_path / "begin").read_text() == "#!/bin/sh\n"
 
 
+def test_a_place_that_begins_with_a_dash_is_no_option_of_rsync(
+    place: tuple[Place, Path], data: Path, tmp_path: Path
+) -> None:
+    there, share = place
+    transfers.push(there, data / "run.sh", "-n", PROGRESS)
+    transfers.push(there, data / "deep", "--delete", PROGRESS)
+    assert (share / "-n").is_file() and (share / "--delete" / "er").is_dir()
+    transfers.pull(there, "-n", tmp_path / "back", PROGRESS)
+    assert (tmp_path / "back").is_file()
+
+
+@pytest.mark.parametrize("name", ["x[1]", "x?", "*", "x\\1"])
+def test_a_place_that_rsync_takes_for_a_pattern_harms_nothing_else(
+    place: tuple[Place, Path], data: Path, tmp_path: Path, name: str
+) -> None:
+    there, share = place
+    (share / "x1").write_text("mine")
+    if isinstance(there, SshPlace):
+        with pytest.raises(InputError, match="for a pattern"):
+            transfers.push(there, data / "run.sh", name, PROGRESS)
+    else:
+        transfers.push(there, data / "run.sh", name, PROGRESS)
+        assert (share / name).is_file()
+    assert (share / "x1").read_text() == "mine"
+
+
 def test_what_is_there_is_not_sent_again(place: tuple[Place, Path], data: Path) -> None:
     there, share = place
     transfers.push(there, data, "set", PROGRESS)

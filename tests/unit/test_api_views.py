@@ -38,6 +38,16 @@ def test_tasks_without_a_record_wait_for_their_components_reason() -> None:
     ]
 
 
+def test_a_task_that_is_to_be_placed_again_waits_for_what_its_component_waits_for() -> None:
+    drained = {"code": "drained", "message": "node n1 is being drained", "details": {}}
+    late = {"code": "backoff", "message": "ended with 1; starts again in 5 s", "details": {}}
+    tasks = known("a.0", state="PENDING", reason=drained, not_before=None)
+    tasks |= known("a.1", state="PENDING", reason=late, not_before=[9.0, "boot"])
+    waiting = record(components={"a": {"reason": NO_ROOM}, "b": {"reason": None}}, reason=None)
+    assert [task["reason"] for task in task_views(waiting, JOB, tasks, "a")] == [NO_ROOM, late, NO_ROOM]
+    assert [task["reason"] for task, _ in counted_tasks(waiting, JOB, tasks)][:2] == [NO_ROOM, late]
+
+
 def test_tasks_that_never_began_are_stopped_once_the_job_has_ended() -> None:
     stopped = record(state="STOPPED", reason={"code": "user-stopped", "message": "stopped by ann"})
     [task] = task_views(stopped, JOB, {}, "b")

@@ -41,6 +41,11 @@ def test_everything_that_only_containers_have() -> None:
     assert container_of("entrypoint: tini").entrypoint == ("tini",)
 
 
+def test_an_empty_entrypoint_leaves_the_images_out() -> None:
+    assert container_of("entrypoint: []").entrypoint == ()
+    assert container_of("user: daemon").entrypoint is None
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -54,7 +59,6 @@ def test_everything_that_only_containers_have() -> None:
         ("mounts: '/a:/b'", "mounts: must be a list, got"),
         ("mounts: [5]", "mounts[0]: must be a mapping (KEY: VALUE lines), got 5"),
         ("entrypoint: python -u", 'entrypoint: must be a list of arguments, or one program; got "python -u"'),
-        ("entrypoint: []", "entrypoint: must not be empty"),
         ("user: a b", "user: must be a user such as 1000, 1000:1000 or daemon; got"),
         ("shm: 0", "shm: must be at least 1MiB, got 0; leave it out to get the engine's default"),
         ("network: none", 'network: must be one of host, bridge; got "none"'),

@@ -29,6 +29,7 @@ _CIPHERS = (
 """What OpenSSH offers by itself (ssh_config(5)), in another order: where both ends have AES in hardware, GCM moves a
 quarter more than ChaCha20, which OpenSSH would take. All by name: `^` needs a newer client than some have."""
 
+_PATTERN = frozenset("*?[]\\")
 _ERRORS: dict[str, type[GrassError]] = {each.code: each for each in (InputError, NotFoundError, ConflictError)}
 
 
@@ -80,8 +81,14 @@ class SshPlace:
         return ["-e", shlex.join(self._ssh())]
 
     def rsync_path(self, module: str, path: str) -> str:
+        """InputError: rsync's daemon would take the path for a pattern, and find, or overwrite, what it matches."""
+        if marks := sorted(_PATTERN.intersection(path)):
+            raise InputError(
+                f"{path!r}: rsync on the master takes {' '.join(marks)} for a pattern; choose another name there, or "
+                "name the folder in which it lies"
+            )
         host = f"[{self.access.host}]" if ":" in self.access.host else self.access.host
-        return f"{self.access.user}@{host}::{module}/{path}"
+        return f"{self.access.user}@{host}::{module}/./{path}"  # a path that begins with - is no option
 
     def ask(self, operation: str, **arguments: Any) -> Any:
         command = [*self._ssh(), f"{self.access.user}@{self.access.host}", serve.OPERATION]
