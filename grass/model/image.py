@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+PROBE_IMAGE = "grass-probe:1"
+"""What a node that joins makes for itself, to try its engine with."""
+
 
 def full_name(text: str) -> str:
     """With its tag: ``busybox`` is ``busybox:latest``. A name with a digest stays as it is."""

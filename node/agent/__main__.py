@@ -10,6 +10,7 @@ import threading
 from typing import Any
 
 from grass.config import ClusterConfig, Secrets
+from grass.errors import NotAllowedError
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
@@ -24,7 +25,11 @@ from node.agent.shipper import Shipper
 PROBE_AGAIN = 30.0
 """Seconds after which an agent whose probe failed ends: it is started again, and what was mended is seen."""
 
+REFUSED_AGAIN = 30.0
+"""Seconds after which an agent that redis refuses ends: its node was removed, or is about to be made anew."""
+
 log = logging.getLogger("node.agent")
+_refused = threading.Event()
 
 
 def main(path: str) -> int:
@@ -76,9 +81,28 @@ def _probe(config: ClusterConfig, gpus: list[int], notifier: Notifier) -> dict[s
 
 def _end_at_once(failure: threading.ExceptHookArgs) -> None:
     """A thread that failed leaves an agent that is deaf or mute; the next one goes on where this one was."""
+    if isinstance(failure.exc_value, NotAllowedError):
+        _end_refused(failure.exc_value)
+        return
     log.critical("a thread failed; starting again", exc_info=failure.exc_value)
+    _end()
+
+
+def _end() -> None:
     logging.shutdown()
     os._exit(70)
+
+
+def _end_refused(error: NotAllowedError) -> None:
+    """Later: what runs here runs on meanwhile, and can be stopped. Both threads that use redis end; one says why."""
+    if _refused.is_set():
+        return
+    _refused.set()
+    hint = "if this machine is no node of the cluster any more, `grass leave` on it removes what is left"
+    log.error("%s; %s; trying again in %g s", error, hint, REFUSED_AGAIN)
+    again = threading.Timer(REFUSED_AGAIN, _end)
+    again.daemon = True
+    again.start()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from grass import clock
 from grass.api.guest import Guest, open_guest
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError, WaitTimeoutError
+from grass.model.image import PROBE_IMAGE
 from grass.provision.hosts import Host
 from grass.provision.on_premises import node_places, node_steps
 from grass.provision.on_premises.facts import Facts, gather
@@ -128,6 +129,7 @@ def _known(facts: Facts) -> str:
 _CONTAINERS = """
 found=$(timeout 60 docker ps -aq --filter "label=grass.cluster=$1" 2>/dev/null) || exit 0
 [ -z "$found" ] || timeout 120 docker rm -f $found >/dev/null
+timeout 60 docker image rm "$2" >/dev/null 2>&1 || true
 """
 
 
@@ -144,7 +146,8 @@ def _group_step() -> Step:
 
 
 def _containers_step(cluster: str) -> Step:
-    return Step("remove its containers", (Run(("sh", "-c", _CONTAINERS, "remove", cluster)),))
+    command = ("sh", "-c", _CONTAINERS, "remove", cluster, PROBE_IMAGE)
+    return Step("remove its containers, and the image of the probe", (Run(command),))
 
 
 _REMOVE = """

@@ -77,8 +77,12 @@ _IS_MOUNTED = 'grep -qs " $1 " /proc/self/mounts && timeout 15 test -d "$1/logs"
 _OBSCURE = """
 umask 077
 read -r password
+XDG_CONFIG_HOME=$(mktemp -d) && export XDG_CONFIG_HOME  # rclone makes a folder for a configuration, whatever it does
 { printf '[grass]\\ntype = smb\\nhost = %s\\nport = %s\\nuser = %s\\nidle_timeout = 30s\\n' "$2" "$3" "$4"
   printf 'pass = %s\\n' "$(printf '%s' "$password" | rclone obscure -)"; } > "$1.new" && mv -f "$1.new" "$1"
+code=$?
+rm -rf "$XDG_CONFIG_HOME"
+exit $code
 """
 
 

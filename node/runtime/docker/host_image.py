@@ -11,10 +11,10 @@ import tarfile
 from pathlib import Path
 
 from grass.errors import NotFoundError
+from grass.model.image import PROBE_IMAGE
 from grass.model.job import Container, Mount
 from node.runtime.docker.engine import Engine
 
-IMAGE = "grass-probe:1"
 _PROGRAMS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/usr")
 _FOLDERS = ("dev", "etc", "proc", "sbin", "sys", "tmp")
 """``sbin`` is no link, as the engine puts its init there."""
@@ -23,10 +23,10 @@ _FOLDERS = ("dev", "etc", "proc", "sbin", "sys", "tmp")
 def provide(engine: Engine) -> str:
     """Its name; makes it unless the engine has it. Raises GrassError."""
     try:
-        engine.image(IMAGE)
+        engine.image(PROBE_IMAGE)
     except NotFoundError:
-        engine.import_files(_files(), IMAGE)
-    return IMAGE
+        engine.import_files(_files(), PROBE_IMAGE)
+    return PROBE_IMAGE
 
 
 def container() -> Container:
