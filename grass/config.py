@@ -56,7 +56,8 @@ class NodeConfig:
     address: str = "127.0.0.1"
     api_port: int = 0
     cpu: int | None = None
-    """Thousandths of a core that the node offers. None, here and below: what the machine has."""
+    """Thousandths of a core that the node offers. None, here and below: what the machine has. With ``probe``, what
+    it offers of cpu, memory and gpu is never more than that."""
     memory: int | None = None
     gpu: int | None = None
     """Thousandths of a device; 0: its devices are not for tasks."""

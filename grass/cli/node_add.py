@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -62,6 +63,7 @@ def add(
     login = machines.master.login
     login = replace(login, port=22, key=str(Path(key).absolute()) if key else login.key)
     wanted = [_settings(text, login, become) for text in hosts]
+    check_distinct(wanted)
     output = invocation.output
     offer = replace(offered(Offer(), given), name=name)
     adding = Adding(
@@ -87,6 +89,23 @@ def _settings(text: str, login: Any, become: str | None) -> HostSettings:
     except Wrong as wrong:
         raise InputError(f"HOST {wrong}") from wrong
     return replace(found, login=replace(found.login, become=Become(become))) if become else found
+
+
+def check_distinct(wanted: Sequence[HostSettings]) -> None:
+    """InputError: a machine stands there twice, so that it would join twice at the same time."""
+    seen = set()
+    for host in wanted:
+        place = (_spelled_once(host.address), host.login.port)
+        if place in seen:
+            raise InputError(f"{host.address}, port {host.login.port}, is named twice; each machine joins once")
+        seen.add(place)
+
+
+def _spelled_once(address: str) -> str:
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        return address.lower().rstrip(".")
 
 
 def _report(output: Output, results: Sequence[Added], plan: bool) -> int:

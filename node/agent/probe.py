@@ -19,6 +19,7 @@ from grass import clock
 from grass.config import ClusterConfig
 from grass.entropy import request_id
 from grass.errors import GrassError
+from grass.model.resources import DEVICE
 from node.agent import environment
 from node.agent.cutting import block_record
 from node.agent.forward import Link, Signal, collector_address
@@ -52,13 +53,26 @@ def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) 
     offered = config.node.runtimes
     collector = _collector(config, seconds)
     shared = config.share is not None and collector.ok
-    checks = [_share(config, shared, seconds), collector]
+    checks = [_share(config, shared, seconds), collector, *_promised(config, gpus)]
+    gpus = gpus if config.node.gpu is None else gpus[: -(-config.node.gpu // DEVICE)]
     checks += [_process(config, gpus, seconds)] if PROCESS in offered else []
     checks += [_docker(config, gpus, seconds)] if DOCKER in offered else []
     result = {"passed": all(check.ok for check in checks), "checks": [check._asdict() for check in checks]}
     if result["passed"]:
         remember(config, result)
     return result
+
+
+def _promised(config: ClusterConfig, gpus: Sequence[int]) -> list[Check]:
+    """Nothing to say where no number of devices was promised."""
+    promised = -(-(config.node.gpu or 0) // DEVICE)
+    if not promised:
+        return []
+    found = f"its driver shows {len(gpus)} of the {promised} GPUs that were promised"
+    if len(gpus) >= promised:
+        return [Check("gpu", True, f"its driver shows {len(gpus)} GPUs, {promised} were promised")]
+    advice = "mend the driver until `nvidia-smi` shows them, or `grass leave` and join again with fewer (--gpu)"
+    return [Check("gpu", False, f"{found}; {advice}")]
 
 
 def _unmounted(config: ClusterConfig, point: str, seconds: float) -> Check | None:

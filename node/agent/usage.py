@@ -63,12 +63,14 @@ def _network() -> tuple[int, int]:
 
 def hello(config: ClusterConfig, gpus: list[dict[str, Any]], attempts: list[str]) -> dict[str, Any]:
     """The body of the report of that name: what tasks may use is what the settings say, or else what the machine has,
-    without what is kept back for the system."""
+    without what is kept back for the system. A node that joined (``probe``) offers no more than it has.
+    """
     node = config.node
+    cpu, memory, gpu = 1000 * (os.cpu_count() or 1), psutil.virtual_memory().total, DEVICE * len(gpus)
     resources = Resources(
-        cpu=1000 * (os.cpu_count() or 1) if node.cpu is None else node.cpu,
-        memory=psutil.virtual_memory().total if node.memory is None else node.memory,
-        gpu=DEVICE * len(gpus) if node.gpu is None else node.gpu,
+        cpu=offered(node.cpu, cpu, joined=node.probe),
+        memory=offered(node.memory, memory, joined=node.probe),
+        gpu=offered(node.gpu, gpu, joined=node.probe),
         disk=free_disk(config.node_dir) if node.disk is None else node.disk,
         custom=tuple(sorted((name, amount) for name, amount in node.custom.items() if amount)),
     )
@@ -84,6 +86,13 @@ def hello(config: ClusterConfig, gpus: list[dict[str, Any]], attempts: list[str]
         "runtimes": list(node.runtimes),
         "attempts": attempts,
     }
+
+
+def offered(wanted: int | None, measured: int, *, joined: bool) -> int:
+    """``wanted`` None: all. Only where nothing joined, settings may say that there is more than is measured."""
+    if wanted is None:
+        return measured
+    return min(wanted, measured) if joined else wanted
 
 
 def without(resources: Resources, reserve: Mapping[str, int]) -> Resources:

@@ -119,11 +119,28 @@ def test_two_machines_are_added_over_ssh_run_a_job_and_leave_nothing(cluster: Cl
     assert said <= {"on n1", "on n2"} and said
     again = added(cluster, "n1")  # finds everything as it should be
     assert again[0]["state"] == "READY"
+    place = f"ops@{cluster.lab.hosts['n1'].address}"
+    other = cluster.grass("node", "add", place, "--cpu", "1", "--labels", "disk=ssd")
+    assert other.returncode == 2 and "--labels: joined with none, now disk=ssd" in other.stderr, other.stderr
+    twice = cluster.grass("node", "add", place, place.replace("ops@", "root@"))
+    assert twice.returncode == 2 and "is named twice" in twice.stderr, twice.stderr
+    assert states(client) == {"n1": "READY", "n2": "READY"}
     done = cluster.grass("node", "remove", "--drain", "n1", "n2")
     assert done.returncode == 0, done.stderr
     assert states(client) == {}
     for host, held in before.items():
         assert of_grass(holds(cluster.lab, host)) == of_grass(held)
+
+
+@pytest.mark.usefixtures("empty")
+def test_more_than_a_machine_has_is_refused_before_anything_is_changed(cluster: Cluster, client: Client) -> None:
+    before = holds(cluster.lab, "n1")
+    place = f"ops@{cluster.lab.hosts['n1'].address}"
+    done = cluster.grass("node", "add", place, "--cpu", "9999", "--memory", "9000GiB", "--gpu", "99")
+    assert done.returncode == 2 and "n1 cannot become a node; nothing was changed" in done.stderr, done.stderr
+    assert all(f"--{what}" in done.stderr for what in ("cpu 9999", "memory 9000GiB", "gpu 99"))
+    assert client.nodes() == []
+    assert holds(cluster.lab, "n1") == before
 
 
 @pytest.mark.usefixtures("empty")

@@ -72,6 +72,23 @@ def test_a_node_that_can_do_what_it_offers_passes_once_and_leaves_nothing(place:
     remove_containers(place.config.name)
 
 
+@pytest.mark.parametrize(("promised", "fine"), [(3000, False), (2500, False), (2000, True), (0, None), (None, None)])
+def test_fewer_gpus_than_were_promised_are_told_with_what_to_do(
+    place: Place, promised: int | None, fine: bool | None
+) -> None:
+    place.config = replace(place.config, node=replace(place.config.node, gpu=promised))
+    check = place.probe(gpus=(0, 1), seconds=0.1).get("gpu")
+    assert (check["ok"] if check else None) is fine
+    if check and not fine:
+        assert "shows 2 of the 3 GPUs" in check["message"] and "grass leave" in check["message"]
+
+
+def test_a_machine_that_offers_none_of_its_gpus_need_not_have_them_in_order(place: Place) -> None:
+    place.config = replace(place.config, node=replace(place.config.node, gpu=0))
+    place.start_collector()
+    assert place.probe("process", gpus=(0,))["process"]["message"] == "a task ran"
+
+
 def test_after_a_boot_without_the_share_the_node_is_not_fit_until_it_is_mounted(place: Place) -> None:
     place.start_collector()
     assert place.probe("process")["process"]["ok"]

@@ -33,6 +33,21 @@ def test_zero_devices_are_none_and_fewer_are_the_first(tmp_path: Path) -> None:
     assert [device["id"] for device in said(tmp_path, gpu=2000)["gpus"]] == [0, 1]
 
 
+def test_a_node_that_joined_offers_no_more_than_it_has_whatever_was_said(tmp_path: Path) -> None:
+    has = said(tmp_path, gpus=GPUS[:1])["resources"]
+    more = {"cpu": 900_000, "memory": 1 << 49, "gpu": 3000}
+    joined = said(tmp_path, gpus=GPUS[:1], probe=True, **more)
+    assert {name: joined["resources"][name] for name in more} == {name: has[name] for name in more}
+    assert [device["id"] for device in joined["gpus"]] == [0]
+    assert said(tmp_path, gpus=[], probe=True, gpu=3000)["resources"]["gpu"] == 0
+    less = said(tmp_path, probe=True, cpu=500, memory=1 << 20, gpu=1000)["resources"]
+    assert (less["cpu"], less["memory"], less["gpu"]) == (500, 1 << 20, 1000)
+
+
+def test_the_settings_of_a_cluster_on_one_machine_may_say_that_there_is_more(tmp_path: Path) -> None:
+    assert said(tmp_path, gpus=[], gpu=3000, cpu=900_000)["resources"]["gpu"] == 3000
+
+
 def test_the_reserve_is_kept_back(tmp_path: Path) -> None:
     body = said(
         tmp_path, cpu=4000, memory=8 << 30, disk=1 << 30, reserve={"cpu": 500, "memory": 1 << 30, "disk": 2 << 30}

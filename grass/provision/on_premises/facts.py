@@ -63,6 +63,8 @@ class Facts:
     fuse: bool = False
     memory: int = 0
     cpus: int = 0
+    gpus: int | None = None
+    """At most so many: devices that are there, with a driver or without one; None: not known."""
     disk_free: int = 0
     """Bytes, the least of /opt, /var/lib and /srv."""
     addresses: tuple[tuple[str, str], ...] = ()
@@ -146,6 +148,7 @@ def parse(text: str) -> Facts:
         fuse=bool(sections.get("fuse")),
         memory=_number(first.get("memory")) * 1024,
         cpus=_number(first.get("cpus")),
+        gpus=max((_number(line) for line in sections.get("gpus", [])), default=None),
         disk_free=min((_number(words[3]) for words in map(str.split, sections.get("disk", []))), default=0) * 1024,
         addresses=tuple(_addresses(sections.get("addresses", []))),
         listeners=tuple(parse_listeners("\n".join(sections.get("listening", [])))),

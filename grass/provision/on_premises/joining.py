@@ -20,7 +20,7 @@ from grass.errors import ConflictError, InputError, UnreachableError
 from grass.manifest.join_file import Offer
 from grass.model.lifecycle import NodeState
 from grass.provision.hosts import Host
-from grass.provision.on_premises import install, node_design, node_places, node_steps, packages, record
+from grass.provision.on_premises import install, node_design, node_places, node_steps, offers, packages, record
 from grass.provision.on_premises.facts import Facts, gather
 from grass.provision.on_premises.mount import share_steps
 from grass.provision.on_premises.node_design import NodeDesign
@@ -78,13 +78,18 @@ def join(
     places = places or node_places.of_root(invitation.cluster, facts.config)
     facts = with_record(host, facts, places)
     own = Own.of(facts, places)
-    offer = _complete(host, facts, offer, invitation, own)
+    chosen, offer = offer, _complete(host, facts, offer, invitation, own)
     label = offer.name or facts.hostname
     asked = _ask(guest, check or guest.join, invitation, offer, own, facts, since)
+    if own.granted:
+        offers.check_same(label, own.offer, offer, address_chosen=chosen.address is not None)
+    else:
+        own.offer = offers.noted(offer)
     facts = node_design.fitting(facts, asked.kinds)
     if warning := node_design.clock_warning(label, asked.clock_ahead):
         progress(f"{label}: warning: {warning}")
-    design = node_design.design(facts, offer, places, served=asked.served, joined=bool(own.node_token))
+    joined = bool(own.node_token)
+    design = node_design.design(facts, offer, places, served=asked.served, joined=joined, granted=own.granted)
     _check_reach(host, facts, label, asked.reach)
     made = replace(node_steps.made(facts, design, places), details=own.details())
     claim = None if own.granted else _claim(guest, invitation, offer, design, places, own, made)
@@ -112,6 +117,8 @@ class Own:
         self.share: dict[str, Any] | None = details.get("share")
         self.urls: list[str] = details.get("urls") or []
         self.key: str = details.get("key") or ""
+        self.offer: dict[str, Any] = details.get("offer") or {}
+        """As ``offers.noted``."""
         self.granted = False
         """The master knows this node: there is nothing to ask for."""
 
@@ -122,7 +129,8 @@ class Own:
 
     def details(self) -> dict[str, Any]:
         kept = {"join_id": self.join_id, "password": self.password, "name": self.name}
-        return {**kept, "node_token": self.node_token, "share": self.share, "urls": self.urls, "key": self.key}
+        given = {"node_token": self.node_token, "share": self.share, "urls": self.urls, "key": self.key}
+        return {**kept, **given, "offer": self.offer}
 
     def invitation(self, cluster: str) -> Invitation:
         """To find the master again."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from grass.errors import ConflictError, InputError
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import Runtime
-from grass.provision.on_premises import mount
+from grass.provision.on_premises import mount, offers
 from grass.provision.on_premises.facts import OLDEST_PYTHON, Facts
 from grass.provision.on_premises.mount import ShareMount
 from grass.provision.on_premises.node_places import NODE_UNITS, Places
@@ -34,8 +34,11 @@ class NodeDesign:
     packager: str
 
 
-def design(facts: Facts, offer: Offer, places: Places, *, served: bool, joined: bool) -> NodeDesign:
-    """``served``: the master serves its share. ``joined``: the machine is this node already.
+def design(
+    facts: Facts, offer: Offer, places: Places, *, served: bool, joined: bool, granted: bool = False
+) -> NodeDesign:
+    """``served``: the master serves its share. ``joined``: the machine is this node already. ``granted``: and the
+    master knows it, with its offer.
 
     Raises InputError with all that is in the way.
     """
@@ -46,6 +49,7 @@ def design(facts: Facts, offer: Offer, places: Places, *, served: bool, joined: 
     packager = next((name for name in _PACKAGERS if name in facts.packagers), "")
     problems = [*_problems(facts, offer, places, joined), *_not_installable(packages, packager, offer, places)]
     problems += _no_docker(facts, offer, places)
+    problems += [] if granted else offers.beyond(facts, offer)
     if problems:
         what = "cannot become a node; nothing was changed"
         raise InputError("\n".join([f"{facts.hostname} {what}:", *(f"  - {problem}" for problem in problems)]))

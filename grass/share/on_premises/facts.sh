@@ -28,6 +28,14 @@ say cifs; grep -w cifs /proc/filesystems; { have modprobe && modprobe --dry-run 
 say fuse; ls /dev/fuse 2>/dev/null
 say memory; sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo
 say cpus; getconf _NPROCESSORS_ONLN
+say gpus
+if [ ! -e /dev/dxg ] && [ ! -e /dev/nvmap ]; then # WSL and Tegra: there only the driver knows
+  ls -d /dev/nvidia[0-9]* 2>/dev/null | wc -l
+  ls -d /proc/driver/nvidia/gpus/* 2>/dev/null | wc -l
+  for device in /sys/bus/pci/devices/*; do
+    case "$(cat "$device/vendor" "$device/class" 2>/dev/null | tr '\n' ' ')" in "0x10de 0x03"*) echo "$device" ;; esac
+  done | wc -l
+fi
 say disk; df -Pk /opt /var/lib /srv 2>/dev/null | sed 1d
 say addresses; ip -o addr show scope global 2>/dev/null | while read -r _ device _ address _; do echo "$device $address"; done
 say listening; have ss && ss -H -l -t -n -p 2>/dev/null

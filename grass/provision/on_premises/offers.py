@@ -1,0 +1,75 @@
+"""What is offered, held against what the machine has, and against what it joined with. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from grass.errors import ConflictError
+from grass.manifest.join_file import Offer
+from grass.model.resources import DEVICE, show_memory
+from grass.provision.on_premises.facts import Facts
+
+_CHOSEN = ("api_port", "cpu", "memory", "gpu", "labels", "topology", "runtimes", "mounts", "share")
+_SPELLED = {"runtimes": "runtime", "mounts": "mount"}
+
+
+def beyond(facts: Facts, offer: Offer) -> Iterator[str]:
+    """Of which there is less than is offered. What the facts do not know is left to the node-agent, which measures."""
+    cure = "say less, or leave it out: then all is offered"
+    if facts.cpus and offer.cpu is not None and offer.cpu > 1000 * facts.cpus:
+        yield f"--cpu {offer.cpu / 1000:g}: this machine has {_counted(facts.cpus, 'core')}; {cure}"
+    if facts.memory and offer.memory is not None and offer.memory > facts.memory:
+        said, there = show_memory(offer.memory), show_memory(facts.memory)
+        if said == there:
+            said, there = f"{offer.memory}B", f"{facts.memory}B"
+        yield f"--memory {said}: this machine has {there}; {cure}"
+    if facts.gpus is not None and offer.gpu is not None and offer.gpu > DEVICE * facts.gpus:
+        yield f"--gpu {offer.gpu / DEVICE:g}: this machine has {_counted(facts.gpus, 'GPU')}; {cure}"
+
+
+def noted(offer: Offer) -> dict[str, Any]:
+    """As it is kept in the record: JSON. ``address`` is the one that was found, if none was chosen."""
+    wire = {name: getattr(offer, name) for name in (*_CHOSEN, "address")}
+    runtimes = sorted(runtime.value for runtime in offer.runtimes)
+    return {**wire, "topology": list(offer.topology), "runtimes": runtimes, "mounts": sorted(offer.mounts)}
+
+
+def check_same(name: str, before: Mapping[str, Any], offer: Offer, *, address_chosen: bool) -> None:
+    """ConflictError: it joined with the offer ``before`` (as ``noted``; empty: not known), which is another.
+
+    An address that was not chosen was found: that it is another one now is no wish for a change.
+    """
+    now = noted(offer)
+    names = (*_CHOSEN, "address") if address_chosen else _CHOSEN
+    told = [
+        f"  - --{_SPELLED.get(each, each).replace('_', '-')}: joined with {_show(each, before[each])}, "
+        f"now {_show(each, now[each])}"
+        for each in names
+        if each in before and before[each] != now[each]
+    ]
+    if told:
+        raise ConflictError(
+            "\n".join([f"{name} is a node already, and joined with another offer; nothing was changed:", *told])
+            + f"\n  `grass node remove {name}` (or `grass leave` on it) comes first; or leave the offer as it was"
+        )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count or 'no'} {noun}{'' if count in (0, 1) else 's'}"
+
+
+def _show(name: str, value: Any) -> str:
+    if value is None:
+        return "the cluster's" if name == "share" else "all"
+    if name == "runtimes" and not value:
+        return "what is there"
+    if name in ("cpu", "gpu"):
+        return f"{value / 1000:g}"
+    if name == "memory":
+        return show_memory(value)
+    if isinstance(value, dict):
+        return ",".join(f"{key}={value[key]}" for key in sorted(value)) or "none"
+    if isinstance(value, list):
+        return ("/" if name == "topology" else ",").join(value) or "none"
+    return str(value)
