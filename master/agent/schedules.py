@@ -55,7 +55,9 @@ def start(step: Step, wire: dict[str, Any], user: str, ticket: str) -> None:
     skipped = [job.name for job in schedule.jobs if not _submit(step, record, job, ticket)]
     if skipped:
         message = f"not started, because a job of that name has not ended: {', '.join(skipped)}"
-        record["reason"] = {"code": "overlap", "message": message, "details": {}}
+        record["reason"] = _overlap(message)
+    if not record["jobs"]:
+        record["state"] = "DONE"  # no run of it will ever end
 
 
 def stop(step: Step, name: str, user: str) -> None:
@@ -117,6 +119,13 @@ def _fire(step: Step, schedule: Schedule, record: dict[str, Any]) -> None:
     job = replace(schedule.jobs[0], name=schedule.name)
     live = step.cluster.live.get(job.name)
     if live is not None:
+        present = step.cluster.jobs[live].view
+        if present.get("schedule") != schedule.name or present["user"] != record["user"]:
+            # whatever ``overlap`` says: it is not this schedule's to stop, and its end starts nothing here
+            message = f"not started, because another job called {job.name}, no run of this schedule, has not ended"
+            record["reason"] = _overlap(message)
+            step.event("schedule-skipped", message, schedule=schedule.name)
+            return
         match schedule.overlap:
             case Overlap.SKIP:
                 step.event("schedule-skipped", f"{job.name}: the run before goes on", schedule=schedule.name)
@@ -128,10 +137,14 @@ def _fire(step: Step, schedule: Schedule, record: dict[str, Any]) -> None:
             case Overlap.QUEUE:
                 record["pending"] = True
                 return
+    record.update(pending=False, reason=None, last=step.wall)
     record["runs"] += 1
-    record["last"] = step.wall
     _submit(step, record, job, f"{schedule.name}:{record['runs']}:{record['user']}:{step.wall}")
     del record["jobs"][:-20]
+
+
+def _overlap(message: str) -> dict[str, Any]:
+    return {"code": "overlap", "message": message, "details": {}}
 
 
 def _submit(step: Step, record: dict[str, Any], job: Job, seed: str) -> bool:

@@ -19,7 +19,7 @@ commands
   ready KEY                                   its readiness check passed
   stop JOB / delete JOB                       as the API would ask
   cut NODE / heal NODE / reboot NODE          the node is away, back, or starts anew
-  schedule / unschedule NAME                  the schedule file follows, indented
+  schedule [USER] / unschedule NAME           the schedule file follows, indented
   advance SECONDS                             time passes
   sleep SECONDS                               time passes while the whole cluster is off
   takeover                                    a new master-agent rebuilds its memory
@@ -178,7 +178,8 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
             world.run()
         case "schedule":
             schedule = parse_schedule(yaml.safe_load(body))
-            world.api.ticket("schedule-start", {"schedule": schedule.schedule.to_wire(), "user": "ann"})
+            wire, user = schedule.schedule.to_wire(), name or "ann"
+            world.api.ticket("schedule-start", {"schedule": wire, "user": user})
             world.run()
         case "unschedule":
             world.api.ticket("schedule-stop", {"name": name, "user": "ann"})
