@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,8 +16,11 @@ from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import CLUSTER
-from grass.errors import InputError, UnreachableError
+from grass.errors import InputError, NotFoundError, UnreachableError
 from grass.model.lifecycle import JobState
+
+if TYPE_CHECKING:
+    from grass.api.client import Client
 
 _ASK_BECOME = click.option("--ask-become-pass", is_flag=True, help="Several hosts: ask for the password of sudo first.")
 _YES = click.option("-y", "--yes", is_flag=True, help="Do not ask. (Without a terminal, nothing is asked.)")
@@ -138,10 +141,18 @@ def clean(invocation: Invocation, yes: bool) -> Exit:
     ended = [job["id"] for job in client.jobs(all=True) if JobState(job["state"]).ended]
     if ended and not yes and not invocation.output.ask(f"Delete {len(ended)} ended jobs with their logs?"):
         return _unchanged(invocation)
-    for job_id in ended:
-        client.delete(job_id)
-    invocation.output.show(Result({"deleted": ended}, lambda _: [f"deleted {len(ended)} jobs"], ended))
+    deleted = [job_id for job_id in ended if _delete(client, job_id)]
+    invocation.output.show(Result({"deleted": deleted}, lambda _: [f"deleted {len(deleted)} jobs"], deleted))
     return Exit.OK
+
+
+def _delete(client: Client, job_id: str) -> bool:
+    """False when it is gone already: another `clean`, or the cluster, which keeps so many, deleted it meanwhile."""
+    try:
+        client.delete(job_id)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _unchanged(invocation: Invocation) -> Exit:

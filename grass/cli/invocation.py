@@ -25,12 +25,12 @@ class Invocation:
     @property
     def cluster(self) -> str:
         """The cluster that the command means."""
-        return self.named_cluster or environment.current_cluster()
+        return environment.current_cluster() if self.named_cluster is None else self.named_cluster
 
     def existing_cluster(self, name: str | None = None) -> str:
         """``name``, or the one that the command means; NotFoundError when there is no such cluster here."""
-        name = name or self.cluster
-        if "/" in name or name in (".", "..") or not environment.cluster_home(name).is_dir():
+        name = self.cluster if name is None else name
+        if "/" in name or name in ("", ".", "..") or not environment.cluster_home(name).is_dir():
             raise NotFoundError(
                 f"there is no cluster called {name!r} in {environment.grass_home()}; `grass create` makes one"
             )

@@ -18,6 +18,7 @@ from grass.cli.output import Result
 from grass.cli.values import DURATION, DURATION_OR_ZERO, JOB, PART, PATTERN, SINCE, Part
 
 _TASKS_SHOWN = 20
+_LINES = click.IntRange(0, 1_000_000_000)
 
 
 @click.group(cls=Group, lazy={"pull": "grass.cli.pull:pull", "exec": "grass.cli.exec:execute"})
@@ -106,7 +107,7 @@ def explain(invocation: Invocation, name: str) -> None:
 @click.argument("name", type=JOB)
 @click.argument("part", type=PART, required=False, metavar="[COMPONENT[.INDEX]]")
 @click.option("-f", "--follow", is_flag=True, help="Go on as long as the job does.")
-@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines over all tasks shown.")
+@click.option("--tail", type=_LINES, metavar="N", help="Only the last N lines over all tasks shown.")
 @click.option("--since", type=SINCE, metavar="T", help="Only what is newer: 10m, or 2026-03-01T12:00.")
 @click.option("--grep", type=PATTERN, metavar="RE", help="Only lines in which this regular expression matches.")
 @click.option("--timestamps", is_flag=True, help="Each line with its time.")

@@ -23,7 +23,7 @@ from grass.cli.command import Command
 from grass.cli.exits import SIGNAL_BASE, Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.job_views import View, job_line, job_reason
-from grass.cli.output import Format, Output, Result
+from grass.cli.output import Format, Output, OutputClosedError, Result
 from grass.cli.values import Quantity
 from grass.errors import GrassError
 from grass.model.lifecycle import JobState
@@ -56,7 +56,8 @@ def run(
 
     CMD reads nothing from here: its standard input is empty. Files go through the share (`grass data push`).
 
-    Ctrl-C (or TERM) stops the job; a second one leaves it alone and returns.
+    Ctrl-C (or TERM) stops the job; a second one leaves it alone and returns. When whoever reads the output goes away
+    (`| head`), the job is stopped, too.
     """
     warn_of_input(invocation.output)
     client = invocation.client()
@@ -73,6 +74,9 @@ def run(
     with Interrupts(lambda: _stop(client, output, job)):
         try:
             return follow(client, output, job["id"])
+        except OutputClosedError:
+            _stop_unread(client, output, job)
+            raise
         except KeyboardInterrupt:
             output.note(f"detached; {job['name']} goes on: `grass job wait {job['name']}`")
             return Exit.INTERRUPTED
@@ -157,6 +161,15 @@ def _stop(client: Client, output: Output, job: View) -> None:
     output.note(f"stopping {job['name']}; Ctrl-C again detaches and leaves it to end by itself")
     try:
         client.stop(job["id"])
+    except GrassError as error:
+        output.note(f"cannot stop {job['name']}: {error}")
+
+
+def _stop_unread(client: Client, output: Output, job: View) -> None:
+    """Nobody reads what it prints. A job that has ended by then stays as it is."""
+    try:
+        if not JobState(client.stop(job["id"])["state"]).ended:
+            output.note(f"nobody reads what {job['name']} prints any more: stopping it")
     except GrassError as error:
         output.note(f"cannot stop {job['name']}: {error}")
 

@@ -69,8 +69,10 @@ class Pattern(ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
             re.compile(value)
-        except re.error as error:
-            self.fail(f"{value!r} is no regular expression: {error}", param, ctx)
+        except (re.error, OverflowError, RecursionError, FutureWarning, DeprecationWarning) as error:
+            from grass.manifest.document import show_text
+
+            self.fail(f"{show_text(value)} is no regular expression: {error}", param, ctx)
         return value
 
 
@@ -103,6 +105,14 @@ class Known(ParamType):
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
+class Cluster(Known):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """An empty name, as of a variable that is not set, must not come to mean the current cluster."""
+        if value == "":
+            self.fail("must be the name of a cluster, and is empty", param, ctx)
+        return value
+
+
 def _clusters(_: Invocation) -> list[str]:
     return sorted(folder.name for folder in (environment.grass_home() / "clusters").iterdir() if folder.is_dir())
 
@@ -118,7 +128,7 @@ DURATION_OR_ZERO = Quantity("duration", "duration_or_zero")
 SINCE = Since()
 PATTERN = Pattern()
 PART = PartType()
-CLUSTER = Known("cluster", _clusters)
+CLUSTER = Cluster("cluster", _clusters)
 JOB = Known("job", lambda invocation: [job["name"] for job in invocation.client().jobs(all=True)])
 NODE = Known("node", lambda invocation: [node["name"] for node in invocation.client().nodes()])
 SCHEDULE = Known("schedule", lambda invocation: [one["name"] for one in invocation.client().schedules()])

@@ -327,6 +327,18 @@ def test_the_first_interrupt_stops_what_runs_and_says_so(grass: Grass) -> None:
     assert grass.json("job", "show", "stopme")["state"] == "STOPPED"
 
 
+def test_a_run_whose_reader_leaves_is_stopped_and_says_so(grass: Grass) -> None:
+    process = grass.start("run", "--name", "unread", "--", "sh", "-c", "while :; do echo more; sleep 0.1; done")
+    wait_for_line(process, "more")
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert process.wait(timeout=20) == Exit.PIPE_CLOSED
+    assert "nobody reads what unread prints any more" in process.stderr.read()
+    process.stderr.close()
+    assert grass("job", "wait", "unread", "--timeout", "20s").returncode == Exit.JOB_FAILED
+    assert grass.json("job", "show", "unread")["state"] == "STOPPED"
+
+
 def test_the_second_interrupt_detaches(grass: Grass) -> None:
     stubborn = "trap '' TERM; echo begun; while :; do sleep 1; done"
     process = grass.start("run", "--name", "stubborn", "--", "sh", "-c", stubborn)
@@ -443,6 +455,26 @@ def test_ended_jobs_are_cleaned_away_and_others_stay(grass: Grass, folder: Path)
     assert [job["id"] for job in grass.json("job", "list", "--all")] == [stays]
     assert grass("job", "delete", "stays").returncode == Exit.BAD_INPUT
     grass.good("job", "stop", "stays", "--grace", "0")
+
+
+def test_cleaning_goes_on_over_what_is_gone_meanwhile_and_counts_what_it_deleted(grass: Grass, folder: Path) -> None:
+    grass.good("clean", "--yes")
+    ids = [grass.json("job", "start", job_file(folder, f"gone-{number}", "true"))["id"] for number in range(3)]
+    for job_id in ids:
+        grass.good("job", "wait", job_id)
+    ours, theirs = pty.openpty()
+    words = [*PROGRAM, "clean", "-o", "json"]
+    process = subprocess.Popen(words, env=grass.environment, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    asked = b""
+    while b"[y/N]" not in asked:
+        asked += os.read(ours, 4096)
+    grass.good("job", "delete", ids[1])  # by somebody else, while the question is open
+    os.write(ours, b"y\n")
+    out, _ = process.communicate(timeout=20)
+    os.close(ours)
+    assert process.returncode == 0
+    assert sorted(json.loads(out)["deleted"]) == sorted([ids[0], ids[2]])
 
 
 def test_every_command_prints_json_that_parses(grass: Grass) -> None:

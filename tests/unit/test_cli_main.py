@@ -67,6 +67,8 @@ def test_version_and_help_succeed(tmp_path: Path) -> None:
         ["job", "wait", "x", "--timeout", "long"],
         ["job", "logs", "x", "worker.y"],
         ["job", "logs", "x", "--grep", "("],
+        ["job", "logs", "x", "--grep", "a{99999999999}"],
+        ["job", "logs", "x", "--grep", "(" * 2000 + ")" * 2000],
         ["job", "show", "x", "--tasks", "some"],
         ["run", "--cpu", "-1", "--", "true"],
         ["run"],
@@ -87,6 +89,30 @@ def test_bad_usage_exits_with_2_and_a_message_in_either_format(arguments: list[s
         assert told.returncode == 2
         error = json.loads(told.stderr)["error"]
         assert set(error) == {"code", "message", "problems"}
+
+
+def test_a_tail_longer_than_any_log_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    done = grass("job", "logs", "x", "--tail", "99999999999999999999", home=tmp_path)
+    assert done.returncode == 2
+    assert "'--tail'" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["delete", ""], ["use", ""], ["job", "list", "--cluster", ""]])
+def test_an_empty_name_does_not_mean_the_current_cluster(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "clusters" / "local").mkdir(parents=True)
+    (tmp_path / "clusters" / "other").mkdir()
+    (tmp_path / "current").write_text("local\n")
+    done = grass(*arguments, home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "must be the name of a cluster, and is empty" in done.stderr
+    assert (tmp_path / "clusters" / "local").is_dir()
+
+
+def test_a_variable_that_names_no_cluster_leaves_it_at_the_current_one(tmp_path: Path) -> None:
+    (tmp_path / "clusters" / "local").mkdir(parents=True)
+    assert grass("use", "local", home=tmp_path).returncode == 0
+    done = grass("job", "list", home=tmp_path, GRASS_CLUSTER="")
+    assert "local" in done.stderr
 
 
 def test_templates_are_listed_printed_and_written_once(tmp_path: Path) -> None:

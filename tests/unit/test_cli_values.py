@@ -44,6 +44,13 @@ def test_durations_are_those_of_the_manifest() -> None:
         values.DURATION.convert("long", None, None)
 
 
-def test_a_broken_pattern_is_refused_before_anything_is_asked() -> None:
+@pytest.mark.parametrize("text", ["(", "a{99999999999}", "(" * 2000 + ")" * 2000, "[[a]"])
+def test_a_broken_pattern_is_refused_before_anything_is_asked(text: str) -> None:
     with pytest.raises(click.BadParameter, match="no regular expression"):
-        values.PATTERN.convert("(", None, None)
+        values.PATTERN.convert(text, None, None)
+
+
+def test_a_cluster_without_a_name_is_not_the_current_one() -> None:
+    assert values.CLUSTER.convert("local", None, None) == "local"
+    with pytest.raises(click.BadParameter, match="is empty"):
+        values.CLUSTER.convert("", None, None)
