@@ -107,7 +107,8 @@ def test_a_link_that_a_task_puts_into_the_share_opens_nothing_of_the_master_to_t
     place = place_of(name, cluster.home)
     try:
         for path in ("leak/", "leak/secrets.json", "l*k/"):
-            command = ["rsync", "-r", *place.rsync_options(), f'{place.rsync_path("data", "")}{path}', f"{tmp_path}/got/"]
+            asked = f"{place.rsync_path('data', '')}{path}"
+            command = ["rsync", "-r", *place.rsync_options(), asked, f"{tmp_path}/got/"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=60)
             assert done.returncode != 0 and "leaves the share by a symbolic link" in done.stdout + done.stderr, done
         followed = subprocess.run(
