@@ -45,7 +45,7 @@ def leave(
         if cluster is None and len(clusters) != 1:
             known = ", ".join(clusters) or "none"
             raise InputError(f"of which cluster? This user's part of the machine is a node of: {known}")
-        places = own_host.own_places(cluster or clusters[0])
+        places = own_host.own_places(clusters[0] if cluster is None else cluster)
         cluster = places.cluster
     asked: list[bool] = []
 

@@ -156,6 +156,14 @@ def test_listing_and_removing(place: tuple[Place, Path], data: Path) -> None:
         there.ask("list", path="set")
 
 
+def test_a_damaged_list_of_images_is_said_to_be_that(place: tuple[Place, Path]) -> None:
+    there, share = place
+    (share / "images").mkdir()
+    (share / "images" / "index.json").write_text('{"half')
+    with pytest.raises(ConflictError, match="is damaged .* remove that file there and push the images again"):
+        there.ask("images")
+
+
 @pytest.mark.parametrize("path", ["../outside", "logs/x", "a/../../b", ""])
 def test_nothing_is_removed_outside_the_share(place: tuple[Place, Path], path: str) -> None:
     with pytest.raises(InputError):

@@ -174,6 +174,11 @@ def _read_index(share: Path) -> dict[str, Any]:
         index: dict[str, Any] = json.loads((share / "images" / "index.json").read_text())
     except FileNotFoundError:
         return {}
+    except ValueError as error:
+        raise ConflictError(
+            f"{share}/images/index.json, the list of images in the share, is damaged ({error}); remove that file there "
+            "and push the images again (what they consist of is there, and not sent again)"
+        ) from error
     return index
 
 
