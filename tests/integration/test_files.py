@@ -160,7 +160,7 @@ def test_a_damaged_list_of_images_is_said_to_be_that(place: tuple[Place, Path]) 
     there, share = place
     (share / "images").mkdir()
     (share / "images" / "index.json").write_text('{"half')
-    with pytest.raises(ConflictError, match="is damaged .* remove that file there and push the images again"):
+    with pytest.raises(ConflictError, match=r"is damaged .* remove that file there and push the images again"):
         there.ask("images")
 
 
