@@ -66,16 +66,21 @@ class Assembler:
         """Where the last whole line of each stream ends, in bytes."""
         return {key: known.end - sum(map(len, known.parts)) for key, known in self._streams.items()}
 
+    def unfinished(self) -> set[int]:
+        """Attempts whose last line has no newline yet."""
+        return {attempt for (attempt, _), stream in self._streams.items() if any(stream.parts)}
+
     def feed(self, block: Block) -> list[LogLine | None]:
-        """The lines that ``block`` completes."""
+        """The lines that ``block`` completes; before those of a new attempt the last ones of the attempts before it."""
         stream = self._streams.get(block.key)
+        lines: list[LogLine | None] = []
         if stream is None:
+            lines += self._finish_before(block.attempt)
             stream = self._streams[block.key] = _Stream(0 if self._from_start else block.offset)
         self.disordered |= block.offset < stream.end
         rest = block.after(stream.end)
         if rest is None:
-            return []
-        lines: list[LogLine | None] = []
+            return lines
         if rest.offset > stream.end:
             lines += self._flush(block.key, stream)
             stream.lost += rest.offset - stream.end
@@ -98,6 +103,10 @@ class Assembler:
             if attempt is None or key[0] == attempt
             for line in self._flush(key, stream)
         ]
+
+    def _finish_before(self, attempt: int) -> list[LogLine | None]:
+        earlier = [(key, stream) for key, stream in self._streams.items() if key[0] < attempt]
+        return [line for key, stream in earlier for line in self._flush(key, stream)]
 
     def _flush(self, key: Key, stream: _Stream) -> list[LogLine | None]:
         return [self._line(key, stream, stream.end, newline=False)] if any(stream.parts) else []

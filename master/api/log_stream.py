@@ -23,6 +23,8 @@ PIECE_CHARACTERS = 512 * 1024
 LATE = 5.0
 """Seconds that the log of an ended job may be silent until it is taken for as complete as it will get: a node that is
 gone took the rest with it."""
+SETTLED = 0.5
+"""Seconds that the last line of an attempt waits for its newline once the next attempt was placed."""
 _SHORTEST, _LONGEST = 0.1, 0.5
 """Bounds of the seconds between two looks at the files; in between, ten times as long as a look takes."""
 
@@ -49,7 +51,8 @@ class LogQuery:
         return cls(
             component=_typed(body, "component", str),
             index=_typed(body, "index", int),
-            tail=None if cursor is not None else _typed(body, "tail", int),
+            # a client that was told no place at all, neither of a tail, has nothing yet: it still wants the tail
+            tail=None if cursor or body.get("before") is not None else _typed(body, "tail", int),
             since=_typed(body, "since", int, float),
             follow=_typed(body, "follow", bool) or False,
             cursor=_checked(cursor),
@@ -65,11 +68,14 @@ def stream_logs(call: Call, record: View) -> Pieces:
     """
     query = LogQuery.of(call.body)
     _check_part(record, query)
-    if query.follow or (query.tail is None and ended(record)):
+    over = ended(record)
+    if over and query.tail is not None:
+        if abs(call.api.wall() - record["ended"]) < LATE:
+            return _settled_tail(call, record, query)
+        return _whole(record, query, _follower(call, record, query))
+    if query.follow or over:
         # also of a job that has just ended: its last lines may still be on their way from the node
         return _Following(call, record, query, _follower(call, record, query)).pieces()
-    if ended(record) and abs(call.api.wall() - record["ended"]) < LATE:
-        return _settled_tail(call, record, query)
     return _whole(record, query, _follower(call, record, query))
 
 
@@ -123,6 +129,8 @@ class _Following:
         self._follower = follower
         self._envelope = _Envelope(record["id"], query)
         self._moved = steady()
+        self._next_look = 0.0
+        self._followed_by_another: dict[tuple[str, int], float] = {}
 
     def pieces(self) -> Pieces:
         api, told, live = self._call.api, steady(), False
@@ -149,7 +157,11 @@ class _Following:
 
     def _tail(self) -> View:
         """All of the tail and every position at once, so that a client that has this piece can go on from it."""
+        assert self._query.tail is not None
         lines = self._follower.poll()
+        if last := self._last_words(settled=0.0):
+            lines = sorted([*lines, *last], key=lambda line: line.time)
+        lines = lines[max(0, len(lines) - self._query.tail) :]
         piece = self._envelope.of(lines)
         newest = max((line.time for line in lines), default=0.0)
         return {**piece, "cursor": self._follower.positions(), "before": newest}
@@ -158,6 +170,31 @@ class _Following:
         while (lines := self._follower.poll()) or self._follower.behind:
             self._moved = steady()
             yield self._envelope.of(lines)
+        if lines := self._last_words():
+            yield self._envelope.of(lines)
+
+    def _last_words(self, settled: float = SETTLED) -> list[LogLine]:
+        """Last lines without newline of attempts that have ended and whose log is all there.
+
+        How long the log of an attempt is nobody knows any more when the task has its next one.
+        """
+        unfinished, begun = self._follower.unfinished(), steady()
+        if not unfinished or begun < self._next_look:
+            return []
+        tasks = self._call.api.store.tasks(self._record["id"])
+        lines: list[LogLine] = []
+        for task, attempt in unfinished:
+            view = tasks.get(task)
+            if view is None or view["attempt"] < attempt:
+                continue
+            if view["attempt"] == attempt:
+                over = bool(view["sizes"]) and self._follower.reached(task, attempt, view["sizes"])
+            else:
+                over = begun - self._followed_by_another.setdefault((task, attempt), begun) >= settled
+            if over:
+                lines += self._follower.finish(task, attempt)
+        self._next_look = steady() + 10 * (steady() - begun)
+        return sorted(lines, key=lambda line: line.time)
 
     def _job_is_over(self) -> bool:
         record = self._call.api.store.job(self._record["id"])

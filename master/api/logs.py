@@ -120,6 +120,10 @@ class Follower:
             return not any(sizes.values())
         return all(log.end(attempt, stream) >= size for stream, size in sizes.items())
 
+    def unfinished(self) -> list[tuple[str, int]]:
+        """Tasks and attempts whose last line has no newline yet."""
+        return [(task, attempt) for task, log in self._logs.items() for attempt in log.assembler.unfinished()]
+
     def finish(self, task: str | None = None, attempt: int | None = None) -> list[LogLine]:
         """The last lines without newline, of an attempt that was ``reached`` or of all; each is returned once."""
         logs = self._logs.values() if task is None else filter(None, [self._logs.get(task)])

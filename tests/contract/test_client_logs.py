@@ -50,7 +50,9 @@ class Logs:
 
     def end_task(self, task: str, *, attempt: int = 1, **more: int) -> None:
         sizes = {stream: self.sizes.get((task, attempt, stream), 0) for stream in ("stdout", "stderr")}
-        values: dict[str, Any] = {"state": "SUCCEEDED", "attempt": attempt, "sizes": {**sizes, **more}}
+        self.set_task(task, {"state": "SUCCEEDED", "attempt": attempt, "sizes": {**sizes, **more}})
+
+    def set_task(self, task: str, values: dict[str, Any]) -> None:
         record = [values.get(field) for field in TASK_FIELDS]
         keys = self.world.keys
         self.world.backend.apply([("HSET", keys.tasks(self.job_id), task, pack(record))])
@@ -215,6 +217,126 @@ def test_a_followed_tail_begins_with_the_last_lines(world: ApiWorld, logs: Logs)
         logs.end_task("w.0")
         world.end_job(logs.job_id)
         reading.result(10)
+
+
+def test_the_last_words_of_an_attempt_come_when_it_has_ended_and_before_the_next_one(
+    world: ApiWorld, logs: Logs
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        logs.print_("w.0", "one\ndying", stream="stderr")
+        seen, reading = follow(world, pool)
+        wait_until(lambda: seen == ["one"])
+        logs.end_task("w.0", stderr=len("one\ndying words"))
+        logs.print_("w.0", " words", stream="stderr")
+        wait_until(lambda: seen == ["one", "dying words"])
+        world.stop()
+        world.serve()
+        logs.print_("w.0", "two\ndying again", attempt=2)
+        wait_until(lambda: seen == ["one", "dying words", "two"])
+        logs.print_("w.0", "three\n", attempt=3)
+        logs.print_("w.0", "four\n", attempt=3)
+        wait_until(lambda: len(seen) == 6)
+        logs.end_task("w.0", attempt=3)
+        world.end_job(logs.job_id)
+        reading.result(10)
+    assert seen == ["one", "dying words", "two", "dying again", "three", "four"]
+    assert texts(world.client().logs("j")) == seen
+
+
+def test_the_last_words_of_an_attempt_do_not_wait_for_the_first_of_the_next(world: ApiWorld, logs: Logs) -> None:
+    logs.print_("w.0", "dying")
+    logs.set_task("w.0", {"state": "RUNNING", "attempt": 2})
+    with ThreadPoolExecutor(1) as pool:
+        seen, reading = follow(world, pool)
+        wait_until(lambda: seen == ["dying"])
+        logs.end_task("w.0", attempt=2)
+        world.end_job(logs.job_id)
+        reading.result(10)
+    assert seen == ["dying"]
+
+
+def test_last_words_of_a_stream_that_is_cut_after_each_piece_are_neither_lost_nor_repeated(
+    world: ApiWorld, logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from grass.api.transport import StreamCutError
+
+    client = world.client()
+    honest = client._transport.stream
+
+    def stream(method: str, target: str, body: Any = None) -> Iterator[dict[str, Any]]:
+        for piece in honest(method, target, body):
+            yield piece
+            if piece["lines"]:
+                raise StreamCutError("cut")
+
+    monkeypatch.setattr(client._transport, "stream", stream)
+    seen: list[str] = []
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(lambda: seen.extend(texts(client.logs("j", follow=True))))
+        expected = []
+        for attempt in range(1, 4):
+            logs.print_("w.0", f"line {attempt}\nlast {attempt}", attempt=attempt)
+            logs.print_("w.1", f"other {attempt}", attempt=attempt)
+            expected += [f"line {attempt}", f"last {attempt}", f"other {attempt}"]
+        logs.end_task("w.0", attempt=3)
+        logs.end_task("w.1", attempt=3)
+        world.end_job(logs.job_id)
+        reading.result(20)
+    assert sorted(seen) == sorted(expected)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("recent", [False, True])
+def test_a_tail_counts_last_words_where_they_belong(world: ApiWorld, logs: Logs, follow: bool, recent: bool) -> None:
+    logs.print_("w.0", "dying 1")
+    logs.print_("w.0", "dying 2", attempt=2)
+    logs.print_("w.0", "a\nb\nlast", attempt=3)
+    logs.end_task("w.0", attempt=3)
+    if recent:
+        world.change_job(logs.job_id, "job-succeeded", state="SUCCEEDED", ended=wall(), exit_code=0)
+    else:
+        world.end_job(logs.job_id)
+    client = world.client()
+    everything = ["dying 1", "dying 2", "a", "b", "last"]
+    assert texts(client.logs("j")) == everything
+    for count in range(7):
+        assert texts(client.logs("j", tail=count, follow=follow)) == everything[max(0, 5 - count) :]
+
+
+def test_a_followed_tail_of_a_job_that_runs_counts_the_last_words_of_tasks_that_ended(
+    world: ApiWorld, logs: Logs
+) -> None:
+    logs.print_("w.0", "a\nb\ndying")
+    logs.end_task("w.0")
+    with ThreadPoolExecutor(1) as pool:
+        seen, reading = follow(world, pool, tail=2)
+        wait_until(lambda: seen == ["b", "dying"])
+        logs.print_("w.1", "c\n")
+        wait_until(lambda: len(seen) == 3)
+        world.end_job(logs.job_id)
+        reading.result(10)
+    assert seen == ["b", "dying", "c"]
+
+
+def test_a_tail_whose_stream_is_cut_before_anything_came_is_still_a_tail(
+    world: ApiWorld, logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from grass.api.transport import StreamCutError
+
+    logs.print_("w.0", "1\n2\n3\n")
+    logs.end_task("w.0")
+    world.change_job(logs.job_id, "job-succeeded", state="SUCCEEDED", ended=wall(), exit_code=0)
+    client = world.client()
+    honest, cuts = client._transport.stream, iter([True])
+
+    def stream(method: str, target: str, body: Any = None) -> Iterator[dict[str, Any]]:
+        for piece in honest(method, target, body):
+            yield piece
+            if next(cuts, False):
+                raise StreamCutError("cut")
+
+    monkeypatch.setattr(client._transport, "stream", stream)
+    assert texts(client.logs("j", tail=1, follow=True)) == ["3"]
 
 
 def test_a_followed_tail_of_a_pattern_counts_what_it_finds(world: ApiWorld, logs: Logs) -> None:

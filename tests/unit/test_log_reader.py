@@ -117,6 +117,18 @@ def test_a_last_line_without_newline_is_told_apart(tmp_path):
     assert [(line.text, line.newline) for line in read_lines(tmp_path, JOB)] == [("whole", True), ("half", False)]
 
 
+def test_the_last_words_of_an_attempt_come_before_the_lines_of_the_next(tmp_path):
+    follower = Follower(tmp_path, JOB)
+    write(tmp_path, "w.0", line_of(0, b"a\ndying", time=1))
+    assert texts(follower.poll()) == ["a"]
+    assert follower.unfinished() == [("w.0", 1)]
+    write(tmp_path, "w.0", line_of(0, b"b\nc\n", time=2, attempt=2))
+    assert texts(follower.poll()) == ["dying", "b", "c"]
+    assert follower.unfinished() == follower.finish() == []
+    assert texts(read_lines(tmp_path, JOB)) == ["a", "dying", "b", "c"]
+    assert texts(read_lines(tmp_path, JOB, tail=3)) == ["dying", "b", "c"]
+
+
 def test_a_line_of_ten_megabytes_is_one_line(tmp_path):
     size = 64 * 1024
     write(tmp_path, "w.0", *(line_of(n * size, b"x" * size) for n in range(160)), line_of(160 * size, b"\nend\n"))
