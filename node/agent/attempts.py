@@ -11,8 +11,9 @@ from grass import clock
 from grass.config import ClusterConfig
 from grass.model.reasons import Reason, ReasonCode
 from node.agent import environment
+from node.agent.check import Check
 from node.agent.folders import Removal, attempts_on_disk
-from node.agent.readiness import Check, Readiness
+from node.agent.readiness import Readiness
 from node.agent.reconcile import DEFAULT_GRACE, Entry, Template
 from node.agent.runtimes import DOCKER, succeeds_inside
 from node.runtime.attempts import Folders

@@ -1,92 +1,29 @@
-"""Readiness checks of running attempts: a port answers, a command ends with 0, a line of the log matches.
+"""Readiness checks of running attempts.
 
 Each is tried again and again, often at first, until it passes, the attempt ends, or its time is over. All of it happens
-in threads of its own, which exist only while something is checked.
+in threads of its own, which exist only while something is checked: one waits for what is due next, and another takes
+its place while it tries that, so that a check that hangs delays no other.
 """
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 import itertools
-import os
-import re
-import signal
-import socket
-import subprocess
+import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 from grass import clock
+from node.agent.check import Check
+from node.agent.leash import Leash
 
-FIRST_WAIT = 0.02
 LONGEST_WAIT = 1.0
-WORKERS = 4
-PROBE_TIMEOUT = 10.0
-"""Seconds that one run of a check command may take."""
+WORKERS = 64
+"""Checks that are tried at the same time at most."""
 WORTH_TELLING = 2.0
 """Seconds after which it is said why an attempt is not ready yet."""
-_LINE = 1 << 16
-"""A longer line is looked at in pieces."""
-
-
-@dataclass
-class Check:
-    """One attempt's. ``since``: steady time of its start. ``ports`` by name, ``outputs``: its stdout and stderr."""
-
-    key: str
-    ready: dict[str, Any]
-    since: float
-    address: str
-    ports: dict[str, int]
-    outputs: list[str]
-    argv: list[str]
-    env: dict[str, str]
-    cwd: str
-    inside: Callable[[], bool] | None = None
-    """Runs the command where ``argv`` cannot: in the attempt's container."""
-    wait: float = FIRST_WAIT
-    read: dict[str, tuple[int, bytes]] = field(default_factory=dict)
-    """Of each output file: how far it was read, and the line that is not complete."""
-    told: str = ""
-    """What was said of it last."""
-
-    def failure(self) -> str:
-        """Why it does not pass, for people; empty when it does."""
-        if self.ready["port"] is not None:
-            port = self.ports[self.ready["port"]]
-            return "" if _answers(self.address, port) else f"nothing listens on its port {self.ready['port']} ({port})"
-        if self.ready["command"] is not None:
-            if self.inside:
-                return "" if self.inside() else "its check does not succeed in its container"
-            return _failure(self.argv, self.env, self.cwd)
-        matches = self._log_matches(re.compile(self.ready["log"].encode()))
-        return "" if matches else "no line of its output matches its check"
-
-    def late(self, now: float) -> bool:
-        timeout = self.ready["timeout"]
-        return timeout is not None and now >= self.since + timeout
-
-    def _log_matches(self, pattern: re.Pattern[bytes]) -> bool:
-        return any(self._file_matches(path, pattern) for path in self.outputs)
-
-    def _file_matches(self, path: str, pattern: re.Pattern[bytes]) -> bool:
-        offset, rest = self.read.get(path, (0, b""))
-        try:
-            with open(path, "rb") as file:  # noqa: PTH123
-                file.seek(offset)
-                while data := file.read(1 << 20):
-                    offset += len(data)
-                    *lines, rest = (rest + data).split(b"\n")
-                    if any(pattern.search(line) for line in [*lines, rest]):
-                        return True
-                    rest = rest[-_LINE:]
-        except FileNotFoundError:
-            return False
-        self.read[path] = (offset, rest)
-        return False
+_SPARE_SECONDS = 5.0
+"""A thread that nothing needed for so long ends."""
 
 
 class Readiness:
@@ -96,92 +33,144 @@ class Readiness:
 
     def __init__(self, say: Callable[[str, str, str], None]) -> None:
         self._say = say
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        """Waited for by the one thread that waits for what is due next."""
+        self._needed = threading.Condition(self._lock)
+        """Waited for by the spare ones."""
+        self._leading = False
+        self._spare = 0
+        self._threads: list[threading.Thread] = []
         self._watched: dict[str, Check] = {}
         self._due: list[tuple[float, int, Check]] = []
+        self._tried: set[Check] = set()
+        """Now."""
         self._order = itertools.count()
-        self._threads: list[threading.Thread] = []
+        self._leash = Leash()
         self._stopping = False
 
     def watch(self, check: Check) -> None:
-        with self._changed:
+        with self._lock:
             if check.key in self._watched or self._stopping:
                 return
+            now = clock.steady()
+            check.allow(now)
             self._watched[check.key] = check
-            heapq.heappush(self._due, (clock.steady(), next(self._order), check))
-            if len(self._threads) < min(WORKERS, len(self._watched)):
-                thread = threading.Thread(target=self._run, name="readiness", daemon=True)
-                self._threads.append(thread)
-                thread.start()
-            self._changed.notify()
+            self._push(now, check)
+            self._lead()
 
     def drop(self, key: str) -> None:
-        with self._changed:
-            self._watched.pop(key, None)
+        with self._lock:
+            check = self._watched.pop(key, None)
+        if check is not None:
+            check.cancel()
 
     def stop(self) -> None:
-        """Does not wait for checks that are under way."""
-        with self._changed:
+        """Kills what checks run; does not wait."""
+        with self._lock:
             self._stopping = True
             self._changed.notify_all()
+            self._needed.notify_all()
+            tried = list(self._tried)
+        for check in tried:
+            check.cancel()
+        self._leash.close()
 
     def _run(self) -> None:
         while True:
-            check = self._next()
-            if check is None:
+            found = self._next()
+            if found is None:
                 return
-            failure = check.failure()
-            now = clock.steady()
-            with self._changed:
-                if self._watched.get(check.key) is not check:
-                    continue
-                if failure and not check.late(now):
-                    check.wait = min(check.wait * 1.5, LONGEST_WAIT)
-                    heapq.heappush(self._due, (now + check.wait, next(self._order), check))
-                    self._changed.notify()
-                    if now < check.since + WORTH_TELLING or failure == check.told:
-                        continue
-                    what, check.told = "not-yet", failure
-                else:
-                    what = "not-ready" if failure else "ready"
-                    del self._watched[check.key]
-            self._say(what, check.key, failure)
+            check, late = found
+            if late:
+                check.cancel()
+                self._say("not-ready", check.key, check.failed or "its check has not ended yet")
+                continue
+            self._tell(check, check.failure(self._leash))
 
-    def _next(self) -> Check | None:
-        with self._changed:
+    def _tell(self, check: Check, failure: str) -> None:
+        now = clock.steady()
+        with self._lock:
+            self._tried.discard(check)
+            if self._watched.get(check.key) is not check:
+                return
+            if failure and now < check.deadline:
+                check.failed = failure
+                check.wait = min(check.wait * 1.5, LONGEST_WAIT)
+                self._push(min(now + check.wait, check.deadline), check)
+                if now < check.since + WORTH_TELLING or failure == check.told:
+                    return
+                what, check.told = "not-yet", failure
+            else:
+                what = "not-ready" if failure else "ready"
+                del self._watched[check.key]
+        self._say(what, check.key, failure)
+
+    # all that follows: with the lock held
+
+    def _push(self, due: float, check: Check) -> None:
+        heapq.heappush(self._due, (due, next(self._order), check))
+        self._changed.notify()
+
+    def _lead(self) -> None:
+        """See to it that a thread waits for what is due next, as long as there may be one more."""
+        if self._leading:
+            return
+        if self._spare:
+            self._needed.notify()
+        elif len(self._threads) < WORKERS:
+            thread = threading.Thread(target=self._run, name="readiness", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _next(self) -> tuple[Check, bool] | None:
+        """What is to be tried now, or (True) is late. None: the calling thread is not needed any more."""
+        with self._lock:
             while not self._stopping:
-                while self._due and self._watched.get(self._due[0][2].key) is not self._due[0][2]:
-                    heapq.heappop(self._due)
-                if not self._due:
-                    self._threads.remove(threading.current_thread())
-                    return None
-                wait = self._due[0][0] - clock.steady()
-                if wait <= 0:
-                    return heapq.heappop(self._due)[2]
-                self._changed.wait(wait)
+                found = self._ripe(clock.steady())
+                if found is not None:
+                    self._lead()
+                    return found
+                if not self._due and not self._tried:
+                    break
+                if not self._leading:
+                    self._leading = True
+                    self._changed.wait(self._pause(clock.steady()))
+                    self._leading = False
+                elif not self._stay():
+                    break
+            self._threads.remove(threading.current_thread())
         return None
 
+    def _stay(self) -> bool:
+        """As a spare thread; whether it is needed after all."""
+        self._spare += 1
+        needed = self._needed.wait(_SPARE_SECONDS)
+        self._spare -= 1
+        return needed or not self._leading
 
-def _answers(address: str, port: int) -> bool:
-    for host in dict.fromkeys((address, "127.0.0.1")):
-        with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1.0):
-            return True
-    return False
+    def _ripe(self, now: float) -> tuple[Check, bool] | None:
+        for check in self._tried:
+            if check.deadline <= now and self._watched.get(check.key) is check:
+                del self._watched[check.key]
+                return check, True
+        while self._due:
+            due, _, check = self._due[0]
+            watched = self._watched.get(check.key) is check
+            if watched and due > now:
+                return None
+            heapq.heappop(self._due)
+            if watched:
+                late = check.deadline <= now and bool(check.failed)
+                if late:
+                    del self._watched[check.key]
+                else:
+                    self._tried.add(check)
+                return check, late
+        return None
 
-
-def _failure(argv: list[str], env: dict[str, str], cwd: str) -> str:
-    nothing = subprocess.DEVNULL
-    try:
-        process = subprocess.Popen(
-            argv, env=env, cwd=cwd, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
-        )
-    except (OSError, ValueError) as error:
-        return f"its check cannot run {argv[0]}: {getattr(error, 'strerror', None) or error}"
-    try:
-        code = process.wait(PROBE_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # not reaped yet, so the group is still its own
-        process.wait()
-        return f"its check did not end within {PROBE_TIMEOUT:g} s"
-    ended = f"with exit code {code}" if code > 0 else f"by signal {-code}"
-    return f"its check ended {ended}" if code else ""
+    def _pause(self, now: float) -> float | None:
+        """Seconds until something is ripe."""
+        times = [check.deadline for check in self._tried if self._watched.get(check.key) is check]
+        first = min([*times, self._due[0][0] if self._due else math.inf])
+        return None if first == math.inf else max(0.0, first - now)

@@ -138,6 +138,39 @@ def test_what_does_not_get_ready_in_time_is_stopped(node: NodeRun) -> None:
     assert not node.of(ONE, "ready")
 
 
+def test_an_expression_that_takes_for_ever_costs_its_task_only(node: NodeRun) -> None:
+    check = ready(log="^(a+)+$", timeout=1.0)
+    node.start(f"echo {'a' * 40}b; exec sleep 100", ONE, ready=check)
+    ended = node.ended(ONE, 10)
+    assert ended["reason"]["message"].startswith("not ready after 1 s: ")
+    node.start(f"echo {'a' * 40}b; exec sleep 100", "j-1/d.0/1", launch="j-1/d", ready={**check, "timeout": None})
+    node.event("j-1/d.0/1", "started")
+    before = node.heartbeats
+    node.wait(lambda: node.heartbeats > before + 1)
+    node.stop("j-1/d.0/1")
+    assert node.ended("j-1/d.0/1", 5)["signal"] == signal.SIGTERM
+
+
+def test_a_check_ends_with_its_task_and_with_the_agent(node: NodeRun) -> None:
+    def checks() -> list[str]:
+        found = [process.cmdline() for process in psutil.process_iter() if process.status() != psutil.STATUS_ZOMBIE]
+        return [argv[1] for argv in found if argv[:1] == ["sleep"] and argv[1] in {"7781", "7782"}]
+
+    node.start("exec sleep 100", ONE, ready=ready(command="sleep 7781; true"))
+    node.start("exec sleep 100", "j-1/d.0/1", launch="j-1/d", ready=ready(command="sleep 7782; true"))
+    node.wait(lambda: sorted(checks()) == ["7781", "7782"])
+    node.stop(ONE)
+    node.ended(ONE)
+    node.wait(lambda: checks() == ["7782"], 5)
+    node.kill_agent()
+    node.wait(lambda: not checks(), 5)
+    node.start_agent()
+    node.wait(lambda: checks() == ["7782"])
+    node.stop("j-1/d.0/1")
+    node.ended("j-1/d.0/1")
+    node.wait(lambda: not checks(), 5)
+
+
 def test_a_task_that_is_over_its_time_limit_is_stopped(node: NodeRun) -> None:
     node.start("trap '' TERM; while :; do sleep 0.02; done", ONE, timeout=0.3, grace=0.2)
     ended = node.ended(ONE)

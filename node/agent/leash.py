@@ -1,0 +1,136 @@
+"""Programs that do not outlive the agent: each in a process group of its own, which is killed as one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+_WATCHER = """
+import os, sys
+groups = set()
+for line in sys.stdin:
+    (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
+for group in groups:
+    try:
+        os.killpg(group, 9)
+    except OSError:
+        pass
+"""
+
+
+class Leash:
+    """When this process ends, however it does, another one kills what still runs of the programs started here.
+
+    That one is there from the first program on, until ``close``.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._groups: set[int] = set()
+        self._watcher: subprocess.Popen[bytes] | None = None
+        self._closed = False
+
+    def start(self, argv: list[str], **options: Any) -> Running:
+        """``options``: of Popen. Raises OSError and ValueError, as that does."""
+        process = subprocess.Popen(argv, start_new_session=True, **options)
+        self._hold(process.pid)
+        return Running(process, self)
+
+    def close(self) -> None:
+        """Kills what still runs."""
+        with self._lock:
+            self._closed = True
+            if self._watcher is not None:
+                self._end(self._watcher)
+                self._watcher = None
+
+    def release(self, group: int) -> None:
+        """To be called before the leader is reaped: its number may be another's then."""
+        with self._lock:
+            self._groups.discard(group)
+            self._tell(b"-%d\n" % group)
+
+    def _hold(self, group: int) -> None:
+        with self._lock:
+            self._groups.add(group)
+            self._tell(b"+%d\n" % group)
+
+    def _tell(self, line: bytes) -> None:
+        if self._watcher is not None:
+            try:
+                _write(self._watcher, line)
+                return
+            except OSError:  # it was killed
+                self._end(self._watcher)
+                self._watcher = None
+        if self._groups and not self._closed:
+            with contextlib.suppress(OSError):  # no process can be made now; with the next program
+                self._watcher = _watcher()
+                _write(self._watcher, b"".join(b"+%d\n" % each for each in self._groups))
+
+    @staticmethod
+    def _end(watcher: subprocess.Popen[bytes]) -> None:
+        assert watcher.stdin is not None
+        watcher.stdin.close()
+        threading.Thread(target=watcher.wait, name="leash", daemon=True).start()
+
+
+class Running:
+    """A program on the leash. ``wait`` is called once, by one thread; ``kill`` by any."""
+
+    def __init__(self, process: subprocess.Popen[bytes], leash: Leash) -> None:
+        self._process = process
+        self._leash = leash
+        self._lock = threading.Lock()
+        self._reaped = False
+
+    def wait(self, seconds: float) -> int | None:
+        """Its exit code, negative for a signal. None: it did not end in time, and was killed."""
+        pid = self._process.pid
+        pidfd = os.pidfd_open(pid)
+        try:
+            poll = select.poll()
+            poll.register(pidfd, select.POLLIN)
+            in_time = bool(poll.poll(seconds * 1000))
+        finally:
+            os.close(pidfd)
+        if not in_time:
+            self.kill()
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        with self._lock:
+            self._leash.release(pid)
+            self._reaped = True
+            code = self._process.wait()
+        return code if in_time else None
+
+    def kill(self) -> None:
+        """With all of its group. Does not wait."""
+        with self._lock:
+            if not self._reaped:
+                with contextlib.suppress(OSError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+
+    def output(self) -> bytes:
+        """What it wrote, which must be little, if it was started with a pipe for that. To be called once."""
+        assert self._process.stdout is not None
+        with self._process.stdout as pipe:
+            return pipe.read()
+
+
+def _watcher() -> subprocess.Popen[bytes]:
+    nothing = subprocess.DEVNULL
+    argv = [sys.executable, "-I", "-S", "-c", _WATCHER]
+    return subprocess.Popen(
+        argv, bufsize=0, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, cwd="/", start_new_session=True
+    )
+
+
+def _write(watcher: subprocess.Popen[bytes], line: bytes) -> None:
+    assert watcher.stdin is not None
+    watcher.stdin.write(line)

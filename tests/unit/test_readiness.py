@@ -1,0 +1,192 @@
+"""Readiness checks that hang, and expressions that need exponential time: real processes, in seconds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from grass import clock
+from node.agent import check as checks
+from node.agent import matching
+from node.agent.check import Check
+from node.agent.readiness import Readiness
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(60)
+
+EXPONENTIAL = "^(a+)+$"
+SLOW_LINE = "a" * 40 + "b\n"
+
+
+class Said:
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str, str]] = []
+        self.at: dict[tuple[str, str], float] = {}
+
+    def __call__(self, what: str, key: str, failure: str) -> None:
+        self.at[what, key] = clock.steady()
+        self.said.append((what, key, failure))
+
+    def failure(self, what: str, key: str, seconds: float = 20) -> str:
+        wait_until(lambda: (what, key) in self.at, seconds)
+        return next(failure for said, of, failure in self.said if (said, of) == (what, key))
+
+
+@pytest.fixture
+def said() -> Said:
+    return Said()
+
+
+@pytest.fixture
+def readiness(said: Said) -> Iterator[Readiness]:
+    made = Readiness(said)
+    yield made
+    made.stop()
+    for thread in threading.enumerate():
+        if thread.name in {"readiness", "leash"}:
+            thread.join(5)
+            assert not thread.is_alive()
+    assert not psutil.Process().children(recursive=True)
+
+
+def check(key: str, folder: Path, timeout: float | None = 20.0, **ready: Any) -> Check:
+    command = ready.get("command")
+    return Check(
+        key=key,
+        ready={"port": None, "command": None, "log": None, "timeout": timeout, **ready},
+        since=clock.steady(),
+        address="127.0.0.1",
+        ports={},
+        outputs=[str(folder / "stdout"), str(folder / "stderr")],
+        argv=["/bin/sh", "-c", command] if command else [],
+        env=dict(os.environ),
+        cwd=str(folder),
+    )
+
+
+def running(*argv: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.cmdline() == list(argv) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_an_expression_that_takes_for_ever_stops_no_other_thread_and_keeps_its_time(
+    readiness: Readiness, said: Said, tmp_path: Path
+) -> None:
+    (tmp_path / "stdout").write_text(SLOW_LINE)
+    began = clock.steady()
+    readiness.watch(check("slow", tmp_path, timeout=0.5, log=EXPONENTIAL))
+    assert said.failure("not-ready", "slow") == "its check has not ended yet"
+    assert 0.4 < said.at["not-ready", "slow"] - began < 5
+
+
+def test_a_line_that_takes_too_long_is_passed_over_and_the_next_one_matches(
+    readiness: Readiness, said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.agent.readiness.WORTH_TELLING", 0.0)
+    (tmp_path / "stdout").write_text(SLOW_LINE)
+    readiness.watch(check("slow", tmp_path, log=EXPONENTIAL))
+    failure = "no line of its output matches its check, and a line took too long to compare with it"
+    assert said.failure("not-yet", "slow") == failure
+    with (tmp_path / "stdout").open("a") as file:
+        file.write("b\naaa\n")
+    assert said.failure("ready", "slow") == ""
+
+
+@pytest.mark.parametrize("log", [r"port \d+$", "(?i)LISTENING", r"listening on p\w+ 4000\Z", r"(?u)\N{CHECK MARK} up"])
+def test_an_expression_of_any_kind_finds_its_line_while_it_grows(
+    readiness: Readiness, said: Said, tmp_path: Path, log: str
+) -> None:
+    stdout = tmp_path / "stdout"
+    stdout.write_text("not yet\nlist")
+    one = check("one", tmp_path, log=log)
+    readiness.watch(one)
+    wait_until(lambda: one.failed == checks.NO_MATCH)
+    with stdout.open("a", encoding="utf-8") as file:
+        file.write("ening on port 4000\n\N{CHECK MARK} up\n")
+    assert said.failure("ready", "one") == ""
+
+
+def test_expressions_without_repeats_and_logs_that_do_not_grow_start_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    simple, repeats = check("simple", tmp_path, log="[Rr]eady|port 80$"), check("repeats", tmp_path, log="read+y")
+    (tmp_path / "stdout").write_text("not yet\n")
+    leash = checks.Leash()
+    assert repeats.failure(leash) == simple.failure(leash) == checks.NO_MATCH
+    monkeypatch.setattr(leash, "start", never)
+    assert repeats.failure(leash) == checks.NO_MATCH
+    (tmp_path / "stderr").write_text("Ready")
+    assert simple.failure(leash) == ""
+    leash.close()
+
+
+def test_only_what_repeats_nothing_is_simple() -> None:
+    assert matching.simple("listening on") and matching.simple("^[Uu]p$|0.0.0.0")
+    assert not any(map(matching.simple, ["a+", "a*", "a?", "a{9}", "(a|a)", "." * 65, r"\N{CHECK MARK}"]))
+
+
+def test_commands_that_hang_delay_nobody_and_are_given_up_in_time(
+    readiness: Readiness, said: Said, tmp_path: Path
+) -> None:
+    began = clock.steady()
+    for number in range(20):
+        readiness.watch(check(f"hangs-{number}", tmp_path, timeout=1.5, command="sleep 7771; true"))
+    readiness.watch(check("well", tmp_path, command="true"))
+    assert said.failure("ready", "well") == ""
+    assert said.at["ready", "well"] - began < 1.4
+    for number in range(20):
+        assert said.failure("not-ready", f"hangs-{number}") == "its check has not ended yet"
+        assert said.at["not-ready", f"hangs-{number}"] - began < 5
+    wait_until(lambda: not running("sleep", "7771"))
+
+
+def test_a_dropped_check_is_killed_with_all_that_it_started(readiness: Readiness, said: Said, tmp_path: Path) -> None:
+    readiness.watch(check("one", tmp_path, command="sleep 7772; true"))
+    wait_until(lambda: bool(running("sleep", "7772")))
+    readiness.drop("one")
+    wait_until(lambda: not running("sleep", "7772"), 5)
+    assert said.said == []
+
+
+def test_stop_kills_what_checks_run(readiness: Readiness, tmp_path: Path) -> None:
+    readiness.watch(check("one", tmp_path, command="sleep 7773; true"))
+    wait_until(lambda: bool(running("sleep", "7773")))
+    readiness.stop()
+    wait_until(lambda: not running("sleep", "7773"), 5)
+
+
+def test_a_check_of_an_agent_that_comes_late_is_tried_all_the_same(
+    readiness: Readiness, said: Said, tmp_path: Path
+) -> None:
+    late = check("late", tmp_path, timeout=2.0, command="sleep 0.2")
+    late.since -= 1000
+    readiness.watch(late)
+    assert said.failure("ready", "late") == ""
+
+
+def test_checks_end_with_an_agent_that_is_killed() -> None:
+    script = "from node.agent.leash import Leash; Leash().start(['sh', '-c', 'sleep 7774; true']).wait(100)"
+    agent = subprocess.Popen([sys.executable, "-c", script])
+    wait_until(lambda: bool(running("sleep", "7774")))
+    wait_until(lambda: len(psutil.Process(agent.pid).children()) == 2)
+    agent.send_signal(signal.SIGKILL)
+    agent.wait()
+    wait_until(lambda: not running("sleep", "7774"), 5)
