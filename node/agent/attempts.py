@@ -32,7 +32,7 @@ class LogShipper(Protocol):
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def follow(self, key: str, directory: str, prefix: str) -> None: ...
-    def ended(self, key: str, sizes: dict[str, int]) -> None: ...
+    def ended(self, key: str, sizes: dict[str, int]) -> dict[str, int]: ...
     def complete(self, key: str) -> bool: ...
     def forget(self, key: str) -> None: ...
 
@@ -96,10 +96,11 @@ class Attempts:
     def runs(self, key: str) -> bool:
         return key in self._alive
 
-    def ended(self, attempt: Observed) -> None:
+    def ended(self, attempt: Observed) -> dict[str, int]:
+        """Where its streams will end for readers of its log."""
         self._alive.pop(attempt.key, None)
         self._readiness.drop(attempt.key)
-        self._log_ended(attempt.key, attempt.sizes or {})
+        return self._log_ended(attempt.key, attempt.sizes or {})
 
     def not_ready(self, key: str, failure: str) -> None:
         """Its readiness check did not pass in time."""
@@ -138,11 +139,10 @@ class Attempts:
             self._followed.add(key)
             self._shipper.follow(key, self._folders.job(key), self._folders.prefix(key))
 
-    def _log_ended(self, key: str, sizes: dict[str, int]) -> None:
+    def _log_ended(self, key: str, sizes: dict[str, int]) -> dict[str, int]:
         if any(sizes.values()):
             self._follow(key)
-        if key in self._followed:
-            self._shipper.ended(key, sizes)
+        return self._shipper.ended(key, sizes) if key in self._followed else sizes
 
     def _over(self, key: str, message: str) -> None:
         if key in self._alive:

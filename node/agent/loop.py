@@ -212,10 +212,10 @@ class NodeAgent:
         entry = self._reconciliation.entries.get(key)
         if attempt.ended is not None:
             self._pids.pop(key, None)
-            self._attempts.ended(attempt)
+            sizes = self._attempts.ended(attempt)
             self._reconciliation.ended(key)
             if entry is not None:
-                self._events.append(_ended(attempt))
+                self._events.append(_ended(attempt, sizes))
             return
         if self._gpus and attempt.pid is not None:
             self._pids[key] = attempt.pid
@@ -337,7 +337,7 @@ class NodeAgent:
         return {"conditions": [reason.to_wire() for reason in self._held]}
 
 
-def _ended(attempt: Observed) -> dict[str, Any]:
+def _ended(attempt: Observed, sizes: dict[str, int]) -> dict[str, Any]:
     return {
         "key": attempt.key,
         "event": "ended",
@@ -346,7 +346,7 @@ def _ended(attempt: Observed) -> dict[str, Any]:
         "reason": attempt.reason,
         "started": attempt.started,
         "at": attempt.ended,
-        "sizes": attempt.sizes or _NOTHING,
+        "sizes": sizes or _NOTHING,
         "stopped": attempt.stopping,
     }
 

@@ -53,6 +53,7 @@ class Batch:
             if blocks:
                 self.size += offset - stream.offset + RECORD * len(blocks)
                 self.progress.append((followed, stream, offset - stream.offset))
+        followed.store_bases(now)
         if records:
             self.records.append((followed.tag, records))
 
@@ -104,18 +105,23 @@ class Shipper:
             self._inbox.append(followed)
         self._wake.set()
 
-    def ended(self, key: str, sizes: dict[str, int]) -> None:
-        """The attempt prints no more: ship up to exactly these sizes. Of an attempt not followed nothing is shipped."""
+    def ended(self, key: str, sizes: dict[str, int]) -> dict[str, int]:
+        """The attempt prints no more: ship up to exactly these sizes. Of an attempt not followed nothing is shipped.
+
+        Returns where its streams will end for readers: later than that in a file that its task truncated.
+        """
         with self._lock:
             followed = self._followed.get(key)
             if followed is None:
                 if key not in self._completed and any(sizes.values()):
                     log.warning("%s ended but its output was never followed; its log is lost", key)
                 self._completed.add(key)
-                return
+                return sizes
+            told = followed.told(sizes)
             followed.sizes = dict(sizes)
             self._inbox.append(followed)
         self._wake.set()
+        return told
 
     def complete(self, key: str) -> bool:
         """Whether the collector has everything of an attempt that ended. False too for one that was forgotten."""

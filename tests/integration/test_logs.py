@@ -21,6 +21,7 @@ import pytest
 
 from grass.config import ClusterConfig
 from master.api.logs import Follower, LogLine, read_lines
+from node.agent.followed import TRUNCATED
 from node.agent.shipper import Shipper
 
 JOB = "digits-0123abcd"
@@ -177,6 +178,70 @@ def test_only_what_lies_within_the_final_sizes_is_shipped(cluster: Cluster):
     assert cluster.shipper.complete(attempt())
     cluster.shipper.forget(attempt())
     assert not cluster.shipper.complete(attempt())
+
+
+LOST = TRUNCATED.decode().rstrip("\n")
+
+
+def told(cluster: Cluster) -> list[str]:
+    return [line.text for line in cluster.lines()]
+
+
+def test_what_a_task_prints_after_it_truncated_its_output_is_neither_torn_nor_waited_for(cluster: Cluster):
+    folder = cluster.folder(attempt())
+    cluster.shipper.follow(attempt(), folder)
+    (folder / "stdout").write_text("a long line\nanother\n")
+    until(lambda: told(cluster) == ["a long line", "another"], "the first lines appear")
+    (folder / "stdout").write_text("b\n")
+    until(lambda: told(cluster)[2:] == [LOST, "b"], "what came after a truncation appears")
+    (folder / "stdout").write_text("c and more\n")
+    until(lambda: told(cluster)[4:] == [LOST, "c and more"], "a file that is longer than before is seen to be another")
+    (folder / "stdout").write_text("d and less\n")
+    until(lambda: told(cluster)[6:] == [LOST, "d and less"], "so is one of the same length")
+    (folder / "stdout").write_text("end")
+    (folder / "stderr").touch()
+    sizes = cluster.shipper.ended(attempt(), {"stdout": 3, "stderr": 0})
+    cluster.wait_complete(attempt())
+    assert told(cluster)[8:] == [LOST, "end"]
+    follower = Follower(cluster.config.logs_dir, JOB)
+    while follower.poll():
+        pass
+    assert follower.reached("worker.0", 1, sizes)
+    assert not follower.reached("worker.0", 1, {**sizes, "stdout": sizes["stdout"] + 1})
+
+
+def test_a_line_that_was_shipped_half_is_ended_before_what_follows_a_truncation(cluster: Cluster):
+    folder = cluster.folder(attempt())
+    cluster.shipper.follow(attempt(), folder)
+    (folder / "stdout").write_text("50 %")
+    until(lambda: told(cluster) == ["50 %"], "half a line appears")
+    (folder / "stdout").write_text("")
+    cluster.shipper.ended(attempt(), {"stdout": 0, "stderr": 0})
+    cluster.wait_complete(attempt())
+    assert told(cluster) == ["50 %", LOST]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_shipper_after_one_that_saw_a_truncation_goes_on_in_the_right_place(cluster: Cluster, killed: bool):
+    folder = cluster.folder(attempt())
+    cluster.shipper.follow(attempt(), folder)
+    (folder / "stdout").write_text("one\ntwo\nthree\n")
+    until(lambda: len(told(cluster)) == 3, "the first lines appear")
+    (folder / "stdout").write_text("four\n")
+    until(lambda: told(cluster)[3:] == [LOST, "four"], "what came after a truncation appears")
+    stored = (folder / "shipped").read_bytes()
+    cluster.shipper.stop()
+    if killed:
+        (folder / "shipped").write_bytes(stored)
+    with (folder / "stdout").open("a") as file:
+        file.write("five\n")
+    cluster.start_shipper().follow(attempt(), folder)
+    until(lambda: told(cluster)[5:] == ["five"], "the next line appears")
+    (folder / "stdout").write_text("six and all that\n")
+    until(lambda: told(cluster)[6:] == [LOST, "six and all that"], "what came after the next truncation appears")
+    cluster.shipper.ended(attempt(), {"stdout": len("six and all that\n"), "stderr": 0})
+    cluster.wait_complete(attempt())
+    assert told(cluster) == ["one", "two", "three", LOST, "four", "five", LOST, "six and all that"]
 
 
 def write_slowly(folder: Path, size: int, stop: threading.Event) -> bytes:
