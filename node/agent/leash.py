@@ -93,13 +93,15 @@ class Running:
     def wait(self, seconds: float) -> int | None:
         """Its exit code, negative for a signal. None: it did not end in time, and was killed."""
         pid = self._process.pid
-        pidfd = os.pidfd_open(pid)
-        try:
-            poll = select.poll()
-            poll.register(pidfd, select.POLLIN)
-            in_time = bool(poll.poll(seconds * 1000))
-        finally:
-            os.close(pidfd)
+        in_time = False
+        with contextlib.suppress(OSError):  # too many open files: it is not known when it ends
+            pidfd = os.pidfd_open(pid)
+            try:
+                poll = select.poll()
+                poll.register(pidfd, select.POLLIN)
+                in_time = bool(poll.poll(seconds * 1000))
+            finally:
+                os.close(pidfd)
         if not in_time:
             self.kill()
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)

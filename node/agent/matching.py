@@ -17,6 +17,10 @@ CPU_SECONDS = 1.0
 _PIECE = 1 << 16
 """A longer line is looked at in pieces of at least so many bytes."""
 _LONGEST_SIMPLE = 64
+_NUMBERED = re.compile(r"\\[xuUN0-9]")
+"""Escapes that are longer than one character."""
+_VARIABLE = re.compile(r"(?s)(?:\\.|.)(?:[*?]|\{[^}]*\}?)+|\\.|[.^$*+?{}]")
+"""All that does not stand for itself, or need not be there."""
 
 
 def simple(expression: str) -> re.Pattern[bytes] | None:
@@ -24,9 +28,16 @@ def simple(expression: str) -> re.Pattern[bytes] | None:
     if len(expression) > _LONGEST_SIMPLE or set("*+?{(").intersection(expression):
         return None
     try:
-        return re.compile(expression.encode())
+        return re.compile(expression.encode(errors="surrogatepass"))
     except re.error:
         return None
+
+
+def needed(expression: str) -> bytes:
+    """Text that is in every line that matches; empty where that is not seen at once."""
+    if set("|([").intersection(expression) or _NUMBERED.search(expression):
+        return b""
+    return max(_VARIABLE.split(expression), key=len).encode(errors="surrogatepass")
 
 
 def look(search: Callable[[bytes], object], path: str, begin: int) -> tuple[bool, int, int]:

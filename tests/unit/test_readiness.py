@@ -121,26 +121,47 @@ def test_an_expression_of_any_kind_finds_its_line_while_it_grows(
     assert said.failure("ready", "one") == ""
 
 
-def test_expressions_without_repeats_and_logs_that_do_not_grow_start_no_process(
+def test_expressions_without_repeats_logs_without_their_text_and_logs_that_do_not_grow_start_no_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_: object, **__: object) -> None:
         raise AssertionError
 
-    simple, repeats = check("simple", tmp_path, log="[Rr]eady|port 80$"), check("repeats", tmp_path, log="read+y")
+    logs = ["(re)+dy", "[Rr]eady|port 80$", r"^Ready in \d+"]
+    repeats, simple, has_text = (check(log, tmp_path, log=log) for log in logs)
     (tmp_path / "stdout").write_text("not yet\n")
     leash = checks.Leash()
-    assert repeats.failure(leash) == simple.failure(leash) == checks.NO_MATCH
-    monkeypatch.setattr(leash, "start", never)
     assert repeats.failure(leash) == checks.NO_MATCH
+    monkeypatch.setattr(leash, "start", never)
+    for each in (repeats, simple, has_text):
+        assert each.failure(leash) == checks.NO_MATCH
     (tmp_path / "stderr").write_text("Ready")
     assert simple.failure(leash) == ""
+    assert has_text.failure(leash) == checks.NO_MATCH
+    monkeypatch.undo()
+    (tmp_path / "stderr").write_text("Ready in 3 s")
+    assert has_text.failure(leash) == ""
     leash.close()
 
 
 def test_only_what_repeats_nothing_is_simple() -> None:
     assert matching.simple("listening on") and matching.simple("^[Uu]p$|0.0.0.0")
     assert not any(map(matching.simple, ["a+", "a*", "a?", "a{9}", "(a|a)", "." * 65, r"\N{CHECK MARK}"]))
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (r"listening on \d+$", b"listening on "),
+        ("^(a+)+$", b""),
+        ("Epoch .*?done", b"Epoch "),
+        (r"a{0}b\.c?", b"b"),
+        (r"\x41+b", b""),
+        (r"ab?+c++d", b"a"),
+    ],
+)
+def test_the_text_that_every_match_contains(expression: str, text: bytes) -> None:
+    assert matching.needed(expression) == text
 
 
 def test_commands_that_hang_delay_nobody_and_are_given_up_in_time(
