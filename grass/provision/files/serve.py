@@ -35,7 +35,8 @@ MODULES = {"data": "", "images": "images"}
 
 
 def rsyncd_conf(folder: str, python: str) -> str:
-    """The configuration of the daemon for the share at ``folder``. Symbolic links are kept as they are.
+    """The configuration of the daemon for the share at ``folder``. Symbolic links are kept as links;
+    rsync takes out of their targets what leads out of the module.
 
     No chroot: that would need root. Instead ``bounded``, run by ``python``, looks at each path that is asked for.
     """
