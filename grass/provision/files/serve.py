@@ -37,7 +37,8 @@ MODULES = {"data": "", "images": "images"}
 def rsyncd_conf(folder: str, python: str) -> str:
     """The configuration of the daemon for the share at ``folder``.
 
-    Symbolic links stay links; rsync takes out of their targets what leads out of the module. No chroot: that would need root. Instead ``bounded``, run by ``python``, looks at each path that is asked for.
+    Symbolic links stay links; rsync takes out of their targets what leads out of the module.
+    No chroot: that would need root. Instead ``bounded``, run by ``python``, looks at each path that is asked for.
     """
     lines = [*_SETTINGS, f"pre-xfer exec = {shlex.quote(python)} -I -m grass.provision.files.bounded"]
     for module, below in MODULES.items():
