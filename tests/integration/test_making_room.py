@@ -78,7 +78,7 @@ def test_a_drained_node_is_emptied_at_its_deadline_and_filled_again(cluster: Loc
         client.drain("local", deadline=0.5)
         wait_until(lambda: client.node("local")["state"] == "DRAINED", what="DRAINED")
         assert states(client, "low") == ["PENDING", "PENDING"]
-        assert client.tasks("low")[0]["reason"]["code"] == "drained"
+        wait_until(lambda: client.tasks("low")[0]["reason"]["code"] == "no-nodes", what="why it waits now")
         client.uncordon("local")
         wait_until(lambda: lines(marks).count("run") == 4, what="another start of both")
         assert client.job("low")["restarts"] == 0
