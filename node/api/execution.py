@@ -244,8 +244,7 @@ class ContainerExecution:
             self._engine.resize_terminal(self._id, rows, columns)
 
     def code(self) -> int:
-        code = self._engine.execution(self._id)["ExitCode"]
-        return 255 if code is None else int(code)
+        return self._engine.exit_code(self._id)
 
     def end(self) -> None:
         """The engine ends no command whose caller went; its process is killed where this user may do that."""

@@ -78,7 +78,7 @@ def finish(client: Client, job: str, seconds: float = 90) -> dict[str, Any]:
     for task in sorted(places(client, job)):
         done = client.execute(job, task, ["sh", "-c", 'touch "$GRASS_SCRATCH/enough"'])
         said = list(done.output())
-        assert done.code == 0, (task, said)
+        assert done.code == 0, (task, done.code, said)
     return client.wait(job, timeout=seconds)
 
 

@@ -15,12 +15,14 @@ from typing import Any
 import docker
 from docker import errors
 
+from grass import clock
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from node.runtime.docker.streams import EngineStream
 
 SOCKET = "/var/run/docker.sock"
 SECONDS = 60
 """Until an engine that takes a request and does not answer counts as away."""
+_END_SECONDS = 5.0
 _CONNECTIONS = 10
 
 for noisy in ("docker", "urllib3"):
@@ -118,8 +120,7 @@ class Engine:
         with _translated():
             made = self._client.exec_create(container, argv, stdout=True, stderr=True)
             self._client.exec_start(made["Id"])
-            code: int | None = self._client.exec_inspect(made["Id"])["ExitCode"]
-            return 1 if code is None else code
+        return self.exit_code(made["Id"])
 
     def prepare(self, container: str, argv: list[str], *, tty: bool) -> str:
         """The id of a command that is to run in a running container; ``streams.EngineTerminal`` starts it."""
@@ -130,6 +131,13 @@ class Engine:
     def resize_terminal(self, execution: str, rows: int, columns: int) -> None:
         with _translated():
             self._client.exec_resize(execution, height=rows, width=columns)
+
+    def exit_code(self, execution: str) -> int:
+        """Of a command whose output has ended: the engine hears of its end a moment later. 255: it never did."""
+        until = clock.steady() + _END_SECONDS
+        while (code := self.execution(execution)["ExitCode"]) is None and clock.steady() < until:
+            clock.sleep(0.01)
+        return 255 if code is None else int(code)
 
     def execution(self, execution: str) -> dict[str, Any]:
         with _translated():
