@@ -68,7 +68,10 @@ def started(client: Client, job: dict[str, Any]) -> dict[str, str]:
     """All of its tasks run, and have said something. Returns where."""
     client.start(job)
     tasks = sum(each["replicas"] for each in job["components"].values())
-    wait_until(lambda: len(places(client, job["name"])) == tasks, 90, f"the start of {job['name']}", 0.2)
+    try:
+        wait_until(lambda: len(places(client, job["name"])) == tasks, 90, f"the start of {job['name']}", 0.2)
+    except AssertionError as late:
+        raise AssertionError(f"{late}: {client.why(job['name'])}") from late
     wait_until(lambda: len({one["task"] for one in client.logs(job["name"])}) == tasks, 30, "the first lines", 0.2)
     return places(client, job["name"])
 
