@@ -24,7 +24,6 @@ from node.agent.shipper import Shipper
 
 PROBE_AGAIN = 30.0
 """Seconds after which an agent whose probe failed ends: it is started again, and what was mended is seen."""
-
 REFUSED_AGAIN = 30.0
 """Seconds after which an agent that redis refuses ends: its node was removed, or is about to be made anew."""
 

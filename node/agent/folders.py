@@ -29,8 +29,8 @@ def write_addresses(config: ClusterConfig, job_id: str, text: str) -> None:
 
 def make_addresses(config: ClusterConfig, job_id: str) -> None:
     """An empty addresses file, unless there is one."""
-    path = _addresses_for_all(config, job_id)
-    if not path.exists():
+    if not Path(addresses_path(config, job_id)).exists():
+        path = _addresses_for_all(config, job_id)
         path.touch()
         path.chmod(0o644)
 

@@ -54,7 +54,7 @@ def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) 
     collector = _collector(config, seconds)
     shared = config.share is not None and collector.ok
     checks = [_share(config, shared, seconds), collector, *_promised(config, gpus)]
-    gpus = gpus if config.node.gpu is None else gpus[: -(-config.node.gpu // DEVICE)]
+    gpus = gpus if config.node.gpu is None else gpus[: _devices(config.node.gpu)]
     checks += [_process(config, gpus, seconds)] if PROCESS in offered else []
     checks += [_docker(config, gpus, seconds)] if DOCKER in offered else []
     result = {"passed": all(check.ok for check in checks), "checks": [check._asdict() for check in checks]}
@@ -65,7 +65,7 @@ def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) 
 
 def _promised(config: ClusterConfig, gpus: Sequence[int]) -> list[Check]:
     """Nothing to say where no number of devices was promised."""
-    promised = -(-(config.node.gpu or 0) // DEVICE)
+    promised = _devices(config.node.gpu or 0)
     if not promised:
         return []
     found = f"its driver shows {len(gpus)} of the {promised} GPUs that were promised"
@@ -73,6 +73,11 @@ def _promised(config: ClusterConfig, gpus: Sequence[int]) -> list[Check]:
         return [Check("gpu", True, f"its driver shows {len(gpus)} GPUs, {promised} were promised")]
     advice = "mend the driver until `nvidia-smi` shows them, or `grass leave` and join again with fewer (--gpu)"
     return [Check("gpu", False, f"{found}; {advice}")]
+
+
+def _devices(thousandths: int) -> int:
+    """How many that much takes, the last one in part."""
+    return -(-thousandths // DEVICE)
 
 
 def _unmounted(config: ClusterConfig, point: str, seconds: float) -> Check | None:
