@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from grass import clock
-from grass.errors import ConflictError, InputError, NotFoundError
+from grass.errors import ConflictError, InputError, NotFoundError, UnreachableError
 from grass.model.image import full_name
 from node.runtime.docker.engine import Engine
 
@@ -203,13 +203,18 @@ class _Progress:
 
 
 def _archive(blobs: Path, image: str, entry: Entry, progress: _Progress) -> Iterator[bytes]:
-    """What `docker load` takes: manifest, configuration, layers; piece by piece. InputError: a blob is missing."""
+    """What `docker load` takes: manifest, configuration, layers; piece by piece. InputError: a blob is missing.
+
+    UnreachableError: the share fails; asked again, it may not.
+    """
     files = [(f"{entry.config}.json", blobs / entry.config)]
     files += [(f"{digest}/layer.tar", blobs / digest) for digest in dict.fromkeys(entry.layers)]
     try:
         sizes = {name: path.stat().st_size for name, path in files}
-    except OSError as error:
+    except FileNotFoundError as error:
         raise InputError(f"a part of image {image} is missing in the share ({error}); push it again") from error
+    except OSError as error:  # the share itself: it may be back in a moment
+        raise UnreachableError(f"image {image} cannot be read from the share: {error}") from error
     progress.total = sum(sizes.values())
     yield from _member("manifest.json", _manifest(image, entry))
     for name, path in files:
