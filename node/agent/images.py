@@ -15,12 +15,14 @@ import re
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from grass import clock
 from grass.errors import ConflictError, InputError, NotFoundError, UnreachableError
 from grass.model.image import full_name
+from node.agent.mounted import mount_point
 from node.runtime.docker.engine import Engine
 
 WATERMARK = 0.85
@@ -30,7 +32,7 @@ _SAY_EVERY = 1.0
 _NO_INDEX = 0
 """In the place of a time stamp: nothing was ever pushed."""
 _LOOK_AGAIN = (0.5, 1.5)
-"""Seconds between looks for an image that is neither in the engine nor, as far as can be seen, in the share."""
+"""Seconds between looks for an image that is nowhere, or damaged, as far as can be seen."""
 _USED_EVERY = 60.0
 """Seconds by which the time of the last use may be off."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -47,15 +49,24 @@ class Entry(NamedTuple):
 
 class Images:
     """``folder``: that of the share. ``state``: remembers which images were loaded by Grass, and when each was used.
+    ``mounted``: where the share is mounted, if it is.
 
     Used by several threads; one image is loaded at a time, and once however many ask for it.
     """
 
-    def __init__(self, engine: Engine, folder: Path, state: Path, usage: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        folder: Path,
+        state: Path,
+        usage: Callable[[], float] | None = None,
+        mounted: str | None = None,
+    ) -> None:
         self._engine = engine
         self._folder = folder
         self._state = state
         self._usage = usage or self._disk_usage
+        self._mounted = mounted
         self._lock = threading.Lock()
         self._loading = threading.Lock()
         self._current: dict[str, int] = {}
@@ -64,20 +75,21 @@ class Images:
     def prepare(self, image: str, say: Callable[[str], None]) -> None:
         """Before a container of ``image`` is made: load what the share has of that name and the engine has not.
 
-        ``say`` gets what to tell who waits. An image that only the engine has is left alone. One that is nowhere is
-        looked for again: a mount of the share shows what was just pushed a second later. Raises GrassError.
+        ``say`` gets what to tell who waits. An image that only the engine has is left alone. One that is nowhere, or
+        damaged, is looked for again: a mount of the share shows what was just pushed a second later, the list of images
+        maybe before what is in it. Raises GrassError; UnreachableError: the share or the engine does not answer.
         """
         for pause in _LOOK_AGAIN:
-            if self._prepared(image, say):
-                return
+            try:
+                if self._prepared(image, say):
+                    return
+            except InputError as error:
+                log.info("looking again: %s", error)
             clock.sleep(pause)
         self._prepared(image, say)
 
     def _prepared(self, image: str, say: Callable[[str], None]) -> bool:
-        try:
-            stamp = (self._folder / "index.json").stat().st_mtime_ns
-        except OSError:
-            stamp = _NO_INDEX
+        stamp = self._stamp(image)
         if self._current.get(image) != stamp:
             entry = None if stamp == _NO_INDEX else self._entry(image)
             if entry is not None:
@@ -87,6 +99,16 @@ class Images:
             self._current[image] = stamp
         self._used(image)
         return True
+
+    def _stamp(self, image: str) -> int:
+        index = self._folder / "index.json"
+        with _share_asked(image):
+            try:
+                return index.stat().st_mtime_ns
+            except FileNotFoundError:
+                if self._mounted not in (None, mount_point(self._folder)):
+                    raise UnreachableError(f"image {image}: nothing is mounted at {self._mounted}") from None
+                return _NO_INDEX
 
     def _in_engine(self, image: str) -> bool:
         try:
@@ -158,16 +180,16 @@ class Images:
 
     def _entry(self, image: str) -> Entry | None:
         """None: the share has none of that name."""
+        with _share_asked(image):
+            text = (self._folder / "index.json").read_bytes()
         try:
-            index = json.loads((self._folder / "index.json").read_text())
-        except (OSError, ValueError) as error:
-            raise InputError(f"the images of the share cannot be read: {error}") from error
-        found = index.get(full_name(image))
-        if found is None:
-            return None
-        entry = Entry(found["id"], found["config"], tuple(found["layers"]))
-        if not all(_DIGEST.fullmatch(digest) for digest in (entry.config, *entry.layers)):
-            raise InputError(f"the share's index of images is damaged at {image}; push it again")
+            found = json.loads(text).get(full_name(image))
+            entry = None if found is None else Entry(str(found["id"]), found["config"], tuple(found["layers"]))
+            if entry is not None and not all(_DIGEST.fullmatch(digest) for digest in (entry.config, *entry.layers)):
+                raise ValueError("not a digest")
+        except (ValueError, TypeError, LookupError, AttributeError) as error:  # anybody's job may write there
+            message = f"the share's list of images is damaged at {image} ({error}); push it again"
+            raise InputError(message) from error
         return entry
 
     def _remembered(self) -> dict[str, dict[str, Any]]:
@@ -178,10 +200,14 @@ class Images:
             return {}
 
     def _remember(self, known: dict[str, dict[str, Any]]) -> None:
-        self._state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Without it (on a full disk) an image may be loaded once more, or stay for longer."""
         new = self._state.with_suffix(".new")
-        new.write_text(json.dumps(known))
-        new.replace(self._state)
+        try:
+            self._state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new.write_text(json.dumps(known))
+            new.replace(self._state)
+        except OSError as error:
+            log.warning("what is known of images cannot be kept: %s", error)
 
 
 class _Progress:
@@ -202,24 +228,30 @@ class _Progress:
             self._say(f"loading image {self._image} ({100 * self._done // max(1, self.total)} %)")
 
 
-def _archive(blobs: Path, image: str, entry: Entry, progress: _Progress) -> Iterator[bytes]:
-    """What `docker load` takes: manifest, configuration, layers; piece by piece. InputError: a blob is missing.
+@contextmanager
+def _share_asked(image: str) -> Iterator[None]:
+    """What goes wrong there is the share's fault, not the image's: it may be back in a moment."""
+    try:
+        yield
+    except OSError as error:
+        raise UnreachableError(f"image {image} cannot be read from the share: {error}") from error
 
-    UnreachableError: the share fails; asked again, it may not.
-    """
+
+def _archive(blobs: Path, image: str, entry: Entry, progress: _Progress) -> Iterator[bytes]:
+    """What `docker load` takes: manifest, configuration, layers; piece by piece. InputError: a blob is missing."""
     files = [(f"{entry.config}.json", blobs / entry.config)]
     files += [(f"{digest}/layer.tar", blobs / digest) for digest in dict.fromkeys(entry.layers)]
-    try:
-        sizes = {name: path.stat().st_size for name, path in files}
-    except FileNotFoundError as error:
-        raise InputError(f"a part of image {image} is missing in the share ({error}); push it again") from error
-    except OSError as error:  # the share itself: it may be back in a moment
-        raise UnreachableError(f"image {image} cannot be read from the share: {error}") from error
+    with _share_asked(image):
+        try:
+            sizes = {name: path.stat().st_size for name, path in files}
+        except FileNotFoundError as error:
+            raise InputError(f"a part of image {image} is missing in the share ({error}); push it again") from error
     progress.total = sum(sizes.values())
     yield from _member("manifest.json", _manifest(image, entry))
     for name, path in files:
         yield _header(name, sizes[name])
-        yield from _content(path, sizes[name], progress)
+        with _share_asked(image):
+            yield from _content(path, sizes[name], progress)
         yield _padding(sizes[name])
     yield bytes(2 * _BLOCK)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError
+from node.agent.passed import mounted
 from node.runtime.both import BothRuntime
 from node.runtime.process import ProcessRuntime
 from node.runtime.protocol import Runtime
@@ -25,7 +26,8 @@ def _open(config: ClusterConfig, name: str) -> Runtime:
         from node.runtime.docker.engine import Engine
         from node.runtime.docker.runtime import DockerRuntime
 
-        images = Images(Engine(), config.data_dir / "images", config.node_dir / "images.json")
+        folder, state = config.data_dir / "images", config.node_dir / "images.json"
+        images = Images(Engine(), folder, state, mounted=mounted(config))
         return DockerRuntime(config, Engine(), images)
     raise InputError(f"node.runtimes: must be of process and docker, got {name!r}")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
@@ -16,6 +17,7 @@ from grass.errors import InputError, NotFoundError
 from node.agent import images
 from node.agent.images import Images
 from node.runtime.docker.engine import Engine
+from node.runtime.protocol import Stop
 from tests.support.docker_run import ONE, DockerRun
 from tests.support.engine import image_files, require_engine
 
@@ -28,7 +30,7 @@ class Share:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "blobs").mkdir(parents=True)
-        self.index: dict[str, dict[str, object]] = {}
+        self.index: dict[str, dict[str, Any]] = {}
         self.name = run_id("grass-test-image")
 
     def push(self, tag: str, colour: str = "green") -> str:
@@ -137,7 +139,42 @@ def test_on_a_full_disk_the_image_that_was_not_used_for_longest_goes_and_those_i
         engine.remove(held)
 
 
-def test_what_is_damaged_or_missing_is_said(share: Share, engine: Engine) -> None:
+@pytest.mark.parametrize("ill", [lambda path: path.symlink_to(path.name), Path.mkdir], ids=["no look", "no read"])
+@pytest.mark.parametrize("which", ["index", "config", "layer"])
+def test_a_share_that_fails_is_said_and_asked_again_and_fails_no_task(
+    which: str, ill: Callable[[Path], object], share: Share, engine: Engine
+) -> None:
+    name = share.push("1")
+    blobs = {"config": share.index[name]["config"], "layer": share.index[name]["layers"][0]}
+    path = share.folder / "index.json" if which == "index" else share.folder / "blobs" / blobs[which]
+    sound = path.rename(share.folder / "sound")
+    ill(path)
+    provider = Images(engine, share.folder, share.folder.parent / "state.json")
+    with DockerRun(images=provider) as run:
+        run.start("echo it runs", image=name)
+        run.wait(lambda: len([each for each in run.waiting if "cannot be read" in each.reason["message"]]) == 2)
+        assert run.lists == 1, "the engine is not away"
+        assert ONE not in run.known
+        path.unlink() if path.is_symlink() else path.rmdir()
+        sound.rename(path)
+        assert run.ended().code == 0 and run.stdout() == "it runs\n"
+
+
+def test_a_task_that_waits_for_its_share_can_be_stopped(share: Share, engine: Engine) -> None:
+    name = share.push("1")
+    (share.folder / "index.json").unlink()
+    provider = Images(engine, share.folder, share.folder.parent / "state.json", mounted="/not-mounted")
+    with DockerRun(images=provider) as run:
+        run.start("true", image=name)
+        run.wait(lambda: run.waiting)
+        assert "nothing is mounted at /not-mounted" in run.waiting[0].reason["message"]
+        run.runtime.stop([Stop(ONE, 5.0, None)])
+        ended = run.ended()
+        assert (ended.pid, ended.code) == (None, None) and not run.containers()
+
+
+def test_what_is_damaged_or_missing_is_said(share: Share, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "_LOOK_AGAIN", ())
     name = share.push("1")
     provider = Images(engine, share.folder, share.folder.parent / "state.json")
     provider.prepare("only-the-engine-has-it", lambda _: None)
@@ -146,10 +183,18 @@ def test_what_is_damaged_or_missing_is_said(share: Share, engine: Engine) -> Non
         blob.unlink()
     with pytest.raises(InputError, match="missing in the share"):
         provider.prepare(name, lambda _: None)
-    share.index[name]["layers"] = ["../../etc/passwd"]
-    (share.folder / "index.json").write_text(json.dumps(share.index))
-    with pytest.raises(InputError, match="damaged"):
-        provider.prepare(name, lambda _: None)
-    (share.folder / "index.json").write_text("{")
-    with pytest.raises(InputError, match="cannot be read"):
-        provider.prepare(name, lambda _: None)
+    layers = share.index[name].pop("layers")
+    for damaged in (
+        {**share.index[name], "layers": ["../../etc/passwd"]},
+        {"layers": layers},
+        share.index[name],
+        5,
+        [3],
+    ):
+        (share.folder / "index.json").write_text(json.dumps({name: damaged}))
+        with pytest.raises(InputError, match="damaged"):
+            provider.prepare(name, lambda _: None)
+    for damaged in ("{", "[]", "\0\xff"):
+        (share.folder / "index.json").write_bytes(damaged.encode("latin-1"))
+        with pytest.raises(InputError, match="damaged"):
+            provider.prepare(name, lambda _: None)

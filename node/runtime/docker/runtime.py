@@ -48,16 +48,25 @@ _LAST_WORDS = 3.0
 """Seconds that a closing runtime waits for requests under way."""
 _HEAD = 512
 _REMOVAL_PATIENCE = 10.0
+_IMAGE_RETRY = 2.0
+"""Seconds until an image is asked for again that could not be had for now."""
 _UNKNOWN = "its container is gone and nothing saw how it ended"
 
 log = logging.getLogger(__name__)
 
 
 class Images(Protocol):
-    """``node.agent.images.Images``: brings an image into the engine. Called in threads; raises GrassError."""
+    """``node.agent.images.Images``: brings an image into the engine. Called in threads.
+
+    UnreachableError: not for now, ask again. Another GrassError: it cannot be had.
+    """
 
     def prepare(self, image: str, say: Callable[[str], None]) -> None: ...
     def missing(self, image: str) -> GrassError: ...
+
+
+class _LaterError(GrassError):
+    """Its image cannot be had for now; that was said."""
 
 
 class DockerRuntime:
@@ -272,8 +281,7 @@ class DockerRuntime:
         """In a thread. None: it was told to stop before it was there."""
         name = plan.container_name(self._config.name, attempt.key)
         self._make_folders(attempt.key)
-        if self._images is not None:
-            self._images.prepare(image, functools.partial(self._say_waiting, attempt))
+        self._prepare(attempt, image)
         if attempt.stopping:
             return None
         try:
@@ -289,6 +297,16 @@ class DockerRuntime:
             with suppress(GrassError):
                 self._engine.remove(made)
             raise
+
+    def _prepare(self, attempt: Container, image: str) -> None:
+        if self._images is None:
+            return
+        try:
+            self._images.prepare(image, functools.partial(self._say_waiting, attempt))
+        except UnreachableError as error:
+            if not attempt.stopping:
+                self._say_waiting(attempt, f"{error}; it is tried again")
+                raise _LaterError from error
 
     def _create(self, name: str, body: dict[str, Any]) -> str:
         """A container of the same name is what is left of a start that got lost; its removal may be under way."""
@@ -316,9 +334,12 @@ class DockerRuntime:
 
     def _make_folders(self, key: str) -> None:
         """A container's user may be anybody; nobody else gets into the folders above."""
-        scratch = self._folders.make(key)
-        os.chmod(scratch, 0o1777)  # noqa: PTH101
-        os.makedirs(plan.addresses_folder(self._config, key), exist_ok=True)  # noqa: PTH103
+        try:
+            scratch = self._folders.make(key)
+            os.chmod(scratch, 0o1777)  # noqa: PTH101
+            os.makedirs(plan.addresses_folder(self._config, key), exist_ok=True)  # noqa: PTH103
+        except OSError as error:
+            raise InputError(f"cannot make its scratch folder: {error}") from error
 
     def _say_waiting(self, attempt: Container, message: str) -> None:
         """In a thread. Its time counts from when it has its image."""
@@ -334,6 +355,8 @@ class DockerRuntime:
             del self._attempts[attempt.key]  # whoever wants it asks again when the engine is listed
             self._begin(self._lanes.leave(attempt.launch, attempt.key))
             self._away(str(made))
+        elif isinstance(made, _LaterError):
+            self._timers.at(clock.steady() + _IMAGE_RETRY, functools.partial(self._begin_again, attempt))
         elif isinstance(made, GrassError):
             self._cannot_start(attempt, *_why_not(made))
         elif made is None:
@@ -344,6 +367,10 @@ class DockerRuntime:
             self._open_log(attempt)
             if attempt.stopping:
                 self._stop(attempt)
+
+    def _begin_again(self, attempt: Container) -> None:
+        if self._attempts.get(attempt.key) is attempt and attempt.ended is None:
+            self._begin([attempt.key])
 
     def _cannot_start(self, attempt: Container, code: int, reason: Reason) -> None:
         attempt.code, attempt.reason = code, reason.to_wire()
