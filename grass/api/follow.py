@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -90,8 +91,8 @@ def read_logs(transport: Transport, path_of: Callable[[str], str], job: str, que
     Patterns are searched here; so is the tail of what they find, and of a log that is not followed.
     """
     pattern = _compiled(query.grep)
-    if query.tail is not None and query.tail < 0:
-        raise InputError(f"tail: must not be negative, got {query.tail}")
+    if query.tail is not None and not 0 <= query.tail <= sys.maxsize:
+        raise InputError(f"tail: must be from 0 to {sys.maxsize}, got {query.tail}")
     server_tail = query.tail if pattern is None else None
     body = {"component": query.component, "index": query.index, "since": query.since, "follow": query.follow}
     pieces = _log_pieces(transport, path_of, job, {**body, "tail": server_tail})

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from grass.manifest.document import one_line, show_text
+from grass.model.expression import compiled
 
 Choice = TypeVar("Choice", bound=Enum)
 
@@ -180,12 +181,12 @@ def task_variable(value: str) -> str:
 
 
 def pattern(value: Any) -> str:
-    """A regular expression of Python's ``re``."""
+    """A regular expression in RE2's syntax."""
     expression = text(value)
     if len(expression) > MAX_PATTERN:
         raise Wrong(f"must be at most {MAX_PATTERN} characters long, got {len(expression)}")
     try:
-        re.compile(expression)
-    except (re.error, OverflowError, RecursionError, FutureWarning, DeprecationWarning) as error:
+        compiled(expression)
+    except ValueError as error:
         raise Wrong(f"is not a regular expression: {one_line(str(error))}") from error
     return expression

@@ -10,6 +10,7 @@ import heapq
 import itertools
 import os
 import re
+import sys
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,39 +19,21 @@ from grass.errors import InputError
 from master.api.log_files import TaskLog, known, tail_position
 from master.api.log_lines import LogLine
 
-__all__ = ["Follower", "LogLine", "read_lines"]
+__all__ = ["Follower", "LogLine"]
 
 POLL_BYTES = 1 << 20
+"""About how much text one ``poll`` returns at most."""
 LINE_COST = 64
 """What a line weighs besides its text: a megabyte of empty lines must not become a gigabyte of objects."""
-"""About how much text one ``poll`` returns at most."""
 BUFFERS = 16 << 20
 _FILE = re.compile(r"(.+)\.([0-9]+)\.jsonl")
 _JOB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
-def read_lines(
-    logs_dir: Path,
-    job_id: str,
-    *,
-    component: str | None = None,
-    index: int | None = None,
-    tail: int | None = None,
-    since: float | None = None,
-    grep: str | None = None,
-) -> Iterator[LogLine]:
-    """What is there now, oldest first, with last lines that have no newline (yet).
-
-    ``tail``: only so many lines at the end, of all tasks together. ``since``: wall seconds. ``grep``: a regular
-    expression that is searched in each line; ``tail`` counts what it finds. Raises InputError when it is none.
-    """
-    follower = Follower(logs_dir, job_id, component=component, index=index, tail=tail, since=since, grep=grep)
-    return follower.drain()
-
-
 class Follower:
     """The lines of a job, as they come. Not safe for several threads.
 
+    ``tail``: of what is there, only so many lines at the end, of all tasks together. ``since``: wall seconds.
     ``poll`` costs one ``stat`` per task when nothing is new.
     """
 
@@ -63,16 +46,14 @@ class Follower:
         index: int | None = None,
         tail: int | None = None,
         since: float | None = None,
-        grep: str | None = None,
     ) -> None:
         if not _JOB_ID.fullmatch(job_id):
             raise InputError(f"{job_id!r} is no job id")
-        if tail is not None and tail < 0:
-            raise InputError(f"tail: must not be negative, got {tail}")
+        if tail is not None and not 0 <= tail <= sys.maxsize:
+            raise InputError(f"tail: must be from 0 to {sys.maxsize}, got {tail}")
         self._folder = Path(logs_dir) / job_id
         self._component, self._index = component, index
         self._tail, self._since = tail, since
-        self._pattern = _compiled(grep)
         self._logs: dict[str, TaskLog] = {}
         self._heap: list[tuple[float, int, TaskLog]] = []
         self._order = itertools.count()
@@ -104,7 +85,7 @@ class Follower:
         }
 
     def drain(self) -> Iterator[LogLine]:
-        """All that is there now, and then the lines without newline."""
+        """All that is there now, oldest first, and then the lines without newline (yet)."""
         if self._tail is not None:
             # Sorting is stable and nearly nothing moves: only last lines without newline may belong further up.
             lines = sorted([*self._last(self._tail), *self.finish()], key=lambda line: line.time)
@@ -131,8 +112,7 @@ class Follower:
         return sorted(filter(self._wanted, known(lines)), key=lambda line: line.time)
 
     def _last(self, count: int) -> deque[LogLine]:
-        # With a pattern nobody knows how far back the last matches lie: then the file is read from its start.
-        self._refresh(count if self._pattern is None else None)
+        self._refresh(count)
         return deque(self._merged(None), maxlen=count)
 
     def _merged(self, limit: int | None, *, finish: bool = False) -> Iterator[LogLine]:
@@ -187,15 +167,4 @@ class Follower:
         return [(f"{component}.{index}", path) for component, index, path in sorted(found)]
 
     def _wanted(self, line: LogLine) -> bool:
-        if self._since is not None and line.time < self._since:
-            return False
-        return self._pattern is None or self._pattern.search(line.text) is not None
-
-
-def _compiled(grep: str | None) -> re.Pattern[str] | None:
-    if grep is None:
-        return None
-    try:
-        return re.compile(grep)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise InputError(f"grep: {grep!r} is no regular expression: {error}") from None
+        return self._since is None or line.time >= self._since

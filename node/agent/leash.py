@@ -118,12 +118,6 @@ class Running:
                 with contextlib.suppress(OSError):
                     os.killpg(self._process.pid, signal.SIGKILL)
 
-    def output(self) -> bytes:
-        """What it wrote, which must be little, if it was started with a pipe for that. To be called once."""
-        assert self._process.stdout is not None
-        with self._process.stdout as pipe:
-            return pipe.read()
-
 
 def _watcher() -> subprocess.Popen[bytes]:
     nothing = subprocess.DEVNULL

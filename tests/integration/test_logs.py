@@ -20,7 +20,7 @@ import msgpack
 import pytest
 
 from grass.config import ClusterConfig
-from master.api.logs import Follower, LogLine, read_lines
+from master.api.logs import Follower, LogLine
 from node.agent.followed import TRUNCATED
 from node.agent.shipper import Shipper
 
@@ -90,7 +90,7 @@ class Cluster:
         self.shipper.ended(key, {"stdout": len(stdout), "stderr": len(stderr)})
 
     def lines(self, **choice: object) -> list[LogLine]:
-        return list(read_lines(self.config.logs_dir, JOB, **choice))  # type: ignore[arg-type]
+        return list(Follower(self.config.logs_dir, JOB, **choice).drain())  # type: ignore[arg-type]
 
     def printed(self, stream: str = "stdout", **choice: object) -> bytes:
         return b"".join(
@@ -352,7 +352,7 @@ def test_a_hundred_megabytes_neither_stall_nor_eat_the_memory(cluster: Cluster):
     last = cluster.lines(tail=5, component="worker", index=0)
     tailed = time.monotonic() - start
     start = time.monotonic()
-    count = sum(1 for _ in read_lines(cluster.config.logs_dir, JOB, component="worker", index=0))
+    count = sum(1 for _ in Follower(cluster.config.logs_dir, JOB, component="worker", index=0).drain())
     read = time.monotonic() - start
     print(
         f"100 MB shipped in {shipped:.2f} s (its neighbour after {neighbour:.2f} s), read in {read:.2f} s,"

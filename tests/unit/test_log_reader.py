@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from grass.errors import InputError
 from master.api.log_files import WINDOW
-from master.api.logs import Follower, LogLine, read_lines
+from master.api.logs import Follower, LogLine
 from master.collector.blocks import Block
 
 JOB = "j-0123abcd"
@@ -71,15 +71,15 @@ def test_whatever_is_cut_repeated_torn_or_overlapping_the_reader_gives_the_bytes
         followed += follower.poll()
     followed += follower.poll() + follower.finish()
     assert follower.reached("w.0", 1, {"stdout": len(out), "stderr": len(err)})
-    for lines in (followed, list(read_lines(root, JOB))):
+    for lines in (followed, list(Follower(root, JOB).drain())):
         assert bytes_of(lines) == out
         assert bytes_of(lines, "stderr") == err
-    everything = list(read_lines(root, JOB))
-    assert list(read_lines(root, JOB, tail=3)) == everything[-3:]
+    everything = list(Follower(root, JOB).drain())
+    assert list(Follower(root, JOB, tail=3).drain()) == everything[-3:]
 
 
 def test_a_job_that_never_printed_has_no_lines(tmp_path):
-    assert list(read_lines(tmp_path, JOB)) == []
+    assert list(Follower(tmp_path, JOB).drain()) == []
     follower = Follower(tmp_path, JOB)
     assert follower.poll() == []
     assert follower.reached("w.0", 1, {"stdout": 0, "stderr": 0})
@@ -89,32 +89,30 @@ def test_a_job_that_never_printed_has_no_lines(tmp_path):
 def test_lines_of_several_tasks_come_in_order_of_time(tmp_path):
     write(tmp_path, "w.0", line_of(0, b"a\nb\n", time=1), line_of(4, b"e\n", time=5))
     write(tmp_path, "w.1", line_of(0, b"c\n", time=2), line_of(2, b"d\n", time=3), line_of(4, b"f", time=6))
-    assert texts(read_lines(tmp_path, JOB)) == list("abcdef")
-    assert texts(read_lines(tmp_path, JOB, tail=2)) == ["e", "f"]
-    assert texts(read_lines(tmp_path, JOB, since=3)) == ["d", "e", "f"]
-    assert texts(read_lines(tmp_path, JOB, grep="[bd]")) == ["b", "d"]
-    assert texts(read_lines(tmp_path, JOB, grep="[bd]", tail=1)) == ["d"]
+    assert texts(Follower(tmp_path, JOB).drain()) == list("abcdef")
+    assert texts(Follower(tmp_path, JOB, tail=2).drain()) == ["e", "f"]
+    assert texts(Follower(tmp_path, JOB, since=3).drain()) == ["d", "e", "f"]
 
 
 def test_a_clock_that_jumps_back_changes_neither_content_nor_order_of_a_task(tmp_path):
     write(tmp_path, "w.0", line_of(0, b"a\n", time=3600), line_of(2, b"b\n", time=1), line_of(4, b"c\n", time=2))
     write(tmp_path, "w.1", line_of(0, b"x\n", time=2))
-    assert texts(read_lines(tmp_path, JOB)) == ["x", "a", "b", "c"]
+    assert texts(Follower(tmp_path, JOB).drain()) == ["x", "a", "b", "c"]
 
 
 def test_components_and_tasks_are_chosen_by_name(tmp_path):
     for task in ("actor.0", "actor.1", "actor.10", "learner.0", "my.actor.1"):
         write(tmp_path, task, line_of(0, task.encode() + b"\n"))
     (tmp_path / JOB / "notes.txt").write_text("not a log\n")
-    assert texts(read_lines(tmp_path, JOB, component="actor")) == ["actor.0", "actor.1", "actor.10"]
-    assert texts(read_lines(tmp_path, JOB, component="actor", index=1)) == ["actor.1"]
-    assert texts(read_lines(tmp_path, JOB, index=1)) == ["actor.1", "my.actor.1"]
-    assert texts(read_lines(tmp_path, JOB, component="nobody")) == []
+    assert texts(Follower(tmp_path, JOB, component="actor").drain()) == ["actor.0", "actor.1", "actor.10"]
+    assert texts(Follower(tmp_path, JOB, component="actor", index=1).drain()) == ["actor.1"]
+    assert texts(Follower(tmp_path, JOB, index=1).drain()) == ["actor.1", "my.actor.1"]
+    assert texts(Follower(tmp_path, JOB, component="nobody").drain()) == []
 
 
 def test_a_last_line_without_newline_is_told_apart(tmp_path):
     write(tmp_path, "w.0", line_of(0, b"whole\nhalf"))
-    assert [(line.text, line.newline) for line in read_lines(tmp_path, JOB)] == [("whole", True), ("half", False)]
+    assert [(line.text, line.newline) for line in Follower(tmp_path, JOB).drain()] == [("whole", True), ("half", False)]
 
 
 def test_the_last_words_of_an_attempt_come_before_the_lines_of_the_next(tmp_path):
@@ -125,21 +123,21 @@ def test_the_last_words_of_an_attempt_come_before_the_lines_of_the_next(tmp_path
     write(tmp_path, "w.0", line_of(0, b"b\nc\n", time=2, attempt=2))
     assert texts(follower.poll()) == ["dying", "b", "c"]
     assert follower.unfinished() == follower.finish() == []
-    assert texts(read_lines(tmp_path, JOB)) == ["a", "dying", "b", "c"]
-    assert texts(read_lines(tmp_path, JOB, tail=3)) == ["dying", "b", "c"]
+    assert texts(Follower(tmp_path, JOB).drain()) == ["a", "dying", "b", "c"]
+    assert texts(Follower(tmp_path, JOB, tail=3).drain()) == ["dying", "b", "c"]
 
 
 def test_a_line_of_ten_megabytes_is_one_line(tmp_path):
     size = 64 * 1024
     write(tmp_path, "w.0", *(line_of(n * size, b"x" * size) for n in range(160)), line_of(160 * size, b"\nend\n"))
-    assert [len(text) for text in texts(read_lines(tmp_path, JOB))] == [160 * size, 3]
-    assert [len(text) for text in texts(read_lines(tmp_path, JOB, tail=2))] == [160 * size, 3]
-    assert texts(read_lines(tmp_path, JOB, tail=1)) == ["end"]
+    assert [len(text) for text in texts(Follower(tmp_path, JOB).drain())] == [160 * size, 3]
+    assert [len(text) for text in texts(Follower(tmp_path, JOB, tail=2).drain())] == [160 * size, 3]
+    assert texts(Follower(tmp_path, JOB, tail=1).drain()) == ["end"]
 
 
 def test_lost_bytes_are_said_and_what_follows_is_still_told(tmp_path):
     write(tmp_path, "w.0", line_of(0, b"one\ntw"), line_of(100, b"ee\nfour\n"))
-    assert [(line.text, line.newline, line.lost) for line in read_lines(tmp_path, JOB)] == [
+    assert [(line.text, line.newline, line.lost) for line in Follower(tmp_path, JOB).drain()] == [
         ("one", True, 0),
         ("tw", False, 0),
         ("ee", True, 94),
@@ -164,13 +162,13 @@ def test_a_tail_reads_the_end_of_a_file_only(tmp_path, monkeypatch):
 
     original = log_files._read
     monkeypatch.setattr(log_files, "_read", lambda *args: read.append(len(data := original(*args))) or data)
-    assert texts(read_lines(tmp_path, JOB, tail=3)) == [f"line {n:07}" for n in range(count - 3, count)]
+    assert texts(Follower(tmp_path, JOB, tail=3).drain()) == [f"line {n:07}" for n in range(count - 3, count)]
     assert sum(read) < 4 * WINDOW
 
 
 def test_a_tail_that_is_longer_than_the_log_is_the_log(tmp_path):
     long_log(tmp_path, size=2 * WINDOW)
-    assert list(read_lines(tmp_path, JOB, tail=10**6))[1:] == list(read_lines(tmp_path, JOB))[:-1]
+    assert list(Follower(tmp_path, JOB, tail=10**6).drain())[1:] == list(Follower(tmp_path, JOB).drain())[:-1]
 
 
 def test_following_begins_with_the_tail_and_knows_what_came_before_it(tmp_path):
@@ -196,7 +194,7 @@ def test_following_only_what_comes_is_a_tail_of_none(tmp_path):
 
 def test_a_poll_is_bounded_and_the_next_goes_on(tmp_path):
     count = long_log(tmp_path, size=4 * WINDOW)
-    follower, polls = Follower(tmp_path, JOB, grep="^line"), []
+    follower, polls = Follower(tmp_path, JOB), []
     while lines := follower.poll():
         polls.append(len(lines))
     assert sum(polls) == count
@@ -226,9 +224,4 @@ def test_a_log_that_is_deleted_and_written_anew_repeats_nothing(tmp_path):
 @pytest.mark.parametrize("job_id", ["", "..", "a/b", "../x", ".hidden", "a\n"])
 def test_a_job_id_that_is_a_path_is_refused(tmp_path, job_id):
     with pytest.raises(InputError):
-        list(read_lines(tmp_path, job_id))
-
-
-def test_a_bad_pattern_is_refused_in_plain_words(tmp_path):
-    with pytest.raises(InputError, match="no regular expression"):
-        read_lines(tmp_path, JOB, grep="(")
+        list(Follower(tmp_path, job_id).drain())

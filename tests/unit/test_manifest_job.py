@@ -200,7 +200,7 @@ def test_a_list_of_dependencies_means_running() -> None:
         ("depends_on: [x]", "components.x.depends_on: goes in a circle, so none could ever start: x → x"),
         ("depends_on: y", 'components.x.depends_on: must be a mapping (KEY: VALUE lines), got "y"'),
         ("ready: {port: web}", "components.x.ready.port: the component has no port `web` under `ports`; it has none"),
-        ("ready: {log: '['}", "components.x.ready.log: is not a regular expression: unterminated character set"),
+        ("ready: {log: '['}", "components.x.ready.log: is not a regular expression: missing ]: ["),
         (
             "ready: {log: a, command: b}",
             "components.x.ready: must hold exactly one of port, command, log; got command, log",
