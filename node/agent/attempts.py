@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -13,9 +12,10 @@ from grass.model.reasons import Reason, ReasonCode
 from node.agent import environment
 from node.agent.check import Check
 from node.agent.folders import Removal, attempts_on_disk
+from node.agent.inside import Inside
 from node.agent.readiness import Readiness
 from node.agent.reconcile import DEFAULT_GRACE, Entry, Template
-from node.agent.runtimes import DOCKER, succeeds_inside
+from node.agent.runtimes import DOCKER
 from node.runtime.attempts import Folders
 from node.runtime.protocol import Observed, Stop
 from node.runtime.timers import Timers
@@ -166,9 +166,7 @@ class Attempts:
             argv=command,
             env={**launch.env, **environment.attempt_env(key, template, entry, 0), "GRASS_SCRATCH": scratch},
             cwd=launch.cwd or scratch,
-            inside=functools.partial(succeeds_inside, self._config.name, key, command)
-            if launch.runtime == DOCKER
-            else None,
+            inside=Inside(self._config.name, key, command) if launch.runtime == DOCKER else None,
         )
 
 

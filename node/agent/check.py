@@ -7,11 +7,11 @@ import math
 import os
 import socket
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from grass.model.expression import Expression, compiled
+from node.agent.inside import Inside
 from node.agent.leash import Leash, Running
 
 FIRST_WAIT = 0.02
@@ -35,7 +35,7 @@ class Check:
     argv: list[str]
     env: dict[str, str]
     cwd: str
-    inside: Callable[[], bool] | None = None
+    inside: Inside | None = None
     """Runs the command where ``argv`` cannot: in the attempt's container."""
     wait: float = FIRST_WAIT
     deadline: float = math.inf
@@ -62,7 +62,7 @@ class Check:
             return "" if _answers(self.address, port) else f"nothing listens on its port {self.ready['port']} ({port})"
         if self.ready["command"] is not None:
             if self.inside:
-                return "" if self.inside() else "its check does not succeed in its container"
+                return self.inside.failure(PROBE_TIMEOUT, lambda: self._cancelled)
             return self._command_failure(leash)
         return self._log_failure()
 

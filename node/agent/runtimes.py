@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grass.config import ClusterConfig
-from grass.errors import GrassError, InputError
+from grass.errors import InputError
 from node.agent.passed import mounted
 from node.runtime.both import BothRuntime
 from node.runtime.process import ProcessRuntime
@@ -30,17 +30,3 @@ def _open(config: ClusterConfig, name: str) -> Runtime:
         images = Images(Engine(), folder, state, mounted=mounted(config))
         return DockerRuntime(config, Engine(), images)
     raise InputError(f"node.runtimes: must be of process and docker, got {name!r}")
-
-
-def succeeds_inside(cluster: str, key: str, argv: list[str]) -> bool:
-    """Whether a command ends with 0 in the running container of this attempt. Waits for it."""
-    from node.runtime.docker.engine import Engine
-    from node.runtime.docker.plan import container_name
-
-    engine = Engine()
-    try:
-        return engine.execute(container_name(cluster, key), argv) == 0
-    except GrassError:
-        return False
-    finally:
-        engine.close()

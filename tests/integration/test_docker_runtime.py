@@ -13,6 +13,7 @@ import pytest
 
 from grass.errors import NotFoundError
 from grass.model.job import Mount
+from node.agent.inside import Inside
 from node.runtime.docker.plan import container_name, takeover
 from node.runtime.protocol import Stop
 from tests.support.docker_run import ONE, DockerRun
@@ -241,3 +242,26 @@ def test_containers_that_end_with_their_engine_are_said_to_have_been_ended() -> 
         assert lines == [f"line {number}" for number in range(len(lines))]
         run.wait(lambda: run.lists > 1)
         assert run.run("exit 3", "j-1/c.2/1").code == 3
+
+
+def test_a_check_that_hangs_in_a_container_is_given_up_in_time_and_not_begun_twice(run: DockerRun) -> None:
+    def inside(*argv: str) -> Inside:
+        return Inside(run.config.name, ONE, list(argv))
+
+    def try_it(check: Inside, seconds: float = 10, cancelled: bool = False) -> str:
+        return check.failure(seconds, lambda: cancelled)
+
+    run.start("until [ -e /tmp/over ]; do sleep 0.1; done; cat /tmp/begun")
+    run.runs()
+    hangs = inside("sh", "-c", "echo once >> /tmp/begun; until [ -e /tmp/on ]; do sleep 0.1; done")
+    for _ in range(2):
+        assert try_it(hangs, 0.3) == "its check did not end within 0.3 s"
+    assert try_it(hangs, 60, cancelled=True) == "its check did not end within 60 s"
+    assert try_it(inside("touch", "/tmp/on")) == ""
+    assert try_it(hangs) == ""
+    assert try_it(inside("sh", "-c", "exit 3")) == "its check ended with exit code 3"
+    assert "no-such-command" in try_it(inside("no-such-command"))
+    assert try_it(inside("touch", "/tmp/over")) == ""
+    run.ended()
+    assert run.stdout() == "once\n"
+    assert "cannot run in its container" in try_it(hangs)

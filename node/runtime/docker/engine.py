@@ -115,12 +115,12 @@ class Engine:
 
     # inside of a container
 
-    def execute(self, container: str, argv: list[str]) -> int:
-        """Run a command in a running container and wait for its exit code; what it prints is dropped."""
+    def begin(self, container: str, argv: list[str]) -> str:
+        """The id of a command that runs in a running container from now on; what it prints is dropped."""
         with _translated():
-            made = self._client.exec_create(container, argv, stdout=True, stderr=True)
-            self._client.exec_start(made["Id"])
-        return self.exit_code(made["Id"])
+            made = str(self._client.exec_create(container, argv, stdout=False, stderr=False)["Id"])
+            self._client.exec_start(made, detach=True)
+            return made
 
     def prepare(self, container: str, argv: list[str], *, tty: bool) -> str:
         """The id of a command that is to run in a running container; ``streams.EngineTerminal`` starts it."""
