@@ -174,7 +174,7 @@ class RedisBackend:
         try:
             connection = self._idle.pop()
         except IndexError:
-            connection = self._redis.connection_pool.make_connection()
+            connection = self._new_connection()
         try:
             connection.send_command(*command)
             answer = connection.read_response()
@@ -187,6 +187,11 @@ class RedisBackend:
             raise
         self._idle.append(connection)
         return answer
+
+    def _new_connection(self) -> Any:
+        """Not by the pool's own method: that counts all connections of its life, and refuses the 101st."""
+        pool = self._redis.connection_pool
+        return pool.connection_class(**pool.connection_kwargs)
 
     def _forget_connections(self) -> None:
         while self._idle:

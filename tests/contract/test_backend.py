@@ -14,10 +14,12 @@ from grass.model.job import Component, Job
 from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
 from grass.store.backend import Backend
+from grass.store.embedded import find_server
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore, OrdersGapError
 from grass.store.redis_backend import RedisBackend
+from tests.support.redis_server import RedisServer
 
 KEYS = Keys("grass:test:")
 JOB = Job("digits", {"worker": Component("worker", "true", replicas=2)}, ("worker",))
@@ -209,6 +211,24 @@ def test_events_are_numbered_and_can_be_waited_for(backend: Backend) -> None:
     [event] = store.wait_events(before, 1)
     assert (event["kind"], event["user"], event["job"]) == ("test", "ann", "digits")
     assert store.events()[-1]["id"] == store.last_event() == event["id"]
+
+
+@pytest.mark.needs_redis
+def test_a_server_that_was_away_for_any_number_of_attempts_is_reached_when_it_is_back() -> None:
+    server = RedisServer(find_server())
+    backend = server.backend()
+    try:
+        for _ in range(300):
+            with pytest.raises(UnreachableError):
+                backend.ping()
+        server.start()
+        for _ in range(300):  # and any number of times that it breaks off
+            backend.ping()
+            backend._forget_connections()
+        backend.ping()
+    finally:
+        backend.close()
+        server.remove()
 
 
 def test_a_server_that_is_away_is_unreachable(tmp_path: Path) -> None:
