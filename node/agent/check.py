@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import socket
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from grass.model.expression import Expression, compiled
+from grass.errors import GrassError
+from grass.model.expression import compiled
 from node.agent.inside import Inside
 from node.agent.leash import Leash, Running
+from node.agent.printed import Printed
 
 FIRST_WAIT = 0.02
 PROBE_TIMEOUT = 10.0
 """Seconds that one try may take."""
 NO_MATCH = "no line of its output matches its check"
-_PIECE = 1 << 16
-"""Of a longer line only the last so many bytes, and what comes with them, are looked at."""
 
 
 @dataclass(eq=False)
@@ -36,7 +36,7 @@ class Check:
     env: dict[str, str]
     cwd: str
     inside: Inside | None = None
-    """Runs the command where ``argv`` cannot: in the attempt's container."""
+    """The attempt's container: runs the command, which ``argv`` cannot, and knows where its ports answer."""
     wait: float = FIRST_WAIT
     deadline: float = math.inf
     """Steady time at which it must have passed."""
@@ -44,8 +44,7 @@ class Check:
     """Why the last try did not pass."""
     told: str = ""
     """What was said of it last."""
-    _read: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Of each output file: where its last line begins, as far as it was looked at, and where that ended."""
+    _printed: dict[str, Printed] = field(default_factory=dict)
     _running: Running | None = None
     _cancelled: bool = False
 
@@ -58,8 +57,7 @@ class Check:
     def failure(self, leash: Leash) -> str:
         """Try it. Why it does not pass, for people; empty when it does."""
         if self.ready["port"] is not None:
-            port = self.ports[self.ready["port"]]
-            return "" if _answers(self.address, port) else f"nothing listens on its port {self.ready['port']} ({port})"
+            return self._port_failure()
         if self.ready["command"] is not None:
             if self.inside:
                 return self.inside.failure(PROBE_TIMEOUT, lambda: self._cancelled)
@@ -72,6 +70,15 @@ class Check:
         running = self._running
         if running is not None:
             running.kill()
+
+    def _port_failure(self) -> str:
+        port = self.ports[self.ready["port"]]
+        try:
+            own = self.inside.addresses() if self.inside else None
+        except GrassError as error:
+            return f"the address of its container is not known: {error}"
+        hosts = (self.address, "127.0.0.1") if own is None else own
+        return "" if _answers(hosts, port) else f"nothing listens on its port {self.ready['port']} ({port})"
 
     def _wait(self, running: Running) -> int | None:
         self._running = running
@@ -93,8 +100,9 @@ class Check:
 
     def _log_failure(self) -> str:
         for path in self.outputs:
+            printed = self._printed.setdefault(path, Printed(path))
             try:
-                if self._matches(path):
+                if printed.matches(compiled(self.ready["log"])):
                     return ""
             except FileNotFoundError:
                 continue
@@ -104,38 +112,9 @@ class Check:
                 return f"its check is not a regular expression: {error}"
         return NO_MATCH
 
-    def _matches(self, path: str) -> bool:
-        """Looks at what was written since the last look, and at the line that was not complete then."""
-        begin, end = self._read.get(path, (0, 0))
-        size = os.stat(path).st_size  # noqa: PTH116
-        if size == end:
-            return False
-        if size < end:  # its task began it anew
-            begin = 0
-        found, begins, ended = _look(compiled(self.ready["log"]), path, begin)
-        self._read[path] = (begins, ended)
-        return found
 
-
-def _answers(address: str, port: int) -> bool:
-    for host in dict.fromkeys((address, "127.0.0.1")):
+def _answers(hosts: Iterable[str], port: int) -> bool:
+    for host in dict.fromkeys(hosts):
         with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1.0):
             return True
     return False
-
-
-def _look(expression: Expression, path: str, begin: int) -> tuple[bool, int, int]:
-    """Look at the lines of a file from byte ``begin`` on, also at the last one, which may not be complete.
-
-    Returns whether one matches, where the next look has to begin, and where the file ended. Raises OSError.
-    """
-    rest = b""
-    with open(path, "rb") as file:  # noqa: PTH123 (starts in milliseconds)
-        file.seek(begin)
-        while data := file.read(_PIECE):
-            *lines, rest = (rest + data).split(b"\n")
-            if any(expression.search(line) for line in (*lines, rest)):
-                return True, begin, begin
-            rest = rest[-_PIECE:]
-        end = file.tell()
-    return False, end - len(rest), end

@@ -105,6 +105,7 @@ class Running:
         if not in_time:
             self.kill()
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        self.kill()  # what it left in its group
         with self._lock:
             self._leash.release(pid)
             self._reaped = True

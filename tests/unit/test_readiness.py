@@ -112,9 +112,30 @@ def test_an_expression_that_explodes_elsewhere_takes_no_time(tmp_path: Path, log
 def test_an_output_that_its_task_began_anew_is_read_anew(tmp_path: Path) -> None:
     one = check("one", tmp_path, log="^up$")
     (tmp_path / "stdout").write_text("a first line\n")
+    for more in ("a shorter one\n", "another that is a good deal longer than the one before it\n", "same"):
+        assert one.failure(checks.Leash()) == checks.NO_MATCH
+        (tmp_path / "stdout").write_text(more)
     assert one.failure(checks.Leash()) == checks.NO_MATCH
-    (tmp_path / "stdout").write_text("up\n")
+    (tmp_path / "stdout").write_text("up\r\n")
     assert one.failure(checks.Leash()) == ""
+
+
+@pytest.mark.parametrize("pieces", [["A" * 300_000 + "up\nno\n"], ["A" * 70_000, "up", "up\n", "no"]])
+def test_the_end_of_a_long_line_is_no_line(tmp_path: Path, pieces: list[str]) -> None:
+    one = check("one", tmp_path, log="^(up)+$")
+    for piece in pieces:
+        with (tmp_path / "stdout").open("a") as file:
+            file.write(piece)
+        assert one.failure(checks.Leash()) == checks.NO_MATCH
+    with (tmp_path / "stdout").open("a") as file:
+        file.write("\nup")
+    assert one.failure(checks.Leash()) == ""
+
+
+def test_what_a_command_leaves_in_its_group_ends_with_it(readiness: Readiness, said: Said, tmp_path: Path) -> None:
+    readiness.watch(check("one", tmp_path, command="sleep 7775 & true"))
+    assert said.failure("ready", "one") == ""
+    wait_until(lambda: not running("sleep", "7775"), 5)
 
 
 def test_what_is_no_expression_any_more_is_said(tmp_path: Path) -> None:
