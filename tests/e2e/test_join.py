@@ -19,6 +19,7 @@ import yaml
 from grass.api.client import Client
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster, holds, install, settings
+from tests.support.three_nodes import BUSYBOX
 from tests.support.waiting import wait_until
 
 JOB = {
@@ -117,6 +118,7 @@ def test_two_machines_are_added_over_ssh_run_a_job_and_leave_nothing(cluster: Cl
     assert client.wait("pair", timeout=60)["state"] == "SUCCEEDED"
     said = {piece["text"].strip() for piece in client.logs("pair")}
     assert said <= {"on n1", "on n2"} and said
+    leaves_things(cluster, client)
     again = added(cluster, "n1")  # finds everything as it should be
     assert again[0]["state"] == "READY"
     place = f"ops@{cluster.lab.hosts['n1'].address}"
@@ -130,6 +132,51 @@ def test_two_machines_are_added_over_ssh_run_a_job_and_leave_nothing(cluster: Cl
     assert states(client) == {}
     for host, held in before.items():
         assert of_grass(holds(cluster.lab, host)) == of_grass(held)
+        assert not cluster.lab.hosts[host].run("docker", "images", "--quiet").stdout.strip()
+
+
+def leaves_things(cluster: Cluster, client: Client) -> None:
+    """In the home of its user, and an image in the engine; what lies in the share can be run."""
+    pushed = cluster.grass("image", "push", "--file", str(cluster.lab.busybox_image_tar))
+    assert pushed.returncode == 0, pushed.stderr
+    script = f"/srv/grass/{cluster.name}/run.sh"
+    cluster.lab.hosts["master"].sh(f"printf '#!/bin/sh\\necho it ran\\n' > {script}")
+    part = {"cwd": "/", "replicas": 2, "spread": "node"}
+    home = {**part, "command": 'mkdir -p ~/.cache && echo x > ~/.cache/left && exec "$GRASS_DATA/run.sh"'}
+    inside = {**part, "command": "true", "image": BUSYBOX, "runtime": "docker"}
+    client.start({"name": "leaves", "components": {"home": home, "inside": inside}})
+    assert client.wait("leaves", timeout=60)["state"] == "SUCCEEDED"
+    assert {piece["text"] for piece in client.logs("leaves")} == {"it ran"}
+    for host in ("n1", "n2"):
+        assert cluster.lab.hosts[host].run("docker", "images", "--quiet").stdout.strip()
+
+
+@pytest.mark.usefixtures("empty")
+def test_a_node_that_the_master_cannot_reach_is_said_to_be_one_until_its_port_is_open(
+    cluster: Cluster, client: Client
+) -> None:
+    address = cluster.lab.hosts["n1"].address
+    rule = "INPUT -p tcp --dport 51813 -j REJECT"
+    assert cluster.lab.ssh("n1", f"iptables -A {rule}").code == 0
+    try:
+        closed = add(cluster, "n1")
+        blamed = (
+            f"n1 joined, but the master cannot reach it at {address}:51813 (connection refused): open this TCP port"
+        )
+        assert closed.returncode == 1 and blamed in closed.stderr, closed.stderr
+        assert states(client) == {"n1": "READY"}
+        client.start(SLEEPERS)
+        wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING"), seconds=30)
+        done = cluster.grass("job", "exec", "sleepers", "w.0", "--", "true")
+        assert done.returncode == 3 and f"the master cannot reach node n1 at {address}:51813" in done.stderr
+        assert "cluster joins" not in done.stderr
+    finally:
+        cluster.lab.ssh("n1", f"iptables -D {rule}")
+    added(cluster, "n1")
+    assert cluster.grass("job", "exec", "sleepers", "w.0", "--", "true").returncode == 0
+    client.stop("sleepers")
+    client.wait("sleepers", timeout=60)
+    client.delete("sleepers")
 
 
 @pytest.mark.usefixtures("empty")

@@ -92,6 +92,11 @@ def test_a_file_becomes_what_it_is_called_there(place: tuple[Place, Path], data:
     transfers.push(there, data / "-rf", "folder/", PROGRESS)
     assert (share / "start").read_text() == "#!/bin/sh\n"
     assert (share / "folder" / "-rf").stat().st_size == 3 << 20
+    transfers.push(there, data / "run.sh", "folder/.env", PROGRESS)
+    transfers.pull(there, "folder/.env", tmp_path / "hidden", PROGRESS)
+    assert (tmp_path / "hidden").read_text() == "#!/bin/sh\n"
+    with pytest.raises(NotFoundError):
+        transfers.pull(there, "folder/.other", tmp_path / "hidden", PROGRESS)
     transfers.pull(there, "start", tmp_path / "begin", PROGRESS)
     assert (tmp_path / "begin").read_text() == "#!/bin/sh\n"
 

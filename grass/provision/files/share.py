@@ -35,7 +35,16 @@ def list_files(share: Path, path: str) -> list[dict[str, Any]]:
         raise NotFoundError(f"there is no {path!r} in the share")
     if not place.is_dir():
         return [_entry(place)]
-    return sorted((_entry(each) for each in place.iterdir() if not each.name.startswith(".")), key=_by_name)
+    return sorted((_entry(each) for each in place.iterdir() if not _hidden(each.name)), key=_by_name)
+
+
+def kind_of(share: Path, path: str) -> str:
+    """``file``, ``folder`` or ``link``."""
+    place = _inside(share, paths.to_read(path))
+    if not (place.exists() or place.is_symlink()):
+        raise NotFoundError(f"there is no {path!r} in the share")
+    kind: str = _entry(place)["type"]
+    return kind
 
 
 def remove_files(share: Path, path: str, recursive: bool) -> dict[str, Any]:
@@ -100,6 +109,7 @@ def remove_image(share: Path, name: str) -> dict[str, Any]:
 
 OPERATIONS: dict[str, Callable[..., Answer]] = {
     "list": list_files,
+    "kind": kind_of,
     "remove": remove_files,
     "images": list_images,
     "missing": missing_blobs,
@@ -127,6 +137,11 @@ def _inside(share: Path, path: str, *, follow: bool = False) -> Path:
     if real != root and root not in real.parents:
         raise InputError(f"{path!r} leaves the share by a symbolic link")
     return place
+
+
+def _hidden(name: str) -> bool:
+    """With a dot before it; or rclone's, which makes a folder of a full-width dot where it mounts a share."""
+    return name.startswith(".") or name == "\uff0e"
 
 
 def _entry(path: Path) -> dict[str, Any]:

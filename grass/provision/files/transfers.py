@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 from grass import clock
 from grass.errors import InputError, NotFoundError
@@ -135,13 +135,8 @@ def _engine_error(name: str, errors: IO[bytes], code: int) -> Exception:
 
 
 def _kind(place: Place, path: str) -> str:
-    parent, _, name = path.rpartition("/")
-    entries: list[dict[str, Any]] = place.ask("list", path=parent)
-    for entry in entries:
-        if entry["name"] == name:
-            kind: str = entry["type"]
-            return kind
-    raise NotFoundError(f"there is no {path!r} in the share")
+    kind: str = place.ask("kind", path=path)
+    return kind
 
 
 def _plain(local: str) -> str:

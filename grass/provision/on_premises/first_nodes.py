@@ -19,7 +19,7 @@ AT_ONCE = 8
 
 
 class NodesMissingError(GrassError):
-    """The master is ready, but not every node joined."""
+    """The master is ready, but not every node joined, or can be reached by the master."""
 
     code = "nodes-missing"
 
@@ -27,7 +27,7 @@ class NodesMissingError(GrassError):
 def join_nodes(
     cluster: str, machines: OnPremises, client_dir: Path, share: str, progress: Progress, ask: Ask | None
 ) -> None:
-    """NodesMissingError names those that did not join, and why; the others are nodes."""
+    """NodesMissingError names those that did not join or lack something, and why; the others are nodes."""
     with Client(cluster, home=client_dir.parents[2]) as client:
         wanted = _not_yet(cluster, machines.nodes, client, client_dir)
         if not wanted:
@@ -96,7 +96,10 @@ def _offer(node: NodeSettings, machines: OnPremises, share: str) -> Offer:
 
 def _missing(cluster: str, failed: Sequence[Added], count: int) -> NodesMissingError:
     lines = [f"  {one.label}: {(one.error or '').removeprefix(f'{one.label}: ')}" for one in failed]
-    headline = f"cluster {cluster} is ready, but {len(failed)} of its {count} nodes did not join"
-    error = NodesMissingError("\n".join([headline, *lines, "the same command again tries these again"]))
+    outside = sum(one.view is None for one in failed)
+    what = "did not join" if outside else "cannot be reached by the master"
+    headline = f"cluster {cluster} is ready, but {outside or len(failed)} of its {count} nodes {what}"
+    again = ["the same command again tries these again"] if outside else []
+    error = NodesMissingError("\n".join([headline, *lines, *again]))
     error.exit_code = max(one.exit_code for one in failed)  # type: ignore[misc]
     return error

@@ -16,7 +16,7 @@ from grass import __version__, clock
 from grass.api.guest import Guest
 from grass.api.invitation import Invitation
 from grass.entropy import password, request_id
-from grass.errors import ConflictError, InputError, UnreachableError
+from grass.errors import ConflictError, GrassError, InputError, UnreachableError
 from grass.manifest.join_file import Offer
 from grass.model.lifecycle import NodeState
 from grass.provision.hosts import Host
@@ -29,7 +29,10 @@ from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Call, Progress, Put, Step, plan_lines, run_steps
 
 READY_SECONDS = 120.0
+REACH_SECONDS = 5.0
+"""For the node's API to answer the master: it may just be starting."""
 _SLICE = 10.0
+_PAUSE = 0.25
 
 View = dict[str, Any]
 
@@ -38,6 +41,16 @@ class NotReadyError(InputError):
     """The machine is set up, but its probe says what is still wrong; the same command again looks anew."""
 
     code = "not-ready"
+
+
+class NotReachedError(GrassError):
+    """The node is READY, ``view`` shows it, but the master cannot reach its API."""
+
+    code = "not-reached"
+
+    def __init__(self, message: str, view: View) -> None:
+        super().__init__(message)
+        self.view = view
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,8 @@ def join(
 
     ``taken_in`` is called with the node's name once the cluster knows it, whatever becomes of the rest.
 
+    NotReachedError: it is READY, but the master cannot reach its API.
+
     ``places`` None: the system's, as root. Raises what ``grass.errors`` and ``grass.provision.hosts`` have; as long as
     the checks are not through, nothing was changed.
     """
@@ -103,7 +118,10 @@ def join(
     taken_in(label)
     rest = list(_after_claim(design, places, own, again=claim is not None))
     run_steps(host, rest, progress, label, before=len(steps))
-    return _wait(guest, label, own, progress)
+    view = wait_until_ready(guest, label, own, progress)
+    if view["state"] == NodeState.READY.value:
+        check_reached(guest, label, own, view)
+    return view
 
 
 class Own:
@@ -324,7 +342,22 @@ def _after_claim(
     yield node_steps.start_step(places, again=again)
 
 
-def _wait(guest: Guest, name: str, own: Own, progress: Progress) -> View:
+def check_reached(guest: Guest, name: str, own: Own, view: View) -> None:
+    """That the master reaches the node, too: so far only the node had to reach the master. Raises NotReachedError."""
+    until = clock.steady() + REACH_SECONDS
+    while (answer := guest.reach(own.name or name, own.node_token))["error"] is not None:
+        if clock.steady() >= until:
+            master = urlsplit(own.urls[0]).hostname
+            raise NotReachedError(
+                f"{name} joined, but the master cannot reach it at {answer['place']} ({answer['error']}): open this "
+                f"TCP port for {master} on {name}; until then `grass job exec` does not work there.\n"
+                "  `grass node add` or `grass join`, as before, checks it again",
+                view,
+            )
+        clock.sleep(_PAUSE)
+
+
+def wait_until_ready(guest: Guest, name: str, own: Own, progress: Progress) -> View:
     """Until the probe has passed. NotReadyError with what failed and what to do."""
     until, mark, said = clock.steady() + READY_SECONDS, None, ""
     view: View | None = None

@@ -63,7 +63,7 @@ def clean(host: Host, facts: Facts, places: Places, progress: Progress, label: s
         steps = _rootless_steps(places)
     else:
         steps = removal_steps(places.cluster, facts.records, node_steps.ROLE, packages=packages)
-        steps[1:1] = [_containers_step(places.cluster)] if facts.docker else []  # after its daemons were stopped
+        steps[1:1] = [_containers_step(places)] if facts.docker else []  # after its daemons were stopped
         if not any(name.endswith(f"+{node_steps.ROLE}") for name in facts.records if name != own_record):
             steps.append(_group_step())
     run_steps(host, steps, progress, label)
@@ -133,6 +133,21 @@ timeout 60 docker image rm "$2" >/dev/null 2>&1 || true
 """
 
 
+_IMAGES = """
+import json, subprocess, sys
+
+def docker(*words):
+    return subprocess.run(["docker", "image", *words], capture_output=True, text=True, timeout=120)
+
+try:
+    with open(sys.argv[1]) as file:
+        loaded = json.load(file)
+except (OSError, ValueError):
+    loaded = {}
+for name, known in loaded.items():
+    if docker("inspect", "--format", "{{.Id}}", "--", name).stdout.strip() == known["engine"]:
+        docker("rm", "--", name)  # refused while somebody else's container uses it
+"""
 _MEMBER = 'getent group docker | cut -d: -f4 | tr , "\\n" | grep -qx grass'
 
 
@@ -145,9 +160,11 @@ def _group_step() -> Step:
     )
 
 
-def _containers_step(cluster: str) -> Step:
-    command = ("sh", "-c", _CONTAINERS, "remove", cluster, PROBE_IMAGE)
-    return Step("remove its containers, and the image of the probe", (Run(command),))
+def _containers_step(places: Places) -> Step:
+    """The images: those that Grass loaded, as they are (``node/agent/images.py`` wrote them down), and the probe's."""
+    containers = ("sh", "-c", _CONTAINERS, "remove", places.cluster, PROBE_IMAGE)
+    images = ("python3", "-c", _IMAGES, f"{places.home}/node/images.json")
+    return Step("remove its containers, and the images that it loaded", (Run(containers), Run(images)))
 
 
 _REMOVE = """

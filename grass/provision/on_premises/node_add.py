@@ -42,7 +42,7 @@ class Adding:
 
 @dataclass(frozen=True)
 class Added:
-    """``view``: of the node that is READY. ``error``: why it is not, with the exit code of that.
+    """``view``: of the node that joined. ``error``: why it did not, or what it still lacks, with the exit code of that.
 
     ``entered``: SSH came as far as the machine, so something may have been made there.
     """
@@ -98,6 +98,8 @@ def _add(adding: Adding, guest: Guest, invitation: Invitation, machine: Machine)
                 check=None if adding.plan is None else adding.client.join_check,
                 taken_in=lambda name: remember(adding.cluster, adding.client_dir, name, machine.settings),
             )
+    except joining.NotReachedError as error:
+        return Added(label, error.view, str(error), error.code, error.exit_code)
     except GrassError as error:
         return Added(label, None, str(error), error.code, error.exit_code, entered)
     return Added(label, view)

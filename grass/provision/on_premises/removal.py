@@ -55,6 +55,10 @@ for folder in /run/grass /srv/grass /etc/grass $state/installed $state/clusters 
   /opt/grass; do
   [ ! -d "$folder" ] || rmdir --ignore-fail-on-non-empty "$folder"
 done
+# its user's home, in which tasks may have left files, when that user was made here and went with the last of all
+if [ -d "$state" ] && [ ! -e "$state/installed" ] && ! id grass >/dev/null 2>&1; then
+  rm -rf --one-file-system -- "$state"
+fi
 """
 _LEFT = """
 code=0
