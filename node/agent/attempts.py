@@ -156,6 +156,9 @@ class Attempts:
         scratch = self._folders.scratch(key)
         ready: dict[str, Any] = template["ready"]
         command = environment.argv(ready["command"]) if ready["command"] is not None else []
+        inside = None
+        if launch.runtime == DOCKER:
+            inside = Inside(self._config.name, key, command, own_network=launch.container.network != "host")
         return Check(
             key=key,
             ready=ready,
@@ -166,7 +169,7 @@ class Attempts:
             argv=command,
             env={**launch.env, **environment.attempt_env(key, template, entry, 0), "GRASS_SCRATCH": scratch},
             cwd=launch.cwd or scratch,
-            inside=Inside(self._config.name, key, command) if launch.runtime == DOCKER else None,
+            inside=inside,
         )
 
 

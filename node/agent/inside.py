@@ -1,4 +1,4 @@
-"""The command of a readiness check, run in the container of its attempt."""
+"""What a readiness check needs of the container of its attempt: a command run in it, its address."""
 
 from __future__ import annotations
 
@@ -15,13 +15,27 @@ _FIRST_LOOK, _LONGEST_PAUSE = 0.02, 0.5
 
 
 class Inside:
-    """The engine cannot end a command alone: one that does not end in time runs on, and is not begun once more."""
+    """The engine cannot end a command alone: one that does not end in time runs on, and is not begun once more.
 
-    def __init__(self, cluster: str, key: str, argv: list[str]) -> None:
+    ``own_network``: it does not have the host's. What accepts connections to its ports on the host is then the engine,
+    whether or not anything listens in the container.
+    """
+
+    def __init__(self, cluster: str, key: str, argv: list[str], *, own_network: bool = False) -> None:
         self._cluster = cluster
         self._key = key
+        self._own_network = own_network
+        self._address = ""
         self._argv = argv
         self._under_way: str | None = None
+
+    def addresses(self) -> tuple[str, ...] | None:
+        """Where its ports answer, as far as the engine knows by now; None: where the host's do. Raises GrassError."""
+        if not self._own_network:
+            return None
+        if not self._address:
+            self._address = self._found_address()
+        return (self._address,) if self._address else ()
 
     def failure(self, seconds: float, cancelled: Callable[[], bool]) -> str:
         """Why it has not ended with 0 within ``seconds``; empty when it has."""
@@ -42,6 +56,17 @@ class Inside:
             return f"its check did not end within {seconds:g} s"
         self._under_way = None
         return f"its check ended with exit code {code}" if code else ""
+
+    def _found_address(self) -> str:
+        from node.runtime.docker.engine import Engine
+        from node.runtime.docker.plan import container_name
+
+        engine = Engine()
+        try:
+            networks = engine.inspect(container_name(self._cluster, self._key))["NetworkSettings"]["Networks"]
+        finally:
+            engine.close()
+        return next((str(each["IPAddress"]) for each in networks.values() if each["IPAddress"]), "")
 
 
 def _code(engine: Engine, execution: str, until: float, cancelled: Callable[[], bool]) -> int | None:

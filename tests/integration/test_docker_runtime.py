@@ -17,7 +17,7 @@ from node.agent.inside import Inside
 from node.runtime.docker.plan import container_name, takeover
 from node.runtime.protocol import Stop
 from tests.support.docker_run import ONE, DockerRun
-from tests.support.engine import IMAGE, OwnEngine, require_engine
+from tests.support.engine import IMAGE, OwnEngine, require_bridge, require_engine
 from tests.support.example_run import free_port
 
 pytestmark = pytest.mark.timeout(120)
@@ -107,8 +107,7 @@ def test_what_a_container_left_as_root_can_be_given_to_the_agents_user(run: Dock
 
 
 def test_a_port_with_a_name_is_published_on_a_bridge(run: DockerRun) -> None:
-    if "bridge" not in str(run.engine.facts()["Plugins"]["Network"]):
-        pytest.skip("needs an engine with bridge networks")
+    require_bridge()
     port = free_port()
     run.start(f"while :; do echo hi | nc -l -p {port}; done", ports={"web": port}, container={"network": "bridge"})
     run.runs()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from grass.model.job import Container, container_to_wire
 from grass.store.embedded import NoRedisError, find_server
 from node.runtime.docker.engine import Engine
-from tests.support.engine import IMAGE, cluster_name, remove_containers, require_engine
+from tests.support.engine import IMAGE, cluster_name, remove_containers, require_bridge, require_engine
+from tests.support.example_run import free_port
 from tests.support.needs import missing
 from tests.support.node_run import NodeRun
 
@@ -73,6 +75,21 @@ def test_a_readiness_command_runs_in_the_container(node: NodeRun) -> None:
     node.event(ONE, "ready")
     node.stop(ONE)
     assert node.ended(ONE)["signal"] == 15
+
+
+def test_a_container_with_its_own_network_is_ready_once_something_listens_in_it(node: NodeRun) -> None:
+    require_bridge()
+    port = free_port()
+    ready = {"port": "web", "command": None, "log": None, "timeout": 60.0}
+    go_on = node.config.data_dir / "go-on"
+    script = f"until [ -e $GRASS_DATA/go-on ]; do sleep 0.05; done; while :; do echo hi | nc -l -p {port}; done"
+    made = container(network="bridge", data="/share")
+    node.start(script, ONE, ready=ready, ports={"web": port}, **made)
+    waits = node.event(ONE, "waiting")
+    with socket.create_connection(("127.0.0.1", port), timeout=5):
+        assert "nothing listens on its port web" in str(waits), "though the engine accepts connections to it"
+    go_on.touch()
+    node.event(ONE, "ready")
 
 
 def test_a_killed_agent_leaves_containers_running_and_the_next_one_adopts_them(node: NodeRun) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import docker
 import psutil
+import pytest
 
 from grass.entropy import run_id
 from node.runtime.docker.engine import SOCKET, Engine, answers
@@ -36,6 +37,16 @@ def require_engine() -> None:
     require(answers(), "a container engine", f"none answers at {SOCKET}")
     require(_BUSYBOX.exists(), "busybox", "Debian's busybox-static makes the image of the tests")
     provide_image(SOCKET)
+
+
+def require_bridge() -> None:
+    """Skips where the engine has no bridge networks."""
+    engine = Engine()
+    try:
+        if "bridge" not in str(engine.facts()["Plugins"]["Network"]):
+            pytest.skip("needs an engine with bridge networks")
+    finally:
+        engine.close()
 
 
 @functools.cache
