@@ -146,7 +146,9 @@ class Client:
         """Run a command beside a running task (``component.index``); ``size``: rows and columns of its terminal."""
         from grass.api.execution import Execution
 
-        return Execution(self._transport, _path("jobs", job, "tasks", quote(task, safe=""), "exec"), argv, size)
+        if isinstance(argv, str) or not (isinstance(argv, Sequence) and all(isinstance(word, str) for word in argv)):
+            raise InputError(f"a command is a list of texts, got {argv!r}")
+        return Execution(self._transport, _path("jobs", job, "tasks", _quoted("task", task), "exec"), argv, size)
 
     def start_schedule(self, schedule: Document, *, cwd: str | Path | None = None) -> View:
         """Start a batch of jobs or a cron rule. Returns its view, with ``warnings``."""
@@ -235,12 +237,24 @@ class Client:
 
 
 def _path(noun: str, name: str, *rest: str) -> str:
-    if not name or "/" in name:
-        raise NotFoundError(f"no {noun[:-1]} {name!r}: that is not a name")
-    return "/".join(["/v1", noun, quote(name, safe=""), *rest])
+    return "/".join(["/v1", noun, _quoted(noun[:-1], name), *rest])
+
+
+def _quoted(what: str, name: str) -> str:
+    if not isinstance(name, str):
+        raise InputError(f"the name of a {what} must be text, got {name!r}")
+    try:
+        quoted = quote(name, safe="")
+    except UnicodeEncodeError:  # a command line that is not UTF-8
+        quoted = ""
+    if not quoted or "/" in name:
+        raise NotFoundError(f"no {what} {name!r}: that is not a name")
+    return quoted
 
 
 def _task(text: str) -> tuple[str, int | None]:
+    if not isinstance(text, str):
+        raise InputError(f"a component must be text, got {text!r}")
     component, dot, index = text.rpartition(".")
     if not dot:
         return text, None
@@ -253,6 +267,8 @@ def _load(document: Document, cwd: str | Path | None) -> tuple[View, str, str]:
     """Content, the folder that its tasks run in, and what error messages call it."""
     if isinstance(document, Mapping):
         return dict(document), _absolute(cwd or "."), ""
+    if not isinstance(document, (str, Path)):
+        raise InputError(f"a job is a mapping or the path of a file, got {document!r}")
     from grass.manifest import load_document
 
     path = Path(document)

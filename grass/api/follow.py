@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections import deque
@@ -18,6 +19,7 @@ from grass.model.lifecycle import JobState
 Record = dict[str, Any]
 
 _LONGEST_WAIT = 3600.0
+_FOR_EVER = 1e9
 _CUT = 0.1
 """Seconds to leave a server alone that cut a stream off."""
 _SLOW = 0.2
@@ -49,7 +51,9 @@ def wait_for_job(
     on_progress: Callable[[Record], object] | None,
 ) -> Record:
     """The view of the job once it has ended. WaitTimeoutError after ``timeout`` seconds."""
-    until = None if timeout is None else clock.steady() + timeout
+    if timeout is not None and (not isinstance(timeout, (int, float)) or math.isnan(timeout)):
+        raise InputError(f"timeout: must be seconds, got {timeout!r}")
+    until = None if timeout is None else clock.steady() + min(timeout, _FOR_EVER)
     while True:
         left = None if until is None else max(0.0, until - clock.steady())
         most = None if left is None else f"{min(left, _LONGEST_WAIT):.3f}"
@@ -91,8 +95,8 @@ def read_logs(transport: Transport, path_of: Callable[[str], str], job: str, que
     Patterns are searched here; so is the tail of what they find, and of a log that is not followed.
     """
     pattern = _compiled(query.grep)
-    if query.tail is not None and not 0 <= query.tail <= sys.maxsize:
-        raise InputError(f"tail: must be from 0 to {sys.maxsize}, got {query.tail}")
+    if query.tail is not None and not (isinstance(query.tail, int) and 0 <= query.tail <= sys.maxsize):
+        raise InputError(f"tail: must be a whole number from 0 to {sys.maxsize}, got {query.tail!r}")
     server_tail = query.tail if pattern is None else None
     body = {"component": query.component, "index": query.index, "since": query.since, "follow": query.follow}
     pieces = _log_pieces(transport, path_of, job, {**body, "tail": server_tail})
@@ -159,6 +163,8 @@ def _compiled(grep: str | None) -> re.Pattern[str] | None:
     if grep is None:
         return None
     try:
+        if not isinstance(grep, str):
+            raise InputError(f"grep: must be text, got {grep!r}")
         return re.compile(grep)
     except (re.error, OverflowError, RecursionError) as error:
         raise InputError(f"grep: {grep!r} is no regular expression: {error}") from None

@@ -51,11 +51,15 @@ class Guest:
         """``{"node", "mark", "pause"}``, as soon as the mark is another than ``seen``."""
         return self._ask("GET", node, {"timeout": f"{timeout:.3f}", "seen": seen}, {"token": token})
 
+    def reach(self, node: str, token: str) -> View:
+        """``{"place", "error"}``: whether the master reaches the node's API at ``place`` now; None: it does."""
+        return self._ask("GET", node, {}, {"token": token}, "/reach")
+
     def leave(self, node: str, token: str, *, force: bool = False) -> View:
         return self._ask("DELETE", node, {"timeout": "0"}, {"token": token, "force": force})
 
-    def _ask(self, method: str, node: str, query: Mapping[str, str | None], body: View) -> View:
-        target = with_query(f"/v1/join/{quote(node, safe='')}", query)
+    def _ask(self, method: str, node: str, query: Mapping[str, str | None], body: View, more: str = "") -> View:
+        target = with_query(f"/v1/join/{quote(node, safe='')}{more}", query)
         answer: View = self._transport.call(method, target, body)
         return answer
 

@@ -21,6 +21,7 @@ from grass.errors import (
     GrassError,
     InputError,
     ManifestError,
+    NodeUnreachableError,
     NotAllowedError,
     NotFoundError,
     Problem,
@@ -44,7 +45,15 @@ Body = Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None
 
 _ERRORS: dict[str, type[GrassError]] = {
     error.code: error
-    for error in (InputError, ConflictError, NotFoundError, NotAllowedError, UnreachableError, WaitTimeoutError)
+    for error in (
+        InputError,
+        ConflictError,
+        NotFoundError,
+        NotAllowedError,
+        UnreachableError,
+        NodeUnreachableError,
+        WaitTimeoutError,
+    )
 }
 
 
@@ -101,6 +110,8 @@ class Transport:
                 now = clock.steady()
                 until = until or now + PATIENCE  # from the first failure: a request may have waited long before it
                 if now >= until:
+                    if isinstance(error, NodeUnreachableError):
+                        raise  # the cluster answered, and said all there is to say
                     said = str(error) or type(error).__name__
                     raise UnreachableError(self._text(f"does not answer ({said}); `grass status` says more")) from error
                 clock.sleep(pause)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -37,6 +38,9 @@ _COMMANDS = {
     "doctor": "grass.cli.doctor:doctor",
     "completion": "grass.cli.completion:completion",
 }
+
+
+_NOBODYS_INPUT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 @click.group(cls=Group, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
@@ -107,7 +111,7 @@ def _guarded(invocation: Invocation, arguments: list[str]) -> int:
     except OSError as error:
         output.error(_system_error(error), code="system")
         _show_if_debugging(invocation)
-        return Exit.BAD_INPUT
+        return Exit.SYSTEM if error.errno in _NOBODYS_INPUT else Exit.BAD_INPUT
     except Exception as error:  # noqa: BLE001 the last line of defence: a user never sees a raw traceback
         return _defect(invocation, error)
 
@@ -147,7 +151,7 @@ def _save_traceback() -> Path | None:
         folder = environment.grass_home() / "errors"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = folder / f"cli-{int(clock.wall())}-{os.getpid()}.txt"
-        path.write_text(text)
+        path.write_text(text, errors="backslashreplace")
     except OSError:
         return _save_elsewhere(text)
     return path

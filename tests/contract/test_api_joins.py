@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, TimeoutError
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from werkzeug.serving import make_server
 
 import grass
+from grass.api import transport
 from grass.api.guest import Guest, open_guest
 from grass.api.invitation import Invitation, parse_token, secret_digest
 from grass.api.node_token import node_token
 from grass.config import ClusterConfig, MasterConfig, NodeConfig, Secrets
-from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UnreachableError
+from grass.errors import (
+    ConflictError,
+    InputError,
+    NodeUnreachableError,
+    NotAllowedError,
+    NotFoundError,
+    UnreachableError,
+)
+from grass.model.lifecycle import TaskState
+from grass.provision.on_premises import joining
 from grass.store.records import pack
+from master.agent.state import TaskRun
 from master.api.routes import ROUTES
 from master.api.schemas import SCHEMAS
+from node.api.app import create_app as node_app
 from tests.contract.test_api_replies import Checked
 from tests.support.api_world import ApiWorld, api_world, public_jwk
 from tests.support.json_schema import faults
@@ -307,6 +322,92 @@ def test_whoever_waits_for_a_node_is_woken(world: ApiWorld) -> None:
         assert waiting.result(10)["node"]["state"] == "READY"
 
 
+@contextmanager
+def node_api(token: str, port: int = 0) -> Iterator[int]:
+    """A real node-api-server; its port. There is no shepherd behind it, which is for it to say."""
+    app = node_app(ClusterConfig("local", "grass/on-premises", "/nowhere", "/nowhere"), token)
+    server = make_server("127.0.0.1", port, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def joined(world: ApiWorld) -> tuple[Guest, joining.Own]:
+    """As the machine is that has just become n1."""
+    token = world.client("root").join_token()["token"]
+    own = joining.Own(
+        {"name": "n1", "node_token": node_token("master-secret", "n1"), "urls": ["http://10.0.0.1:51812"]}
+    )
+    return guest(token), own
+
+
+def test_a_node_learns_whether_the_master_reaches_its_api(world: ApiWorld) -> None:
+    asked, own = joined(world)
+    with node_api(own.node_token) as port:
+        put_node(world, "n1", address="127.0.0.1", api_port=port)
+        reached = asked.reach("n1", own.node_token)
+        assert faults(reached, SCHEMAS["NodeReached"], SCHEMAS, "reply") == []
+        assert reached == {"place": f"127.0.0.1:{port}", "error": None}
+    refused = asked.reach("n1", own.node_token)
+    assert refused == {"place": f"127.0.0.1:{port}", "error": "connection refused"}
+    with node_api("of another node") as port:
+        put_node(world, "n1", address="127.0.0.1", api_port=port)
+        assert "something else answers there" in asked.reach("n1", own.node_token)["error"]
+    with pytest.raises(NotAllowedError, match="not the token of the node n1"):
+        asked.reach("n1", node_token("master-secret", "n2"))
+
+
+def test_a_master_that_cannot_reach_a_node_says_so_to_whoever_joined_it(
+    world: ApiWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joining, "REACH_SECONDS", 0.1)
+    asked, own = joined(world)
+    with node_api(own.node_token) as port:
+        put_node(world, "n1", address="127.0.0.1", api_port=port)
+        view = joining.wait_until_ready(asked, "n1", own, lambda _: None)
+        joining.check_reached(asked, "n1", own, view)
+    with pytest.raises(joining.NotReachedError) as told:
+        joining.check_reached(asked, "n1", own, view)
+    assert (told.value.exit_code, told.value.view["state"]) == (1, "READY")
+    place = rf"n1 joined, but the master cannot reach it at 127\.0\.0\.1:{port} \(connection refused\)"
+    assert re.match(rf"{place}: open this TCP port for 10\.0\.0\.1 on n1;", str(told.value))
+
+
+def test_a_node_api_that_is_just_starting_is_given_time(world: ApiWorld) -> None:
+    asked, own = joined(world)
+    with node_api(own.node_token) as port:
+        pass
+    put_node(world, "n1", address="127.0.0.1", api_port=port)
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(joining.check_reached, asked, "n1", own, {})
+        with pytest.raises(TimeoutError):
+            looking.result(0.2)
+        with node_api(own.node_token, port):
+            looking.result(10)
+
+
+def test_a_command_on_a_node_that_cannot_be_reached_blames_the_node_and_not_the_cluster(
+    world: ApiWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "PATIENCE", 0.1)
+    with node_api("x") as port:
+        pass
+    put_node(world, "n1", address="127.0.0.1", api_port=port)
+    client = world.client("root")
+    job = client.start({"name": "j", "components": {"w": {"command": "true"}}})
+    task = TaskRun()
+    task.state, task.attempt, task.node = TaskState.RUNNING, 1, "n1"
+    world.backend.apply([("HSET", world.keys.tasks(job["id"]), "w.0", pack(task.record()))])
+    with pytest.raises(NodeUnreachableError) as told:
+        client.execute("j", "w.0", ["true"])
+    assert str(told.value).startswith(f"the master cannot reach node n1 at 127.0.0.1:{port} (connection refused)")
+
+
 def test_a_node_leaves_by_itself(world: ApiWorld) -> None:
     put_node(world, "n1")
     asked = guest(world.client("root").join_token()["token"])
@@ -328,7 +429,9 @@ def test_administrators_change_nodes_and_the_client_keeps_to_the_document(
         *(f"nodes.{verb}" for verb in ("cordon", "uncordon", "drain", "wait", "remove")),
         "joins.token",
     }
-    assert {route.operation for route in ROUTES if route.guest} == {"joins.join", "joins.show", "joins.leave"}
+    assert {route.operation for route in ROUTES if route.guest} == {
+        *(f"joins.{verb}" for verb in ("join", "show", "reach", "leave"))
+    }
 
 
 def test_a_node_with_tasks_is_not_removed_unless_forced(world: ApiWorld) -> None:

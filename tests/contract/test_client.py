@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -136,6 +136,29 @@ def test_ended_jobs_are_listed_on_request(world: ApiWorld) -> None:
 def test_what_does_not_exist_is_not_found(world: ApiWorld, ask: str) -> None:
     with pytest.raises(NotFoundError, match="nothing"):
         getattr(world.client(), ask)("nothing")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: client.job(1),
+        lambda client: client.job("\udcff"),
+        lambda client: client.node(None),
+        lambda client: client.start(None),
+        lambda client: client.start(b"x"),
+        lambda client: client.wait("j", timeout="10m"),
+        lambda client: client.wait("j", timeout=float("nan")),
+        lambda client: list(client.logs("j", tail="x")),
+        lambda client: list(client.logs("j", tail=1.5)),
+        lambda client: list(client.logs("j", 0)),
+        lambda client: list(client.logs("j", grep=b"x")),
+        lambda client: client.execute("j", "w.0", "echo hi"),
+        lambda client: client.execute("j", "w.0", None),
+    ],
+)
+def test_what_makes_no_sense_is_an_error_of_grass(world: ApiWorld, ask: Callable[[Any], Any]) -> None:
+    with pytest.raises((InputError, NotFoundError)):
+        ask(world.client())
 
 
 def test_an_unknown_component_is_named_with_those_that_are(world: ApiWorld) -> None:
