@@ -8,6 +8,7 @@ GrassError
 ├── NotAllowedError       the role or the key does not permit it      (exit 4)
 │   └── ReplayedError         … a sealed request that was seen before
 ├── UnreachableError      retry: the cluster does not answer          (exit 3)
+│   └── NodeUnreachableError  … it does, but a node does not answer it
 ├── WaitTimeoutError      wait longer: it goes on without you         (exit 124)
 └── StaleLeaseError       give up: another master-agent took over
 
@@ -84,6 +85,12 @@ class UnreachableError(GrassError):
     code = "unreachable"
     exit_code = 3
     http_status = 503
+
+
+class NodeUnreachableError(UnreachableError):
+    """Raised by the master, which names itself as the one that cannot reach the node."""
+
+    code = "node-unreachable"
 
 
 class WaitTimeoutError(GrassError):

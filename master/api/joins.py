@@ -18,12 +18,13 @@ from grass.api.node_token import node_token
 from grass.clock import steady
 from grass.config import Secrets
 from grass.entropy import password
-from grass.errors import ConflictError, InputError, NotAllowedError, UnreachableError
+from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.model.lifecycle import NodeState
 from grass.store.join_tokens import JoinToken
 from master.api import enrolment
 from master.api.bundle import find_bundle
 from master.api.call import Api, Call, Handler, Reply
+from master.api.node_client import node_place, why_unreachable
 from master.api.node_wait import wait_for_node
 from master.api.registry import noun_blueprint
 from master.api.views import View
@@ -43,6 +44,7 @@ def blueprint(api: Api) -> Blueprint:
         "check": check,
         "join": join,
         "show": show_join,
+        "reach": reach,
         "leave": leave,
     }
     return noun_blueprint("joins", api, handlers)
@@ -122,6 +124,15 @@ def join(call: Call) -> Reply:
 def show_join(call: Call, node: str) -> View:
     _check_node_token(call, node)
     return wait_for_node(call, node)
+
+
+def reach(call: Call, node: str) -> View:
+    """Looked at once, now. The node may just be starting, so whoever asks asks again."""
+    _check_node_token(call, node)
+    record = call.api.store.node(node)
+    if record is None:
+        raise NotFoundError(f"node {node} is no part of the cluster any more")
+    return {"place": node_place(record), "error": why_unreachable(call.api.config, record)}
 
 
 def leave(call: Call, node: str) -> View:

@@ -9,32 +9,67 @@ from typing import Any
 from grass.api.node_token import node_token
 from grass.api.transport import error_of
 from grass.config import ClusterConfig, Secrets
-from grass.errors import UnreachableError
+from grass.errors import NodeUnreachableError
 
 SECONDS = 30.0
 """Longer than a node keeps anybody waiting."""
+CONNECT_SECONDS = 2.0
+"""A firewall that swallows what comes is not waited for any longer."""
+_FAILURES = (OSError, http.client.HTTPException, ValueError)
 
 
 def call_node(config: ClusterConfig, record: dict[str, Any], method: str, path: str, body: Any = None) -> Any:
-    """``record``: of the node. Raises UnreachableError, or what the node answered."""
-    name, address, port = record["name"], record.get("address"), record.get("api_port")
-    if not address or not port:
-        raise UnreachableError(f"node {name} has not said where its API is")
-    secret = Secrets.load(config.home).node_token
-    token = secret if config.mode == "local" else node_token(secret, name)
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    connection = http.client.HTTPConnection(address, port, timeout=SECONDS)
+    """``record``: of the node. Raises NodeUnreachableError, or what the node answered."""
+    name, place = record["name"], node_place(record)
+    if place is None:
+        raise NodeUnreachableError(f"node {name} has not said where its API is")
     try:
-        connection.request(method, path, None if body is None else json.dumps(body), headers)
-        response = connection.getresponse()
-        answer = json.loads(response.read())
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise UnreachableError(
-            f"node {name} does not answer at {address}:{port} ({error or type(error).__name__})"
+        status, answer = _exchange(config, record, method, path, body, SECONDS)
+    except _FAILURES as error:
+        raise NodeUnreachableError(
+            f"the master cannot reach node {name} at {place} ({_why(error)}): is it up, and does its firewall let the "
+            "master in at this TCP port?"
         ) from error
-    finally:
-        connection.close()
-    if response.status >= 300:
+    if status >= 300:
         wire = answer["error"]
         raise error_of({"code": wire["code"], "message": wire["message"], "problems": []})
     return answer
+
+
+def why_unreachable(config: ClusterConfig, record: dict[str, Any]) -> str | None:
+    """What keeps the master from the node's API, looked at once, in a few seconds at most; None: it answers."""
+    if node_place(record) is None:
+        return "it has not said where its API is"
+    try:
+        status, _ = _exchange(config, record, "GET", "/v1/status", None, CONNECT_SECONDS)
+    except _FAILURES as error:
+        return _why(error)
+    return None if status == http.client.OK else "something else answers there, or with another token"
+
+
+def node_place(record: dict[str, Any]) -> str | None:
+    """``ADDRESS:PORT`` of its API, once it is known."""
+    address, port = record.get("address"), record.get("api_port")
+    return f"{address}:{port}" if address and port else None
+
+
+def _exchange(
+    config: ClusterConfig, record: dict[str, Any], method: str, path: str, body: Any, seconds: float
+) -> tuple[int, Any]:
+    secret = Secrets.load(config.home).node_token
+    token = secret if config.mode == "local" else node_token(secret, record["name"])
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    connection = http.client.HTTPConnection(record["address"], record["api_port"], timeout=CONNECT_SECONDS)
+    try:
+        connection.connect()
+        connection.sock.settimeout(seconds)
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+    finally:
+        connection.close()
+
+
+def _why(error: Exception) -> str:
+    said = error.strerror if isinstance(error, OSError) else ""
+    return (said or str(error) or type(error).__name__).lower()

@@ -250,6 +250,15 @@ ROUTES: tuple[Route, ...] = (
         guest=True,
     ),
     Route(
+        "joins.reach",
+        "GET /v1/join/{node}/reach",
+        _RULE,
+        "A node asks whether the master reaches its API",
+        "NodeReached",
+        "NodeProof",
+        guest=True,
+    ),
+    Route(
         "joins.leave",
         "DELETE /v1/join/{node}",
         _RULE,

@@ -271,6 +271,12 @@ SCHEMAS: dict[str, Schema] = {
             "pause": {**_NUMBER, "description": "Seconds after which to ask again, where too many wait already"},
         }
     ),
+    "NodeReached": _object(
+        {
+            "place": {**_maybe(_TEXT), "description": "ADDRESS:PORT of the node's API, as the master knows it"},
+            "error": {**_maybe(_TEXT), "description": "Why the master cannot reach it there; null: it answers"},
+        }
+    ),
     "NodeAsked": _object({"node": _ref("Node"), "mark": {**_TEXT, "description": "Of the node as it was before"}}),
     "Nothing": _object({}),
     "Drain": _object(

@@ -167,13 +167,13 @@ def test_a_node_that_the_master_cannot_reach_is_said_to_be_one_until_its_port_is
         assert states(client) == {"n1": "READY"}
         client.start(SLEEPERS)
         wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING"), seconds=30)
-        done = cluster.grass("job", "exec", "sleepers", "w.0", "--", "true")
+        done = cluster.grass("job", "exec", "sleepers.w.0", "--", "true")
         assert done.returncode == 3 and f"the master cannot reach node n1 at {address}:51813" in done.stderr
         assert "cluster joins" not in done.stderr
     finally:
         cluster.lab.ssh("n1", f"iptables -D {rule}")
     added(cluster, "n1")
-    assert cluster.grass("job", "exec", "sleepers", "w.0", "--", "true").returncode == 0
+    assert cluster.grass("job", "exec", "sleepers.w.0", "--", "true").returncode == 0
     client.stop("sleepers")
     client.wait("sleepers", timeout=60)
     client.delete("sleepers")
