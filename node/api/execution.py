@@ -13,12 +13,14 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 from contextlib import suppress
 from typing import Protocol
 
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from node.runtime import proc
+from node.runtime.docker.ending import kill
 from node.runtime.docker.plan import CLUSTER, container_name
 from node.runtime.docker.streams import Demultiplexer, EngineTerminal
 from node.runtime.process import ask
@@ -205,7 +207,8 @@ class ContainerExecution:
                 raise NotFoundError(f"there is no attempt {key} on this node")
             if not container["State"]["Running"]:
                 raise ConflictError(f"attempt {key} does not run now")
-            self._id = self._engine.prepare(container["Id"], argv, tty=self._tty)
+            self._container = str(container["Id"])
+            self._id = self._engine.prepare(self._container, argv, tty=self._tty)
             self._connection = EngineTerminal(self._engine.socket, self._id, tty=self._tty)
             if size is not None:
                 self.resize(*size)
@@ -247,10 +250,11 @@ class ContainerExecution:
         return self._engine.exit_code(self._id)
 
     def end(self) -> None:
-        """The engine ends no command whose caller went; its process is killed where this user may do that."""
-        with suppress(GrassError, OSError):
-            found = self._engine.execution(self._id)
-            if found["Running"] and found["Pid"]:
-                os.kill(found["Pid"], signal.SIGKILL)
+        """The engine ends no command whose caller went. It is killed by a thread, as the engine may need a while."""
         self._connection.close()
+        threading.Thread(target=self._kill, name="exec-end", daemon=True).start()
+
+    def _kill(self) -> None:
+        with suppress(GrassError):
+            kill(self._engine, self._container, self._id)
         self._engine.close()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import psutil
 import pytest
 from flask.testing import FlaskClient
 
@@ -138,6 +140,42 @@ def test_one_that_is_closed_or_forgotten_ends(caller: Caller, monkeypatch: pytes
     assert session_of is not None
     session = session_of[0].cell_contents.get(forgotten.path.rpartition("/")[2])
     wait_until(lambda: session.over, what="the end of a forgotten session")
+
+
+def test_what_it_began_ends_with_it(caller: Caller) -> None:
+    marks = [f"10{number}.{os.getpid()}" for number in range(2)]
+    command = caller.start("sh", "-c", f"sleep {marks[0]} & sleep {marks[1]}; true")
+    wait_until(lambda: len(sleepers(marks)) == 2, what="both processes")
+    command.client.delete(command.path, headers=HEADERS)
+    wait_until(lambda: not sleepers(marks), what="the end of both")
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_one_in_a_container_ends_though_this_user_may_not_kill_it(runs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def may_not(pid: int, number: int) -> None:
+        raise PermissionError
+
+    require_engine()
+    monkeypatch.setattr(os, "kill", may_not)
+    with DockerRun(runtimes=("docker",)) as containers:
+        containers.start(["sleep", "100"], KEY, container={"user": "1234"})
+        containers.runs(KEY)
+        marks = [f"102.{os.getpid()}"]
+        command = Caller(containers.config).start("sleep", *marks)
+        if runs:  # or the engine has not quite begun it
+            wait_until(lambda: bool(sleepers(marks)), what="its process")
+        command.client.delete(command.path, headers=HEADERS)
+        wait_until(lambda: not containers.containers()[0]["ExecIDs"], what="its end")
+        assert not sleepers(marks)
+
+
+def sleepers(marks: list[str]) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.cmdline()[:1] == ["sleep"] and process.cmdline()[1] in marks:
+                found.append(process)
+    return found
 
 
 def test_who_has_no_such_command_is_told(caller: Caller) -> None:

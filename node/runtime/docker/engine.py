@@ -115,10 +115,13 @@ class Engine:
 
     # inside of a container
 
-    def begin(self, container: str, argv: list[str]) -> str:
-        """The id of a command that runs in a running container from now on; what it prints is dropped."""
+    def begin(self, container: str, argv: list[str], user: str = "") -> str:
+        """The id of a command that runs in a running container from now on; what it prints is dropped.
+
+        ``user``: empty: as whom the container itself runs.
+        """
         with _translated():
-            made = str(self._client.exec_create(container, argv, stdout=False, stderr=False)["Id"])
+            made = str(self._client.exec_create(container, argv, stdout=False, stderr=False, user=user)["Id"])
             self._client.exec_start(made, detach=True)
             return made
 

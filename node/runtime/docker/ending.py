@@ -1,0 +1,61 @@
+"""The end of a command that was begun in a container, and whose caller went. The engine has no way to end it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grass import clock
+from grass.errors import GrassError
+
+if TYPE_CHECKING:
+    from node.runtime.docker.engine import Engine
+
+_ROOT = "0"
+_BEGIN_SECONDS = 5.0
+"""Within which a command that was just begun has a process."""
+_LOOK_EVERY = 0.05
+
+
+def kill(engine: Engine, container: str, execution: str) -> None:
+    """Kill it with its process group, if it runs. Raises GrassError.
+
+    This user may not kill a process of root, but may have root of the container do so. Where the container has nothing
+    that kills, and the process is another user's, it runs on.
+    """
+    pid = _pid(engine, execution)
+    if pid is None:
+        return
+    group = _pid_inside(pid)
+    for argv in (["/bin/sh", "-c", f"kill -KILL -{group}"], ["kill", "-KILL", f"-{group}"]) if group else ():
+        with suppress(GrassError):  # there is no such program
+            engine.begin(container, argv, user=_ROOT)
+            return
+    with suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _pid(engine: Engine, execution: str) -> int | None:
+    """Of its process, as this machine numbers them; None: it is over."""
+    until = clock.steady() + _BEGIN_SECONDS
+    while True:
+        found = engine.execution(execution)
+        if found["Running"] and found["Pid"]:
+            return int(found["Pid"])
+        if found["ExitCode"] is not None or clock.steady() > until:
+            return None
+        clock.sleep(_LOOK_EVERY)
+
+
+def _pid_inside(pid: int) -> int | None:
+    """As the container numbers it: each command there leads a process group. None: it is in no container, or gone."""
+    with suppress(OSError):
+        numbers = re.search(r"^NSpid:\t(.*)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+        inside = numbers[1].split() if numbers else []
+        if len(inside) > 1 and inside[-1] != "1":  # the group -1 is everything
+            return int(inside[-1])
+    return None
