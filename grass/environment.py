@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from grass.errors import NotFoundError
+from grass.errors import InputError, NotFoundError
 
 
 def grass_home() -> Path:
-    """Where all state of this user lies: ``GRASS_HOME``, by default ``~/.grass``."""
-    return Path(os.environ.get("GRASS_HOME") or Path.home() / ".grass").absolute()
+    """Where all state of this user lies: ``GRASS_HOME``, by default ``~/.grass``. InputError: it is not UTF-8."""
+    home = Path(os.environ.get("GRASS_HOME") or Path.home() / ".grass").absolute()
+    try:
+        str(home).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"GRASS_HOME: {str(home)!r} is not UTF-8") from None
+    return home
 
 
 _INHERITED = frozenset(

@@ -372,6 +372,8 @@ def _check_names(settings: OnPremises, fields: Fields) -> None:
     seen: dict[str, int] = {}
     for place, node in enumerate(settings.nodes):
         name = node.host.name or f"{node.host.address}:{node.host.login.port}"
-        if name in seen:
-            fields.problems.add(f"nodes[{place}]", f"{name} is nodes[{seen[name]}] already")
-        seen[name] = place
+        machine = f"{node.host.address.lower()}:{node.host.login.port}"
+        for each in dict.fromkeys((name, machine)):
+            if each in seen:
+                fields.problems.add(f"nodes[{place}]", f"{each} is nodes[{seen[each]}] already")
+            seen[each] = place

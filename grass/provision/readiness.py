@@ -28,35 +28,41 @@ def wait_ready(config: ClusterConfig, secrets: Secrets, *, since: float, patienc
     keys = Keys(config.key_prefix)
     backend = open_backend(config, secrets, "admin")
     try:
-        _until(until, "its node is not READY", lambda: _node_is_ready(backend, keys, config.node.name, since))
+        _until(until, lambda: _why_no_node(backend, keys, config.node.name, since))
     finally:
         backend.close()
-    _until(until, "its API does not answer", lambda: _api_answers(config))
+    _until(until, lambda: _why_no_api(config))
 
 
-def _until(until: float, failure: str, done: Callable[[], bool]) -> None:
-    while not done():
+def _until(until: float, failure: Callable[[], str]) -> None:
+    while found := failure():
         if clock.steady() > until:
-            raise NotReadyError(failure)
+            raise NotReadyError(found)
         clock.sleep(_STEP)
 
 
-def _node_is_ready(backend: Backend, keys: Keys, node: str, since: float) -> bool:
+def _why_no_node(backend: Backend, keys: Keys, node: str, since: float) -> str:
+    """Empty: it is READY."""
     try:
         record = json.loads(backend.hget(keys.nodes, node) or "null")
-    except UnreachableError:
-        return False
-    return record is not None and record["state"] == NodeState.READY.value and (record["seen"] or 0) >= since
+    except UnreachableError as error:
+        return f"its node is not READY ({error})"
+    if record is None or (record["seen"] or 0) < since:
+        return "its node is not READY"
+    if record["state"] == NodeState.READY.value:
+        return ""
+    reason = (record["reason"] or {}).get("message", "")
+    return f"its node is {record['state']}{f': {reason}' if reason else ''}"
 
 
-def _api_answers(config: ClusterConfig) -> bool:
-    """Any answer: only a worker that is ready gives one."""
+def _why_no_api(config: ClusterConfig) -> str:
+    """Any answer will do: only a worker that is ready gives one."""
     connection = http.client.HTTPConnection(config.master.api_host, config.master.api_port, timeout=2)
     try:
         connection.request("GET", "/")
         connection.getresponse().read()
     except (OSError, http.client.HTTPException):
-        return False
+        return "its API does not answer"
     finally:
         connection.close()
-    return True
+    return ""

@@ -321,6 +321,22 @@ def test_images_share_their_layers(place: tuple[Place, Path], tmp_path: Path) ->
     assert left == {index["team/b:1"]["config"], *index["team/b:1"]["layers"]}
 
 
+def test_what_a_killed_push_left_goes_with_the_next_and_what_another_holds_stays(
+    place: tuple[Place, Path], tmp_path: Path
+) -> None:
+    there, _ = place
+    archive(tmp_path / "a.tar", [b"layer"], "team/a:1")
+    cache = tmp_path / "cache"
+    for name in ("image-killed", "image-held", "image-new"):
+        (cache / name).mkdir(parents=True)
+        (cache / name / "blob").write_bytes(b"x")
+    for name in ("image-killed", "image-held"):
+        os.utime(cache / name, (0, 0))
+    with transfers._held(cache / "image-held"):
+        transfers.push_image(there, "", tmp_path / "a.tar", cache, print, PROGRESS)
+    assert {each.name for each in cache.iterdir()} == {"image-held", "image-new"}
+
+
 def test_what_is_no_image_is_refused_and_changes_nothing(place: tuple[Place, Path], tmp_path: Path) -> None:
     there, _ = place
     (tmp_path / "text.tar").write_text("no image")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 
@@ -18,6 +21,8 @@ from grass.provision.files.image_archive import Image, blobs_of, unpack
 from grass.provision.files.place import Place, rsync_program
 
 OnProgress = Callable[[rsync.Progress], object]
+_JUST_MADE = 60.0
+"""Seconds that a push may take from making its folder to holding it."""
 
 
 def push(place: Place, local: Path, remote: str, on_progress: OnProgress) -> int:
@@ -55,7 +60,7 @@ def push_image(
     ``name`` names an image of a file that has no name of its own. ``scratch``: a folder for as much as the image takes.
     """
     scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=scratch, prefix="image-") as folder:
+    with _folder(scratch) as folder:
         say(f"reading {archive or name}")
         images = _from_file(archive, Path(folder)) if archive else _from_engine(name, Path(folder))
         if archive and name and len(images) > 1:
@@ -79,6 +84,28 @@ def push_image(
         for each, image in named.items():
             place.ask("add-image", name=each, entry=image.entry(clock.wall()))
     return sorted(named)
+
+
+@contextmanager
+def _folder(scratch: Path) -> Iterator[str]:
+    """For one push. What pushes left that were killed is removed: nobody holds it any more."""
+    for left in scratch.glob("image-*"):
+        with suppress(OSError), _held(left):  # else another push has it, or has just ended
+            if left.stat().st_mtime < clock.wall() - _JUST_MADE:
+                shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="image-") as folder, _held(Path(folder)):
+        yield folder
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """OSError: somebody else holds it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _parts(count: int) -> str:

@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -26,6 +27,10 @@ from typing import IO
 OLDEST = (3, 10)
 SECONDS = 30
 NOT_FOUND = 404
+REFUSED = 2
+"""The exit code of `grass join` when nothing was changed."""
+RECORDS = Path("/var/lib/grass/installed")
+"""Of what Grass made here, as a node or a master."""
 
 
 class Failed(Exception):
@@ -52,13 +57,30 @@ def main(words: list[str]) -> None:
     check_machine(options.rootless)
     folder = Path.home() / ".grass" if options.rootless else Path("/opt/grass")
     venv = folder / "venv"
+    fresh = not folder.exists()
     if installed(venv) != digest:
         install(urls, digest, folder)
     if not options.install_only:
         program = str(venv / "bin" / "grass")
         own = ["--rootless"] if options.rootless else []
         where = [options.url] if options.url else []
-        os.execv(program, [program, "join", *where, "--token", options.token, *own, *rest])
+        words = [program, "join", *where, "--token", options.token, *own, *rest]
+        if not fresh:
+            os.execv(program, words)
+        code = ended(subprocess.Popen(words))
+        if code == REFUSED and not (folder / "nodes").exists() and not RECORDS.exists():
+            shutil.rmtree(folder)
+            say(f"nothing of Grass was here before, and it was refused: {folder} is removed again")
+        sys.exit(code)
+
+
+def ended(child: subprocess.Popen[bytes]) -> int:
+    """Ctrl-C is the child's, which gets it, too."""
+    while True:
+        try:
+            return child.wait()
+        except KeyboardInterrupt:
+            continue
 
 
 def opened(token: str) -> tuple[list[str], str]:
