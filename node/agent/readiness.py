@@ -2,7 +2,8 @@
 
 Each is tried again and again, often at first, until it passes, the attempt ends, or its time is over. All of it happens
 in threads of its own, which exist only while something is checked: one waits for what is due next, and another takes
-its place while it tries that, so that a check that hangs delays no other.
+its place while it tries that, so that a check that hangs delays no other. Commands may hang, and many of them at once:
+they have threads apart from those that look at ports and logs.
 """
 
 from __future__ import annotations
@@ -27,6 +28,25 @@ _SPARE_SECONDS = 5.0
 
 
 class Readiness:
+    """What ``_Checks`` does, of checks of both kinds."""
+
+    def __init__(self, say: Callable[[str, str, str], None]) -> None:
+        self._commands, self._looks = _Checks(say), _Checks(say)
+
+    def watch(self, check: Check) -> None:
+        (self._looks if check.ready["command"] is None else self._commands).watch(check)
+
+    def drop(self, key: str) -> None:
+        self._commands.drop(key)
+        self._looks.drop(key)
+
+    def stop(self) -> None:
+        """Kills what checks run; does not wait."""
+        self._commands.stop()
+        self._looks.stop()
+
+
+class _Checks:
     """``say(what, key, failure)`` is called in a thread: ``ready`` or ``not-ready`` (in time) once for each watched
     attempt, before that ``not-yet`` when it was long enough, and when the failure is another. A dropped one is silent.
     """
@@ -66,7 +86,6 @@ class Readiness:
             check.cancel()
 
     def stop(self) -> None:
-        """Kills what checks run; does not wait."""
         with self._lock:
             self._stopping = True
             self._changed.notify_all()

@@ -17,7 +17,7 @@ import pytest
 from grass import clock
 from node.agent import check as checks
 from node.agent.check import Check
-from node.agent.readiness import Readiness
+from node.agent.readiness import WORKERS, Readiness
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(60)
@@ -157,6 +157,17 @@ def test_commands_that_hang_delay_nobody_and_are_given_up_in_time(
         assert said.failure("not-ready", f"hangs-{number}") == "its check has not ended yet"
         assert said.at["not-ready", f"hangs-{number}"] - began < 5
     wait_until(lambda: not running("sleep", "7771"))
+
+
+def test_however_many_commands_hang_a_log_is_looked_at(readiness: Readiness, said: Said, tmp_path: Path) -> None:
+    for number in range(WORKERS + 1):
+        readiness.watch(check(f"hangs-{number}", tmp_path, command="exec sleep 7776"))
+    wait_until(lambda: len(running("sleep", "7776")) == WORKERS)
+    (tmp_path / "stdout").write_text("up\n")
+    began = clock.steady()
+    readiness.watch(check("well", tmp_path, log="up"))
+    assert said.failure("ready", "well") == ""
+    assert said.at["ready", "well"] - began < 2
 
 
 def test_a_dropped_check_is_killed_with_all_that_it_started(readiness: Readiness, said: Said, tmp_path: Path) -> None:
