@@ -105,7 +105,7 @@ def show_gpu(milli: int) -> str:
 
 def show_memory(size: int) -> str:
     """Bytes as a person writes them: ``512MiB``, ``1.5GiB``."""
-    for unit, factor in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= factor:
             return f"{size / factor:.4g}{unit}"
     return f"{size}B"
