@@ -62,7 +62,7 @@ def share_steps(places: Places, mount: ShareMount, share: Mapping[str, Any]) -> 
                 Run(("install", "-d", "-m", "0755", places.share)),
                 Run(("systemctl", "enable", unit)),
                 Run(("systemctl", "restart", unit), timeout=_INACTIVE_SECONDS),
-                Run(("sh", "-c", _IS_MOUNTED, "look", places.share)),
+                Run(("sh", "-c", _APPEARS, "look", places.share)),
             ),
             check=Run(("sh", "-c", f'systemctl is-active --quiet "$2" && {_IS_MOUNTED}', "look", places.share, unit)),
             hint=f"`journalctl -u {unit}` on the host says why; does a firewall keep the node from the master's port "
@@ -74,6 +74,14 @@ def share_steps(places: Places, mount: ShareMount, share: Mapping[str, Any]) -> 
 # What is mounted is the master's share, and not something empty in its place.
 _IS_MOUNTED = 'grep -qs " $1 " /proc/self/mounts && timeout 15 test -d "$1/logs"'
 
+_APPEARS = f"""
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+  {{ {_IS_MOUNTED}; }} && exit 0  # through FUSE, the server is first asked now: its first answer may be a failure
+  sleep 1
+done
+grep " $1 " /proc/self/mounts || echo "nothing is mounted at $1" >&2
+timeout 15 ls -d "$1/logs"
+"""
 _OBSCURE = """
 umask 077
 read -r password
