@@ -142,10 +142,11 @@ def leaves_things(cluster: Cluster, client: Client) -> None:
     script = f"/srv/grass/{cluster.name}/run.sh"
     cluster.lab.hosts["master"].sh(f"printf '#!/bin/sh\\necho it ran\\n' > {script}")
     part = {"cwd": "/", "replicas": 2, "spread": "node"}
-    home = {**part, "command": 'mkdir -p ~/.cache && echo x > ~/.cache/left && exec "$GRASS_DATA/run.sh"'}
+    seen = 'until [ -e "$GRASS_DATA/run.sh" ]; do sleep 0.1; done'  # a mount shows what is new within a second
+    home = {**part, "command": f'mkdir -p ~/.cache && echo x > ~/.cache/left && {seen}; exec "$GRASS_DATA/run.sh"'}
     inside = {**part, "command": "true", "image": BUSYBOX, "runtime": "docker"}
     client.start({"name": "leaves", "components": {"home": home, "inside": inside}})
-    assert client.wait("leaves", timeout=60)["state"] == "SUCCEEDED"
+    assert client.wait("leaves", timeout=60)["state"] == "SUCCEEDED", client.why("leaves")
     assert {piece["text"] for piece in client.logs("leaves")} == {"it ran"}
     for host in ("n1", "n2"):
         assert cluster.lab.hosts[host].run("docker", "images", "--quiet").stdout.strip()
