@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from collections import deque
@@ -20,6 +19,7 @@ Record = dict[str, Any]
 
 _LONGEST_WAIT = 3600.0
 _FOR_EVER = 1e9
+"""Seconds: what is longer is no longer."""
 _CUT = 0.1
 """Seconds to leave a server alone that cut a stream off."""
 _SLOW = 0.2
@@ -51,7 +51,7 @@ def wait_for_job(
     on_progress: Callable[[Record], object] | None,
 ) -> Record:
     """The view of the job once it has ended. WaitTimeoutError after ``timeout`` seconds."""
-    if timeout is not None and (not isinstance(timeout, (int, float)) or math.isnan(timeout)):
+    if timeout is not None and (not isinstance(timeout, (int, float)) or timeout != timeout):  # not a number
         raise InputError(f"timeout: must be seconds, got {timeout!r}")
     until = None if timeout is None else clock.steady() + min(timeout, _FOR_EVER)
     while True:
@@ -162,9 +162,9 @@ def _log_pieces(
 def _compiled(grep: str | None) -> re.Pattern[str] | None:
     if grep is None:
         return None
+    if not isinstance(grep, str):
+        raise InputError(f"grep: must be text, got {grep!r}")
     try:
-        if not isinstance(grep, str):
-            raise InputError(f"grep: must be text, got {grep!r}")
         return re.compile(grep)
     except (re.error, OverflowError, RecursionError) as error:
         raise InputError(f"grep: {grep!r} is no regular expression: {error}") from None

@@ -99,17 +99,18 @@ class Check:
         return f"its check ended {ended}" if code else ""
 
     def _log_failure(self) -> str:
+        try:
+            expression = compiled(self.ready["log"])
+        except ValueError as error:  # of a job that another version of Grass took
+            return f"its check is not a regular expression: {error}"
         for path in self.outputs:
-            printed = self._printed.setdefault(path, Printed(path))
             try:
-                if printed.matches(compiled(self.ready["log"])):
+                if self._printed.setdefault(path, Printed(path)).matches(expression):
                     return ""
             except FileNotFoundError:
                 continue
             except OSError as error:
                 return f"its output cannot be read: {error.strerror}"
-            except ValueError as error:  # of a job that another version of Grass took
-                return f"its check is not a regular expression: {error}"
         return NO_MATCH
 
 

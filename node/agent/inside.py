@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from grass import clock
@@ -42,16 +43,14 @@ class Inside:
         from node.runtime.docker.engine import Engine
         from node.runtime.docker.plan import container_name
 
-        engine = Engine()
         try:
-            if self._under_way is None:
-                self._under_way = engine.begin(container_name(self._cluster, self._key), self._argv)
-            code = _code(engine, self._under_way, clock.steady() + seconds, cancelled)
+            with closing(Engine()) as engine:
+                if self._under_way is None:
+                    self._under_way = engine.begin(container_name(self._cluster, self._key), self._argv)
+                code = _code(engine, self._under_way, clock.steady() + seconds, cancelled)
         except GrassError as error:
             self._under_way = None
             return f"its check cannot run in its container: {error}"
-        finally:
-            engine.close()
         if code is None:
             return f"its check did not end within {seconds:g} s"
         self._under_way = None
@@ -61,11 +60,8 @@ class Inside:
         from node.runtime.docker.engine import Engine
         from node.runtime.docker.plan import container_name
 
-        engine = Engine()
-        try:
+        with closing(Engine()) as engine:
             networks = engine.inspect(container_name(self._cluster, self._key))["NetworkSettings"]["Networks"]
-        finally:
-            engine.close()
         return next((str(each["IPAddress"]) for each in networks.values() if each["IPAddress"]), "")
 
 

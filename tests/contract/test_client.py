@@ -148,6 +148,7 @@ def test_what_does_not_exist_is_not_found(world: ApiWorld, ask: str) -> None:
         lambda client: client.start(b"x"),
         lambda client: client.wait("j", timeout="10m"),
         lambda client: client.wait("j", timeout=float("nan")),
+        lambda client: client.wait("no-such-job", timeout=10**400),
         lambda client: list(client.logs("j", tail="x")),
         lambda client: list(client.logs("j", tail=1.5)),
         lambda client: list(client.logs("j", 0)),

@@ -141,12 +141,12 @@ def docker(*words):
 
 try:
     with open(sys.argv[1]) as file:
-        loaded = json.load(file)
-except (OSError, ValueError):
-    loaded = {}
-for name, known in loaded.items():
-    if docker("inspect", "--format", "{{.Id}}", "--", name).stdout.strip() == known["engine"]:
-        docker("rm", "--", name)  # refused while somebody else's container uses it
+        loaded = [(str(name), str(known["engine"])) for name, known in json.load(file).items()]
+    for name, engine in loaded:
+        if docker("inspect", "--format", "{{.Id}}", "--", name).stdout.strip() == engine:
+            docker("rm", "--", name)  # refused while somebody else's container uses it
+except (OSError, ValueError, TypeError, LookupError, AttributeError, subprocess.SubprocessError) as error:
+    print(f"images that Grass loaded may stay: {error!r}", file=sys.stderr)  # no reason not to leave
 """
 _MEMBER = 'getent group docker | cut -d: -f4 | tr , "\\n" | grep -qx grass'
 

@@ -76,8 +76,9 @@ _IS_MOUNTED = 'grep -qs " $1 " /proc/self/mounts && timeout 15 test -d "$1/logs"
 
 _APPEARS = f"""
 for _ in 1 2 3 4 5 6 7 8 9 10; do
-  {{ {_IS_MOUNTED}; }} && exit 0  # through FUSE, the server is first asked now: its first answer may be a failure
-  sleep 1
+  {_IS_MOUNTED}
+  case $? in 0) exit 0;; 124) break;; esac  # 124: it hangs
+  sleep 1  # through FUSE, the server is first asked now: its first answer may be a failure
 done
 grep " $1 " /proc/self/mounts || echo "nothing is mounted at $1" >&2
 timeout 15 ls -d "$1/logs"
