@@ -19,6 +19,7 @@ from node.agent import readiness
 from node.runtime.process import ask
 from tests.support.needs import missing
 from tests.support.node_run import NodeRun
+from tests.support.processes import running
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -153,12 +154,11 @@ def test_an_expression_that_takes_for_ever_costs_its_task_only(node: NodeRun) ->
 
 def test_a_check_ends_with_its_task_and_with_the_agent(node: NodeRun) -> None:
     def checks() -> list[str]:
-        found = [process.cmdline() for process in psutil.process_iter() if process.status() != psutil.STATUS_ZOMBIE]
-        return [argv[1] for argv in found if argv[:1] == ["sleep"] and argv[1] in {"7781", "7782"}]
+        return [seconds for seconds in ("7781", "7782") if running("sleep", seconds)]
 
     node.start("exec sleep 100", ONE, ready=ready(command="sleep 7781; true"))
     node.start("exec sleep 100", "j-1/d.0/1", launch="j-1/d", ready=ready(command="sleep 7782; true"))
-    node.wait(lambda: sorted(checks()) == ["7781", "7782"])
+    node.wait(lambda: checks() == ["7781", "7782"])
     node.stop(ONE)
     node.ended(ONE)
     node.wait(lambda: checks() == ["7782"], 5)

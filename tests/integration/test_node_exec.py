@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +18,7 @@ from node.api.app import create_app
 from node.runtime.protocol import Stop
 from tests.support.docker_run import DockerRun
 from tests.support.engine import require_engine
+from tests.support.processes import running
 from tests.support.shepherd_run import ShepherdRun
 from tests.support.waiting import wait_until
 
@@ -170,12 +170,7 @@ def test_one_in_a_container_ends_though_this_user_may_not_kill_it(runs: bool, mo
 
 
 def sleepers(marks: list[str]) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.cmdline()[:1] == ["sleep"] and process.cmdline()[1] in marks:
-                found.append(process)
-    return found
+    return [process for mark in marks for process in running("sleep", mark)]
 
 
 def test_who_has_no_such_command_is_told(caller: Caller) -> None:

@@ -18,6 +18,7 @@ from grass import clock
 from node.agent import check as checks
 from node.agent.check import Check
 from node.agent.readiness import WORKERS, Readiness
+from tests.support.processes import running
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(60)
@@ -68,17 +69,6 @@ def check(key: str, folder: Path, timeout: float | None = 20.0, **ready: Any) ->
         env=dict(os.environ),
         cwd=str(folder),
     )
-
-
-def running(*argv: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.cmdline() == list(argv) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
 
 
 @pytest.mark.parametrize(
