@@ -12,7 +12,7 @@ import model
 import numpy as np
 import wire
 
-RATE = float(os.environ.get("RATE", "0.25"))
+RATE = float(os.environ.get("RATE", "0.1"))
 
 
 class Training:

@@ -10,9 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from grass.config import ClusterConfig
+from grass.config import ClusterConfig, Secrets
+from grass.errors import UnreachableError
 from grass.provision import stopping
 from grass.provision.filelock import cluster_lock
+from grass.store.api_store import ApiStore
+from grass.store.connect import open_backend
+from grass.store.keys import Keys
+from grass.store.records import ended
 
 
 def request_shutdown(config: ClusterConfig) -> None:
@@ -38,7 +43,23 @@ def run_apart(config: ClusterConfig, module: str, log_name: str) -> None:
 def main(path: str) -> None:
     config = ClusterConfig.load(path)
     with cluster_lock(Path(config.home).parents[1], config.name):
-        stopping.stop(config)
+        if has_work(config):
+            sys.stdout.write(f"cluster {config.name} got work while it waited to be shut down: it stays\n")
+        else:
+            stopping.stop(config)
+
+
+def has_work(config: ClusterConfig) -> bool:
+    """A job that has not ended, or a schedule that may start one. False when nobody can be asked."""
+    backend = open_backend(config, Secrets.load(config.home), "api")
+    store = ApiStore(backend, Keys(config.key_prefix))
+    try:
+        scheduled = any(schedule["state"] == "ACTIVE" for schedule in store.schedules())
+        return scheduled or not all(ended(job) for job in store.jobs())
+    except UnreachableError:
+        return False
+    finally:
+        backend.close()
 
 
 if __name__ == "__main__":

@@ -49,10 +49,10 @@ def end_orphans(config: ClusterConfig) -> None:
     The shepherd itself stays, because it is the parent of the tasks; only its guard is ended. The next guard waits
     for that shepherd, and takes over when it ends.
     """
+    _end_supervisors(config)
     shepherd = processes.shepherd_pid(config)
-    orphans = [process for process in processes.of_cluster(config) if process.pid != shepherd]
-    supervisors, others, redis = _sorted(orphans)
-    processes.end(supervisors + others, signal.SIGKILL, KILL_SECONDS)
+    _, others, redis = _sorted([process for process in processes.of_cluster(config) if process.pid != shepherd])
+    processes.end(others, signal.SIGKILL, KILL_SECONDS)
     _end(redis, REDIS_SECONDS)
 
 
@@ -74,8 +74,8 @@ def _stop_supervised(config: ClusterConfig, supervisor: Supervisor) -> None:
 
 
 def _stop_unsupervised(config: ClusterConfig) -> None:
-    supervisors, others, redis = _sorted(processes.of_cluster(config))
-    processes.end(supervisors, signal.SIGKILL, KILL_SECONDS)  # first, so that it starts nothing again
+    _end_supervisors(config)
+    _, others, redis = _sorted(processes.of_cluster(config))
     _end(others, TASKS_SECONDS)
     _end(processes.tasks_of(config), 1.0)
     _end(redis, REDIS_SECONDS)
@@ -85,6 +85,14 @@ def _stop_unsupervised(config: ClusterConfig) -> None:
         raise CannotStopError(
             f"cluster {config.name}: processes {', '.join(map(str, left))} do not end, even when killed"
         )
+
+
+def _end_supervisors(config: ClusterConfig) -> None:
+    """First, so that nothing is started again; and whatever one forked while it was looked for, itself or a daemon
+    that has not begun its program. One that KILL does not end is left."""
+    left: list[int] = []
+    while not left and (found := _sorted(processes.of_cluster(config))[0]):
+        left = processes.end(found, signal.SIGKILL, KILL_SECONDS)
 
 
 def _end(pids: Iterable[int], seconds: float) -> None:

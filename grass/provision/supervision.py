@@ -48,12 +48,12 @@ class Supervisor:
         return True
 
     def pid(self) -> int:
-        return int(self._call("getPID"))
+        return int(self._ask("getPID"))
 
     def daemons(self) -> list[DaemonState]:
         return [
             DaemonState(info["name"], info["pid"] or None, info["statename"], info["start"] if info["pid"] else None)
-            for info in self._call("getAllProcessInfo")
+            for info in self._ask("getAllProcessInfo")
         ]
 
     def start_daemon(self, name: str) -> None:
@@ -83,11 +83,17 @@ class Supervisor:
         self._wake()
 
     def shutdown(self) -> None:
-        self._call("shutdown")
+        self._ask("shutdown")
 
     def _wake(self) -> None:
         """It looks after its children when something happens, or once a second; this is something."""
-        self._call("getState")
+        self._ask("getState")
+
+    def _ask(self, method: str) -> Any:
+        try:
+            return self._call(method)
+        except xmlrpc.client.Fault as fault:
+            raise OSError(f"supervisord refuses, it shuts down: {fault.faultString}") from fault
 
     def _tell(self, method: str, *arguments: Any) -> None:
         try:

@@ -28,7 +28,7 @@ REFUSED_AGAIN = 30.0
 """Seconds after which an agent that redis refuses ends: its node was removed, or is about to be made anew."""
 
 log = logging.getLogger("node.agent")
-_refused = threading.Event()
+_refused = threading.Lock()
 
 
 def main(path: str) -> int:
@@ -94,9 +94,8 @@ def _end() -> None:
 
 def _end_refused(error: NotAllowedError) -> None:
     """Later: what runs here runs on meanwhile, and can be stopped. Both threads that use redis end; one says why."""
-    if _refused.is_set():
+    if not _refused.acquire(blocking=False):
         return
-    _refused.set()
     hint = "if this machine is no node of the cluster any more, `grass leave` on it removes what is left"
     log.error("%s; %s; trying again in %g s", error, hint, REFUSED_AGAIN)
     again = threading.Timer(REFUSED_AGAIN, _end)

@@ -74,6 +74,11 @@ def environment(pid: int, name: str) -> str | None:
     return None
 
 
+def between_programs(pid: int) -> bool:
+    """Whether it has no environment to be seen: in the middle of `execve`, or started with none."""
+    return not read(f"/proc/{pid}/environ")
+
+
 def processes() -> list[int]:
     with os.scandir("/proc") as entries:
         return [int(entry.name) for entry in entries if entry.name.isdigit()]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 
 from node.runtime import proc
 
@@ -61,11 +62,13 @@ class SharedMemory:
 
 
 def _ours() -> set[str]:
-    try:
-        with os.scandir(FOLDER) as entries:
-            return {entry.name for entry in entries if entry.stat(follow_symlinks=False).st_uid == os.getuid()}
-    except OSError:
-        return set()
+    names = set()
+    with suppress(OSError), os.scandir(FOLDER) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):  # its owner has just removed it
+                if entry.stat(follow_symlinks=False).st_uid == os.getuid():
+                    names.add(entry.name)
+    return names
 
 
 def _mapped(pid: int) -> set[str]:

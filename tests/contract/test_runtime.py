@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from node.runtime.docker.plan import ATTEMPT
 from node.runtime.protocol import Launch, Listed, Observed, Runtime, Start, Stop
 from node.runtime.simulated import SimulatedRuntime
 from tests.support.docker_run import DockerRun
@@ -23,12 +24,25 @@ QUICK, SLOW, DEAF = "j-1/quick", "j-1/slow", "j-1/deaf"
 
 
 class Subject:
-    """A runtime that knows three launches: one that ends soon with 3, one that goes on, one that ignores TERM."""
+    """A runtime that knows three launches: one that ends soon with 3, one that goes on, one that ignores TERM.
 
-    def __init__(self, runtime: Runtime, restart: Callable[[], None], plain: Launch = PROCESS) -> None:
+    ``stdout`` of an attempt: what the one that ignores TERM prints once it does. ``gone``: nothing of it is left.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        restart: Callable[[], None],
+        plain: Launch = PROCESS,
+        *,
+        stdout: Callable[[str], str] = lambda key: "up",
+        gone: Callable[[str], bool] = lambda key: True,
+    ) -> None:
         self.runtime = runtime
         self.restart = restart
         self.plain = plain
+        self.stdout = stdout
+        self.gone = gone
         self.known: dict[str, Observed] = {}
         self.lists = 0
         self.history: list[Observed] = []
@@ -36,7 +50,7 @@ class Subject:
         for name, script in (
             (QUICK, "sleep 0.05; exit 3"),
             (SLOW, "exec sleep 100"),
-            (DEAF, "trap '' TERM; while :; do sleep 0.02; done"),
+            (DEAF, "trap '' TERM; echo up; while :; do sleep 0.02; done"),
         ):
             self.define(name, script)
 
@@ -87,10 +101,15 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     if request.param == "docker":
         require_engine()
         with DockerRun() as containers:
-            yield Subject(containers.runtime, containers.cut, PROCESS._replace(runtime="docker", image=IMAGE))
+            plain = PROCESS._replace(runtime="docker", image=IMAGE)
+
+            def gone(key: str) -> bool:
+                return key not in {each["Config"]["Labels"][ATTEMPT] for each in containers.containers()}
+
+            yield Subject(containers.runtime, containers.cut, plain, stdout=containers.stdout, gone=gone)
         return
     with ShepherdRun() as run:
-        subject = Subject(run.runtime, run.kill_shepherd)
+        subject = Subject(run.runtime, run.kill_shepherd, stdout=run.stdout)
         yield subject
         run.lists, run.known = subject.lists, subject.known
 
@@ -126,11 +145,11 @@ def test_stopping_ends_by_term_and_carries_its_reason(subject: Subject) -> None:
 
 def test_who_ignores_term_is_killed_after_the_grace(subject: Subject) -> None:
     subject.start(DEAF, "j-1/deaf.0/1")
-    started = subject.runs("j-1/deaf.0/1")
+    subject.runs("j-1/deaf.0/1")
+    subject.wait(lambda: "up" in subject.stdout("j-1/deaf.0/1"))
     subject.runtime.stop([Stop("j-1/deaf.0/1", 0.2)])
     [ended] = subject.ended("j-1/deaf.0/1")
-    # a shell that TERM finds before its first command is no proof of patience
-    assert ended.signal == signal.SIGKILL or (ended.ended or 0) - (started.started or 0) < 0.1
+    assert ended.signal == signal.SIGKILL
 
 
 def test_a_signal_reaches_the_attempt(subject: Subject) -> None:
@@ -186,6 +205,7 @@ def test_after_it_was_away_everything_is_listed_running_and_ended(subject: Subje
     running = subject.runs("j-1/slow.0/1")
     subject.start(QUICK, "j-1/quick.2/1")
     subject.ended("j-1/quick.2/1")  # so that the command to forget has arrived
+    subject.wait(lambda: subject.gone("j-1/quick.1/1"))
     subject.relist()
     assert set(subject.known) == {"j-1/slow.0/1", "j-1/quick.0/1", "j-1/quick.2/1"}
     assert subject.known["j-1/quick.0/1"] == ended

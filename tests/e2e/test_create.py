@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ REFUSED, UNREACHABLE = 2, 3
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return install(tmp_path_factory.mktemp("grass"))
+def site(running_lab: SessionLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    yield install(tmp_path_factory.mktemp("grass"))
+    for host in ("master", "n1"):  # others come after these tests
+        running_lab.reset(host)
 
 
 @pytest.fixture

@@ -86,8 +86,11 @@ def ends_well(client: Client, name: str) -> None:
 
 
 def counters(host: Host) -> int:
-    """How many shells of counting tasks run there, in containers or not."""
-    return int(host.sh("ps -eo args | grep -c '^/bin/sh -c trap' || true"))
+    """How many shells of counting tasks run there, in containers or not. A child that has not begun its program yet
+    looks like its shell."""
+    rows = [line.split(None, 2) for line in host.sh("ps -eo pid=,ppid=,args=").splitlines()]
+    parents = {row[0]: row[1] for row in rows if row[2:] and row[2].startswith("/bin/sh -c trap")}
+    return sum(parent not in parents for parent in parents.values())
 
 
 def node_list_takes(cluster: Cluster) -> float:
@@ -103,7 +106,6 @@ def test_a_node_that_is_cut_off_for_a_while_works_on_and_nothing_is_restarted(cl
     host.cut()
     wait_until(lambda: states(client)["n1"] == "SILENT", LOST_AFTER, "the silence of n1", 0.2)
     assert counters(host) == 2
-    assert node_list_takes(cluster) < 5
     host.heal()
     wait_until(lambda: states(client) == ALL_READY, 30, "the return of n1", 0.2)
     assert places(client, "patient") == before
@@ -127,6 +129,7 @@ def test_the_tasks_of_a_node_that_is_cut_off_for_long_are_replaced_and_the_old_o
         task: before[task] for task in before if task not in there
     }
     assert counters(host) == 2
+    assert node_list_takes(cluster) < 10
     host.heal()
     wait_until(lambda: states(client) == ALL_READY, 30, "the return of n1", 0.2)
     wait_until(lambda: counters(host) == 0, 30, "the end of what was replaced", 0.2)
@@ -173,7 +176,7 @@ def test_a_master_without_power_for_long_hangs_no_node(cluster: Cluster, client:
     cluster.lab.hosts["master"].kill()
     since = time.monotonic()
     assert cluster.grass("node", "list").returncode == 3
-    assert time.monotonic() - since < 15
+    assert time.monotonic() - since < 30
     looks = f"timeout 60 ls /srv/grass/{cluster.name}/data"  # somebody who waits for the dead share
     for host in nodes:
         host.sh(f"{looks} >/dev/null 2>&1 &")
@@ -182,7 +185,7 @@ def test_a_master_without_power_for_long_hangs_no_node(cluster: Cluster, client:
     cluster.lab.hosts["master"].start()
     wait_until(lambda: answers(client), 60, "the API", 0.2)
     wait_until(lambda: states(client) == ALL_READY, 60, "all nodes", 0.2)
-    assert node_list_takes(cluster) < 5
+    assert node_list_takes(cluster) < 10
     assert [pid(host, cluster, "node-agent") for host in nodes] == agents
     assert places(client, "outage") == before
     ends_well(client, "outage")
@@ -282,7 +285,7 @@ def test_a_node_with_a_full_disk_takes_no_tasks_loses_no_line_and_recovers_by_it
         client.start({"name": "works", "components": {"t": {**inside, "command": COUNT}}})
         wait_until(lambda: next(client.logs("works"), None), 30, "a first line", 0.2)
         host.sh(f"cat /dev/zero > {folder}/filler 2>/dev/null || true")
-        wait_until(lambda: client.node("n2")["usage"]["disk_free"] == 0, 20, "the node to say so", 0.2)
+        wait_until(lambda: client.node("n2")["usage"]["disk_free"] < 64 << 10, 20, "the node to say so", 0.2)
 
         wait_until(lambda: states(client)["n2"] == "QUARANTINED", 20, "n2 in quarantine", 0.2)
         assert "disk almost full" in client.node("n2")["reason"]["message"]
@@ -354,7 +357,8 @@ def test_a_node_whose_clock_is_an_hour_off_works_and_its_tasks_last_as_long_as_t
         name = f"off-by-{hours + 1}"
         since = time.monotonic()
         before = started(client, counting(name, 3, 0))
-        wait_until(lambda: time.monotonic() - since > 5, 10, "some lines", 0.2)
+        running = time.monotonic()
+        wait_until(lambda: time.monotonic() - running > 5, 10, "some lines", 0.2)
         ended = finish(client, name)
         took = time.monotonic() - since
         assert ended["state"] == "SUCCEEDED" and 0 < ended["ended"] - ended["started"] < took

@@ -35,7 +35,7 @@ SLEEPERS = {
 @pytest.fixture(scope="module")
 def cluster(running_lab: SessionLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A master; its nodes come and go with the tests."""
-    for host in ("n1", "n2"):
+    for host in ("master", "n1", "n2"):
         running_lab.reset(host)
     site = install(tmp_path_factory.mktemp("site"))
     made = Cluster(running_lab, site, tmp_path_factory.mktemp("join"), settings(running_lab, name="joins"))
@@ -167,7 +167,7 @@ def test_a_node_that_the_master_cannot_reach_is_said_to_be_one_until_its_port_is
         assert closed.returncode == 1 and blamed in closed.stderr, closed.stderr
         assert states(client) == {"n1": "READY"}
         client.start(SLEEPERS)
-        wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING"), seconds=30)
+        wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING") == 4, seconds=30)
         done = cluster.grass("job", "exec", "sleepers.w.0", "--", "true")
         assert done.returncode == 3 and f"the master cannot reach node n1 at {address}:51813" in done.stderr
         assert "cluster joins" not in done.stderr
@@ -333,10 +333,10 @@ def test_a_node_is_cordoned_drained_during_a_job_and_opened_again(cluster: Clust
     done = cluster.grass("node", "drain", "n1", "--deadline", "1s")
     assert done.returncode == 0, done.stderr
     assert client.node("n1")["state"] == "DRAINED"
+    wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING") == 4, seconds=30)
     assert {task["node"] for task in client.tasks("sleepers") if task["state"] == "RUNNING"} == {"n2"}
     assert client.job("sleepers")["restarts"] == 0
     assert cluster.grass("node", "uncordon", "n1").returncode == 0
-    wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING") == 4, seconds=30)
     client.stop("sleepers")
     client.wait("sleepers", timeout=60)
 

@@ -26,6 +26,7 @@ from grass.store.keys import Keys
 from grass.store.records import pack
 from tests.support.api_world import write_client, write_cluster
 from tests.support.example_run import free_port
+from tests.support.processes import ended
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
@@ -60,8 +61,10 @@ class Server:
 
     def worker(self) -> psutil.Process:
         assert self.process is not None
-        wait_until(lambda: psutil.Process(self.process.pid).children(), what="the worker")  # type: ignore[union-attr]
-        return psutil.Process(self.process.pid).children()[0]
+        found: list[psutil.Process] = []
+        server = psutil.Process(self.process.pid)
+        wait_until(lambda: found.extend(server.children()) or found, what="the worker")
+        return found[0]
 
     def stop(self, how: int = signal.SIGTERM) -> None:
         if self.process is not None:
@@ -131,7 +134,7 @@ def test_a_killed_server_leaves_its_port_to_the_next(server: Server) -> None:
     client.start(JOB)
     worker = server.worker()
     server.stop(signal.SIGKILL)
-    wait_until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, 5)
+    wait_until(lambda: ended(worker), 5)
     server.start()
     assert client.job("j")["name"] == "j"
 

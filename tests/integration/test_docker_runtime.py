@@ -138,13 +138,15 @@ def test_others_containers_are_not_touched_even_if_they_have_the_name(run: Docke
 
 
 def test_a_new_agent_finds_what_runs_and_repeats_no_output(run: DockerRun) -> None:
-    run.start("i=0; while [ $i -lt 60 ]; do echo line $i; i=$((i+1)); sleep 0.02; done; exit 7")
+    wait = "[ $i -ne 10 ] || until [ -e $GRASS_SCRATCH/on ]; do sleep 0.02; done"
+    run.start(f"i=0; while [ $i -lt 60 ]; do echo line $i; i=$((i+1)); sleep 0.02; {wait}; done; exit 7")
     before = run.runs()
     run.wait(lambda: run.path("stdout").exists() and "line 5" in run.stdout())
     run.reconnect()
     adopted = run.known[ONE]
     assert (adopted.pid, adopted.ended) == (before.pid, None)
     assert abs((adopted.since or 0) - (before.since or 0)) < 2
+    (run.path("scratch") / "on").touch()
     ended = run.ended()
     assert ended.code == 7
     assert run.stdout().splitlines() == [f"line {number}" for number in range(60)]

@@ -87,7 +87,7 @@ def test_when_the_share_is_unmounted_starts_wait_until_it_is_mounted_again(tmp_p
         subprocess.run(["umount", "--lazy", str(share)], check=True)
         node.wait(lambda: codes(node) == ["share"])
         assert node.conditions[0]["message"] == f"nothing is mounted at {share}, where the share was"
-        node.start("cat $GRASS_DATA/here", TWO)
+        node.start("until [ -e $GRASS_DATA/here ]; do sleep 0.02; done", TWO)
         assert node.event(TWO, "waiting")["reason"]["code"] == "share"
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32M", "tmpfs", str(share)], check=True)
         (share / "here").write_text("it is\n")

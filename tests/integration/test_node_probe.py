@@ -52,6 +52,7 @@ class Place:
 @pytest.fixture
 def place() -> Iterator[Place]:
     with ShepherdRun() as shepherd:
+        shepherd.connect()
         made = Place(shepherd)
         try:
             yield made

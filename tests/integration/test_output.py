@@ -12,6 +12,7 @@ from grass import Client
 from grass.cli.main import execute
 from grass.provision import local
 from tests.support.needs import require
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -48,7 +49,8 @@ def test_what_a_job_wrote_can_be_fetched_and_outlives_it(
         assert (tmp_path / "here").read_text().strip() == "3"
         for name in ("sum", "idle"):
             client.delete(name)
-        assert (written / "words").exists() and not empty.exists()
+        assert (written / "words").exists()
+        wait_until(lambda: not empty.exists(), what="the removal of the empty folder")
     assert execute(["job", "pull", "nobody"]) == 2
     assert execute(["data", "push", "set", "../outside"]) == 2
     assert execute(["data", "remove", "sets"]) == 2

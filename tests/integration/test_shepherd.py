@@ -179,7 +179,7 @@ import mmap, os, sys, time
 with open(f"/dev/shm/{sys.argv[1]}", "w+b") as file:
     file.truncate(4096)
     kept = mmap.mmap(file.fileno(), 4096)
-time.sleep(0.1)
+time.sleep(1)
 os.kill(os.getpid(), 9)
 """
     name = f"grass-test-crash-{os.getpid()}"
@@ -236,7 +236,7 @@ def test_kill_9_in_the_middle_of_spawning_leaves_each_attempt_run_at_most_once_a
 def test_kill_9_of_the_guard_changes_nothing_and_the_next_guard_takes_over_later(shepherd: ShepherdRun) -> None:
     shepherd.connect()
     shepherd.launch("t", sh("sleep 0.5; exit 11"))
-    shepherd.launch("long", sh("sleep 2; exit 12"))
+    shepherd.launch("long", sh("until [ -e go ]; do sleep 0.01; done; exit 12"))
     shepherd.start("t", "j-1/a.0/1")
     shepherd.start("long", "j-1/b.0/1")
     shepherd.started("j-1/b.0/1")
@@ -249,6 +249,7 @@ def test_kill_9_of_the_guard_changes_nothing_and_the_next_guard_takes_over_later
     shepherd.relist()
     os.close(pidfd)
     assert shepherd.shepherd_pid() != old
+    (shepherd.path("j-1/b.0/1", "scratch") / "go").touch()
     assert shepherd.ended("j-1/b.0/1").code == 12  # from its pidfd: it was never a child of the new guard
 
 

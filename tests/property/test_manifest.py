@@ -198,7 +198,7 @@ def near_misses(draw: st.DrawFn, complete: list[Any] = COMPLETE) -> Any:
         for key in trail:
             parent = parent[key]
         if isinstance(parent, dict) and draw(st.integers(0, 4)) == 0:
-            parent[draw(keys)] = parent.pop(last) if draw(st.booleans()) else draw(scalars)
+            parent[draw(keys)] = parent.pop(last) if draw(st.booleans()) else copy.deepcopy(draw(scalars))
         else:
             parent[last] = copy.deepcopy(draw(st.sampled_from(HOSTILE) | scalars | nonsense))  # the next may change it
     return document

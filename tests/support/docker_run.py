@@ -112,7 +112,9 @@ class DockerRun:
         return Path(Folders(str(self.config.node_dir / "attempts")).path(key, suffix))
 
     def stdout(self, key: str = ONE) -> str:
-        return self.path("stdout", key).read_text()
+        """So far: its file comes with the first of its log."""
+        path = self.path("stdout", key)
+        return path.read_text() if path.exists() else ""
 
     def containers(self) -> list[dict[str, Any]]:
         return self.engine.containers([f"grass.cluster={self.config.name}"])

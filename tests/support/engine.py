@@ -99,20 +99,26 @@ class Door:
         self.path = f"{self._folder}/docker.sock"
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._lock = threading.Lock()
+        self._opened: socket.socket | None = None
         self.open()
 
     def open(self) -> None:
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(self.path)
-        self._listener.listen(64)
-        threading.Thread(target=self._serve, args=(self._listener,), daemon=True).start()
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self.path)
+        listener.listen(64)
+        with self._lock:
+            self._opened = listener
+        threading.Thread(target=self._serve, args=(listener,), daemon=True).start()
 
     def shut(self) -> None:
+        listener = self._opened
+        assert listener is not None
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+            listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
         os.unlink(self.path)
         with self._lock:
+            self._opened = None
             for pair in self._pairs:
                 for end in pair:
                     with contextlib.suppress(OSError):
@@ -135,12 +141,18 @@ class Door:
                 engine.close()
                 client.close()
                 continue
-            threading.Thread(target=self._pass, args=(client, engine), daemon=True).start()
+            with self._lock:
+                let_in = self._opened is listener
+                if let_in:
+                    self._pairs.add((client, engine))
+            if let_in:
+                threading.Thread(target=self._pass, args=(client, engine), daemon=True).start()
+            else:  # accepted just before it was shut
+                client.close()
+                engine.close()
 
     def _pass(self, client: socket.socket, engine: socket.socket) -> None:
         pair = (client, engine)
-        with self._lock:
-            self._pairs.add(pair)
         other = {client: engine, engine: client}
         reading = [client, engine]
         with contextlib.suppress(OSError, ValueError):

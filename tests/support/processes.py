@@ -12,3 +12,11 @@ def running(*argv: str) -> list[psutil.Process]:
         for process in psutil.process_iter(["cmdline", "status"])
         if process.info["cmdline"] == list(argv) and process.info["status"] != psutil.STATUS_ZOMBIE
     ]
+
+
+def ended(process: psutil.Process) -> bool:
+    """Nothing of it is left but, perhaps, its exit status."""
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True

@@ -83,8 +83,15 @@ class ShepherdRun:
         assert self.guard is not None
         guard = self.guard.pid
         lock = self.config.node_dir / "shepherd.lock"
-        self.wait(lambda: lock.exists() and lock.read_text() in map(str, proc.children(guard)))
-        return int(lock.read_text())
+        found: list[int] = []
+
+        def lives() -> bool:
+            found[:] = [pid for pid in proc.children(guard) if lock.exists() and lock.read_text() == str(pid)]
+            stat = proc.stat(found[0]) if found else None
+            return stat is not None and stat.state not in "ZX"
+
+        self.wait(lives)
+        return found[0]
 
     def kill_shepherd(self) -> None:
         pid = self.shepherd_pid()

@@ -62,9 +62,9 @@ def test_each_launch_goes_to_its_runtime_and_all_are_listed_together(pair: Pair)
 
 def test_one_that_does_not_answer_holds_the_others_up_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(both, "PATIENCE", 0.1)
+    began = time.monotonic()
     pair = Pair()
     pair.docker._news.clear()
-    began = time.monotonic()
     pair.wait(lambda: len(pair.lists) == 1)
     assert time.monotonic() - began >= 0.1
     pair.both.start([Start("j-1/p.0/1", "j-1/p", {})])

@@ -35,16 +35,16 @@ class Idle:
         self.shutdowns += 1
 
     def run(self, *, asked_for_something: bool) -> None:
-        """For ten rounds; in each of them somebody may ask for something that is done at once."""
+        """Until it wants to shut down; or for ten rounds, in each of which somebody asks for what is done at once."""
         self.agent.start("test")
-        until, asked = steady() + ROUNDS * ROUND, 0.0
+        until, asked = steady() + (ROUNDS * ROUND if asked_for_something else 20.0), 0.0
 
         def over() -> bool:
             nonlocal asked
             if asked_for_something and steady() - asked > ROUND / 3:
                 asked = steady()
                 self.api.ticket("stop", {"id": "gone-1", "user": "ann", "grace": None})
-            return steady() > until
+            return self.shutdowns > 0 or steady() > until
 
         self.agent.run(over)
 

@@ -16,6 +16,7 @@ set -e
 umask 022
 python=$1; digest=$2; bundle=$3
 new=/opt/grass/venvs/$(echo "$digest" | cut -c1-16)-master
+exec 9<"${bundle%/*}" && flock 9  # one that was cut off may still be at work
 rm -rf -- "$new" "$new.wheels"
 mkdir -p "$new.wheels"
 tar -xf "$bundle" -C "$new.wheels"

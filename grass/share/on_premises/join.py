@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import fcntl
 import hashlib
 import json
 import os
@@ -21,6 +22,8 @@ import sys
 import tarfile
 import tempfile
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -58,8 +61,10 @@ def main(words: list[str]) -> None:
     folder = Path.home() / ".grass" if options.rootless else Path("/opt/grass")
     venv = folder / "venv"
     fresh = not folder.exists()
-    if installed(venv) != digest:
-        install(urls, digest, folder)
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with alone(folder):
+        if installed(venv) != digest:
+            install(urls, digest, folder)
     if not options.install_only:
         program = str(venv / "bin" / "grass")
         own = ["--rootless"] if options.rootless else []
@@ -104,6 +109,18 @@ def check_machine(rootless: bool) -> None:
         raise Failed("joining makes a user, services and a mount: run it with sudo, or say --rootless")
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Waits for another join, and for what one that was killed had begun: they would install over each other."""
+    held = os.open(folder, os.O_RDONLY)
+    os.set_inheritable(held, True)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
+
+
 def installed(venv: Path) -> str:
     """The digest of the bundle that this environment was made from."""
     try:
@@ -115,7 +132,7 @@ def installed(venv: Path) -> str:
 def install(urls: list[str], digest: str, folder: Path) -> None:
     """Beside what runs, and then the link is switched: a half-finished installation is never seen."""
     venv = folder / "venvs" / digest[:16]
-    venv.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    venv.parent.mkdir(mode=0o755, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".bundle-") as name:
         tar = Path(name) / "bundle.tar"
         fetch(urls, digest, tar)
@@ -196,7 +213,12 @@ def wanted(contents: dict[str, list[str]]) -> list[str]:
 
 def run(command: list[str], check: bool = True) -> None:
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        close_fds=False,  # it holds the lock, too
     )
     if check and done.returncode:
         said = done.stdout.decode(errors="replace").strip()
