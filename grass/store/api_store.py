@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from grass.clock import steady, wall
@@ -16,6 +17,16 @@ from grass.store.keys import EVENTS_KEPT, REQUEST_SECONDS, Keys
 from grass.store.records import TASK_FIELDS, ended, job_record, pack
 
 __all__ = ["ApiStore", "ended", "pending_task"]
+
+
+@dataclass(frozen=True)
+class News:
+    """Events, and the records of jobs that ended; and the last of each that is known."""
+
+    events: list[dict[str, Any]]
+    ended: list[dict[str, Any]]
+    event: str
+    end: str
 
 
 class ApiStore:
@@ -134,14 +145,22 @@ class ApiStore:
         """Newest first; ``before`` None: from the end."""
         return [_event_view(entry) for entry in self._backend.backwards(self._keys.events, before, limit)]
 
-    def wait_events(self, after: str, seconds: float) -> list[dict[str, Any]]:
-        """Events after the given id, waiting up to ``seconds`` for the first."""
-        found = self._backend.wait({self._keys.events: after}, seconds, limit=1000)
-        return [_event_view(entry) for entry in found.get(self._keys.events, [])]
+    def wait_news(self, last: News, seconds: float) -> News:
+        """What happened after ``last``, waiting up to ``seconds`` for the first. What one step wrote may come apart."""
+        keys = self._keys
+        found = self._backend.wait({keys.ends: last.end, keys.events: last.event}, seconds, limit=1000)
+        ends, events = found.get(keys.ends, []), found.get(keys.events, [])
+        return News(
+            [_event_view(entry) for entry in events],
+            [json.loads(fields["record"]) for _, fields in ends],
+            events[-1][0] if events else last.event,
+            ends[-1][0] if ends else last.end,
+        )
 
-    def last_event(self) -> str:
-        newest = self._backend.newest(self._keys.events)
-        return newest[0] if newest else "0-0"
+    def latest(self) -> News:
+        """Nothing, after all that happened so far."""
+        newest = (self._backend.newest(key) for key in (self._keys.events, self._keys.ends))
+        return News([], [], *(entry[0] if entry else "0-0" for entry in newest))
 
     def log_event(self, kind: str, user: str, message: str, **fields: str) -> None:
         self._backend.apply([self._event(kind, user, message, fields)])

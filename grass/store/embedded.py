@@ -155,7 +155,7 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
         *(f"~{key}" for key in (keys.specs, keys.jobs, keys.live, keys.names, keys.tickets, keys.events)),
         f"~{keys.request('*')}",
         f"~{keys.join('*')}",
-        *(f"{read}{key}" for key in (keys.tasks("*"), keys.schedules, keys.nodes, keys.lease, keys.plans)),
+        *(f"{read}{key}" for key in (keys.tasks("*"), keys.schedules, keys.nodes, keys.lease, keys.plans, keys.ends)),
     ]
     rights = {
         "admin": "~* &* +@all",

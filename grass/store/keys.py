@@ -25,6 +25,7 @@ bell                     stream   N       name of a node that has reports to tak
 plans                    stream   A       answers to tickets of kind `plan`; trimmed to PLANS_KEPT
 usage                    hash     A       user → decayed use of the cluster, for fair shares
 events                   stream   A, P    who did what, and what happened; trimmed to EVENTS_KEPT
+ends                     stream   A       records of jobs, as they ended, for who waits; trimmed to ENDS_KEPT
 request:<id>             string   P       a request id that was seen; expires
 join:<digest>            string   P       a join token, by the SHA-256 of its secret: uses left, by whom; expires
 join:name:<node>         string   P       id of the join that goes on under this name; expires in seconds
@@ -35,6 +36,7 @@ from __future__ import annotations
 ORDERS_KEPT = 2_000
 EVENTS_KEPT = 100_000
 BELLS_KEPT = 10_000
+ENDS_KEPT = 256
 PLANS_KEPT = 256
 """More than can be waited for at once."""
 REQUEST_SECONDS = 600
@@ -57,6 +59,7 @@ class Keys:
         self.schedules = prefix + "schedules"
         self.nodes = prefix + "nodes"
         self.events = prefix + "events"
+        self.ends = prefix + "ends"
         self.bell = prefix + "bell"
         self.usage = prefix + "usage"
         self.plans = prefix + "plans"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grass.store.backend import Op
-from grass.store.keys import EVENTS_KEPT, ORDERS_KEPT, PLANS_KEPT, Keys
+from grass.store.keys import ENDS_KEPT, EVENTS_KEPT, ORDERS_KEPT, PLANS_KEPT, Keys
 from grass.store.records import pack
 from master.agent.state import Cluster, JobRun, NodeRun, TaskRun
 
@@ -133,7 +133,10 @@ def _job_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op
         ops.append(("HSET", keys.live, run.job.name, job_id))
     for job_id, run in changes.jobs.items():
         if job_id not in changes.removed:
-            ops.append(("HSET", keys.jobs, job_id, pack(job_view(run))))
+            record = pack(job_view(run))
+            ops.append(("HSET", keys.jobs, job_id, record))
+            if run.state.ended:
+                ops.append(("XADD", keys.ends, ENDS_KEPT, "record", record))
     for job_id, run in changes.removed.items():
         ops += [("HDEL", keys.jobs, job_id), ("HDEL", keys.specs, job_id), ("DEL", keys.tasks(job_id))]
         # the API may have given the name to another run by now, which no round knows yet

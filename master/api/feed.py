@@ -8,9 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from grass.errors import UnreachableError
-from grass.store.api_store import ApiStore
+from grass.store.api_store import ApiStore, News
+from grass.store.keys import ENDS_KEPT
 
 LOOK = 1.0
 """Seconds that one read waits; how long closing takes at most."""
@@ -29,6 +31,8 @@ class Feed:
         self._waiters: dict[str, set[threading.Event]] = {}
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
+        self._ended: dict[str, dict[str, Any]] = {}
+        """Records of the jobs that ended last, by id: who was woken for one need not ask for it."""
 
     @property
     def closed(self) -> bool:
@@ -53,6 +57,10 @@ class Feed:
                 if not waiters:
                     del self._waiters[job_name]
 
+    def ended(self, job_id: str) -> dict[str, Any] | None:
+        """The record of a job that ended just now."""
+        return self._ended.get(job_id)
+
     def stop(self) -> None:
         """End every wait now, without waiting for anything."""
         self._closed.set()
@@ -66,20 +74,25 @@ class Feed:
     def _start(self) -> None:
         """On first use, because a thread does not survive the fork that makes the worker."""
         if self._thread is None:
-            after = self._store.last_event()
-            self._thread = threading.Thread(target=self._follow, args=(after,), name="feed", daemon=True)
+            news = self._store.latest()
+            self._thread = threading.Thread(target=self._follow, args=(news,), name="feed", daemon=True)
             self._thread.start()
 
-    def _follow(self, after: str) -> None:
+    def _follow(self, news: News) -> None:
         while not self.closed:
             try:
-                events = self._store.wait_events(after, LOOK)
+                news = self._store.wait_news(news, LOOK)
             except UnreachableError:
                 self._closed.wait(_AWAY)
                 continue
-            if events:
-                after = events[-1]["id"]
-                self._wake({event.get("job") or EVERYTHING for event in events})
+            for record in news.ended:
+                self._ended[record["id"]] = record
+            while len(self._ended) > ENDS_KEPT:
+                del self._ended[next(iter(self._ended))]
+            names = {event.get("job") or EVERYTHING for event in news.events}
+            names |= {record["name"] for record in news.ended}
+            if names:
+                self._wake(names)
 
     def _wake(self, names: set[str] | None) -> None:
         with self._lock:

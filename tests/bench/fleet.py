@@ -24,7 +24,7 @@ from grass.entropy import password, request_id
 from grass.model.job import Component, Job
 from grass.model.resources import Resources
 from grass.store import embedded
-from grass.store.api_store import ApiStore
+from grass.store.api_store import ApiStore, News
 from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
 
@@ -140,12 +140,10 @@ class FleetCluster:
                 request_id=request_id(),
             )
         waiting = set(names)
-        last = "0-0"
+        news = News([], [], "0-0", "0-0")
         while waiting:
-            for event in self.api.wait_events(last, 1.0):
-                last = event["id"]
-                if event["kind"] == "job-succeeded":
-                    waiting.discard(event["job"])
+            news = self.api.wait_news(news, 1.0)
+            waiting -= {event["job"] for event in news.events if event["kind"] == "job-succeeded"}
         elapsed = time.perf_counter() - begin
         return {name: 1e6 * (used - before[name]) / tasks for name, used in self.cpu().items()}, tasks / elapsed
 

@@ -16,14 +16,13 @@ PAUSE = 0.005
 
 def one_wait(api: ApiStore, number: int) -> float:
     """Milliseconds from a ticket until what it led to is in the store. It asks for a node that there is not."""
-    last, name = api.last_event(), f"nowhere-{number}"
+    news, name = api.latest(), f"nowhere-{number}"
     begin = time.perf_counter()
     api.ticket("node-cordon", {"node": name, "user": "bench"})
     while True:
-        for event in api.wait_events(last, 1.0):
-            last = event["id"]
-            if name in event["message"]:
-                return 1000 * (time.perf_counter() - begin)
+        news = api.wait_news(news, 1.0)
+        if any(name in event["message"] for event in news.events):
+            return 1000 * (time.perf_counter() - begin)
 
 
 def _ask(socket: str, password: str, prefix: str, over: Event, answer: Connection) -> None:

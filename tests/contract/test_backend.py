@@ -15,9 +15,10 @@ from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
 from grass.store.backend import Backend
 from grass.store.embedded import find_server
-from grass.store.keys import Keys
+from grass.store.keys import ENDS_KEPT, Keys
 from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore, OrdersGapError
+from grass.store.records import pack
 from grass.store.redis_backend import RedisBackend
 from tests.support.redis_server import RedisServer
 
@@ -206,11 +207,18 @@ def test_while_nobody_reads_only_the_newest_heartbeat_is_kept_and_every_event(ba
 
 def test_events_are_numbered_and_can_be_waited_for(backend: Backend) -> None:
     store = ApiStore(backend, KEYS)
-    before = store.last_event()
+    before = store.latest()
     store.log_event("test", "ann", "something happened", job="digits")
-    [event] = store.wait_events(before, 1)
+    news = store.wait_news(before, 1)
+    [event] = news.events
     assert (event["kind"], event["user"], event["job"]) == ("test", "ann", "digits")
-    assert store.events()[-1]["id"] == store.last_event() == event["id"]
+    assert store.events()[-1]["id"] == store.latest().event == news.event == event["id"]
+    assert (news.ended, news.end) == ([], "0-0")
+    record = {"id": "j-1", "name": "j", "state": "SUCCEEDED"}
+    backend.apply([("XADD", KEYS.ends, ENDS_KEPT, "record", pack(record))])
+    later = store.wait_news(news, 1)
+    assert (later.events, later.ended, later.event) == ([], [record], event["id"])
+    assert store.latest().end == later.end > "0-0"
 
 
 @pytest.mark.needs_redis
