@@ -24,17 +24,24 @@ class Connection:
 
     def __init__(self, address: tuple[str, int], timeout: float, way: Way | None = None) -> None:
         self._http = _Direct(*address, timeout) if way is None else _Detour(*address, timeout, way)
+        self._reply: Reply | None = None
 
     def request(
         self, method: str, target: str, headers: Mapping[str, str], body: Callable[[], bytes] | None = None
     ) -> Reply:
         """``body`` is called when the head was sent: while it makes the content, the server wakes up."""
         with _translated():
+            if self._reply is not None:
+                self._reply.read()  # what is left of it, which nobody waited for
             content = None if body is None else (make() for make in [body])
             self._http.request(method, target, content, dict(headers))
-            return Reply(self._http.getresponse())
+            self._reply = Reply(self._http.getresponse())
+            return self._reply
 
     def close(self) -> None:
+        """What is left of the last reply is lost."""
+        if self._reply is not None:
+            self._reply.leave()
         self._http.close()
 
 
@@ -48,13 +55,8 @@ class Reply:
         self.closes = response.will_close
         """The connection is of no use after this."""
 
-    @property
-    def ended(self) -> bool:
-        """Its body was read to the end."""
-        return self._response.isclosed()
-
-    def close(self) -> None:
-        """Leave the rest of the body; the connection is of no use after this."""
+    def leave(self) -> None:
+        """The rest of the body is not read; the connection is of no use after this."""
         self._response.close()
 
     def read(self) -> bytes:

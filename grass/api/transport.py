@@ -252,14 +252,12 @@ def _pieces(
                 raise error_of(piece["error"])
             if piece:
                 yield piece
-        response.read()
     except OSError as error:
         raise StreamCutError(f"the stream broke off: {error}") from error
     finally:
-        if response.ended:
+        if last:
             release(connection, response)
         else:
-            response.close()
             connection.close()
 
 

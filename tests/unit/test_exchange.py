@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -52,7 +53,6 @@ def chunked(*chunks: bytes) -> bytes:
 def test_lines_lie_across_chunks_as_they_like(ask: Ask) -> None:
     reply = ask(chunked(b"on", b"e\ntwo\nth", b"ree\n", b"end"))
     assert [reply.readline() for _ in range(5)] == [b"one\n", b"two\n", b"three\n", b"end", b""]
-    assert reply.ended
 
 
 def test_what_is_left_after_a_line_can_be_read(ask: Ask) -> None:
@@ -103,3 +103,20 @@ def test_the_body_is_made_after_the_head_was_sent(server: socket.socket) -> None
         assert came.read(16) == b"6\r\nsealed\r\n0\r\n\r\n"
     connection.close()
     peers[0].close()
+
+
+def test_what_nobody_read_of_a_reply_is_not_taken_for_the_next(server: socket.socket) -> None:
+    connection = Connection(server.getsockname(), 5.0)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(connection.request, "GET", "/1", {})
+        peer, _ = server.accept()
+        peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\none\n\r\n")
+        assert first.result(5).readline() == b"one\n"
+        assert b"GET /1 " in peer.recv(65536)
+        second = pool.submit(connection.request, "GET", "/2", {})
+        peer.sendall(b"4\r\ntwo\n\r\n0\r\n\r\n")
+        assert b"GET /2 " in peer.recv(65536)
+        peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nthree")
+        assert second.result(5).read() == b"three"
+    connection.close()
+    peer.close()
