@@ -43,6 +43,8 @@ def run_apart(config: ClusterConfig, module: str, log_name: str) -> None:
 def main(path: str) -> None:
     config = ClusterConfig.load(path)
     with cluster_lock(Path(config.home).parents[1], config.name):
+        if not config.path.exists():
+            return  # deleted meanwhile
         if has_work(config):
             sys.stdout.write(f"cluster {config.name} got work while it waited to be shut down: it stays\n")
         else:
@@ -50,14 +52,14 @@ def main(path: str) -> None:
 
 
 def has_work(config: ClusterConfig) -> bool:
-    """A job that has not ended, or a schedule that may start one. False when nobody can be asked."""
+    """A job that has not ended, or a schedule that may start one; or nobody can be asked now."""
     backend = open_backend(config, Secrets.load(config.home), "api")
     store = ApiStore(backend, Keys(config.key_prefix))
     try:
         scheduled = any(schedule["state"] == "ACTIVE" for schedule in store.schedules())
         return scheduled or not all(ended(job) for job in store.jobs())
     except UnreachableError:
-        return False
+        return True
     finally:
         backend.close()
 

@@ -21,10 +21,10 @@ __all__ = ["ApiStore", "ended", "pending_task"]
 
 @dataclass(frozen=True)
 class News:
-    """Events, and the records of jobs that ended; and the last of each that is known."""
+    """Events, and the records (JSON) of jobs that ended, by id; and the last of each that is known."""
 
     events: list[dict[str, Any]]
-    ended: list[dict[str, Any]]
+    ended: dict[str, str]
     event: str
     end: str
 
@@ -152,7 +152,7 @@ class ApiStore:
         ends, events = found.get(keys.ends, []), found.get(keys.events, [])
         return News(
             [_event_view(entry) for entry in events],
-            [json.loads(fields["record"]) for _, fields in ends],
+            {fields["id"]: fields["record"] for _, fields in ends},
             events[-1][0] if events else last.event,
             ends[-1][0] if ends else last.end,
         )
@@ -160,7 +160,7 @@ class ApiStore:
     def latest(self) -> News:
         """Nothing, after all that happened so far."""
         newest = (self._backend.newest(key) for key in (self._keys.events, self._keys.ends))
-        return News([], [], *(entry[0] if entry else "0-0" for entry in newest))
+        return News([], {}, *(entry[0] if entry else "0-0" for entry in newest))
 
     def log_event(self, kind: str, user: str, message: str, **fields: str) -> None:
         self._backend.apply([self._event(kind, user, message, fields)])

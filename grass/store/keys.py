@@ -25,7 +25,7 @@ bell                     stream   N       name of a node that has reports to tak
 plans                    stream   A       answers to tickets of kind `plan`; trimmed to PLANS_KEPT
 usage                    hash     A       user → decayed use of the cluster, for fair shares
 events                   stream   A, P    who did what, and what happened; trimmed to EVENTS_KEPT
-ends                     stream   A       records of jobs, as they ended, for who waits; trimmed to ENDS_KEPT
+ends                     stream   A       job id and record of jobs that ended, for who waits; trimmed to ENDS_KEPT
 request:<id>             string   P       a request id that was seen; expires
 join:<digest>            string   P       a join token, by the SHA-256 of its secret: uses left, by whom; expires
 join:name:<node>         string   P       id of the join that goes on under this name; expires in seconds
@@ -37,6 +37,8 @@ ORDERS_KEPT = 2_000
 EVENTS_KEPT = 100_000
 BELLS_KEPT = 10_000
 ENDS_KEPT = 256
+ENDED_AT_MOST = 16_384
+"""Characters of a record among the ends. To ask for a longer one takes no time beside what else is done with it."""
 PLANS_KEPT = 256
 """More than can be waited for at once."""
 REQUEST_SECONDS = 600

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grass.store.backend import Op
-from grass.store.keys import ENDS_KEPT, EVENTS_KEPT, ORDERS_KEPT, PLANS_KEPT, Keys
+from grass.store.keys import ENDED_AT_MOST, ENDS_KEPT, EVENTS_KEPT, ORDERS_KEPT, PLANS_KEPT, Keys
 from grass.store.records import pack
 from master.agent.state import Cluster, JobRun, NodeRun, TaskRun
 
@@ -135,8 +135,8 @@ def _job_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op
         if job_id not in changes.removed:
             record = pack(job_view(run))
             ops.append(("HSET", keys.jobs, job_id, record))
-            if run.state.ended:
-                ops.append(("XADD", keys.ends, ENDS_KEPT, "record", record))
+            if run.state.ended and len(record) <= ENDED_AT_MOST:
+                ops.append(("XADD", keys.ends, ENDS_KEPT, "id", job_id, "record", record))
     for job_id, run in changes.removed.items():
         ops += [("HDEL", keys.jobs, job_id), ("HDEL", keys.specs, job_id), ("DEL", keys.tasks(job_id))]
         # the API may have given the name to another run by now, which no round knows yet

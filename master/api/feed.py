@@ -1,10 +1,11 @@
-"""Waking those who wait. One thread follows the event log for all of them, so a waiter costs no redis connection.
+"""Waking those who wait. One thread follows what happens for all of them, so a waiter costs no redis connection.
 
 An event is committed together with the change that it tells of: whoever is woken reads the new state.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,8 +32,8 @@ class Feed:
         self._waiters: dict[str, set[threading.Event]] = {}
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
-        self._ended: dict[str, dict[str, Any]] = {}
-        """Records of the jobs that ended last, by id: who was woken for one need not ask for it."""
+        self._ended: dict[str, str] = {}
+        """Records (JSON) of the jobs that ended last, by id: who was woken for one need not ask for it."""
 
     @property
     def closed(self) -> bool:
@@ -58,8 +59,9 @@ class Feed:
                     del self._waiters[job_name]
 
     def ended(self, job_id: str) -> dict[str, Any] | None:
-        """The record of a job that ended just now."""
-        return self._ended.get(job_id)
+        """The record of a job that ended just now, if it is at hand."""
+        text = self._ended.get(job_id)
+        return json.loads(text) if text else None
 
     def stop(self) -> None:
         """End every wait now, without waiting for anything."""
@@ -85,14 +87,11 @@ class Feed:
             except UnreachableError:
                 self._closed.wait(_AWAY)
                 continue
-            for record in news.ended:
-                self._ended[record["id"]] = record
+            self._ended.update(news.ended)
             while len(self._ended) > ENDS_KEPT:
                 del self._ended[next(iter(self._ended))]
-            names = {event.get("job") or EVERYTHING for event in news.events}
-            names |= {record["name"] for record in news.ended}
-            if names:
-                self._wake(names)
+            if news.events:
+                self._wake({event.get("job") or EVERYTHING for event in news.events})
 
     def _wake(self, names: set[str] | None) -> None:
         with self._lock:

@@ -111,7 +111,9 @@ def wait_for_job(call: Call, job: str) -> PiecesToEnd:
 
 
 def _same_run(call: Call, first: View) -> View:
-    record = call.api.feed.ended(first["id"]) or call.api.store.run(first["id"])
+    record = call.api.feed.ended(first["id"])
+    if record is None or record["submitted"] != first["submitted"]:  # an id may have been used before
+        record = call.api.store.run(first["id"])
     if record is None:
         raise NotFoundError(f"job {first['name']} ({first['id']}) was deleted")
     return Discretion(call).job(record)

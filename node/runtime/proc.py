@@ -75,7 +75,7 @@ def environment(pid: int, name: str) -> str | None:
 
 
 def between_programs(pid: int) -> bool:
-    """Whether it has no environment to be seen: in the middle of `execve`, or started with none."""
+    """Whether it has no environment to be seen: in the middle of `execve`, started with none, or another user's."""
     return not read(f"/proc/{pid}/environ")
 
 

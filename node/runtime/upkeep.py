@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import signal
 
+from grass import clock
 from node.runtime import proc
 from node.runtime.adoption import MARK
 from node.runtime.attempts import Attempt, Folders
 from node.runtime.endings import Endings
 from node.runtime.guard import Keeper
 from node.runtime.journal import Journal
+
+YOUNG = 60.0
+"""Seconds of a process's life in which it is looked at again, if it does not show whose it is."""
 
 
 class Upkeep:
@@ -56,7 +60,7 @@ class Upkeep:
             elif self._has_ended(proc.environment(pid, MARK)):
                 os.kill(pid, signal.SIGKILL)
                 more = True
-            elif proc.between_programs(pid):
+            elif clock.steady() - stat.start < YOUNG and proc.between_programs(pid):
                 more = True
         return more
 

@@ -140,7 +140,7 @@ class FleetCluster:
                 request_id=request_id(),
             )
         waiting = set(names)
-        news = News([], [], "0-0", "0-0")
+        news = News([], {}, "0-0", "0-0")
         while waiting:
             news = self.api.wait_news(news, 1.0)
             waiting -= {event["job"] for event in news.events if event["kind"] == "job-succeeded"}

@@ -18,7 +18,6 @@ from grass.store.embedded import find_server
 from grass.store.keys import ENDS_KEPT, Keys
 from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore, OrdersGapError
-from grass.store.records import pack
 from grass.store.redis_backend import RedisBackend
 from tests.support.redis_server import RedisServer
 
@@ -213,11 +212,10 @@ def test_events_are_numbered_and_can_be_waited_for(backend: Backend) -> None:
     [event] = news.events
     assert (event["kind"], event["user"], event["job"]) == ("test", "ann", "digits")
     assert store.events()[-1]["id"] == store.latest().event == news.event == event["id"]
-    assert (news.ended, news.end) == ([], "0-0")
-    record = {"id": "j-1", "name": "j", "state": "SUCCEEDED"}
-    backend.apply([("XADD", KEYS.ends, ENDS_KEPT, "record", pack(record))])
+    assert (news.ended, news.end) == ({}, "0-0")
+    backend.apply([("XADD", KEYS.ends, ENDS_KEPT, "id", "j-1", "record", "{}")])
     later = store.wait_news(news, 1)
-    assert (later.events, later.ended, later.event) == ([], [record], event["id"])
+    assert (later.events, later.ended, later.event) == ([], {"j-1": "{}"}, event["id"])
     assert store.latest().end == later.end > "0-0"
 
 

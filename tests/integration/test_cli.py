@@ -118,7 +118,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def all_jobs(grass: Grass) -> list[str]:
-    """Of all jobs."""
+    """Their ids."""
     return [job["id"] for job in grass.json("job", "list", "--all")]
 
 

@@ -112,6 +112,7 @@ class ApiWorld:
             ops.append(("XADD", self.keys.events, 0, "event", pack(body)))
         if values.get("state") and JobState(values["state"]).ended:
             ops.append(("HDEL", self.keys.live, record["name"]))
+            ops.append(("XADD", self.keys.ends, 0, "id", job_id, "record", pack(record)))
         self.backend.apply(ops)
 
     def end_job(self, job_id: str, state: str = "SUCCEEDED") -> None:

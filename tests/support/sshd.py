@@ -35,7 +35,7 @@ def ssh_server(folder: Path, options: str = "", settings: str = "") -> Iterator[
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     authorized = folder / "authorized_keys"
     authorized.write_text(f"{options} {(folder / 'user.pub').read_text()}".lstrip())
-    held = socket.socket()  # so that nothing else takes the port until sshd has it, which reuses addresses, too
+    held = socket.socket()  # so that nothing else takes the port, until sshd ends; it reuses addresses, too
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.bind(("127.0.0.1", 0))
     port = held.getsockname()[1]
@@ -52,11 +52,11 @@ def ssh_server(folder: Path, options: str = "", settings: str = "") -> Iterator[
         process = subprocess.Popen([_SSHD, "-D", "-e", "-f", config], stdout=log, stderr=log)
     try:
         wait_until(lambda: _answers(port), what="sshd")
-        held.close()
         yield SshServer(port, pwd.getpwuid(os.getuid()).pw_name, folder / "user", known, process)
     finally:
         process.terminate()
         process.wait()
+        held.close()
 
 
 def _answers(port: int) -> bool:

@@ -11,12 +11,19 @@ from grass.provision.on_premises.steps import Put, Run, Step
 
 BUNDLE = "/opt/grass/bundle"
 
+_HOLDS = """
+holds() { [ "$(cat /opt/grass/venv/bundle 2>/dev/null)" = "$1" ] &&
+  /opt/grass/venv/bin/python -c "import grass, master, node, numpy"; }
+"""
 _INSTALL = """
 set -e
 umask 022
 python=$1; digest=$2; bundle=$3
 new=/opt/grass/venvs/$(echo "$digest" | cut -c1-16)-master
-exec 9<"${bundle%/*}" && flock 9  # one that was cut off may still be at work
+exec 9</opt/grass
+flock -w 300 9 || { echo "another installation has been holding /opt/grass for 5 minutes" >&2; exit 1; }
+! holds "$digest" || exit 0  # by one that was cut off, and went on
+echo "$digest  $bundle" | sha256sum -c >/dev/null
 rm -rf -- "$new" "$new.wheels"
 mkdir -p "$new.wheels"
 tar -xf "$bundle" -C "$new.wheels"
@@ -82,9 +89,6 @@ def bundle_steps(bundle: Bundle, python: str) -> list[Step]:
     A node that is there already runs from the same bundle, but without what only masters need.
     """
     megabytes = bundle.tar.stat().st_size / 1e6
-    installed = (
-        f'[ "$(cat {VENV}/bundle 2>/dev/null)" = "$1" ] && {VENV}/bin/python -c "import grass, master, node, numpy"'
-    )
     tar = f"{BUNDLE}/bundle.tar"
     return [
         Step(
@@ -93,8 +97,8 @@ def bundle_steps(bundle: Bundle, python: str) -> list[Step]:
         ),
         Step(
             f"install Grass in {VENV}",
-            (Run(("sh", "-c", _INSTALL, "install", python, bundle.digest, tar)),),
-            Run(("sh", "-c", installed, "check", bundle.digest)),
+            (Run(("sh", "-c", _HOLDS + _INSTALL, "install", python, bundle.digest, tar)),),
+            Run(("sh", "-c", f'{_HOLDS} holds "$1"', "check", bundle.digest)),
         ),
     ]
 

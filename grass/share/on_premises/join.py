@@ -60,9 +60,9 @@ def main(words: list[str]) -> None:
     check_machine(options.rootless)
     folder = Path.home() / ".grass" if options.rootless else Path("/opt/grass")
     venv = folder / "venv"
-    fresh = not folder.exists()
-    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    made = not folder.exists()
     with alone(folder):
+        fresh = made and not any(folder.iterdir())
         if installed(venv) != digest:
             install(urls, digest, folder)
     if not options.install_only:
@@ -111,14 +111,28 @@ def check_machine(rootless: bool) -> None:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Waits for another join, and for what one that was killed had begun: they would install over each other."""
-    held = os.open(folder, os.O_RDONLY)
-    os.set_inheritable(held, True)
+    """Makes it, and waits for another join, and for what one that was killed had begun: they would install over each
+    other. Programs that are started meanwhile hold it, too."""
+    while True:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        held = os.open(folder, os.O_RDONLY)
+        os.set_inheritable(held, True)
+        try:
+            if taken(held, folder):
+                yield
+                return
+        finally:
+            os.close(held)
+
+
+def taken(held: int, folder: Path) -> bool:
+    """False: whoever had it has removed the folder."""
     try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say(f"waiting for another installation in {folder}")
         fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(held)
+    return folder.exists() and folder.stat().st_ino == os.fstat(held).st_ino
 
 
 def installed(venv: Path) -> str:
