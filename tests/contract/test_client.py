@@ -28,7 +28,6 @@ from grass.errors import (
 )
 from grass.store.backend import Entry
 from grass.store.records import pack
-from master.api.call import HEARTBEAT
 from master.api.progress import EVERY
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.waiting import wait_until
@@ -180,7 +179,7 @@ def test_waiting_ends_the_moment_the_job_does(world: ApiWorld) -> None:
         world.end_job(job_id, "FAILED")
         view, known_at = waiting.result(10)
     assert (view["id"], view["state"]) == (job_id, "FAILED")
-    assert known_at - ended_at < HEARTBEAT / 2  # by itself it would look after that
+    assert known_at - ended_at < 1.0
 
 
 @pytest.mark.parametrize(("submitted", "state"), [(None, "FAILED"), (1.0, "SUCCEEDED")])
@@ -294,7 +293,9 @@ def test_a_hundred_wait_at_once_and_others_are_answered_meanwhile(tmp_path: Path
         with ThreadPoolExecutor(100) as pool:
             waiting = [pool.submit(client.wait, "j") for client in clients]
             wait_until(lambda: waiting_threads(world) >= 8)
+            begun = time.monotonic()
             assert world.client().status()["user"] == "ann"
+            assert time.monotonic() - begun < 5
             world.end_job(job_id)
             assert {future.result(30)["state"] for future in waiting} == {"SUCCEEDED"}
         wait_until(lambda: waiting_threads(world) == 0)

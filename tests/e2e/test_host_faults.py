@@ -129,7 +129,7 @@ def test_the_tasks_of_a_node_that_is_cut_off_for_long_are_replaced_and_the_old_o
         task: before[task] for task in before if task not in there
     }
     assert counters(host) == 2
-    assert node_list_takes(cluster) < 10
+    assert node_list_takes(cluster) < 5
     host.heal()
     wait_until(lambda: states(client) == ALL_READY, 30, "the return of n1", 0.2)
     wait_until(lambda: counters(host) == 0, 30, "the end of what was replaced", 0.2)
@@ -176,7 +176,7 @@ def test_a_master_without_power_for_long_hangs_no_node(cluster: Cluster, client:
     cluster.lab.hosts["master"].kill()
     since = time.monotonic()
     assert cluster.grass("node", "list").returncode == 3
-    assert time.monotonic() - since < 30
+    assert time.monotonic() - since < 15
     looks = f"timeout 60 ls /srv/grass/{cluster.name}/data"  # somebody who waits for the dead share
     for host in nodes:
         host.sh(f"{looks} >/dev/null 2>&1 &")
@@ -185,7 +185,7 @@ def test_a_master_without_power_for_long_hangs_no_node(cluster: Cluster, client:
     cluster.lab.hosts["master"].start()
     wait_until(lambda: answers(client), 60, "the API", 0.2)
     wait_until(lambda: states(client) == ALL_READY, 60, "all nodes", 0.2)
-    assert node_list_takes(cluster) < 10
+    assert node_list_takes(cluster) < 5
     assert [pid(host, cluster, "node-agent") for host in nodes] == agents
     assert places(client, "outage") == before
     ends_well(client, "outage")

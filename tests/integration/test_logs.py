@@ -21,7 +21,7 @@ import pytest
 
 from grass.config import ClusterConfig
 from master.api.logs import Follower, LogLine
-from node.agent.followed import FIRST_LOOK, HOLD, LAST_LOOK, TRUNCATED
+from node.agent.followed import TRUNCATED
 from node.agent.shipper import Shipper
 
 JOB = "digits-0123abcd"
@@ -125,9 +125,7 @@ def attempt(index: int = 0, number: int = 1) -> str:
     return f"{JOB}/worker.{index}/{number}"
 
 
-def test_a_line_appears_soon_even_after_a_long_silence_before_it(cluster: Cluster):
-    """Within a second: no file is left alone for longer, nor half a line kept."""
-    assert FIRST_LOOK + HOLD < 1 and LAST_LOOK < 1
+def test_a_line_appears_within_a_second_even_after_a_long_silence_before_it(cluster: Cluster):
     folder = cluster.folder(attempt())
     cluster.shipper.follow(attempt(), folder)
     follower = Follower(cluster.config.logs_dir, JOB)
@@ -138,9 +136,9 @@ def test_a_line_appears_soon_even_after_a_long_silence_before_it(cluster: Cluste
             file.write(text)
             lines: list[LogLine] = []
             if text.endswith(b"\n"):
-                until(lambda lines=lines: lines.extend(follower.poll()) or lines, "line appears", 3.0)
+                until(lambda lines=lines: lines.extend(follower.poll()) or lines, "line appears", 1.0)
             else:
-                until(lambda: cluster.lines()[-1].text == "no newline yet", "half a line appears", 3.0)
+                until(lambda: cluster.lines()[-1].text == "no newline yet", "half a line appears", 1.2)
             waits.append(time.monotonic() - start)
     print(f"a line appears after {[f'{wait * 1000:.0f} ms' for wait in waits]}")
 

@@ -138,7 +138,7 @@ def test_commands_that_hang_delay_nobody_and_are_given_up_in_time(
     readiness: Readiness, said: Said, tmp_path: Path
 ) -> None:
     for number in range(20):
-        readiness.watch(check(f"hangs-{number}", tmp_path, timeout=4.0, command="sleep 7771; true"))
+        readiness.watch(check(f"hangs-{number}", tmp_path, timeout=1.5, command="sleep 7771; true"))
     readiness.watch(check("well", tmp_path, command="true"))
     assert said.failure("ready", "well") == ""
     assert said.said == [("ready", "well", "")]
