@@ -5,14 +5,14 @@ A record is kept a while after its token expired or was used up, so that whoever
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+import msgspec
+from msgspec.structs import replace
 
 from grass.errors import ConflictError, ReplayedError
 from grass.store.backend import Backend, Guard, Op
 from grass.store.keys import REQUEST_SECONDS, Keys
-from grass.store.records import pack
+from grass.wire.codec import Form, encode
+from grass.wire.tickets import JoinNode
 
 _REMEMBERED = 86_400
 """Seconds for which an expired token is still known."""
@@ -21,8 +21,7 @@ _JOINING = 30
 _AGAIN = "`grass node token` makes another"
 
 
-@dataclass(frozen=True)
-class JoinToken:
+class JoinToken(msgspec.Struct, frozen=True):
     """``name``: the only node that may use it. ``uses``: how many are left. ``taken``: join id → node."""
 
     name: str | None
@@ -30,7 +29,10 @@ class JoinToken:
     by: str
     expires: float
     """Wall seconds of the master."""
-    taken: dict[str, str] = field(default_factory=dict)
+    taken: dict[str, str] = {}
+
+
+_JOIN_TOKEN: Form[JoinToken] = Form(JoinToken)
 
 
 class JoinTokens:
@@ -48,12 +50,12 @@ class JoinTokens:
         """
         return self._read(digest, join_id, node, now)[0]
 
-    def use(self, digest: str, join_id: str, ticket: dict[str, Any], now: float, request_id: str) -> None:
-        """Use the token up for ``ticket["name"]`` and file the ticket, in one durable step.
+    def use(self, digest: str, join_id: str, ticket: JoinNode, now: float, request_id: str) -> None:
+        """Use the token up for ``ticket.name`` and file the ticket, in one durable step.
 
         Raises ConflictError as ``check``, ReplayedError for a request seen before.
         """
-        node = ticket["name"]
+        node = ticket.name
         seen, joining = self._keys.request(request_id), self._keys.joining(node)
         while True:
             token, text = self._read(digest, join_id, node, now)
@@ -67,7 +69,7 @@ class JoinTokens:
                 self._write(digest, used, now),
                 ("SETEX", seen, REQUEST_SECONDS, "1"),
                 ("SETEX", joining, _JOINING, join_id),
-                ("XADD", self._keys.tickets, 0, "kind", "node-join", "body", pack(ticket)),
+                ("XADD", self._keys.tickets, 0, "body", encode(ticket)),
             ]
             guards: list[Guard] = [("no-key", seen, ""), ("equals", self._keys.join(digest), text)]
             guards.append(("no-key", joining, "") if other is None else ("equals", joining, other))
@@ -87,7 +89,7 @@ class JoinTokens:
         text = self._backend.get(self._keys.join(digest))
         if text is None:
             raise ConflictError(f"this cluster does not know this join token; {_AGAIN}")
-        token = JoinToken(**json.loads(text))
+        token = _JOIN_TOKEN.decode(text)
         if token.taken.get(join_id) == node:
             return token, text
         if token.uses < 1:
@@ -101,7 +103,7 @@ class JoinTokens:
 
     def _write(self, digest: str, token: JoinToken, now: float) -> Op:
         left = max(0, int(token.expires - now)) + _REMEMBERED
-        return ("SETEX", self._keys.join(digest), left, pack(asdict(token)))
+        return ("SETEX", self._keys.join(digest), left, encode(token))
 
 
 def _ago(seconds: float) -> str:

@@ -9,18 +9,18 @@ from werkzeug.exceptions import HTTPException
 
 from grass import clock
 from grass.config import ClusterConfig
-from grass.store.api_store import ApiStore
 from master.api import events, execs, jobs, joining_files, joins, nodes, schedules, status
 from master.api.call import Api
 from master.api.door import Door
 from master.api.feed import Feed, Places
+from master.api.untyped import UntypedStore
 
 WAITING = 48
 """Requests that may wait or follow at once, of the server's 64 threads."""
 
 
 def create_app(
-    config: ClusterConfig, store: ApiStore, *, wall: Callable[[], float] = clock.wall, waiting: int = WAITING
+    config: ClusterConfig, store: UntypedStore, *, wall: Callable[[], float] = clock.wall, waiting: int = WAITING
 ) -> Flask:
     """Raises NotFoundError if the master has no key. Call ``close_app`` when done with it."""
     api = Api(config, store, Door(config.master_dir, store), Feed(store), Places(waiting), wall)

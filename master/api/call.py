@@ -17,11 +17,11 @@ from grass.api.keyring import Role
 from grass.api.sealing import KEY_AHEAD, MAX_REQUEST, EnvelopeError, ReplyKey
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, ManifestError, NotAllowedError, ReplayedError, UnreachableError
-from grass.store.api_store import ApiStore
 from master.api.door import Caller, Door, StaleRequestError
 from master.api.feed import Feed, Places
 from master.api.query import parse_query
 from master.api.routes import Route
+from master.api.untyped import UntypedStore
 
 log = logging.getLogger("master.api")
 
@@ -35,7 +35,7 @@ class Api:
     """What handlers work with."""
 
     config: ClusterConfig
-    store: ApiStore
+    store: UntypedStore
     door: Door
     feed: Feed
     places: Places

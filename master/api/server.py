@@ -14,11 +14,11 @@ from gunicorn.workers import gthread
 from gunicorn.workers.gthread import ThreadWorker
 
 from grass.config import ClusterConfig, Secrets
-from grass.store.api_store import ApiStore
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.systemd import Notifier
 from master.api.app import api_of, create_app
+from master.api.untyped import UntypedStore
 
 THREADS = 64
 _IDLE_SECONDS = 75
@@ -61,7 +61,7 @@ class Server(BaseApplication):  # type: ignore[misc]
     def load(self) -> Flask:
         """In the worker: connections and threads do not survive a fork."""
         secrets = Secrets.load(self._config.home)
-        store = ApiStore(open_backend(self._config, secrets, "api"), Keys(self._config.key_prefix))
+        store = UntypedStore(open_backend(self._config, secrets, "api"), Keys(self._config.key_prefix))
         return create_app(self._config, store)
 
 

@@ -14,6 +14,8 @@ import psutil
 from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.model.resources import DEVICE, Resources
+from grass.wire import codec
+from grass.wire.version import PROTOCOL
 from node.agent import labels
 
 _WITHIN = ("lo", "veth", "docker", "br-", "virbr", "cni", "flannel", "tap")
@@ -76,10 +78,11 @@ def hello(config: ClusterConfig, gpus: list[dict[str, Any]], attempts: list[str]
     )
     return {
         "boot_id": clock.boot_id(),
+        "protocol": PROTOCOL,
         "version": __version__,
         "address": node.address,
         "api_port": node.api_port,
-        "resources": without(resources, node.reserve).to_wire(),
+        "resources": codec.builtins(without(resources, node.reserve)),
         "gpus": gpus if node.gpu is None else gpus[: node.gpu // DEVICE],
         "labels": {**labels.found(platform.machine(), platform.system(), gpus), **node.labels},
         "path": list(node.path),

@@ -21,9 +21,9 @@ import pytest
 from grass.api.client import Client
 from grass.config import ClusterConfig, RedisConfig, Secrets
 from grass.errors import UnreachableError
-from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
-from grass.store.records import pack
+from grass.wire.codec import encode as pack
+from master.api.untyped import UntypedStore
 from tests.support.api_world import write_client, write_cluster
 from tests.support.example_run import free_port
 from tests.support.processes import ended
@@ -50,7 +50,7 @@ class Server:
         self.backend = redis_server.backend("admin")
         self.backend.delete_prefix(self.config.key_prefix)
         self.keys = Keys(self.config.key_prefix)
-        self.store = ApiStore(self.backend, self.keys)
+        self.store = UntypedStore(self.backend, self.keys)
         self.log = home / "api.log"
         self.process: subprocess.Popen[bytes] | None = None
 
