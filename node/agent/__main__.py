@@ -10,6 +10,7 @@ import threading
 from typing import Any
 
 from grass.config import ClusterConfig, Secrets
+from grass.environment import whole_environment
 from grass.errors import NotAllowedError
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
@@ -47,7 +48,7 @@ def main(path: str) -> int:
         NodeStore(backend, Keys(config.key_prefix), config.node.name),
         open_runtime(config),
         lambda on_complete: Shipper(config, on_complete=on_complete),
-        inherited(os.environ),
+        inherited(whole_environment()),
         gpus,
         notifier.beat,
         result,
