@@ -25,6 +25,8 @@ from grass.errors import (
     NotAllowedError,
     NotFoundError,
     Problem,
+    StoreFullError,
+    StoreRefusesError,
     UnreachableError,
     WaitTimeoutError,
 )
@@ -52,6 +54,8 @@ _ERRORS: dict[str, type[GrassError]] = {
         NotAllowedError,
         UnreachableError,
         NodeUnreachableError,
+        StoreRefusesError,
+        StoreFullError,
         WaitTimeoutError,
     )
 }
@@ -110,7 +114,7 @@ class Transport:
                 now = clock.steady()
                 until = until or now + PATIENCE  # from the first failure: a request may have waited long before it
                 if now >= until:
-                    if isinstance(error, NodeUnreachableError):
+                    if isinstance(error, (NodeUnreachableError, StoreRefusesError)):
                         raise  # the cluster answered, and said all there is to say
                     said = str(error) or type(error).__name__
                     raise UnreachableError(self._text(f"does not answer ({said}); `grass status` says more")) from error

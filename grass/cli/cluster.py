@@ -28,10 +28,11 @@ _YES = click.option("-y", "--yes", is_flag=True, help="Do not ask. (Without a te
 
 @click.command(cls=Command)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--repair", is_flag=True, help="This machine: cut off what redis cannot read of its log; keeps a copy.")
 @click.option("--plan", is_flag=True, help="Several hosts: print what would be done there, step by step, and stop.")
 @_ASK_BECOME
 @pass_invocation
-def create(invocation: Invocation, file: Path | None, plan: bool, ask_become_pass: bool) -> None:
+def create(invocation: Invocation, file: Path | None, repair: bool, plan: bool, ask_become_pass: bool) -> None:
     """Make a cluster, start it, and use it from now on.
 
     Without FILE, one on this machine that is called `local`. `grass template settings` prints a FILE to start from;
@@ -41,6 +42,8 @@ def create(invocation: Invocation, file: Path | None, plan: bool, ask_become_pas
 
     settings = _settings(file)
     if settings is not None and settings.on_premises is not None:
+        if repair:
+            raise InputError("--repair is for a cluster on this machine; for a host see docs/guide/faults.md")
         try:
             cluster_hosts.create(invocation, settings, plan=plan, ask_become_pass=ask_become_pass)
         finally:
@@ -49,7 +52,7 @@ def create(invocation: Invocation, file: Path | None, plan: bool, ask_become_pas
         return
     if plan:
         raise InputError("--plan is for clusters on several hosts (`mode: grass/on-premises`)")
-    cluster = local.create(settings, progress=invocation.output.note)
+    cluster = local.create(settings, repair=repair, progress=invocation.output.note)
     _use(cluster.name)
     url = _url(cluster)
     wire = {"name": cluster.name, "mode": cluster.mode, "home": cluster.home, "url": url}
@@ -98,9 +101,12 @@ def delete(
 @click.command(cls=Command)
 @pass_invocation
 def status(invocation: Invocation) -> Exit:
-    """The daemons, nodes and jobs of the cluster. Exit code 3 if its API does not answer."""
-    from grass.provision import local
-    from grass.provision.trouble import trouble
+    """The daemons, nodes and jobs of the cluster.
+
+    Exit code 3 if its API does not answer or its store refuses writes, 74 if the store's disk is full.
+    """
+    from grass.api.transport import error_of
+    from grass.provision import local, trouble
 
     name = invocation.existing_cluster()
     if cluster_hosts.has_hosts(name):
@@ -108,18 +114,23 @@ def status(invocation: Invocation) -> Exit:
         troubles = []
     else:
         daemons = local.status(name)
-        troubles = trouble(environment.cluster_home(name), daemons)
-        url = _url(config.ClusterConfig.load(environment.cluster_home(name) / "cluster.json"))
-    view: dict[str, Any] = {"cluster": name, "url": url, "daemons": daemons, "nodes": None, "jobs": None, "error": None}
+        cluster = config.ClusterConfig.load(environment.cluster_home(name) / "cluster.json")
+        troubles, url = trouble.look(cluster, daemons), _url(cluster)
+    view: dict[str, Any] = {"cluster": name, "url": url, "daemons": daemons, "nodes": None, "jobs": None, "store": None}
+    view["error"] = None
+    code = Exit.OK
     try:
         client = invocation.client()
-        view |= {"jobs": client.status()["jobs"], "nodes": client.nodes()}
+        overview = client.status()
+        view |= {"jobs": overview["jobs"], "store": overview["store"], "nodes": client.nodes()}
     except UnreachableError as error:
-        view["error"] = str(error)
+        view["error"], code = str(error), Exit(error.exit_code)
+    if view["store"] is not None:
+        code = Exit(error_of(view["store"]).exit_code)
     invocation.output.show(Result(view, partial(cluster_views.status_page, view, clock.wall()), [name]))
     for message in troubles:
         invocation.output.warn(message)
-    return Exit.OK if view["error"] is None else Exit.UNREACHABLE
+    return code
 
 
 @click.command(cls=Command)

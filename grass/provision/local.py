@@ -14,15 +14,18 @@ from grass.config import ClusterConfig, Secrets
 from grass.environment import cluster_home, grass_home
 from grass.errors import ConflictError, GrassError, NotFoundError, UnreachableError
 from grass.manifest.settings import Settings
-from grass.provision import daemons, layout, processes, readiness, runtime_folder, stopping
+from grass.provision import daemons, layout, processes, readiness, redis_log, runtime_folder, stopping
 from grass.provision.doctor import Finding, doctor
 from grass.provision.filelock import cluster_lock
-from grass.provision.supervision import DaemonState, Supervisor
+from grass.provision.supervision import CannotSuperviseError, DaemonState, Supervisor
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
 
 __all__ = ["Finding", "create", "delete", "doctor", "status"]
+
+_STARTS = 5
+"""Of supervisord, in a row, until a start counts as failed."""
 
 Progress = Callable[[str], None]
 
@@ -30,11 +33,14 @@ _UP = frozenset({"RUNNING", "STARTING", "BACKOFF", "EXITED"})
 """supervisord's words for a daemon that runs or is about to be started again."""
 
 
-def create(settings: Settings | None = None, *, home: Path | None = None, progress: Progress) -> ClusterConfig:
+def create(
+    settings: Settings | None = None, *, home: Path | None = None, progress: Progress, repair: bool = False
+) -> ClusterConfig:
     """Make the cluster, or start one that was stopped, and return when it is READY. ``home``: GRASS_HOME.
 
     Without ``settings``: the cluster `local`, as it was when it existed. Raises ConflictError when it runs already or
-    a port is taken, UnreachableError when the redis of your own does not answer, NotReadyError when a daemon fails.
+    a port is taken, UnreachableError when the redis of your own does not answer, NotReadyError when a daemon fails,
+    DamagedLogError when redis cannot read its log, unless ``repair``: then what cannot be read is cut off.
     """
     base = (home or grass_home()).absolute()
     name = settings.name if settings else Settings.name
@@ -42,9 +48,9 @@ def create(settings: Settings | None = None, *, home: Path | None = None, progre
     with cluster_lock(base, name):
         before = layout.existing(folder)
         if before is not None:
-            with suppress(OSError):  # supervisord is away
-                return _complete(before, progress)
-            return _start_again(before, settings, folder, progress)
+            with suppress(OSError, readiness.SupervisorGoneError):
+                return _complete(before, progress, repair)
+            return _start_again(before, settings, folder, progress, repair)
         progress(f"making the cluster {name} in {folder}")
         config = layout.design(settings or Settings(), folder, None)
         layout.check_ports(config)
@@ -56,13 +62,20 @@ def create(settings: Settings | None = None, *, home: Path | None = None, progre
             raise
 
 
-def _complete(config: ClusterConfig, progress: Progress) -> ClusterConfig:
+def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> ClusterConfig:
     """Of a cluster that runs: start what was stopped by hand; ConflictError when there is nothing of that kind.
 
     OSError: supervisord does not answer.
     """
     supervisor = Supervisor(config)
     down = [state.name for state in supervisor.daemons() if state.state not in _UP]
+    if daemons.REDIS not in down and not redis_log.answers(config):
+        if not repair:
+            redis_log.check(config)
+        else:
+            supervisor.stop_daemon(daemons.REDIS)
+            redis_log.repair(config, progress)
+            down.append(daemons.REDIS)
     if not down:
         raise ConflictError(f"cluster {config.name} exists and runs; `grass delete {config.name}` ends it")
     progress(f"starting {', '.join(down)} of the cluster {config.name} again")
@@ -73,10 +86,14 @@ def _complete(config: ClusterConfig, progress: Progress) -> ClusterConfig:
     return config
 
 
-def _start_again(before: ClusterConfig, settings: Settings | None, folder: Path, progress: Progress) -> ClusterConfig:
+def _start_again(
+    before: ClusterConfig, settings: Settings | None, folder: Path, progress: Progress, repair: bool = False
+) -> ClusterConfig:
     progress(f"starting the cluster {before.name} again, with its state")
     config = before if settings is None else layout.design(settings, folder, before)
     stopping.end_orphans(before)
+    if repair and config.redis.embedded:
+        redis_log.repair(config, progress)
     layout.check_ports(config)
     return _start(config, settings, progress, fresh=False)
 
@@ -105,10 +122,25 @@ def _start(config: ClusterConfig, settings: Settings | None, progress: Progress,
     conf.write_text(daemons.supervisord_conf(config, redis, umask))
     config.save()
     progress(f"starting {', '.join(daemons.names(config))}")
-    since = clock.wall()
-    Supervisor(config).start()
-    _wait_ready(config, secrets, since)
+    _supervise(config, secrets, progress)
     return config
+
+
+def _supervise(config: ClusterConfig, secrets: Secrets, progress: Progress) -> None:
+    """Start supervisord, again if it ends while the cluster gets ready: nobody else may be there yet to see that."""
+    for _ in range(_STARTS):
+        since = clock.wall()
+        Supervisor(config).start()
+        try:
+            _wait_ready(config, secrets, since)
+            return
+        except readiness.SupervisorGoneError:
+            progress(f"cluster {config.name}: supervisord ended while it started the daemons; starting it again")
+            stopping.end_orphans(config)
+    raise CannotSuperviseError(
+        f"cluster {config.name}: supervisord ended {_STARTS} times while it started the daemons; "
+        f"{config.home}/log/supervisord.log may say why"
+    )
 
 
 def _wait_ready(config: ClusterConfig, secrets: Secrets, since: float) -> None:

@@ -12,7 +12,7 @@ from grass.model.job import container_from_wire
 from grass.model.matrix import environment as matrix_environment
 from node.runtime.protocol import Launch, Start
 
-_NOT_INHERITED = ("GRASS_", "SUPERVISOR_")
+_NOT_INHERITED = ("GRASS_", "SUPERVISOR_", "NOTIFY_SOCKET", "WATCHDOG_")
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
