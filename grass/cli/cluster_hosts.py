@@ -68,7 +68,7 @@ def daemons(invocation: Invocation, name: str) -> tuple[list[dict[str, Any]], st
 
 def asker(first: bool) -> Ask | None:
     """What asks for the password of sudo: at once if told to, when a host wants one on a terminal, or never."""
-    from grass.provision.hosts.port import prompt
+    from grass.hosts.port import prompt
 
     if not first:
         return prompt if sys.stdin is not None and sys.stdin.isatty() else None

@@ -133,7 +133,7 @@ def _one_at_a_time(output: Output) -> Any:
 
 def _asks_once() -> Any:
     """Several machines may want a password at the same time; each question is asked for itself."""
-    from grass.provision.hosts.port import prompt
+    from grass.hosts.port import prompt
 
     lock = threading.Lock()
 

@@ -15,7 +15,7 @@ from grass.cli.values import DURATION_OR_ZERO, NODE
 from grass.errors import GrassError, InputError
 
 if TYPE_CHECKING:
-    from grass.provision.hosts.ssh import SshHost
+    from grass.hosts.ssh import SshHost
 
 
 @click.command(cls=Command)
@@ -81,8 +81,8 @@ def _remove(
 
 def _reach(invocation: Invocation, name: str, force: bool) -> SshHost | None:
     """Before anything is changed. None: nobody here knows how, or it is away and that is all right."""
-    from grass.provision.hosts import AccessRefusedError, HostUnreachableError
-    from grass.provision.hosts.port import prompt
+    from grass.hosts import AccessRefusedError, HostUnreachableError
+    from grass.hosts.port import prompt
     from grass.provision.on_premises.machines import load_machines, open_host
 
     cluster = invocation.existing_cluster()

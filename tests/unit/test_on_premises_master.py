@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from grass.errors import ConflictError, InputError
+from grass.hosts import LocalHost
 from grass.manifest import Settings, parse_settings
-from grass.provision.hosts import LocalHost
 from grass.provision.on_premises import facts as facts_module
 from grass.provision.on_premises import record
 from grass.provision.on_premises.bundle import Bundle

@@ -14,11 +14,11 @@ from grass.api import keyring
 from grass.config import ClusterConfig
 from grass.environment import cluster_home, grass_home
 from grass.errors import ConflictError, GrassError, UnreachableError
+from grass.hosts.ssh import SshHost
 from grass.manifest.on_premises import ApiWay, HostSettings, OnPremises
 from grass.manifest.settings import Settings
 from grass.provision.filelock import cluster_lock
 from grass.provision.files.place import FilesAccess
-from grass.provision.hosts.ssh import SshHost
 from grass.provision.layout import user_name
 from grass.provision.on_premises import on_host
 from grass.provision.on_premises.bundle import Bundle, make_bundle

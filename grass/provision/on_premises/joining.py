@@ -17,9 +17,9 @@ from grass.api.guest import Guest
 from grass.api.invitation import Invitation
 from grass.entropy import password, request_id
 from grass.errors import ConflictError, GrassError, InputError, UnreachableError
+from grass.hosts import Host
 from grass.manifest.join_file import Offer
 from grass.model.lifecycle import NodeState
-from grass.provision.hosts import Host
 from grass.provision.on_premises import install, node_design, node_places, node_steps, offers, packages, record
 from grass.provision.on_premises.facts import Facts, gather
 from grass.provision.on_premises.mount import share_steps
@@ -86,7 +86,7 @@ def join(
 
     NotReachedError: it is READY, but the master cannot reach its API.
 
-    ``places`` None: the system's, as root. Raises what ``grass.errors`` and ``grass.provision.hosts`` have; as long as
+    ``places`` None: the system's, as root. Raises what ``grass.errors`` and ``grass.hosts`` have; as long as
     the checks are not through, nothing was changed.
     """
     facts, since = gather(host, invitation.cluster), clock.steady()

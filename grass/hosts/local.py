@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from grass.provision.hosts.errors import CommandTimeoutError
-from grass.provision.hosts.port import Become, Done, Host, Stdin
-from grass.provision.hosts.words import Secret, shown
+from grass.hosts.errors import CommandTimeoutError
+from grass.hosts.port import Become, Done, Host, Stdin
+from grass.hosts.words import Secret, shown
 
 CHUNK = 1 << 18
 _NOT_FOUND, _NOT_RUNNABLE = 127, 126

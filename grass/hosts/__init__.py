@@ -1,9 +1,9 @@
 """Machines that Grass sets up: one port, over a subprocess here or over SSH there.
 
-``from grass.provision.hosts import Host, Done, LocalHost``; ``SshHost`` is in ``grass.provision.hosts.ssh``.
+``from grass.hosts import Host, Done, LocalHost``; ``SshHost`` is in ``grass.hosts.ssh``.
 """
 
-from grass.provision.hosts.errors import (
+from grass.hosts.errors import (
     AccessRefusedError,
     BecomeRootError,
     CommandFailedError,
@@ -11,9 +11,9 @@ from grass.provision.hosts.errors import (
     HostKeyError,
     HostUnreachableError,
 )
-from grass.provision.hosts.local import LocalHost
-from grass.provision.hosts.port import Become, Done, Host, Stdin
-from grass.provision.hosts.words import Secret, command_line, shown
+from grass.hosts.local import LocalHost
+from grass.hosts.port import Become, Done, Host, Stdin
+from grass.hosts.words import Secret, command_line, shown
 
 __all__ = [
     "AccessRefusedError",
