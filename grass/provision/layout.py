@@ -54,7 +54,7 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
         home=str(cluster_home),
         runtime_dir=str(runtime_folder.choose(cluster_home)),
         redis=redis,
-        master=replace(ruled(master, settings), api_port=api_port),
+        master=replace(ruled(master, settings), api_port=api_port, own_node=node.name, nodes_on_client=True),
         node=replace(
             node,
             api_port=node_port,
@@ -108,7 +108,7 @@ def _free(host: str, cluster_home: Path, settings: Settings, taken: set[int]) ->
 def _redis(settings: RedisSettings, cluster_home: Path) -> RedisConfig:
     if settings.embedded:
         return RedisConfig(embedded=True, socket=str(runtime_folder.choose(cluster_home) / "redis.sock"))
-    return RedisConfig(embedded=False, host=settings.host, port=settings.port)
+    return RedisConfig(embedded=False, host=settings.host, port=settings.port, accounts=False)
 
 
 def check_ports(config: ClusterConfig) -> None:
