@@ -56,6 +56,11 @@ class MasterConfig:
     nodes_on_client: bool = False
     """The nodes are the client's machine, so that a job's tasks start in the folder that it was submitted from."""
 
+    @property
+    def url(self) -> str:
+        """Of the API, on this machine."""
+        return f"http://{self.api_host}:{self.api_port}"
+
 
 @dataclass(frozen=True)
 class NodeConfig:

@@ -12,11 +12,12 @@ from grass.hosts.errors import (
     HostUnreachableError,
 )
 from grass.hosts.local import LocalHost
-from grass.hosts.port import Become, Done, Host, Stdin
+from grass.hosts.port import Ask, Become, Done, Host, Stdin
 from grass.hosts.words import Secret, command_line, shown
 
 __all__ = [
     "AccessRefusedError",
+    "Ask",
     "Become",
     "BecomeRootError",
     "CommandFailedError",

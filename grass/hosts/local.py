@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from grass.hosts.errors import CommandTimeoutError
-from grass.hosts.port import Become, Done, Host, Stdin
+from grass.hosts.port import Ask, Become, Done, Host, Stdin
 from grass.hosts.words import Secret, shown
 
 CHUNK = 1 << 18
@@ -24,7 +24,7 @@ class LocalHost(Host):
         *,
         become: Become = Become.NONE,
         password: Secret | None = None,
-        ask: Callable[[str], str | None] | None = None,
+        ask: Ask | None = None,
     ) -> None:
         super().__init__(name, become=become, password=password, ask=ask)
 

@@ -23,6 +23,9 @@ _SHOWN_LINES = 30
 
 _Host = TypeVar("_Host", bound="Host")
 
+Ask = Callable[[str], str | None]
+"""Asks the user a question without echo, such as for a password; None: no answer."""
+
 Stdin = bytes | Path | IO[bytes] | None
 """What a command reads: bytes, a local file, an open stream; None: nothing."""
 
@@ -76,7 +79,7 @@ class Host(ABC):
         *,
         become: Become = Become.NONE,
         password: Secret | None = None,
-        ask: Callable[[str], str | None] | None = None,
+        ask: Ask | None = None,
     ) -> None:
         self.name = name
         self._become = become

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from grass import clock
 from grass.hosts.errors import AccessRefusedError, CommandTimeoutError, HostKeyError, HostUnreachableError
 from grass.hosts.local import CHUNK, send
-from grass.hosts.port import Become, Done, Host, Stdin
+from grass.hosts.port import Ask, Become, Done, Host, Stdin
 from grass.hosts.words import Secret, command_line, shown
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class SshHost(Host):
         name: str | None = None,
         become: Become = Become.NONE,
         password: Secret | None = None,
-        ask: Callable[[str], str | None] | None = None,
+        ask: Ask | None = None,
     ) -> None:
         super().__init__(name or access.address, become=become, password=password, ask=ask)
         self.access = access

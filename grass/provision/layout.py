@@ -171,15 +171,16 @@ def make_keys(config: ClusterConfig) -> None:
         master_key, user_key = (key.result() for key in making)
     user = user_name()
     keyring.register_user(master, user, keyring.Role.ADMIN, user_key)
-    url = f"http://{config.master.api_host}:{config.master.api_port}"
-    keyring.save_profile(client, keyring.Profile(config.name, url, user, str(user_key["kid"])), master_key)
+    keyring.save_profile(
+        client, keyring.Profile(config.name, config.master.url, user, str(user_key["kid"])), master_key
+    )
 
 
 def refresh_profile(config: ClusterConfig) -> None:
     """After the port changed."""
     client = Path(config.home) / "client"
     profile = keyring.load_profile(client)
-    url = f"http://{config.master.api_host}:{config.master.api_port}"
+    url = config.master.url
     if profile.url != url:
         master = json.loads((client / "master.pub.json").read_text())
         keyring.save_profile(client, replace(profile, url=url), master)

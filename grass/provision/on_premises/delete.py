@@ -7,23 +7,19 @@ without such hosts, and says which ones keep what was made there.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from pathlib import Path
 
-from grass.environment import cluster_home, grass_home
 from grass.errors import GrassError, UnreachableError
 from grass.manifest.on_premises import HostSettings
 from grass.provision.filelock import cluster_lock
 from grass.provision.on_premises import node_places
 from grass.provision.on_premises.facts import gather
 from grass.provision.on_premises.leaving import clean
-from grass.provision.on_premises.machines import Ask, Machines, load_machines, open_host
+from grass.provision.on_premises.machines import Machines, load_machines, open_host
 from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.steps import run_steps
+from grass.provision.provisioner import Deleted, Session
 
-Progress = Callable[[str], None]
 AT_ONCE = 5
 
 
@@ -33,49 +29,35 @@ class StayedError(UnreachableError):
     code = "hosts-stayed"
 
 
-@dataclass(frozen=True)
-class Deleted:
-    """``left``: hosts, or nodes by name, that keep what was made there, with the reason."""
-
-    name: str
-    left: dict[str, str] = field(default_factory=dict)
-
-
-def delete(
-    name: str,
-    *,
-    home: Path | None = None,
-    progress: Progress,
-    ask: Ask | None = None,
-    force: bool = False,
-    packages: bool = False,
-) -> Deleted:
+def delete(session: Session, *, force: bool, packages: bool) -> Deleted:
     """StayedError: a host could not be cleaned, and ``force`` was not given. What was done stays done; try again."""
-    base = (home or grass_home()).absolute()
-    folder = cluster_home(name, base)
-    with cluster_lock(base, name):
-        machines = load_machines(name, base)
-        assert machines is not None, "a cluster on this machine is deleted elsewhere"
-        client = folder / "client"
-        left = {**_strangers(name, base, machines), **_leave(name, machines, client, progress, ask, packages)}
-        if left and not force:
-            raise StayedError(_text(name, left))
-        try:
-            _clean(name, "", machines.master, client, progress, ask, packages)
-        except GrassError as error:
-            if not force:
-                raise
-            left[machines.master.name or machines.master.address] = str(error)
-        shutil.rmtree(folder)
-    return Deleted(name, left)
+    with cluster_lock(session.home, session.name):
+        machines = load_machines(session.name, session.home)
+        # without machines an interrupted call has done all but remove the folder
+        left = _delete_hosts(session, machines, force, packages) if machines is not None else {}
+        shutil.rmtree(session.folder)
+    return Deleted(session.name, left)
 
 
-def _strangers(name: str, base: Path, machines: Machines) -> dict[str, str]:
+def _delete_hosts(session: Session, machines: Machines, force: bool, packages: bool) -> dict[str, str]:
+    left = {**_strangers(session, machines), **_leave(session, machines, packages)}
+    if left and not force:
+        raise StayedError(_text(session.name, left))
+    try:
+        _clean(session, "", machines.master, packages)
+    except GrassError as error:
+        if not force:
+            raise
+        left[machines.master.name or machines.master.address] = str(error)
+    return left
+
+
+def _strangers(session: Session, machines: Machines) -> dict[str, str]:
     """Nodes that joined by themselves: from here there is no way into them. Nothing is known without the API."""
     from grass.api.client import Client
 
     try:
-        client = Client(name, home=base)
+        client = Client(session.name, home=session.home)
         try:
             nodes = client.nodes()
         finally:
@@ -90,14 +72,12 @@ def _strangers(name: str, base: Path, machines: Machines) -> dict[str, str]:
     }
 
 
-def _leave(
-    name: str, machines: Machines, client: Path, progress: Progress, ask: Ask | None, packages: bool
-) -> dict[str, str]:
+def _leave(session: Session, machines: Machines, packages: bool) -> dict[str, str]:
     """Several at once. Returns those that could not."""
 
     def one(item: tuple[str, HostSettings]) -> tuple[str, str]:
         try:
-            _clean(name, "node", item[1], client, progress, ask, packages)
+            _clean(session, "node", item[1], packages)
         except GrassError as error:
             return item[0], str(error)
         return item[0], ""
@@ -106,10 +86,9 @@ def _leave(
         return {node: why for node, why in pool.map(one, machines.nodes.items()) if why}
 
 
-def _clean(
-    name: str, role: str, settings: HostSettings, client: Path, progress: Progress, ask: Ask | None, packages: bool
-) -> None:
-    with open_host(settings, client, ask) as host:
+def _clean(session: Session, role: str, settings: HostSettings, packages: bool) -> None:
+    name, progress = session.name, session.progress
+    with open_host(settings, session.client_dir, session.ask) as host:
         host.become_root()
         facts = gather(host, name)
         if (f"{name}+{role}" if role else name) not in facts.records:

@@ -7,13 +7,12 @@ cluster that has this file is one of several hosts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from grass.environment import become_password, cluster_home, ssh_password
-from grass.hosts import Become, Secret
+from grass.hosts import Ask, Become, Secret
 from grass.hosts.ssh import SshAccess, SshHost, host_id
 from grass.manifest.on_premises import Become as Way
 from grass.manifest.on_premises import HostSettings, Login
@@ -21,7 +20,6 @@ from grass.private_file import write_private
 from grass.provision.layout import user_name
 
 MACHINES, KNOWN_HOSTS = "machines.json", "known_hosts"
-Ask = Callable[[str], str | None]
 
 
 @dataclass(frozen=True)
