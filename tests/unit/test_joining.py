@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from grass.api.invitation import Invitation, parse_token
-from grass.cli.offer import NAMES, offered
+from grass.cli.offer import offered
 from grass.errors import ConflictError, InputError, ManifestError
 from grass.manifest.join_file import Offer, parse_join
 from grass.manifest.on_premises import Runtime
@@ -34,6 +34,7 @@ FACTS = Facts(
     addresses=(("eth0", "10.0.0.5"),),
 )
 PLACES = node_places.of_root("lab", None)
+NAMES = ("address", "api_port", "cpu", "memory", "gpu", "labels", "topology", "runtime", "mount", "share", "no_install")
 MARO = {
     "mode": "grass/on-premises",
     "master": {"private_ip_address": "10.0.0.1", "api_server": {"port": 51812}, "redis": {"port": 6379}},

@@ -269,6 +269,14 @@ def test_a_record_cannot_make_grass_remove_what_is_not_its_own(path: str) -> Non
     assert (made.folders, made.files, made.mounts) == (("/opt/grass",), (), ())
 
 
+def test_a_grass_command_that_was_there_before_is_not_taken_for_ours() -> None:
+    """The link is in the record only if this installation makes it."""
+    ours = made_on_master(design(settings(), DEBIAN, PEER), DEBIAN)
+    assert "/usr/local/bin/grass" in Made.parse(json.loads(ours.text())).files
+    occupied = replace(DEBIAN, paths=frozenset({"/usr/local/bin/grass"}))
+    assert "/usr/local/bin/grass" not in made_on_master(design(settings(), occupied, PEER), occupied).files
+
+
 def test_removal_undoes_what_was_noted_and_keeps_packages_unless_asked() -> None:
     made = Made(units=("grass@lab.target",), folders=("/opt/grass",), users=("grass",), packages=("samba",))
     records = {"lab": json.loads(made.text())}
