@@ -32,6 +32,7 @@ from grass.errors import (
 )
 from grass.model.lifecycle import TaskState
 from grass.provision.on_premises import joining
+from grass.provision.on_premises.join_record import Own
 from grass.store.records import pack
 from master.agent.state import TaskRun
 from master.api import node_client
@@ -339,12 +340,10 @@ def node_api(token: str, port: int = 0) -> Iterator[int]:
         server.server_close()
 
 
-def joined(world: ApiWorld) -> tuple[Guest, joining.Own]:
+def joined(world: ApiWorld) -> tuple[Guest, Own]:
     """As the machine is that has just become n1."""
     token = world.client("root").join_token()["token"]
-    own = joining.Own(
-        {"name": "n1", "node_token": node_token("master-secret", "n1"), "urls": ["http://10.0.0.1:51812"]}
-    )
+    own = Own({"name": "n1", "node_token": node_token("master-secret", "n1"), "urls": ["http://10.0.0.1:51812"]})
     return guest(token), own
 
 

@@ -14,7 +14,7 @@ from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import Login, Runtime, spelled_host
 from grass.provision.on_premises import facts, node_design, node_places, offers
 from grass.provision.on_premises.facts import Facts, Python
-from grass.provision.on_premises.joining import Own
+from grass.provision.on_premises.join_record import Own
 from grass.provision.on_premises.node_hosts import check_distinct
 
 FACTS = Facts(

@@ -24,8 +24,10 @@ from grass.provision.on_premises import on_host
 from grass.provision.on_premises.bundle import Bundle, make_bundle
 from grass.provision.on_premises.design import MasterDesign, design
 from grass.provision.on_premises.facts import Facts, gather, look_for_image
+from grass.provision.on_premises.first_nodes import join_nodes, offer_of
 from grass.provision.on_premises.machines import KNOWN_HOSTS, Machines, load_machines, open_host
 from grass.provision.on_premises.master import Admin, master_steps
+from grass.provision.on_premises.node_plan import PlannedMaster, plan_node
 from grass.provision.on_premises.services import why_not
 from grass.provision.on_premises.steps import Step, plan_lines, run_steps
 from grass.provision.provisioner import Created, Session
@@ -64,7 +66,7 @@ def create(settings: Settings, session: Session) -> Created:
             url = _remember(host, machines, known.design.config, admin, client)
             _call_api(host, known.design, session, machines, url)
         if machines.nodes and machines.join_after_create:
-            _join_nodes(session, machines, str(known.design.config.share))
+            join_nodes(session, machines, str(known.design.config.share))
     return Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged)
 
 
@@ -79,7 +81,17 @@ def plan(settings: Settings, session: Session) -> list[str]:
             known = _look(host, settings, session)
             admin = Admin(machines.admin or user_name(), {}, "")
             steps = master_steps(known.design, known.facts, known.bundle, admin, machines.samba_password)
-            return list(_described(host, known, steps))
+            lines = list(_described(host, known, steps))
+        if machines.join_after_create:
+            lines += _planned_nodes(machines, known, session)
+        return lines
+
+
+def _planned_nodes(machines: OnPremises, known: _Known, session: Session) -> Iterator[str]:
+    config, bundle = known.design.config, known.bundle
+    master = PlannedMaster(config, machines.master, api_url(machines, config), bundle.digest, bundle.nodes)
+    for node in machines.nodes:
+        yield from plan_node(session, master, node.host, offer_of(node, machines, str(config.share)))
 
 
 def _described(host: SshHost, known: _Known, steps: list[Step]) -> Iterator[str]:
@@ -194,12 +206,6 @@ def _call_api(host: SshHost, decided: MasterDesign, session: Session, machines: 
             client.status()
     except UnreachableError as error:
         raise UnreachableError(_unready(host, decided, machines, url, error)) from error
-
-
-def _join_nodes(session: Session, machines: OnPremises, share: str) -> None:
-    from grass.provision.on_premises.first_nodes import join_nodes
-
-    join_nodes(session, machines, share)
 
 
 def _unready(host: SshHost, decided: MasterDesign, machines: OnPremises, url: str, error: GrassError) -> str:

@@ -34,7 +34,7 @@ def join_nodes(session: Session, machines: OnPremises, share: str) -> None:
         new = _remember(cluster, client_dir, [node.host for node in wanted])
         adding = Adding(session, client)
         with ThreadPoolExecutor(min(AT_ONCE, len(wanted))) as pool:
-            found = add_machines(adding, [Machine(node.host, _offer(node, machines, share)) for node in wanted], pool)
+            found = add_machines(adding, [Machine(node.host, offer_of(node, machines, share)) for node in wanted], pool)
         done = [(node.host, one) for node, one in zip(wanted, found, strict=True)]
         gone = [host for host, one in done if one.view or (not one.entered and _place(host) in new)]
         _forget(cluster, client_dir, gone)
@@ -76,7 +76,7 @@ def _not_yet(cluster: str, nodes: Sequence[NodeSettings], client: Client, client
     return [node for node in nodes if (node.host.address, node.host.login.port) not in there]
 
 
-def _offer(node: NodeSettings, machines: OnPremises, share: str) -> Offer:
+def offer_of(node: NodeSettings, machines: OnPremises, share: str) -> Offer:
     return Offer(
         name=node.host.name,
         address=node.host.private_address,
