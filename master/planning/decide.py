@@ -12,4 +12,4 @@ def decide(view: View) -> Plan:
     decided = Round(view)
     decided.run()
     waiting = Explainer(view, decided).waiting()
-    return Plan(decided.placements(), decided.evictions(), waiting, decided.promised())
+    return Plan(decided.placements(), decided.evictions(), waiting, decided.reserved())

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from master.planning.gates import Gate
 from master.planning.ledger import Ledger
-from master.planning.model import Demand, Held, Placement, QueuedJob
+from master.planning.model import Allocation, Demand, Placement, QueuedJob
 from master.planning.need import Need
 from master.planning.room import Room
 
@@ -16,11 +16,11 @@ from master.planning.room import Room
 class Futures:
     """``held``: node (its place in the ledger) → what is held there, in an order that the view's does not change."""
 
-    def __init__(self, ledger: Ledger, held: Iterable[Held], now: float) -> None:
+    def __init__(self, ledger: Ledger, held: Iterable[Allocation], now: float) -> None:
         self.ledger = ledger
         self.now = now
         places = {node.name: place for place, node in enumerate(ledger.nodes)}
-        self.held: defaultdict[int, list[Held]] = defaultdict(list)
+        self.held: defaultdict[int, list[Allocation]] = defaultdict(list)
         self.stopping: set[int] = set()
         for each in held:
             place = places.get(each.node)
@@ -36,7 +36,7 @@ class Futures:
     def add(self, booked: Iterable[tuple[QueuedJob, Demand, int, Placement]]) -> None:
         """What this plan has placed holds its place too."""
         for job, demand, place, placement in booked:
-            held = Held(
+            held = Allocation(
                 job.id,
                 job.user,
                 demand.component,
@@ -71,7 +71,7 @@ class Futures:
             self.ledger.gates.setdefault(place, []).append(Gate(0.0, room, job, soon=True))
         self.ledger.touch(place)
 
-    def give(self, room: Room, place: int, held: Held, count: int, first: int = 0) -> None:
+    def give(self, room: Room, place: int, held: Allocation, count: int, first: int = 0) -> None:
         """Add to ``room`` what ``count`` of the held tasks would free, from the ``first`` on."""
         need = self.ledger.need(held.shape)
         room.take(need, -count)
@@ -105,7 +105,7 @@ class Futures:
 _JOB = attrgetter("job", "component")
 
 
-def _fixed(held: Held) -> tuple[object, ...]:
+def _fixed(held: Allocation) -> tuple[object, ...]:
     """An order that is the same however the view came: two that are equal in it are equal."""
     ends = -1.0 if held.ends is None else held.ends
     return held.job, held.component, held.count, held.devices, held.priority, held.stopping, ends, held.shape.key

@@ -14,7 +14,7 @@ from operator import attrgetter
 
 from master.planning.model import QueuedJob
 
-_IN_LINE = attrgetter("place", "id")
+_IN_LINE = attrgetter("position", "id")
 
 
 class Lane:
@@ -42,7 +42,7 @@ class Lanes:
             if not ordered:  # they mostly are, and there may be very many
                 jobs.sort(key=_IN_LINE)
             first = jobs[0]
-            level = -first.priority, inf if first.promised is None else first.promised
+            level = -first.priority, inf if first.reservation_rank is None else first.reservation_rank
             self._levels[level][first.user].append(Lane(jobs))
 
     def custom(self) -> list[str]:
@@ -88,8 +88,8 @@ def _alike(queue: Sequence[QueuedJob]) -> tuple[list[list[QueuedJob]], bool]:
     ordered, last = True, -1
     for job in queue:
         by_kind[job.kind or job.told_apart()].append(job)
-        place = job.place
-        if place <= last:
+        position = job.position
+        if position <= last:
             ordered = False
-        last = place
+        last = position
     return list(by_kind.values()), ordered

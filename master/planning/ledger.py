@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from grass.model.job import NODE_LEVEL
 from grass.model.resources import DEVICE
 from master.planning.gates import Gate
-from master.planning.model import DeviceShares, Held, Node, Shape
+from master.planning.model import Allocation, DeviceShares, Node, Shape
 from master.planning.need import COLUMNS, PORTS, Need, matches
 from master.planning.room import ENDLESS, Room
 
@@ -36,7 +36,7 @@ class Ledger:
     """
 
     def __init__(
-        self, nodes: Iterable[Node], custom: Sequence[str], held: Iterable[Held] = (), now: float = 0.0
+        self, nodes: Iterable[Node], custom: Sequence[str], held: Iterable[Allocation] = (), now: float = 0.0
     ) -> None:
         self.nodes = sorted(nodes, key=lambda node: node.name)
         self.columns = {name: column for column, name in enumerate((*COLUMNS, *custom))}
@@ -325,7 +325,7 @@ class Ledger:
                     self._devices[place, : len(room.devices)] = room.devices
         self._behind.clear()
 
-    def _busy(self, held: Iterable[Held], now: float) -> list[float]:
+    def _busy(self, held: Iterable[Allocation], now: float) -> list[float]:
         latest: dict[str, float] = {}
         for each in held:
             ends = NEVER if each.ends is None else each.ends - now

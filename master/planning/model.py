@@ -154,16 +154,16 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """A job with tasks to place. ``place``: its number in the order of submission (a preempted job keeps its own).
+    """A job with tasks to place. ``position``: its number in the order of submission (a preempted job keeps its own).
 
-    ``begun``: some task was placed before, so it needs no room under the job limit. ``seconds``: the most that it can
-    take once all of it is placed (its time limit), None when nobody knows. ``promised``: its number among those to
-    which an earlier plan promised their places (``Plan.promised``); they come before all others of their priority.
+    ``begun``: some task was placed before, so the job limit does not apply. ``seconds``: its time limit once all of it
+    is placed; None: unknown. ``reservation_rank``: its number among the jobs that kept a reservation from an earlier
+    plan (``Plan.reserved``); they are served before all others of their priority.
     """
 
     id: str
     user: str
-    place: int
+    position: int
     demands: tuple[Demand, ...]
     priority: int = 0
     begun: bool = False
@@ -171,7 +171,7 @@ class QueuedJob:
     metric: str = "cpu"
     together: int | None = None
     seconds: float | None = None
-    promised: int | None = None
+    reservation_rank: int | None = None
 
     kind: str = field(default="", init=False, repr=False, compare=False)
 
@@ -184,7 +184,7 @@ class QueuedJob:
         demands = self.demands
         kind = sys.intern(
             f"{self.priority},{self.user!r},{self.begun},{self.policy.value},{self.metric!r},{self.together},"
-            f"{self.seconds},{self.promised},{self.id if tied else ''}|"
+            f"{self.seconds},{self.reservation_rank},{self.id if tied else ''}|"
             + (demands[0].key if len(demands) == 1 else "|".join([demand.key for demand in demands]))
         )
         object.__setattr__(self, "kind", kind)
@@ -192,11 +192,11 @@ class QueuedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """``count`` tasks of one component that hold a place on one node.
+class Allocation:
+    """``count`` tasks of one component that are allocated on one node.
 
     ``devices``: what each of them holds, where they use GPUs. ``ends``: when they must have ended (their time limit),
-    on the clock of ``View.now``, None when nobody knows. ``stopping``: they were told to stop, so what they hold comes
+    on the clock of ``View.now``, None when nobody knows. ``stopping``: they were told to stop, so their resources come
     free soon. ``gang``: some component of the job is a gang, so it is evicted whole.
     """
 
@@ -220,12 +220,12 @@ class View:
 
     ``quotas``: user → the most that all running tasks of that user may hold; what a quota does not name is not limited.
     ``level``: most jobs at once (None: no limit), ``running``: jobs that have begun and not ended. ``now``: the moment
-    of the view, on any clock, so that what is held can be kept from one view to the next.
+    of the view, on any clock, so that an allocation can be reused from one view to the next.
     """
 
     nodes: Sequence[Node]
     queue: Sequence[QueuedJob]
-    held: Sequence[Held] = ()
+    allocations: Sequence[Allocation] = ()
     usage: Mapping[str, float] = field(default_factory=dict)
     quotas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     default_quota: Mapping[str, int] = field(default_factory=dict)
@@ -250,7 +250,7 @@ class Eviction:
     """``count`` tasks of a preemptible job on ``node`` are to be stopped, with notice, for the job ``beneficiary``.
 
     A job with a gang is evicted whole: one eviction for each component and node of it. ``devices``: which tasks, by
-    what they hold, where they use GPUs (as in ``Held.devices``); otherwise any will do.
+    what they hold, where they use GPUs (as in ``Allocation.devices``); otherwise any will do.
     """
 
     job: str
@@ -285,8 +285,8 @@ class Waiting(Mapping[tuple[str, str], Reason]):
 @dataclass(frozen=True)
 class Plan:
     """``waiting``: one true reason for each demand, by (job, component), of which a task was left without a place.
-    ``promised``: jobs for which something is kept free already. The next view is to say so: emptying nodes costs what
-    idles there meanwhile, so what was begun is brought to its end before it is another's turn.
+    ``reserved``: jobs whose reservation the next view must carry on (``QueuedJob.reservation_rank``): emptying a node
+    costs what idles there meanwhile, so a reservation that was begun is kept until its job starts.
 
     Its ``details`` may hold ``nodes`` (groups: count, why, the nearest node and how much it is short), ``fits`` (the
     resources with which one task would start now) and ``starts_in`` (seconds; only when time limits tell).
@@ -295,4 +295,4 @@ class Plan:
     placements: list[Placement] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     waiting: Mapping[tuple[str, str], Reason] = field(default_factory=dict)
-    promised: Sequence[str] = ()
+    reserved: Sequence[str] = ()

@@ -13,7 +13,7 @@ from itertools import combinations
 
 from master.planning.futures import Futures
 from master.planning.ledger import Mask
-from master.planning.model import Demand, DeviceShares, Eviction, Held, QueuedJob, Shape
+from master.planning.model import Allocation, Demand, DeviceShares, Eviction, QueuedJob, Shape
 from master.planning.need import Need
 from master.planning.room import Room
 
@@ -26,7 +26,7 @@ class Victims:
     """``parts``: (node, held, how many of its tasks, from which on), of one gang or of one task."""
 
     priority: int
-    parts: list[tuple[int, Held, int, int]] = field(default_factory=list)
+    parts: list[tuple[int, Allocation, int, int]] = field(default_factory=list)
 
     @property
     def tasks(self) -> int:
@@ -38,7 +38,7 @@ class Preemption:
         self._futures = futures
         self._ledger = futures.ledger
         self.evictions: list[Eviction] = []
-        self._gone: defaultdict[int, set[int]] = defaultdict(set)  # id of a Held → which of its tasks are evicted
+        self._gone: defaultdict[int, set[int]] = defaultdict(set)  # id of a Allocation → which of its tasks are evicted
         self._gangs: defaultdict[str, Victims] = defaultdict(lambda: Victims(0))
         self._places: list[int] = []
         self._lowest: int | None = None
@@ -181,10 +181,10 @@ class Attempt:
         self._gone = gone
         self.rooms: dict[int, Room] = {}
         self.changed: set[int] = set()
-        self.evicted: list[tuple[Held, set[int]]] = []
+        self.evicted: list[tuple[Allocation, set[int]]] = []
         self._now: defaultdict[int, set[int]] = defaultdict(set)
 
-    def gone(self, held: Held) -> set[int]:
+    def gone(self, held: Allocation) -> set[int]:
         """Which of its tasks are evicted."""
         return self._gone.get(id(held), set()) | self._now[id(held)]
 

@@ -17,7 +17,7 @@ from grass.model.resources import DEVICE
 from master.planning.futures import Futures
 from master.planning.gates import Gate
 from master.planning.ledger import Mask
-from master.planning.model import Demand, Held
+from master.planning.model import Allocation, Demand
 from master.planning.need import Need
 from master.planning.room import Room
 
@@ -226,9 +226,9 @@ class Reservation:
             room = self._rooms[place] = self._futures.soon(place)
         return room
 
-    def _events(self, able: Mask) -> Iterable[tuple[float, int, Held]]:
+    def _events(self, able: Mask) -> Iterable[tuple[float, int, Allocation]]:
         """Tasks that end at a known time on one of these nodes, in the order of their ends."""
-        events: list[tuple[float, int, int, Held]] = []
+        events: list[tuple[float, int, int, Allocation]] = []
         now, there = self._futures.now, self._futures.held
         for place in np.flatnonzero(able).tolist():
             for number, held in enumerate(there.get(place, ())):

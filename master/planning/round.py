@@ -53,14 +53,14 @@ class Round:
         self.view = view
         self.shares = Shares(view)
         self._lanes = Lanes(view.queue, self.shares.of)
-        self.ledger = Ledger(view.nodes, self._lanes.custom(), view.held, view.now)
+        self.ledger = Ledger(view.nodes, self._lanes.custom(), view.allocations, view.now)
         self.quotas = Quotas(view, self.shares)
-        self.topology = Topology(self.ledger, view.held)
+        self.topology = Topology(self.ledger, view.allocations)
         self.finder = Finder(self.ledger, self.topology)
         self.left: list[Left] = []
         self.head: QueuedJob | None = None
         self.starts: dict[str, float | None] = {}
-        self._promised: list[str] = []
+        self._reserved: list[str] = []
         self._running = view.running
         self._futures: Futures | None = None
         self._preemption: Preemption | None = None
@@ -72,8 +72,8 @@ class Round:
     def placements(self) -> list[Placement]:
         return self.finder.placements
 
-    def promised(self) -> tuple[str, ...]:
-        return tuple(self._promised)
+    def reserved(self) -> tuple[str, ...]:
+        return tuple(self._reserved)
 
     def evictions(self) -> list[Eviction]:
         return self._preemption.evictions if self._preemption else []
@@ -207,12 +207,12 @@ class Round:
         reservation = Reservation(self._future(), job.id)
         if reservation.make([each[:2] for each in left], self._waits_within(job, left)):
             self.head = self.head or job
-            in_line = len(self._promised) == len(self.starts)  # else it would come before one that is before it now
+            in_line = len(self._reserved) == len(self.starts)  # else it would come before one that is before it now
             self.starts[job.id] = reservation.starts
             most = len(self.ledger.nodes) // NODES_PER_PROMISE or int(reservation.idle)
             known = reservation.starts is not None  # else others, who have had less, might wait without end
-            if known and (job.promised is not None or (in_line and len(self._promised) < most)):
-                self._promised.append(job.id)
+            if known and (job.reservation_rank is not None or (in_line and len(self._reserved) < most)):
+                self._reserved.append(job.id)
             for demand, count, _ in left:
                 self.quotas.promise(job.user, [replace(demand, count=count)])
 
@@ -224,7 +224,7 @@ class Round:
 
     def _future(self) -> Futures:
         if self._futures is None:
-            self._futures = Futures(self.ledger, self.view.held, self.view.now)
+            self._futures = Futures(self.ledger, self.view.allocations, self.view.now)
         self._futures.add(self.finder.news())
         return self._futures
 

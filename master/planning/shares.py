@@ -40,7 +40,7 @@ class Shares:
         """Amounts by name. Counted on first use: a queue of one user without quota asks for none of it."""
         if not self._counted:
             self._counted = True
-            for each in self._view.held:
+            for each in self._view.allocations:
                 held = self._held[each.user]
                 for name, amount in each.shape.amounts:
                     held[name] += amount * each.count

@@ -9,16 +9,16 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from master.planning.ledger import Floats, Ints, Ledger, Mask
-from master.planning.model import Demand, Held, QueuedJob
+from master.planning.model import Allocation, Demand, QueuedJob
 from master.planning.need import Need
 from master.planning.room import ENDLESS
 
 
 class Topology:
-    def __init__(self, ledger: Ledger, held: Iterable[Held]) -> None:
+    def __init__(self, ledger: Ledger, held: Iterable[Allocation]) -> None:
         self._ledger = ledger
         self._held = held
-        self._by_job: dict[str, list[Held]] | None = None
+        self._by_job: dict[str, list[Allocation]] | None = None
 
     def counts(self, need: Need, seconds: float | None, within: Mask | None) -> Ints:
         """How many tasks fit on each node now, promises to others respected."""

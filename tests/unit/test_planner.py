@@ -11,7 +11,7 @@ from grass.model.reasons import ReasonCode
 from grass.model.resources import DEVICE, Resources
 from master.planning.backlog import HORIZON, MOST, depth
 from master.planning.decide import decide
-from master.planning.model import Demand, Device, Held, Node, QueuedJob, Shape, View
+from master.planning.model import Allocation, Demand, Device, Node, QueuedJob, Shape, View
 
 GIB = 1 << 30
 
@@ -33,11 +33,11 @@ def job(number: int, *demands: Demand, user: str = "ann", **more: object) -> Que
     return QueuedJob(f"j{number}", user, number, demands, **more)  # type: ignore[arg-type]
 
 
-def runs(name: str, on: str, cpu: float, count: int = 1, **more: object) -> Held:
-    return Held(name, "bob", "t", on, count, Shape(Resources(int(cpu * 1000))), **more)  # type: ignore[arg-type]
+def runs(name: str, on: str, cpu: float, count: int = 1, **more: object) -> Allocation:
+    return Allocation(name, "bob", "t", on, count, Shape(Resources(int(cpu * 1000))), **more)  # type: ignore[arg-type]
 
 
-def where(nodes: list[Node], *queue: QueuedJob, held: tuple[Held, ...] = (), **more: object) -> dict[str, int]:
+def where(nodes: list[Node], *queue: QueuedJob, held: tuple[Allocation, ...] = (), **more: object) -> dict[str, int]:
     placements = decide(View(nodes, queue, held, **more)).placements  # type: ignore[arg-type]
     found: dict[str, int] = {}
     for placement in placements:
@@ -46,7 +46,9 @@ def where(nodes: list[Node], *queue: QueuedJob, held: tuple[Held, ...] = (), **m
     return found
 
 
-def why(nodes: list[Node], *queue: QueuedJob, held: tuple[Held, ...] = (), **more: object) -> tuple[ReasonCode, str]:
+def why(
+    nodes: list[Node], *queue: QueuedJob, held: tuple[Allocation, ...] = (), **more: object
+) -> tuple[ReasonCode, str]:
     """Of the last job in the queue."""
     last = queue[-1]
     view = View(nodes, queue, held, **more)  # type: ignore[arg-type]
@@ -143,7 +145,7 @@ def test_priority_then_who_has_least_then_age() -> None:
     assert where(one, job(1, tasks()), job(2, tasks(), priority=1)) == {"j2@n1": 1}
     assert where(one, job(1, tasks()), job(2, tasks(), user="bob")) == {"j1@n1": 1}
     assert where(one, job(1, tasks()), job(2, tasks(), user="bob"), usage={"ann": 5.0}) == {"j2@n1": 1}
-    mine = Held("x", "ann", "t", "n9", 1, Shape(Resources(1000)))
+    mine = Allocation("x", "ann", "t", "n9", 1, Shape(Resources(1000)))
     assert where(one, job(1, tasks()), job(2, tasks(), user="bob"), held=(mine,)) == {"j2@n1": 1}
 
 
@@ -156,7 +158,7 @@ def test_a_quota_limits_what_a_user_holds_and_keeps_the_turn_of_the_larger_job()
     nodes, quota = [node("n1", 16)], {"cpu": 4000}
     both = job(1, tasks(9)), job(2, tasks(9), user="bob")
     assert where(nodes, *both, quotas={"ann": quota}) == {"j1@n1": 4, "j2@n1": 9}
-    mine = Held("x", "ann", "t", "n1", 2, Shape(Resources(1000)))
+    mine = Allocation("x", "ann", "t", "n1", 2, Shape(Resources(1000)))
     queue = job(1, tasks(1, 3)), job(2, tasks(1, 1))
     assert where(nodes, *queue, held=(mine,), default_quota=quota) == {}
     code, message = why(nodes, *queue[:1], held=(mine,), default_quota=quota)
@@ -188,25 +190,25 @@ def test_what_is_being_emptied_for_a_job_is_promised_to_it_and_goes_to_no_user_w
     half = [node("n1", 4, used=2)]
     held = (runs("run", "n1", 2, ends=60.0),)
     large, small = job(1, tasks(cpu=4)), job(2, tasks(cpu=2), user="cy")
-    kept = decide(View(half, [large], held)).promised
+    kept = decide(View(half, [large], held)).reserved
     assert kept == ("j1",)
     before = View(half, [large, small], held, {"ann": 5.0})
     assert [placement.job for placement in decide(before).placements] == ["j2"]
-    promised = replace(large, promised=1)
+    promised = replace(large, reservation_rank=1)
     after = decide(replace(before, queue=[promised, small]))
-    assert not after.placements and after.promised == ("j1",)
+    assert not after.placements and after.reserved == ("j1",)
     assert where(half, promised, replace(small, priority=1), held=held) == {"j2@n1": 1}
     assert where([node("n1", 4)], promised, small, usage={"ann": 5.0}) == {"j1@n1": 1}
 
 
 def test_nothing_is_promised_where_nothing_is_free_yet_so_the_turn_may_change() -> None:
     nodes, held = [node("n1", 4, used=4)], (runs("run", "n1", 4, ends=60.0),)
-    assert decide(View(nodes, [job(1, tasks(cpu=4))], held)).promised == ()
+    assert decide(View(nodes, [job(1, tasks(cpu=4))], held)).reserved == ()
 
 
 def test_nothing_is_promised_when_nobody_knows_when_it_will_be_free() -> None:
     held = (runs("run", "n1", 2),)
-    assert decide(View([node("n1", 4, used=2)], [job(1, tasks(cpu=4))], held)).promised == ()
+    assert decide(View([node("n1", 4, used=2)], [job(1, tasks(cpu=4))], held)).reserved == ()
 
 
 def test_without_time_limits_the_nearest_node_is_kept_for_a_large_job() -> None:
