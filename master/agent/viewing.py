@@ -138,8 +138,8 @@ def _refresh_job(step: Step, job_id: str) -> None:
     for component in run.components.values():
         unmet = waits_for or (jobs.unmet(run, component.spec) if component.startable else None)
         if gathers and component.startable and unmet is None and component.spec.name in run.job.gang:
-            tasks = "1 task has" if gathers == 1 else f"{gathers} tasks have"
-            unmet = Reason(ReasonCode.GANG, f"starts only whole: when {tasks} ended that make room")
+            tasks = "1 preempted task has" if gathers == 1 else f"{gathers} preempted tasks have"
+            unmet = Reason(ReasonCode.GANG, f"gang starts together, once {tasks} ended")
         if component.startable and unmet is None:
             demands.append(demand(run, component))
         else:

@@ -311,7 +311,7 @@ def reasons(  # noqa: C901 — one case for each reason
                 assert view.nodes and not suited, where
             case ReasonCode.TOO_LARGE:
                 assert suited and (not large or demand.gang), where
-            case ReasonCode.NO_ROOM:
+            case ReasonCode.NO_FREE_RESOURCES:
                 assert not room or apart, where
             case ReasonCode.BEHIND:
                 assert room, where
