@@ -17,7 +17,7 @@ class ReasonCode(str, Enum):
     JOB_LIMIT = "job-limit"  # parallel_level jobs already run
     NO_NODES = "no-nodes"  # no node is READY
     TOO_LARGE = "too-large"  # no node could ever hold one task
-    NO_ROOM = "no-room"  # would fit, but not beside what runs now
+    NO_FREE_RESOURCES = "no-free-resources"  # fits an empty node, but not what is free now
     DEPENDS_ON = "depends-on"  # waits for another component
     BACKOFF = "backoff"  # restarts at a known time
     PARALLELISM = "parallelism"  # the array's own limit

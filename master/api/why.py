@@ -22,7 +22,7 @@ _NEXT = {
     ReasonCode.JOB_LIMIT: "starts when a running job ends",
     ReasonCode.NO_NODES: "starts when a node is READY; see `grass node list`",
     ReasonCode.TOO_LARGE: "never starts as it is: ask for less, or add a larger node",
-    ReasonCode.NO_ROOM: "starts when tasks that run now end and leave room",
+    ReasonCode.NO_FREE_RESOURCES: "starts when tasks that run now end and leave room",
     ReasonCode.DEPENDS_ON: "starts when the component it depends on is that far",
     ReasonCode.BACKOFF: "starts again by itself when its wait is over",
     ReasonCode.PARALLELISM: "starts when another task of this component ends",

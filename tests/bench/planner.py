@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from grass.model.job import GpuNeed
 from grass.model.resources import DEVICE, Resources
 from master.planning.decide import decide
-from master.planning.model import Demand, Device, Held, Node, Plan, QueuedJob, Shape, View
+from master.planning.model import Allocation, Demand, Device, Node, Plan, QueuedJob, Shape, View
 from tests.bench.figures import Figure, arguments, progress, report
 
 GIB = 1 << 30
@@ -72,7 +72,7 @@ def rate(nodes: Sequence[Node], queue: Sequence[QueuedJob], rounds: int) -> list
     return found
 
 
-def full(count: int, limits: bool) -> tuple[list[Node], list[Held]]:
+def full(count: int, limits: bool) -> tuple[list[Node], list[Allocation]]:
     """A cluster on which nothing is free, and what is held there: four tasks a node."""
     nodes = [
         Node(
@@ -87,7 +87,7 @@ def full(count: int, limits: bool) -> tuple[list[Node], list[Held]]:
             wide = len(node.devices) // 4
             mine = (tuple((device, DEVICE) for device in range(part * wide, part * wide + wide)),) if wide else ()
             ends = 60.0 * (number % 7 + part + 1) if limits else None
-            held.append(Held(f"held{number}.{part}", "other", "t", node.name, 1, shape, mine, ends=ends))
+            held.append(Allocation(f"held{number}.{part}", "other", "t", node.name, 1, shape, mine, ends=ends))
     return nodes, held
 
 
