@@ -26,15 +26,11 @@ class Connection:
         self._http = _Direct(*address, timeout) if way is None else _Detour(*address, timeout, way)
         self._reply: Reply | None = None
 
-    def request(
-        self, method: str, target: str, headers: Mapping[str, str], body: Callable[[], bytes] | None = None
-    ) -> Reply:
-        """``body`` is called when the head was sent: while it makes the content, the server wakes up."""
+    def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None) -> Reply:
         with _translated():
             if self._reply is not None:
                 self._reply.read()  # what is left of it, which nobody waited for
-            content = None if body is None else (make() for make in [body])
-            self._http.request(method, target, content, dict(headers))
+            self._http.request(method, target, body, dict(headers))
             self._reply = Reply(self._http.getresponse())
             return self._reply
 

@@ -125,14 +125,8 @@ class _GuestTransport(Transport):
     def offset(self) -> float:
         return self._offset
 
-    def _seal(
-        self,
-        claims: sealing.Claims,
-        body: str | None,
-        reply: sealing.ReplyKey,
-        ahead: sealing.ContentKey,
-    ) -> str:
-        return sealing.seal_guest_request(claims, body, reply, self._master, ahead)
+    def _seal(self, claims: sealing.Claims, body: str | None, reply: sealing.ReplyKey) -> str:
+        return sealing.seal_guest_request(claims, body, reply, self._master)
 
     def _refuse(self, status: int) -> None:
         if status == 401:

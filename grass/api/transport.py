@@ -31,7 +31,7 @@ from grass.errors import (
 
 if TYPE_CHECKING:
     from grass.api.keyring import ClientKeys
-    from grass.api.sealing import Claims, ContentKey, ReplyKey
+    from grass.api.sealing import Claims, ReplyKey
     from grass.api.tunnel import Tunnel
 
 PATIENCE = 5.0
@@ -142,26 +142,18 @@ class Transport:
         raise UnreachableError(self._text("answers a stream with something else"))
 
     def _send(self, method: str, target: str, body: Body, attempt: int) -> tuple[Connection, Reply, ReplyKey]:
-        """A POST's head goes first: while the server opens the key in it, the body is made and sealed here."""
         from grass.api import sealing
 
         new_id = request_id()
         reply = sealing.new_reply_key(new_id, os.urandom(sealing.KEY_BYTES))
-        ahead = sealing.new_content_key(self._keys.master)
-
-        def sealed() -> bytes:
-            token = self._seal(self._claims(method, target, new_id), _text_of(body, attempt), reply, ahead)
-            if len(token) > sealing.MAX_REQUEST:
-                raise InputError("the request is larger than 2 MiB")
-            return token.encode()
-
+        token = self._seal(self._claims(method, target, new_id), _text_of(body, attempt), reply)
+        if len(token) > sealing.MAX_REQUEST:
+            raise InputError("the request is larger than 2 MiB")
         connection = self._idle.pop() if self._idle else self._connection()
         try:
             if method == "POST":
-                headers = {"Content-Type": JOSE, sealing.KEY_AHEAD: ahead.text}
-                return connection, connection.request(method, target, headers, sealed), reply
-            headers = {"Authorization": f"JOSE {sealed().decode()}"}
-            return connection, connection.request(method, target, headers), reply
+                return connection, connection.request(method, target, {"Content-Type": JOSE}, token.encode()), reply
+            return connection, connection.request(method, target, {"Authorization": f"JOSE {token}"}), reply
         except BaseException:
             connection.close()
             raise
@@ -175,10 +167,10 @@ class Transport:
     def _connection(self) -> Connection:
         return Connection(self._address, TIMEOUT, self._tunnel.open if self._tunnel else None)
 
-    def _seal(self, claims: Claims, body: str | None, reply: ReplyKey, ahead: ContentKey) -> str:
+    def _seal(self, claims: Claims, body: str | None, reply: ReplyKey) -> str:
         from grass.api import sealing
 
-        return sealing.seal_request(claims, body, reply, self._keys.private, self._keys.master, ahead)
+        return sealing.seal_request(claims, body, reply, self._keys.private, self._keys.master)
 
     def _release(self, connection: Connection, response: Reply) -> None:
         if response.closes:

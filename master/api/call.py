@@ -14,7 +14,7 @@ from flask import Response, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from grass.api.keyring import Role
-from grass.api.sealing import KEY_AHEAD, MAX_REQUEST, EnvelopeError, ReplyKey
+from grass.api.sealing import MAX_REQUEST, EnvelopeError, ReplyKey
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, ManifestError, NotAllowedError, ReplayedError, UnreachableError
 from grass.store.api_store import ApiStore
@@ -81,8 +81,7 @@ Handler = Callable[..., Any]
 def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Response:
     try:
         identify = api.door.identify_guest if route.guest else api.door.identify
-        ahead = api.door.expect(request.headers.get(KEY_AHEAD))  # while the client still seals the body
-        caller = identify(_token(route), request.method, _target(), ahead)
+        caller = identify(_token(route), request.method, _target())
     except RequestEntityTooLarge:
         return Response(REFUSED, 413, mimetype="text/plain")
     except EnvelopeError:
