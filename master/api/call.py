@@ -72,8 +72,9 @@ Pieces = Generator[dict[str, Any], None, None]
 """What a stream handler returns: one object per sealed line. Closed when the client goes away."""
 PiecesToEnd = Generator[dict[str, Any], None, dict[str, Any]]
 """As ``Pieces``. What it returns is the last object; of others an empty one says that there is nothing more."""
-HEARTBEAT = 5.0
-"""Seconds after which an idle stream sends a piece all the same. A client that went away is noticed by one of them."""
+HEARTBEAT = 2.0
+"""Seconds after which an idle stream sends a piece all the same: the client knows that the server is there, and one
+that went away is noticed."""
 _Stream = Generator[dict[str, Any], None, dict[str, Any] | None]
 Handler = Callable[..., Any]
 

@@ -24,9 +24,11 @@ import pytest
 from grass.api.client import Client
 from grass.config import ClusterConfig, RedisConfig, Secrets
 from grass.errors import UnreachableError
+from grass.model.lifecycle import TaskState
 from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
 from grass.store.records import pack
+from master.agent.state import TaskRun
 from master.api.front import Limits
 from tests.support.api_world import write_client, write_cluster
 from tests.support.example_run import free_port
@@ -329,6 +331,33 @@ def test_requests_that_come_together_are_answered_in_order(server: Server) -> No
     assert [int(part[:3]) for part in answer.split(b"HTTP/1.1 ")[1:]] == [200, 401, 404]
 
 
+def test_a_node_whose_api_hangs_blocks_neither_the_server_nor_its_caller(server: Server) -> None:
+    client = server.client()
+    started = client.start(JOB)
+    task = TaskRun()
+    task.state, task.attempt, task.node = TaskState.RUNNING, 1, "n1"
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as hanging, ThreadPoolExecutor(80) as pool:
+        node = {"name": "n1", "state": "READY", "address": "127.0.0.1", "api_port": hanging.getsockname()[1]}
+        server.backend.apply(
+            [
+                ("HSET", server.keys.nodes, "n1", pack(node)),
+                ("HSET", server.keys.tasks(started["id"]), "w.0", pack(task.record())),
+            ]
+        )
+        begun = time.monotonic()
+        asking = [pool.submit(server.client().execute, "j", "w.0", ["true"]) for _ in range(80)]
+        peer, _ = hanging.accept()
+        for _ in range(5):
+            asked = time.monotonic()
+            assert client.job("j")["id"] == started["id"]
+            assert time.monotonic() - asked < 2
+        for future in asking:
+            with pytest.raises(UnreachableError):
+                future.result(30)
+        peer.close()
+        assert time.monotonic() - begun < 30
+
+
 def test_health_and_the_document_are_open_and_the_rest_is_not(server: Server) -> None:
     import http.client
 
@@ -366,6 +395,33 @@ def test_the_command_line_of_the_daemon_is_its_configuration_and_nothing_else(se
     assert server.process is not None
     arguments = psutil.Process(server.process.pid).cmdline()
     assert arguments[-2:] == ["master.api", str(server.config.path)] or "grass-api" in arguments[0]
+
+
+def test_a_stopped_server_is_unreachable_within_five_seconds_and_found_again_later(server: Server) -> None:
+    client = server.client()
+    started = client.start(JOB)
+    assert server.process is not None
+    stopped = [psutil.Process(server.process.pid), server.worker()]
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(client.wait, "j")
+        following = client.events(follow=True)
+        assert next(following)["kind"] == "job-submitted"
+        for process in stopped:
+            process.suspend()
+        try:
+            begun = time.monotonic()
+            with pytest.raises(UnreachableError):
+                client.jobs()
+            assert 4.5 < time.monotonic() - begun < 6.5
+            with pytest.raises(UnreachableError):
+                waiting.result(15)
+            with pytest.raises(UnreachableError):
+                next(following)
+            assert time.monotonic() - begun < 25
+        finally:
+            for process in stopped:
+                process.resume()
+    assert client.job("j")["id"] == started["id"]
 
 
 def test_an_unreachable_cluster_is_given_up_after_five_seconds(server: Server) -> None:

@@ -34,9 +34,9 @@ def ask(server: socket.socket) -> Iterator[Ask]:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        connections.append(Connection(server.getsockname(), 5.0))
+        connections.append(Connection(server.getsockname()))
         try:
-            return connections[-1].request("GET", "/", {})
+            return connections[-1].request("GET", "/", {}, timeout=5.0)
         finally:
             thread.join()
 
@@ -86,14 +86,14 @@ def test_a_reply_that_breaks_off_or_is_no_http_is_an_os_error(ask: Ask, answer: 
 
 
 def test_what_nobody_read_of_a_reply_is_not_taken_for_the_next(server: socket.socket) -> None:
-    connection = Connection(server.getsockname(), 5.0)
+    connection = Connection(server.getsockname())
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(connection.request, "GET", "/1", {})
+        first = pool.submit(connection.request, "GET", "/1", {}, timeout=5.0)
         peer, _ = server.accept()
         peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\none\n\r\n")
         assert first.result(5).readline() == b"one\n"
         assert b"GET /1 " in peer.recv(65536)
-        second = pool.submit(connection.request, "GET", "/2", {})
+        second = pool.submit(connection.request, "GET", "/2", {}, timeout=5.0)
         peer.sendall(b"4\r\ntwo\n\r\n0\r\n\r\n")
         assert b"GET /2 " in peer.recv(65536)
         peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nthree")
