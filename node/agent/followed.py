@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from grass.atomic_file import replace_file
 from node.agent.cutting import cut
 
 HOLD = 0.5
@@ -249,9 +250,7 @@ class Followed:
         if any(bases.values()):
             offsets["base"] = bases
         try:
-            new = self._file.with_suffix(".new")
-            new.write_text(json.dumps(offsets))
-            new.replace(self._file)
+            replace_file(self._file, json.dumps(offsets))
             self._unstored = 0
             for stream in self.streams:
                 stream.stored_base = bases[stream.name]

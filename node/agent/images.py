@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from grass import clock
+from grass.atomic_file import replace_file
 from grass.errors import ConflictError, InputError, NotFoundError, UnreachableError
 from grass.model.image import full_name
 from node.agent.mounted import mount_point
@@ -201,11 +202,9 @@ class Images:
 
     def _remember(self, known: dict[str, dict[str, Any]]) -> None:
         """Without it (on a full disk) an image may be loaded once more, or stay for longer."""
-        new = self._state.with_suffix(".new")
         try:
             self._state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new.write_text(json.dumps(known))
-            new.replace(self._state)
+            replace_file(self._state, json.dumps(known))
         except OSError as error:
             log.warning("what is known of images cannot be kept: %s", error)
 

@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from grass import clock
+from grass.backoff import Backoff
 from grass.errors import GrassError
 
 if TYPE_CHECKING:
@@ -66,10 +67,9 @@ class Inside:
 
 
 def _code(engine: Engine, execution: str, until: float, cancelled: Callable[[], bool]) -> int | None:
-    pause = _FIRST_LOOK
+    pause = Backoff(_FIRST_LOOK, _LONGEST_PAUSE, 1.5)
     while True:
         code: int | None = engine.execution(execution)["ExitCode"]
         if code is not None or clock.steady() > until or cancelled():
             return code
-        clock.sleep(pause)
-        pause = min(pause * 1.5, _LONGEST_PAUSE)
+        clock.sleep(pause.next())

@@ -20,6 +20,7 @@ from grass.config import ClusterConfig
 from grass.entropy import request_id
 from grass.errors import GrassError
 from grass.model.resources import DEVICE
+from grass.network_address import network_address
 from node.agent import environment
 from node.agent.cutting import block_record
 from node.agent.forward import Link, Signal, collector_address
@@ -151,7 +152,7 @@ def _collector(config: ClusterConfig, seconds: float) -> Check:
     finally:
         link.close()
         stop.close()
-    place = address if isinstance(address, str) else f"{address[0]}:{address[1]}"
+    place = address if isinstance(address, str) else network_address(*address)
     advice = "is it running on the master, and does a firewall let this machine reach it?"
     return Check("log collector", False, f"nothing takes logs at {place} for {seconds:g} s: {advice}")
 

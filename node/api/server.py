@@ -10,6 +10,7 @@ from flask import Flask
 from gunicorn.app.base import BaseApplication
 
 from grass.config import ClusterConfig, Secrets
+from grass.network_address import network_address
 from node.api.app import create_app
 
 THREADS = 16
@@ -25,7 +26,7 @@ class Server(BaseApplication):  # type: ignore[misc]
 
     def load_config(self) -> None:
         settings = {
-            "bind": _place(self._config.node.address, self._config.node.api_port),
+            "bind": network_address(self._config.node.address, self._config.node.api_port),
             "workers": 1,
             "worker_class": "gthread",
             "threads": THREADS,
@@ -43,10 +44,6 @@ class Server(BaseApplication):  # type: ignore[misc]
 
     def load(self) -> Flask:
         return self._app
-
-
-def _place(address: str, port: int) -> str:
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _die_with_the_arbiter(server: Any, worker: Any) -> None:

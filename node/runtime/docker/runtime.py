@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from grass import clock
+from grass.backoff import Backoff
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from grass.model.reasons import Reason, ReasonCode
@@ -95,7 +96,7 @@ class DockerRuntime:
         """Since the line is up, what there is was listed."""
         self._event = b""
         """The beginning of one that has not come completely."""
-        self._retry = _FIRST_RETRY
+        self._retry = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
         self._timers.at(0.0, self._connect)
 
     # what the node-agent asks
@@ -217,10 +218,9 @@ class DockerRuntime:
             self._line, self._event = None, b""
 
     def _try_again(self, why: str) -> None:
-        if self._retry == _FIRST_RETRY:
+        if self._retry.fresh:
             log.warning("the container engine is away: %s", why)
-        self._timers.at(clock.steady() + self._retry, self._connect)
-        self._retry = min(self._retry * 2, _LONGEST_RETRY)
+        self._timers.at(clock.steady() + self._retry.next(), self._connect)
 
     def _on_list(
         self, line: EngineStream, running: dict[str, str | None], found: list[dict[str, Any]] | GrassError
@@ -231,7 +231,7 @@ class DockerRuntime:
         if isinstance(found, GrassError):
             self._away(str(found))
             return
-        self._retry = _FIRST_RETRY
+        self._retry.reset()
         labelled = [(inspected["Config"]["Labels"].get(plan.ATTEMPT), inspected) for inspected in found]
         here = {key: inspected for key, inspected in labelled if key}
         for key, inspected in here.items():
