@@ -200,8 +200,7 @@ class NodeAgent:
             self._greeted = True
             self._attempts.resume(known, self._reconciliation.entries)
             self._resume_waiting(known)
-            running = [each.key for each in listed.attempts if each.ended is None]
-            self._reports.hello({**hello(self._config, self._gpus, running), "probe": self._probe, **self._told()})
+            self._reports.hello({**hello(self._config, self._gpus), "probe": self._probe, **self._told()})
             self._beat()
         self._attempts.relisted()
         for attempt in listed.attempts:

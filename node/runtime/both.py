@@ -55,10 +55,6 @@ class BothRuntime:
         for runtime in self._runtimes.values():
             runtime.stop(stops)
 
-    def signal(self, keys: list[str], number: int) -> None:
-        for runtime in self._runtimes.values():
-            runtime.signal(keys, number)
-
     def forget(self, keys: list[str]) -> None:
         for name, runtime in self._runtimes.items():
             runtime.forget(keys)

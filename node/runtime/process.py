@@ -59,9 +59,6 @@ class ProcessRuntime:
     def stop(self, stops: list[Stop]) -> None:
         self._send([["stop", stops]])
 
-    def signal(self, keys: list[str], number: int) -> None:
-        self._send([["signal", keys, number]])
-
     def forget(self, keys: list[str]) -> None:
         self._send([["forget", keys]])
 

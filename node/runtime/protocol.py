@@ -114,10 +114,6 @@ class Runtime(Protocol):
         """One that has not started yet ends at once, without ever having run. Unknown and ended ones are ignored."""
         ...
 
-    def signal(self, keys: list[str], number: int) -> None:
-        """Send a signal to the whole process group of each."""
-        ...
-
     def forget(self, keys: list[str]) -> None:
         """Ended attempts need not be kept any more. Others are ignored."""
         ...

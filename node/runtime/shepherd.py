@@ -20,7 +20,7 @@ from typing import Any
 
 from grass import clock
 from grass.config import ClusterConfig
-from node.runtime import guard, proc
+from node.runtime import guard
 from node.runtime.adoption import MARK, adopt
 from node.runtime.attempts import Attempt, Folders
 from node.runtime.endings import Endings
@@ -75,7 +75,6 @@ class Shepherd:
         self._commands: dict[str, Callable[..., None]] = {
             "start": self._start,
             "stop": self._stop,
-            "signal": self._signal,
             "forget": self._forget,
             "shutdown": self._end,
         }
@@ -164,12 +163,6 @@ class Shepherd:
     def _stop(self, stops: list[list[Any]]) -> None:
         known = self._attempts
         self._endings.stop([(known[key], float(grace), reason) for key, grace, reason in stops if key in known])
-
-    def _signal(self, keys: list[str], number: int) -> None:
-        for key in keys:
-            attempt = self._attempts.get(key)
-            if attempt and attempt.pid is not None and attempt.main_ended is None and attempt.ended is None:
-                proc.signal_group(attempt.pid, number)
 
     # starting
 

@@ -70,11 +70,6 @@ class SimulatedRuntime:
             else:
                 self._end(key, None, 15)
 
-    def signal(self, keys: list[str], number: int) -> None:
-        for key in keys:
-            if key in self._attempts and self._attempts[key].pid is not None:
-                self._end(key, None, number)
-
     def forget(self, keys: list[str]) -> None:
         for key in keys:
             attempt = self._attempts.get(key)

@@ -134,12 +134,6 @@ class DockerRuntime:
             if attempt.id is not None:
                 self._stop(attempt)
 
-    def signal(self, keys: list[str], number: int) -> None:
-        for key in keys:
-            attempt = self._attempts.get(key)
-            if attempt is not None and attempt.runs:
-                self._kill(attempt, number)
-
     def forget(self, keys: list[str]) -> None:
         for key in keys:
             attempt = self._attempts.get(key)
