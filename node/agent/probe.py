@@ -28,7 +28,7 @@ from node.agent.mounted import mount_point
 from node.agent.passed import passed, remember
 from node.agent.runtimes import DOCKER, PROCESS
 from node.runtime.attempts import Folders
-from node.runtime.process import ProcessRuntime
+from node.runtime.process.client import ProcessRuntime
 from node.runtime.protocol import Launch, Listed, Observed, Runtime, Start
 
 JOB = "grass-probe"

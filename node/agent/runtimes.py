@@ -5,8 +5,8 @@ from __future__ import annotations
 from grass.config import ClusterConfig
 from grass.errors import InputError
 from node.agent.passed import mounted
-from node.runtime.both import BothRuntime
-from node.runtime.process import ProcessRuntime
+from node.runtime.composite import CompositeRuntime
+from node.runtime.process.client import ProcessRuntime
 from node.runtime.protocol import Runtime
 
 PROCESS, DOCKER = "process", "docker"
@@ -15,7 +15,7 @@ PROCESS, DOCKER = "process", "docker"
 def open_runtime(config: ClusterConfig) -> Runtime:
     """Raises InputError for one that does not exist."""
     made = {name: _open(config, name) for name in config.node.runtimes}
-    return next(iter(made.values())) if len(made) == 1 else BothRuntime(made)
+    return next(iter(made.values())) if len(made) == 1 else CompositeRuntime(made)
 
 
 def _open(config: ClusterConfig, name: str) -> Runtime:

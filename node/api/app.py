@@ -33,7 +33,7 @@ from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from node.api import execution
 from node.api.sessions import Sessions
-from node.runtime.process import ask
+from node.runtime.process.client import ask
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _KEY = re.compile(rf"{_NAME}/{_NAME}\.[0-9]+/[1-9][0-9]*")

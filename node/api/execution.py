@@ -23,7 +23,7 @@ from node.runtime import proc
 from node.runtime.docker.ending import kill
 from node.runtime.docker.plan import CLUSTER, container_name
 from node.runtime.docker.streams import Demultiplexer, EngineTerminal
-from node.runtime.process import ask
+from node.runtime.process.client import ask
 
 READ = 1 << 16
 _WRITE_SECONDS = 2.0

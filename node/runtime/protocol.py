@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from grass.model.job import PLAIN_CONTAINER, Container
+from grass.model.reasons import Reason
 
 
 class Launch(NamedTuple):
@@ -128,6 +129,15 @@ class Runtime(Protocol):
 
     def due(self) -> float | None:
         """Steady time at which ``receive`` wants to be called even if nothing became readable."""
+        ...
+
+    def trouble(self) -> Reason | None:
+        """Why the node shall get no tasks: what runs them does not answer. None: it answers, or it is its owner's
+        business and what waits for it says so (``Waiting``)."""
+        ...
+
+    def roots(self) -> list[int]:
+        """Processes of the runtime itself whose descendants are tasks. May be called in any thread."""
         ...
 
     def close(self) -> None:

@@ -140,6 +140,8 @@ class Shepherd:
                 for name in names:
                     self._launches.pop(name, None)
                     self._lanes.drop(name)
+            case ["ping"]:
+                self._server.reply(client, ["pong"])
             case ["list" | "watch" as word]:
                 client.watches = client.watches or word == "watch"
                 self._list(client)

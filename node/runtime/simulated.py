@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from grass import clock
+from grass.model.reasons import Reason
 from node.runtime.lanes import Lanes
 from node.runtime.protocol import Launch, Listed, News, Observed, Start, Stop
 
@@ -95,6 +96,12 @@ class SimulatedRuntime:
 
     def due(self) -> float | None:
         return self._ends[0][0] if self._ends else None
+
+    def trouble(self) -> Reason | None:
+        return None
+
+    def roots(self) -> list[int]:
+        return []
 
     def close(self) -> None:
         os.close(self._wake)

@@ -16,7 +16,7 @@ import pytest
 
 from grass import clock
 from grass.store.embedded import NoRedisError, find_server
-from node.runtime.process import ask
+from node.runtime.process.client import ask
 from tests.support.needs import missing
 from tests.support.node_run import NodeRun
 from tests.support.processes import running

@@ -53,6 +53,8 @@ _IMAGE_RETRY = 2.0
 """Seconds until an image is asked for again that could not be had for now."""
 _UNKNOWN = "its container is gone and nothing saw how it ended"
 
+_ENGINE_AWAY = Reason(ReasonCode.RUNTIME, "waits for its node's container engine, which does not answer")
+
 log = logging.getLogger(__name__)
 
 
@@ -113,7 +115,9 @@ class DockerRuntime:
 
     def start(self, starts: list[Start]) -> None:
         for start in starts:
-            if start.key not in self._attempts and self._listed:
+            if not self._listed:
+                self._say(Waiting(start.key, _ENGINE_AWAY.to_wire()))  # it is asked for again after the list
+            elif start.key not in self._attempts:
                 self._attempts[start.key] = Container(start.key, start.launch, start)
                 self._begin(self._lanes.add(start.launch, start.key))
 
@@ -156,6 +160,13 @@ class DockerRuntime:
 
     def due(self) -> float | None:
         return self._timers.due
+
+    def trouble(self) -> Reason | None:
+        """An engine belongs to the machine's owner, who may stop it; processes of this node run on without it."""
+        return None
+
+    def roots(self) -> list[int]:
+        return []
 
     def close(self) -> None:
         deadline = clock.steady() + _LAST_WORDS
