@@ -13,9 +13,9 @@ from typing import Any
 from grass.backoff import Backoff
 from grass.errors import GrassError
 from grass.model.expression import compiled
-from node.agent.inside import Inside
 from node.agent.leash import Leash, Running
-from node.agent.printed import Printed
+from node.agent.line_search import Printed
+from node.runtime.kind import Inside
 
 FIRST_WAIT, LONGEST_WAIT = 0.03, 1.0
 PROBE_TIMEOUT = 10.0

@@ -31,9 +31,9 @@ from werkzeug.exceptions import HTTPException
 from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
-from node.api import execution
 from node.api.sessions import Sessions
 from node.runtime.process.client import ask
+from node.runtime.registry import execute
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _KEY = re.compile(rf"{_NAME}/{_NAME}\.[0-9]+/[1-9][0-9]*")
@@ -73,7 +73,7 @@ def _add_exec(app: Flask, config: ClusterConfig) -> None:
                 isinstance(each, str) and "\0" not in each for each in argv
             ):
                 size = _size(rest) if rest.get("tty") else None
-                return {"id": sessions.open(execution.start(config, key, argv, size))}
+                return {"id": sessions.open(execute(config, key, argv, size))}
         raise InputError('the body must be {"key": attempt key, "argv": [string, …], "tty": bool, "rows", "cols"}')
 
     @app.get("/v1/exec/<name>/output")

@@ -24,13 +24,13 @@ from node.runtime import guard
 from node.runtime.adoption import MARK, adopt
 from node.runtime.attempts import Attempt, Folders
 from node.runtime.endings import Endings
-from node.runtime.framing import Message
+from node.runtime.frames import Message
 from node.runtime.journal import Journal, replay
 from node.runtime.lanes import Lanes
 from node.runtime.protocol import Launch
 from node.runtime.segments import SegmentWatch
-from node.runtime.serving import Client, Server
-from node.runtime.spawning import CannotStartError, spawn
+from node.runtime.server import Client, Server
+from node.runtime.spawn import CannotStartError, spawn
 from node.runtime.timers import Timers
 from node.runtime.upkeep import Upkeep
 

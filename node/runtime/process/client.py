@@ -17,7 +17,7 @@ from grass import clock
 from grass.backoff import Backoff
 from grass.errors import UnreachableError
 from grass.model.reasons import Reason, ReasonCode
-from node.runtime.framing import READ, Lines, Message, Outbox, pack
+from node.runtime.frames import READ, Lines, Message, Outbox, pack
 from node.runtime.process.hung import end_hung, peer
 from node.runtime.process.pulse import Pulse
 from node.runtime.protocol import PROCESS_FIELDS, Launch, Listed, News, Observed, Start, Stop

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from grass.atomic_file import replace_file
-from node.agent.cutting import cut
+from node.agent.log_cut import cut
 
 HOLD = 0.5
 """Seconds that the beginning of a line waits for the rest of it."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _FIRST_LOOK, _LONGEST_PAUSE = 0.02, 0.5
 
 
-class Inside:
+class ContainerCheck:
     """The engine cannot end a command alone: one that does not end in time runs on, and is not begun once more.
 
     ``own_network``: it does not have the host's. What accepts connections to its ports on the host is then the engine,
