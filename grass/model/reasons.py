@@ -35,6 +35,7 @@ class ReasonCode(str, Enum):
     PROBE = "probe"  # has not passed its probe
     VERSION = "version"  # runs another version of Grass than the master
     DISK = "disk"  # its disk is almost full
+    RUNTIME = "runtime"  # what starts its tasks does not answer; a task that waits for that says so, too
     SHARE = "share"  # its share is gone, or does not answer; a task that waits for that says so, too
     # ended
     EXIT_CODE = "exit-code"

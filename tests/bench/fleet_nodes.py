@@ -65,7 +65,6 @@ class FleetNode:
             "api_port": 1,
             "resources": self._resources,
             "gpus": [],
-            "attempts": [],
             "labels": {"arch": "x86_64", "hostname": self.name},
             "runtimes": ["process"],
             "probe": {"passed": True, "checks": []},

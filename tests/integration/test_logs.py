@@ -21,7 +21,7 @@ import pytest
 
 from grass.config import ClusterConfig
 from master.api.logs import Follower, LogLine
-from node.agent.followed import TRUNCATED
+from node.agent.log_source import TRUNCATED
 from node.agent.shipper import Shipper
 
 JOB = "digits-0123abcd"
