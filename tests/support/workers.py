@@ -1,6 +1,6 @@
 """Which tests go to the same worker of pytest-xdist, and which begin first. Called by ``tests/conftest.py`` only.
 
-A module is never split: its tests share fixtures, and it may look at what only one test at a time may change. Some
+A module is split only where that is said: its tests share fixtures, and may look at what only one may change. Some
 modules share more than that: the machine's one container engine. What has to be alone on the machine to mean
 something (marker ``alone``) is not for workers at all: ``scripts/test`` runs it afterwards, in a process of its own.
 """
@@ -39,13 +39,19 @@ FIRST = (
 """Groups, or beginnings of their names, in the order in which they begin: those that take longest first, else one of
 them would be left running alone at the end."""
 
+SPLIT = (
+    "tests/integration/test_benches.py",
+    "tests/integration/test_local_cluster.py",
+)
+"""Modules that share nothing between their tests, each of which takes seconds: every test is a group."""
+
 _GROUP_OF = {module: group for group, modules in SHARED.items() for module in modules}
 
 
 def group_of(nodeid: str) -> str:
     """The group of a test: its module, or what that shares with others."""
     module = nodeid.partition("::")[0]
-    return _GROUP_OF.get(module, module)
+    return nodeid if module in SPLIT else _GROUP_OF.get(module, module)
 
 
 def turn_of(nodeid: str) -> int:
