@@ -125,6 +125,7 @@ def attempt(index: int = 0, number: int = 1) -> str:
     return f"{JOB}/worker.{index}/{number}"
 
 
+@pytest.mark.alone
 def test_a_line_appears_within_a_second_even_after_a_long_silence_before_it(cluster: Cluster):
     folder = cluster.folder(attempt())
     cluster.shipper.follow(attempt(), folder)
