@@ -11,6 +11,7 @@ import threading
 from typing import Any
 
 from grass.config import ClusterConfig, Secrets
+from grass.environment import whole_environment
 from grass.errors import NotAllowedError
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
@@ -48,7 +49,7 @@ def main(path: str) -> int:
         NodeStore(backend, Keys(config.key_prefix), config.node.name),
         open_runtimes(config, functools.partial(share_is_mounted, config)),
         lambda on_complete: Shipper(config, on_complete=on_complete),
-        inherited(os.environ),
+        inherited(whole_environment()),
         gpus,
         notifier.beat,
         result,
