@@ -8,7 +8,6 @@ import subprocess
 import sys
 import xmlrpc.client
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.parsers.expat import ExpatError
@@ -16,6 +15,7 @@ from xml.parsers.expat import ExpatError
 from grass.config import ClusterConfig
 from grass.environment import inherited_environment
 from grass.errors import GrassError
+from grass.provision.provisioner import DaemonState
 from grass.systemd import SILENCE
 
 _PATIENCE = 5.0
@@ -23,16 +23,6 @@ _PATIENCE = 5.0
 
 class CannotSuperviseError(GrassError):
     """supervisord did not start; its own words are in the message."""
-
-
-@dataclass(frozen=True)
-class DaemonState:
-    """``state`` is supervisord's word (RUNNING, STOPPED, …); ``start`` wall seconds."""
-
-    name: str
-    pid: int | None
-    state: str
-    start: float | None
 
 
 class Supervisor:

@@ -5,26 +5,26 @@ Called by `grass status`. ``look`` reads the machine, ``trouble`` decides what t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from grass import disk
 from grass.config import ClusterConfig
 from grass.provision import processes, redis_log
 from grass.provision.daemons import SUPERVISOR
+from grass.provision.provisioner import DaemonState
 
 
-def look(config: ClusterConfig, daemons: Sequence[Mapping[str, Any]]) -> list[str]:
+def look(config: ClusterConfig, daemons: Sequence[DaemonState]) -> list[str]:
     """``daemons``: as ``local.status`` returns them."""
     home = Path(config.home)
-    supervised = any(one["name"] == SUPERVISOR and one["state"] == "RUNNING" for one in daemons)
+    supervised = any(one.name == SUPERVISOR and one.state == "RUNNING" for one in daemons)
     damage = redis_log.damage(config) if supervised and not redis_log.answers(config) else ""
     return trouble(config.name, home, daemons, free=disk.free(home), tasks=len(processes.tasks_of(config)), log=damage)
 
 
 def trouble(
-    name: str, home: Path, daemons: Sequence[Mapping[str, Any]], *, free: int, tasks: int = 0, log: str = ""
+    name: str, home: Path, daemons: Sequence[DaemonState], *, free: int, tasks: int = 0, log: str = ""
 ) -> list[str]:
     """One sentence for each trouble. ``free``: bytes on the disk of ``home``. ``log``: the damage of redis' log."""
     found = [log] if log else []
@@ -36,9 +36,9 @@ def trouble(
     return found
 
 
-def _supervision(name: str, daemons: Sequence[Mapping[str, Any]], tasks: int) -> list[str]:
-    orphans = [one["name"] for one in daemons if one["state"] == "ORPHANED"]
-    stopped = [one["name"] for one in daemons if one["state"] == "STOPPED"]
+def _supervision(name: str, daemons: Sequence[DaemonState], tasks: int) -> list[str]:
+    orphans = [one.name for one in daemons if one.state == "ORPHANED"]
+    stopped = [one.name for one in daemons if one.state == "STOPPED"]
     running = f"{tasks} process{'es' if tasks != 1 else ''} of tasks"
     again = "`grass create`, with its settings file if it was made from one,"
     if orphans:

@@ -17,6 +17,4 @@ def open_backend(config: ClusterConfig, secrets: Secrets, user: str) -> RedisBac
     if redis.embedded:
         folder = Path(config.home) / "redis"
         return RedisBackend(folder, unix_socket_path=redis.socket, username=name, password=password)
-    if config.mode == "local":
-        return RedisBackend(host=redis.host, port=redis.port, password=password)
-    return RedisBackend(host=redis.host, port=redis.port, username=name, password=password)
+    return RedisBackend(host=redis.host, port=redis.port, username=name if redis.accounts else None, password=password)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from grass import disk
+from grass.provision.provisioner import DaemonState
 from grass.provision.trouble import trouble
 
 HOME = Path("/home/ann/.grass/clusters/lab")
 
 
-def daemon(name: str, state: str) -> dict[str, Any]:
-    return {"name": name, "state": state, "pid": None if state == "STOPPED" else 1, "start": None}
+def daemon(name: str, state: str) -> DaemonState:
+    return DaemonState(name, None if state == "STOPPED" else 1, state, None)
 
 
-def said(*daemons: dict[str, Any], free: int = disk.FULL, tasks: int = 0) -> list[str]:
+def said(*daemons: DaemonState, free: int = disk.FULL, tasks: int = 0) -> list[str]:
     return trouble("lab", HOME, daemons, free=free, tasks=tasks)
 
 
