@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from grass import clock
 from grass.errors import ConflictError, InputError, NotFoundError, UnreachableError
 from grass.model.image import full_name
-from node.agent.mounted import mount_point
+from node.mounts import mount_point
 from node.runtime.docker.engine import Engine
 
 WATERMARK = 0.85

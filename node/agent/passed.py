@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from grass.config import ClusterConfig
-from node.agent.mounted import mount_point
+from node.mounts import mount_point
 
 
 def passed(config: ClusterConfig) -> dict[str, Any] | None:

@@ -23,9 +23,9 @@ from grass.model.resources import DEVICE
 from node.agent import environment
 from node.agent.cutting import block_record
 from node.agent.forward import Link, Signal, collector_address
-from node.agent.mounted import mount_point
 from node.agent.passed import passed, remember
 from node.agent.runtimes import DOCKER, PROCESS
+from node.mounts import mount_point
 from node.runtime.attempts import Folders
 from node.runtime.process import ProcessRuntime
 from node.runtime.protocol import Launch, Listed, Observed, Runtime, Start
