@@ -2,7 +2,8 @@
 
 GrassError
 ├── InputError            fix the input; nothing was changed          (exit 2)
-│   └── ManifestError     … a file, with the path to every problem
+│   ├── ManifestError     … a file, with the path to every problem
+│   └── UndecodableError  … a message, record or settings file, with the path to what is wrong
 ├── ConflictError         the name is taken or the state forbids it   (exit 2)
 ├── NotFoundError         no such job, schedule, node or cluster      (exit 2)
 ├── NotAllowedError       the role or the key does not permit it      (exit 4)
@@ -58,6 +59,17 @@ class ManifestError(InputError):
         super().__init__("\n".join(lines))
 
 
+class UndecodableError(InputError):
+    """Text that is not what its type in ``grass.wire`` says. ``path`` is dotted, empty for the whole."""
+
+    code = "undecodable"
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"{path}: {problem}" if path else problem)
+
+
 class ConflictError(GrassError):
     code = "conflict"
     exit_code = 2
@@ -91,6 +103,12 @@ class NodeUnreachableError(UnreachableError):
     """Raised by the master, which names itself as the one that cannot reach the node."""
 
     code = "node-unreachable"
+
+
+class MasterAwayError(UnreachableError):
+    """The API answers, the master-agent does not: it is stopped, busy or just starting."""
+
+    code = "master-away"
 
 
 class WaitTimeoutError(GrassError):
