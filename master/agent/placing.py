@@ -42,7 +42,7 @@ def place(step: Step) -> None:
         preempting.evict(step, eviction)
     step.work = None
     preempting.announce(step, plan.evictions)
-    step.cluster.cache.reserve(plan.promised)
+    step.cluster.cache.reserve(plan.reserved)
     tell_waiting(step, plan.waiting)
     refill(step)
 

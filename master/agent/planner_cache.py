@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from grass.wire.keys import LaunchKey
-from master.planning.model import Held, Node, QueuedJob
+from master.planning.model import Allocation, Node, QueuedJob
 
-Limited = tuple[Held, float | None]
+Limited = tuple[Allocation, float | None]
 """With the moment (steady seconds) at which its tasks must have ended, if there is one."""
 
 
@@ -36,7 +36,7 @@ class PlannerCache:
     refilling: dict[str, None] = field(default_factory=dict)
     """Nodes where something happened and tasks may wait behind their own kind, until they were looked at."""
     reserved: dict[str, int] = field(default_factory=dict)
-    """Job id → its number among those that hold a reservation since the last plan (``QueuedJob.promised``)."""
+    """Job id → its rank among the jobs whose reservation the last plan kept (``QueuedJob.reservation_rank``)."""
     rewording: bool = False
     """Some reason's wording is older than the plan; the agenda has an item to bring it up to date."""
 
@@ -89,7 +89,7 @@ class PlannerCache:
         self.planned = float("-inf")
 
     def reserve(self, kept: Sequence[str]) -> None:
-        """``kept``: as in ``Plan.promised``. A job has its number for as long as it is one of them."""
+        """``kept``: as in ``Plan.reserved``. A job keeps its rank for as long as it is one of them."""
         before, self.reserved = self.reserved, {}
         last = max(before.values(), default=0)
         for number, job_id in enumerate(kept, last + 1):

@@ -44,7 +44,9 @@ def on_events(step: Step, node: NodeRun, events: tuple[TaskEvent, ...]) -> list[
             case Started():
                 _started(step, run, component, task, event)
             case Waiting():
-                if task.state is TaskState.ASSIGNED or (task.state is TaskState.RUNNING and not task.ready):
+                held_up = task.state is TaskState.ASSIGNED or (task.state is TaskState.RUNNING and not task.ready)
+                stuck = event.reason is not None and event.reason.code is ReasonCode.STUCK
+                if held_up or (stuck and task.state.on_node):
                     task.reason = event.reason
             case Ready():
                 _ready(step, component, task)

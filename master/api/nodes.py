@@ -78,8 +78,8 @@ def remove(call: Call, node: str) -> Reply:
 def _ticket(call: Call, ticket: NodeTicket) -> Reply:
     """``mark``: of the node as it was before, to wait from."""
     record = _find(call, ticket.node)
-    if call.api.config.mode == "local" and isinstance(ticket, RemoveNode):
-        raise ConflictError(f"node {ticket.node} is this local cluster itself; `grass delete` ends the cluster")
+    if isinstance(ticket, RemoveNode) and ticket.node == call.api.config.master.own_node:
+        raise ConflictError(f"node {ticket.node} is part of the cluster itself; `grass delete` ends the cluster")
     call.api.store.ticket(ticket)
     return Reply({"node": node_view(record), "mark": node_mark(record)}, 202)
 

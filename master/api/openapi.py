@@ -11,8 +11,8 @@ from master.api.schemas import SCHEMAS
 
 _SEALING = (
     "Every request but those without security is sealed: JWE(RSA-OAEP-256, A256GCM, JWS(PS256, claims and body)) in "
-    "compact form; a machine that joins has no user and leaves the JWS out. POST carries it as its body (and may send "
-    "the wrapped content key ahead, as `JOSE-Content-Key`), GET and DELETE as `Authorization: JOSE …`. Every reply is "
+    "compact form; a machine that joins has no user and leaves the JWS out. POST carries it as its body, with its "
+    "length; GET and DELETE as `Authorization: JOSE …`. Every reply is "
     "JWE(dir, A256GCM) under the key that the request carried. The schemas describe what is inside. A stream is one "
     "such object a line, numbered, the last one marked; an empty one says that the server is there, or ends it without "
     "more, and one with `error` ends it, too."
@@ -34,6 +34,9 @@ def document() -> dict[str, Any]:
     bundle = _open("bundle", "Grass for machines that join: a tar of wheels", _FILE, "application/x-tar")
     bundle["parameters"] = [{"name": "digest", "in": "path", "required": True, "schema": {"type": "string"}}]
     paths["/v1/bundle/{digest}"] = {"get": bundle}
+    token = _open("joinToken", "Why no machine may join with a token any more; null: one may", {"type": "object"})
+    token["parameters"] = bundle["parameters"]
+    paths["/v1/join-tokens/{digest}"] = {"get": token}
     paths["/v1/openapi.json"] = {"get": _open("openapi", "This document", {"type": "object"})}
     return {
         "openapi": "3.1.0",

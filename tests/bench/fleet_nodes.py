@@ -14,7 +14,7 @@ from typing import Any
 
 from grass import __version__, clock
 from grass.errors import UnreachableError
-from grass.store.backend import Guard, Op
+from grass.store.backend import Entry, Guard, Op
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
 from grass.store.redis_backend import RedisBackend
@@ -39,6 +39,9 @@ class Outbox:
     def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
         self._ops += ops
         return 0
+
+    def newest(self, key: str) -> Entry | None:
+        return self._backend.newest(key)
 
     def flush(self) -> None:
         if self._ops:
