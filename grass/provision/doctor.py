@@ -1,4 +1,7 @@
-"""`grass doctor`: what a local cluster needs of this machine, checked one by one. Changes nothing."""
+"""`grass doctor`: what Grass needs of this machine, checked one by one, and the findings of every cluster.
+
+Called by the CLI. Changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,19 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
 from grass import clock
-from grass.config import ClusterConfig
 from grass.environment import grass_home
 from grass.errors import GrassError
-from grass.provision import layout, machine, ports, processes, runtime_folder
-from grass.provision.supervision import Supervisor
+from grass.provision import machine, registry, runtime_folder
+from grass.provision.provisioner import Finding, Session
 from grass.store import embedded
 
 _LEAST_DISK = 1 << 30
 _EARLIEST = datetime(2025, 1, 1, tzinfo=timezone.utc).timestamp()
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at; ``fix`` says what to do when it is not ``ok``."""
-
-    name: str
-    ok: bool
-    message: str
-    fix: str = ""
 
 
 def doctor(home: Path | None = None) -> list[Finding]:
@@ -46,10 +37,13 @@ def doctor(home: Path | None = None) -> list[Finding]:
         _gpu,
     ]
     findings = [check() for check in checks]
-    for folder in sorted((base / "clusters").glob("*")):
-        if folder.is_dir():
-            findings += _cluster(folder)
+    for name in registry.clusters(base):
+        findings += registry.for_cluster(Session(name, base, _say_nothing)).findings()
     return findings
+
+
+def _say_nothing(_: str) -> None:
+    """What the doctor finds is in its findings."""
 
 
 def _python() -> Finding:
@@ -140,40 +134,6 @@ def _nvml_problem() -> str:
     if code == 0:
         nvml.nvmlShutdown()
     return f"code {code}" if code else ""
-
-
-def _cluster(folder: Path) -> Iterator[Finding]:
-    config = layout.existing(folder)
-    again = f"`grass create` finishes it, `grass delete {folder.name}` removes it"
-    if config is None:
-        yield Finding(f"cluster {folder.name}", False, "its making was interrupted", again)
-        return
-    yield _daemons(config)
-    yield from _ports(config)
-
-
-def _daemons(config: ClusterConfig) -> Finding:
-    name = f"cluster {config.name}"
-    try:
-        states = Supervisor(config).daemons()
-    except OSError:
-        alive = sorted({process.name for process in processes.of_cluster(config)})
-        if alive:
-            fix = "`grass create` with its settings takes them over; tasks go on meanwhile"
-            return Finding(name, False, f"runs without supervisord: {', '.join(alive)}", fix)
-        return Finding(name, True, "is stopped; `grass create` starts it again")
-    down = [f"{state.name} is {state.state}" for state in states if state.state != "RUNNING"]
-    return Finding(name, not down, ", ".join(down) or "all its daemons run", f"read the logs in {config.home}/log")
-
-
-def _ports(config: ClusterConfig) -> Iterator[Finding]:
-    """Only of a stopped cluster: a running one has them itself."""
-    if processes.of_cluster(config):
-        return
-    for port in (config.master.api_port, config.node.api_port):
-        if not ports.available(config.master.api_host, port):
-            message = f"port {port} of cluster {config.name} is taken by {ports.holder(port)}"
-            yield Finding(f"port {port}", False, message, "end that, or name another port in the settings file")
 
 
 def _existing_parent(path: Path) -> Path:

@@ -15,7 +15,8 @@ from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, S
 from grass.entropy import password
 from grass.errors import ConflictError, InputError
 from grass.manifest.settings import RedisSettings, Settings
-from grass.model.resources import Resources, show_cpu, show_memory
+from grass.model.amounts import show_cpu, show_memory
+from grass.model.resources import Resources
 from grass.provision import machine, ports, runtime_folder
 from grass.store import embedded
 
@@ -54,7 +55,7 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
         home=str(cluster_home),
         runtime_dir=str(runtime_folder.choose(cluster_home)),
         redis=redis,
-        master=replace(ruled(master, settings), api_port=api_port),
+        master=replace(ruled(master, settings), api_port=api_port, own_node=node.name, nodes_on_client=True),
         node=replace(
             node,
             api_port=node_port,
@@ -108,7 +109,7 @@ def _free(host: str, cluster_home: Path, settings: Settings, taken: set[int]) ->
 def _redis(settings: RedisSettings, cluster_home: Path) -> RedisConfig:
     if settings.embedded:
         return RedisConfig(embedded=True, socket=str(runtime_folder.choose(cluster_home) / "redis.sock"))
-    return RedisConfig(embedded=False, host=settings.host, port=settings.port)
+    return RedisConfig(embedded=False, host=settings.host, port=settings.port, accounts=False)
 
 
 def check_ports(config: ClusterConfig) -> None:
@@ -171,15 +172,16 @@ def make_keys(config: ClusterConfig) -> None:
         master_key, user_key = (key.result() for key in making)
     user = user_name()
     keyring.register_user(master, user, keyring.Role.ADMIN, user_key)
-    url = f"http://{config.master.api_host}:{config.master.api_port}"
-    keyring.save_profile(client, keyring.Profile(config.name, url, user, str(user_key["kid"])), master_key)
+    keyring.save_profile(
+        client, keyring.Profile(config.name, config.master.url, user, str(user_key["kid"])), master_key
+    )
 
 
 def refresh_profile(config: ClusterConfig) -> None:
     """After the port changed."""
     client = Path(config.home) / "client"
     profile = keyring.load_profile(client)
-    url = f"http://{config.master.api_host}:{config.master.api_port}"
+    url = config.master.url
     if profile.url != url:
         master = json.loads((client / "master.pub.json").read_text())
         keyring.save_profile(client, replace(profile, url=url), master)

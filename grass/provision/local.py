@@ -4,30 +4,83 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from grass import clock
 from grass.config import ClusterConfig, Secrets
 from grass.environment import cluster_home, grass_home
-from grass.errors import ConflictError, GrassError, NotFoundError, UnreachableError
+from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from grass.manifest.settings import Settings
+from grass.model.mode import ON_PREMISES
 from grass.provision import daemons, layout, processes, readiness, runtime_folder, stopping
-from grass.provision.doctor import Finding, doctor
 from grass.provision.filelock import cluster_lock
-from grass.provision.supervision import DaemonState, Supervisor
+from grass.provision.local_findings import local_findings
+from grass.provision.mode_file import write_mode
+from grass.provision.provisioner import (
+    AddedNode,
+    ClusterStatus,
+    Created,
+    DaemonState,
+    Deleted,
+    Finding,
+    NodeRequest,
+    Progress,
+    Provisioner,
+    Session,
+)
+from grass.provision.supervision import Supervisor
+from grass.provision.trouble import trouble
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
 
-__all__ = ["Finding", "create", "delete", "doctor", "status"]
-
-Progress = Callable[[str], None]
+if TYPE_CHECKING:
+    from grass.api.client import Client
 
 _UP = frozenset({"RUNNING", "STARTING", "BACKOFF", "EXITED"})
 """supervisord's words for a daemon that runs or is about to be started again."""
+
+
+class LocalProvisioner(Provisioner):
+    """Clusters of the mode `local`. Made by ``grass.provision.registry``."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def plan(self, settings: Settings) -> list[str]:
+        raise InputError("--plan is for clusters on several hosts (`mode: grass/on-premises`)")
+
+    def create(self, settings: Settings | None) -> Created:
+        config = create(settings, home=self._session.home, progress=self._session.progress)
+        return Created(config.name, config.mode, config.home, config.master.url)
+
+    def delete(self, *, force: bool, packages: bool) -> Deleted:
+        """Nothing here can be out of reach, and no packages were installed."""
+        delete(self._session.name, home=self._session.home, progress=self._session.progress)
+        return Deleted(self._session.name)
+
+    def status(self) -> ClusterStatus:
+        states = status(self._session.name, self._session.home)
+        url = ClusterConfig.load(self._session.folder / "cluster.json").master.url
+        return ClusterStatus(url, tuple(states), tuple(trouble(self._session.folder, states)))
+
+    def findings(self) -> list[Finding]:
+        return list(local_findings(self._session.folder))
+
+    def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
+        raise InputError(
+            f"cluster {self._session.name} is on this machine only; nodes join a cluster of mode {ON_PREMISES}"
+        )
+
+    def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
+        take_out()
+
+    def ssh_command(self, name: str, client: Client) -> list[str]:
+        client.node(name)
+        raise InputError(f"node {name} is this machine; open a shell here instead")
 
 
 def create(settings: Settings | None = None, *, home: Path | None = None, progress: Progress) -> ClusterConfig:
@@ -91,6 +144,7 @@ def start_again(config: ClusterConfig, progress: Progress) -> None:
 
 def _start(config: ClusterConfig, settings: Settings | None, progress: Progress, *, fresh: bool) -> ClusterConfig:
     layout.make_folders(config)
+    write_mode(Path(config.home), config.mode)
     secrets = layout.make_secrets(config, settings.redis.password if settings else None)
     redis: list[str] = []
     if config.redis.embedded:
@@ -196,8 +250,8 @@ def _remove_tree(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def status(name: str, home: Path | None = None) -> list[dict[str, Any]]:
-    """``{"name", "pid", "state", "start"}`` of supervisord and each daemon; works whatever of it is down.
+def status(name: str, home: Path | None = None) -> list[DaemonState]:
+    """Supervisord and each daemon; works whatever of it is down.
 
     ``state`` is supervisord's word (RUNNING, EXITED, …). Without supervisord: ORPHANED for what runs on unsupervised
     (`grass create` takes it over), STOPPED for the rest. ``start``: wall seconds, null when it does not run.
@@ -206,8 +260,7 @@ def status(name: str, home: Path | None = None) -> list[dict[str, Any]]:
     config = layout.existing(cluster_home(name, base)) if name in _names(base) else None
     if config is None:
         raise NotFoundError(f"there is no cluster {name}; {_others(base)}")
-    found = _supervised(config) or _orphaned(config)
-    return [{"name": one.name, "pid": one.pid, "state": one.state, "start": one.start} for one in found]
+    return _supervised(config) or _orphaned(config)
 
 
 def _supervised(config: ClusterConfig) -> list[DaemonState]:

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import xmlrpc.client
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.parsers.expat import ExpatError
@@ -15,22 +14,13 @@ from xml.parsers.expat import ExpatError
 from grass.config import ClusterConfig
 from grass.environment import inherited_environment
 from grass.errors import GrassError
+from grass.provision.provisioner import DaemonState
 
 _PATIENCE = 5.0
 
 
 class CannotSuperviseError(GrassError):
     """supervisord did not start; its own words are in the message."""
-
-
-@dataclass(frozen=True)
-class DaemonState:
-    """``state`` is supervisord's word (RUNNING, STOPPED, …); ``start`` wall seconds."""
-
-    name: str
-    pid: int | None
-    state: str
-    start: float | None
 
 
 class Supervisor:

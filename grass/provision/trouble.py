@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+from grass.provision.provisioner import DaemonState
 
 FULL = 16 << 20
 """Bytes free on the disk below which redis and the collector are about to wait for more, if they do not yet."""
 
 
-def trouble(home: Path, daemons: Sequence[Mapping[str, Any]]) -> list[str]:
-    """``home``: the cluster's folder. ``daemons``: as ``local.status`` returns them."""
+def trouble(home: Path, daemons: Sequence[DaemonState]) -> list[str]:
+    """``home``: the cluster's folder."""
     found = []
-    if daemons and all(daemon["state"] in ("STOPPED", "ORPHANED") for daemon in daemons):
+    if daemons and all(daemon.state in ("STOPPED", "ORPHANED") for daemon in daemons):
         found.append(
-            f"the cluster {home.name} is stopped; `grass create`, with its settings file if it was made from one, "
-            "starts it again with all its state"
+            f"the cluster {home.name} is stopped; `grass create` starts it again with all its state (name its settings "
+            "file if it was made from one)"
         )
     free = shutil.disk_usage(home).free
     if free < FULL:

@@ -14,6 +14,4 @@ def open_backend(config: ClusterConfig, secrets: Secrets, user: str) -> RedisBac
     redis = config.redis
     if redis.embedded:
         return RedisBackend(unix_socket_path=redis.socket, username=name, password=password)
-    if config.mode == "local":
-        return RedisBackend(host=redis.host, port=redis.port, password=password)
-    return RedisBackend(host=redis.host, port=redis.port, username=name, password=password)
+    return RedisBackend(host=redis.host, port=redis.port, username=name if redis.accounts else None, password=password)

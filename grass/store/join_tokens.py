@@ -48,6 +48,14 @@ class JoinTokens:
         """
         return self._read(digest, join_id, node, now)[0]
 
+    def problem(self, digest: str, now: float) -> str | None:
+        """Why no new machine may join with this token; None: one may."""
+        try:
+            self._read(digest, "", None, now)
+        except ConflictError as error:
+            return str(error)
+        return None
+
     def use(self, digest: str, join_id: str, ticket: dict[str, Any], now: float) -> None:
         """Use the token up for ``ticket["name"]`` and file the ticket, in one durable step.
 
@@ -78,19 +86,19 @@ class JoinTokens:
         """The node has a record now, which keeps its name from here on."""
         self._backend.apply([("SETEX", self._keys.joining(node), 1, join_id)])
 
-    def _read(self, digest: str, join_id: str, node: str, now: float) -> tuple[JoinToken, str]:
+    def _read(self, digest: str, join_id: str, node: str | None, now: float) -> tuple[JoinToken, str]:
         text = self._backend.get(self._keys.join(digest))
         if text is None:
             raise ConflictError(f"this cluster does not know this join token; {_AGAIN}")
         token = JoinToken(**json.loads(text))
-        if token.taken.get(join_id) == node:
+        if node is not None and token.taken.get(join_id) == node:
             return token, text
         if token.uses < 1:
             users = ", ".join(sorted(set(token.taken.values())))
             raise ConflictError(f"this join token is used up (by {users}); {_AGAIN}")
         if token.expires <= now:
             raise ConflictError(f"this join token expired {_ago(now - token.expires)} ago; {_AGAIN}")
-        if token.name not in (None, node):
+        if node is not None and token.name not in (None, node):
             raise ConflictError(f"this join token is for the node {token.name}, not for {node}; {_AGAIN}")
         return token, text
 

@@ -101,8 +101,8 @@ class MasterAgent:
         self._agenda = Agenda()
         loaded = self._patiently(self._store.load)
         self._cluster = rebuild(loaded, self._agenda, steady(), boot_id(), self._limits.usage_half_life)
-        if self._config.mode == "local":
-            self._store.watch(self._config.node.name)  # it never joined; it is there by itself
+        if self._config.master.own_node is not None:
+            self._store.watch(self._config.master.own_node)  # it never joins
         self._agenda.add(steady(), "nodes")
         self._agenda.add(steady() + self._limits.check_interval, "housekeeping")
         step = self._step()

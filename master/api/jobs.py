@@ -57,7 +57,7 @@ def list_jobs(call: Call) -> View:
 
 def start_job(call: Call) -> Reply:
     store = call.api.store
-    accepted = accept_job(call.body, store.nodes, run_id, local=call.api.config.mode == "local")
+    accepted = accept_job(call.body, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
     job, job_id = accepted.job, accepted.job_id
     now, warnings = call.api.wall(), [*accepted.warnings, *check_order(call, job, bool(call.body.get("strict")))]
     sighting = call.caller.sighting

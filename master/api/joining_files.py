@@ -31,6 +31,7 @@ def add_routes(app: Flask, api: Api) -> None:
         ("/v1/key", "key", partial(_key, api)),
         ("/v1/join.py", "join_script", _script),
         ("/v1/bundle/<digest>", "bundle", _bundle),
+        ("/v1/join-tokens/<digest>", "join_token", partial(_join_token, api)),
     ):
         app.add_url_rule(path, name, view, provide_automatic_options=False)
 
@@ -41,6 +42,14 @@ def _key(api: Api) -> Response:
 
 def _script() -> Response:
     return Response(shared("on_premises/join.py").read_text(), mimetype="text/x-python")
+
+
+def _join_token(api: Api, digest: str) -> Response:
+    """Whether a machine that has nothing of Grass yet may join with a token, by its secret's digest.
+
+    The digest opens nothing: joining takes the secret itself.
+    """
+    return jsonify({"problem": api.store.join_tokens.problem(digest, api.wall())})
 
 
 def _bundle(digest: str) -> Response:

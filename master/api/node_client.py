@@ -79,7 +79,7 @@ def _exchange(
     config: ClusterConfig, record: dict[str, Any], method: str, path: str, body: Any, seconds: float
 ) -> tuple[int, Any]:
     secret = Secrets.load(config.home).node_token
-    token = secret if config.mode == "local" else node_token(secret, record["name"])
+    token = secret if record["name"] == config.master.own_node else node_token(secret, record["name"])
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     connection = http.client.HTTPConnection(record["address"], record["api_port"], timeout=CONNECT_SECONDS)
     try:

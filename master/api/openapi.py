@@ -35,6 +35,9 @@ def document() -> dict[str, Any]:
     bundle = _open("bundle", "Grass for machines that join: a tar of wheels", _FILE, "application/x-tar")
     bundle["parameters"] = [{"name": "digest", "in": "path", "required": True, "schema": {"type": "string"}}]
     paths["/v1/bundle/{digest}"] = {"get": bundle}
+    token = _open("joinToken", "Why no machine may join with a token any more; null: one may", {"type": "object"})
+    token["parameters"] = bundle["parameters"]
+    paths["/v1/join-tokens/{digest}"] = {"get": token}
     paths["/v1/openapi.json"] = {"get": _open("openapi", "This document", {"type": "object"})}
     return {
         "openapi": "3.1.0",

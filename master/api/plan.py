@@ -19,7 +19,7 @@ PATIENCE = 4.0
 
 def plan_job(call: Call) -> View:
     store = call.api.store
-    accepted = accept_job(call.body, store.nodes, run_id, local=call.api.config.mode == "local")
+    accepted = accept_job(call.body, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
     job = accepted.job
     warnings = [*accepted.warnings, *check_order(call, job), *_taken(call, job)]
     answer = store.preview(job, call.user, accepted.job_id, PATIENCE)

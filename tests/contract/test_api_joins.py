@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, TimeoutError
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,10 @@ from grass.errors import (
 )
 from grass.model.lifecycle import TaskState
 from grass.provision.on_premises import joining
+from grass.provision.on_premises.join_record import Own
 from grass.store.records import pack
 from master.agent.state import TaskRun
+from master.api import node_client
 from master.api.routes import ROUTES, Access
 from master.api.schemas import SCHEMAS
 from node.api.app import create_app as node_app
@@ -336,12 +339,10 @@ def node_api(token: str, port: int = 0) -> Iterator[int]:
         server.server_close()
 
 
-def joined(world: ApiWorld) -> tuple[Guest, joining.Own]:
+def joined(world: ApiWorld) -> tuple[Guest, Own]:
     """As the machine is that has just become n1."""
     token = world.client("root").join_token()["token"]
-    own = joining.Own(
-        {"name": "n1", "node_token": node_token("master-secret", "n1"), "urls": ["http://10.0.0.1:51812"]}
-    )
+    own = Own({"name": "n1", "node_token": node_token("master-secret", "n1"), "urls": ["http://10.0.0.1:51812"]})
     return guest(token), own
 
 
@@ -434,6 +435,20 @@ def test_a_node_with_tasks_is_not_removed_unless_forced(world: ApiWorld) -> None
     put_node(world, "n1", tasks=3)
     with pytest.raises(ConflictError, match=r"has 3 task\(s\)"):
         world.client("root").remove_node("n1")
+
+
+def test_the_clusters_own_node_cannot_be_removed_and_takes_its_own_token(world: ApiWorld) -> None:
+    config = replace(world.app.extensions["grass"].config, master=replace(world.config.master, own_node="n1"))
+    object.__setattr__(world.app.extensions["grass"], "config", config)
+    put_node(world, "n1")
+    with pytest.raises(ConflictError, match="node n1 is part of the cluster itself; `grass delete` ends the cluster"):
+        world.client("root").remove_node("n1", force=True)
+    with node_api("master-secret") as port:
+        put_node(world, "n1", address="127.0.0.1", api_port=port)
+        put_node(world, "n2", address="127.0.0.1", api_port=port)
+        nodes = {name: world.store.node(name) for name in ("n1", "n2")}
+        assert node_client.why_unreachable(config, nodes["n1"]) is None
+        assert "another token" in node_client.why_unreachable(config, nodes["n2"])
 
 
 def test_changing_a_node_needs_an_administrator_and_a_node(world: ApiWorld) -> None:

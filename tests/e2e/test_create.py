@@ -37,11 +37,16 @@ def steps(said: str) -> dict[str, str]:
 
 def test_a_plan_names_every_step_and_changes_nothing(cluster: Cluster) -> None:
     before = holds(cluster.lab)
+    away, near = {"address": "10.255.255.1", "ssh": {"port": 1}}, {"address": cluster.lab.hosts["n1"].address}
+    cluster.settings["nodes"] = [{**near, "name": "first"}, away]
     done = cluster.create("--plan", "-o", "json")
     assert done.returncode == 0, done.stderr
     plan = "\n".join(json.loads(done.stdout)["plan"])
     for words in ("make the user grass", "install Grass in /opt/grass/venv", "start redis, collector, samba"):
         assert words in plan
+    for words in ("join the cluster e2e as first", "start shepherd, node-agent, node-api-server", "mount the share"):
+        assert "node first: [" in plan and words in plan
+    assert "node 10.255.255.1: cannot join: " in plan
     assert holds(cluster.lab) == before
     assert not cluster.client.exists()
 

@@ -260,7 +260,12 @@ def test_a_machine_without_grass_joins_by_the_masters_script_and_leaves_by_itsel
     wait_until(
         lambda: cluster.lab.ssh("master", "cat", "/srv/grass/joins/jobs/from-n2").stdout == "hello\n", seconds=20
     )
-    left = cluster.lab.ssh("n2", "sudo", "/opt/grass/venv/bin/grass", "leave", user="ops", seconds=120)
+    journal = cluster.lab.ssh("n2", "sudo journalctl --no-pager -o cat -u 'grass-*@joins.service'", user="ops")
+    assert "node-agent" in journal.stdout, journal  # as docs/guide/joining.md has it
+    refused = cluster.grass("delete", "joins")
+    assert refused.returncode == 3 and "nothing was changed\n  second: it joined by itself" in refused.stderr
+    assert states(client) == {"second": "READY"}
+    left = cluster.lab.ssh("n2", "sudo", "grass", "leave", user="ops", seconds=120)
     assert left.code == 0, left
     assert states(client) == {}
     assert of_grass(holds(cluster.lab, "n2")) == of_grass(before)

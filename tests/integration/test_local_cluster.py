@@ -79,19 +79,20 @@ def test_a_new_cluster_is_ready_and_all_its_daemons_run(make: Make) -> None:
     print(f"READY after {time.monotonic() - began:.2f} s")
     assert cluster.states() == dict.fromkeys((daemons.SUPERVISOR, *daemons.names(cluster.config)), "RUNNING")
     for entry in local.status("local", cluster.home):
-        assert entry["pid"] > 0 and abs(time.time() - entry["start"]) < 30
+        assert entry.pid and entry.start and abs(time.time() - entry.start) < 30
     with cluster.client() as client:
         assert [node["state"] for node in client.nodes()] == ["READY"]
 
 
 def test_creating_what_runs_already_is_refused_and_changes_nothing(make: Make) -> None:
     cluster = make()
-    before = {entry["name"]: entry["pid"] for entry in local.status("local", cluster.home)}
+    before = {entry.name: entry.pid for entry in local.status("local", cluster.home)}
     with pytest.raises(ConflictError, match="cluster local exists and runs; `grass delete local` ends it"):
         cluster.create()
-    assert {entry["name"]: entry["pid"] for entry in local.status("local", cluster.home)} == before
+    assert {entry.name: entry.pid for entry in local.status("local", cluster.home)} == before
 
 
+@pytest.mark.alone  # others have shared memory of their own
 def test_deleting_leaves_no_process_socket_port_file_or_shared_memory(make: Make, tmp_path: Path) -> None:
     memory = set(os.listdir("/dev/shm"))
     cluster = make()

@@ -120,7 +120,7 @@ import os; from pathlib import Path
 from grass.provision import local
 home = Path({str(home / ".grass")!r})
 local.create(None, home=home, progress=lambda _: None)
-print(sorted({{entry["state"] for entry in local.status("local", home)}}))
+print(sorted({{entry.state for entry in local.status("local", home)}}))
 local.delete("local", home=home, progress=lambda _: None)
 """
     try:

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def write_key(path: Path, name: str) -> None:
 def write_cluster(home: Path, port: int, users: dict[str, str]) -> ClusterConfig:
     """``home``/clusters/local with a master key, and ``home``-<user>/… with the client's side of each user."""
     folder = home / "clusters" / "local"
-    config = ClusterConfig("local", "local", str(folder), str(folder), master=MasterConfig(api_port=port))
+    config = ClusterConfig("local", "local", str(folder), str(folder), master=replace(LOCAL, api_port=port))
     write_key(config.master_dir / "key.pem", "master")
     for user, role in users.items():
         keyring.register_user(config.master_dir, user, role, public_jwk(user))
@@ -64,6 +65,9 @@ def write_client(home: Path, user: str, url: str, key: str | None = None) -> Pat
     profile = keyring.Profile("local", url, user, public_jwk(key or user)["kid"])
     keyring.save_profile(client, profile, public_jwk("master"))
     return own
+
+
+LOCAL = MasterConfig(own_node="local", nodes_on_client=True)
 
 
 class ApiWorld:
@@ -85,7 +89,9 @@ class ApiWorld:
         write_key(self.home / "clusters" / "local" / "master" / "key.pem", "master")
         (self.home / "clusters" / "local" / "master" / "users").mkdir(exist_ok=True)
         folder = str(self.home / "clusters" / "local")
-        self.app = create_app(ClusterConfig("local", "local", folder, folder), self.store, waiting=self.waiting)
+        self.app = create_app(
+            ClusterConfig("local", "local", folder, folder, master=LOCAL), self.store, waiting=self.waiting
+        )
         self.server = make_server("127.0.0.1", self.port, self.app, threaded=True)
         self.port = self.server.server_port
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)

@@ -120,7 +120,7 @@ def test_what_the_master_agent_could_not_hear_is_no_silence_of_the_nodes(
     monkeypatch.setattr(loop, "sleep", clock.sleep)
     backend, keys = Redis(clock), Keys("grass:test:")
     config = ClusterConfig("test", "local", str(tmp_path), str(tmp_path))
-    config = replace(config, node=replace(config.node, name="n1"))
+    config = replace(config, master=replace(config.master, own_node="n1"))
     agent = loop.MasterAgent(config, AgentStore(backend, keys), MemoryAccounts(), lambda: None)
     node, api = NodeStore(backend, keys, "n1"), ApiStore(backend, keys)
     hello = {"boot_id": "b", "version": loop.__version__, "address": "a", "api_port": 1}

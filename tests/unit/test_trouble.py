@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from grass.provision import trouble as module
+from grass.provision.provisioner import DaemonState
 from grass.provision.trouble import trouble
 
-RUNS = {"name": "redis", "state": "RUNNING", "pid": 1, "start": 1.0}
-STOPPED = {"name": "redis", "state": "STOPPED", "pid": None, "start": None}
+RUNS = DaemonState("redis", 1, "RUNNING", 1.0)
+STOPPED = DaemonState("redis", None, "STOPPED", None)
 
 
 def test_a_cluster_that_runs_on_a_disk_with_space_is_in_no_trouble(tmp_path: Path) -> None:
@@ -20,7 +22,7 @@ def test_a_cluster_that_runs_on_a_disk_with_space_is_in_no_trouble(tmp_path: Pat
 def test_a_stopped_cluster_is_said_to_be_and_how_it_starts_again(tmp_path: Path) -> None:
     home = tmp_path / "lab"
     home.mkdir()
-    for daemons in ([STOPPED, STOPPED], [STOPPED, {**RUNS, "state": "ORPHANED"}]):
+    for daemons in ([STOPPED, STOPPED], [STOPPED, replace(RUNS, state="ORPHANED")]):
         [message] = trouble(home, daemons)
         assert message.startswith("the cluster lab is stopped; `grass create`")
 
