@@ -17,6 +17,8 @@ from grass import clock
 from grass.api.exchange import Connection, Reply
 from grass.entropy import request_id
 from grass.errors import (
+    CommandNotExecutableError,
+    CommandNotFoundError,
     ConflictError,
     GrassError,
     InputError,
@@ -47,6 +49,8 @@ _ERRORS: dict[str, type[GrassError]] = {
     error.code: error
     for error in (
         InputError,
+        CommandNotExecutableError,
+        CommandNotFoundError,
         ConflictError,
         NotFoundError,
         NotAllowedError,

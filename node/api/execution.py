@@ -18,7 +18,15 @@ from contextlib import suppress
 from typing import Protocol
 
 from grass.config import ClusterConfig
-from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
+from grass.errors import (
+    CommandNotExecutableError,
+    CommandNotFoundError,
+    ConflictError,
+    GrassError,
+    InputError,
+    NotFoundError,
+    UnreachableError,
+)
 from node.runtime import proc
 from node.runtime.docker.ending import kill
 from node.runtime.docker.plan import CLUSTER, container_name
@@ -91,7 +99,8 @@ class LocalExecution:
             else:
                 self._open_terminal(argv, {**env, b"TERM": env.get(b"TERM", b"xterm-256color")}, pid, size)
         except OSError as error:
-            raise InputError(f"cannot start {argv[0]}: {error.strerror}") from error
+            cause = CommandNotFoundError if isinstance(error, FileNotFoundError) else CommandNotExecutableError
+            raise cause(f"cannot start {argv[0]}: {error.strerror}") from error
         self._pidfd = os.pidfd_open(self._process.pid)
 
     def _pipes(self, argv: list[str], env: dict[bytes, bytes], cwd: str) -> None:
