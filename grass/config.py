@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from grass.atomic_file import replace_file
 from grass.private_file import write_private
 
 
@@ -150,9 +151,7 @@ class ClusterConfig:
 
     def save(self) -> None:
         """Replaced whole: whoever reads it meanwhile sees the old or the new one."""
-        draft = self.path.with_suffix(".new")
-        draft.write_text(json.dumps(asdict(self), indent=2) + "\n")
-        draft.replace(self.path)
+        replace_file(self.path, json.dumps(asdict(self), indent=2) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> ClusterConfig:

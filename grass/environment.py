@@ -18,6 +18,11 @@ def grass_home() -> Path:
     return home
 
 
+def whole_environment() -> dict[str, str]:
+    """A copy of every variable, for a process that hands its environment on or answers rsync's questions."""
+    return dict(os.environ)
+
+
 _INHERITED = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"}
     | {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "LD_LIBRARY_PATH"}
@@ -47,6 +52,11 @@ def service_manager() -> tuple[str, float]:
 def ssh_password() -> str | None:
     """To log in to machines over SSH: ``GRASS_SSH_PASSWORD``."""
     return os.environ.get("GRASS_SSH_PASSWORD")
+
+
+def ssh_original_command() -> str:
+    """What a client of sshd asked for, in the forced command of its key."""
+    return os.environ.get("SSH_ORIGINAL_COMMAND", "")
 
 
 def become_password() -> str | None:

@@ -117,6 +117,12 @@ class NodeUnreachableError(UnreachableError):
     code = "node-unreachable"
 
 
+class MasterAwayError(UnreachableError):
+    """The API answers, the master-agent does not: it is stopped, busy or just starting."""
+
+    code = "master-away"
+
+
 class WaitTimeoutError(GrassError):
     code = "timeout"
     exit_code = 124

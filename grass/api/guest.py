@@ -24,6 +24,8 @@ from grass.errors import GrassError, NotAllowedError, UnreachableError
 
 View = dict[str, Any]
 _KEY_SECONDS = 5.0
+_NODE_SECONDS = 10.0
+"""What the master waits for a node, or for the next step of a join."""
 _LARGEST_KEY = 16_384
 
 
@@ -44,23 +46,25 @@ class Guest:
 
     def join(self, body: View) -> View:
         """See ``master/api/joins.py``. With the same ``join_id`` it may be repeated."""
-        answer: View = self._transport.call("POST", "/v1/join", body)
+        answer: View = self._transport.call("POST", "/v1/join", body, wait=_NODE_SECONDS)
         return answer
 
     def wait(self, node: str, token: str, seen: str | None, timeout: float) -> View:
         """``{"node", "mark", "pause"}``, as soon as the mark is another than ``seen``."""
-        return self._ask("GET", node, {"timeout": f"{timeout:.3f}", "seen": seen}, {"token": token})
+        return self._ask("GET", node, {"timeout": f"{timeout:.3f}", "seen": seen}, {"token": token}, wait=timeout)
 
     def reach(self, node: str, token: str) -> View:
         """``{"place", "error"}``: whether the master reaches the node's API at ``place`` now; None: it does."""
-        return self._ask("GET", node, {}, {"token": token}, "/reach")
+        return self._ask("GET", node, {}, {"token": token}, "/reach", _NODE_SECONDS)
 
     def leave(self, node: str, token: str, *, force: bool = False) -> View:
         return self._ask("DELETE", node, {"timeout": "0"}, {"token": token, "force": force})
 
-    def _ask(self, method: str, node: str, query: Mapping[str, str | None], body: View, more: str = "") -> View:
+    def _ask(
+        self, method: str, node: str, query: Mapping[str, str | None], body: View, more: str = "", wait: float = 0.0
+    ) -> View:
         target = with_query(f"/v1/join/{quote(node, safe='')}{more}", query)
-        answer: View = self._transport.call(method, target, body)
+        answer: View = self._transport.call(method, target, body, wait=wait)
         return answer
 
 
@@ -125,14 +129,8 @@ class _GuestTransport(Transport):
     def offset(self) -> float:
         return self._offset
 
-    def _seal(
-        self,
-        claims: sealing.Claims,
-        body: str | None,
-        reply: sealing.ReplyKey,
-        ahead: sealing.ContentKey,
-    ) -> str:
-        return sealing.seal_guest_request(claims, body, reply, self._master, ahead)
+    def _seal(self, claims: sealing.Claims, body: str | None, reply: sealing.ReplyKey) -> str:
+        return sealing.seal_guest_request(claims, body, reply, self._master)
 
     def _refuse(self, status: int) -> None:
         if status == 401:

@@ -4,9 +4,6 @@
     guest's = JWE(RSA-OAEP-256, A256GCM, claims and body): of nobody; what it may do, its body must prove (a join token)
     reply   = JWE(dir, A256GCM) under the key that the request carried
 
-The RSA operation that opens a request needs only its content key, and the one that seals it needs only the content:
-a client may send the wrapped key ahead (``ContentKey``), and both sides work at the same time.
-
 The claims tie a request to one user, method, path with query, id and moment; the protected header of a reply ties it
 to that id, to the HTTP status, and (in a stream) to its place. Algorithms are pinned here and nowhere negotiated.
 """
@@ -17,7 +14,6 @@ import json
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +30,7 @@ MAX_REPLY = 256 * 1024 * 1024
 FRESH_SECONDS = 120.0
 """How far a request's time may lie from the server's. Ids are remembered longer (`keys.REQUEST_SECONDS`)."""
 KEY_BYTES = 32
-KEY_AHEAD = "JOSE-Content-Key"
-"""The header of a POST that carries the wrapped content key of its body, base64url. It may be left out."""
+_LARGEST_TIME = 2.0**53
 _REQUEST_ID = re.compile(r"[0-9a-f]{16,64}")
 
 
@@ -51,43 +46,8 @@ class _Signatures(jws.JWSRegistry):
     max_payload_length = MAX_REQUEST
 
 
-@dataclass(frozen=True)
-class ContentKey:
-    """What encrypts the content of one request: the key itself, and as it travels, for the master's eyes only."""
-
-    raw: bytes
-    wrapped: bytes
-
-    @property
-    def text(self) -> str:
-        """``wrapped``, as a header carries it."""
-        return _encode(self.wrapped)
-
-
 class _Requests(jwe.JWERegistry):
     max_ciphertext_length = MAX_REQUEST
-
-    def __init__(self, known: ContentKey | None = None) -> None:
-        """``known`` is taken for the content key, instead of making a new one or of opening its wrapped form."""
-        super().__init__(algorithms=["RSA-OAEP-256", "A256GCM"])
-        self._known = known
-
-    def get_alg(self, name: str) -> Any:
-        algorithm, known = super().get_alg(name), self._known
-        if known is None:
-            return algorithm
-        made: Any = copy(algorithm)
-        made.encrypt_cek = lambda _key, _recipient: known.wrapped
-        made.decrypt_cek = lambda given: known.raw if given.encrypted_key == known.wrapped else b""
-        return made
-
-    def get_enc(self, name: str) -> Any:
-        cipher, known = super().get_enc(name), self._known
-        if known is None:
-            return cipher
-        made: Any = copy(cipher)
-        made.generate_cek = lambda: known.raw
-        return made
 
 
 class _Replies(jwe.JWERegistry):
@@ -95,7 +55,7 @@ class _Replies(jwe.JWERegistry):
 
 
 _SIGNATURES = _Signatures(algorithms=["PS256"])
-_REQUESTS = _Requests()
+_REQUESTS = _Requests(algorithms=["RSA-OAEP-256", "A256GCM"])
 _REPLIES = _Replies(
     algorithms=["dir", "A256GCM"],
     header_registry={
@@ -151,53 +111,21 @@ def new_reply_key(request_id: str, random: bytes) -> ReplyKey:
     return ReplyKey(request_id, OctKey.import_key({"kty": "oct", "k": _encode(random)}))
 
 
-def _registry(ahead: ContentKey | None) -> _Requests:
-    return _REQUESTS if ahead is None else _Requests(ahead)
-
-
-def new_content_key(master: RSAKey) -> ContentKey:
-    """For one request. What travels ahead tells nobody but the master anything."""
-    cipher, wrapping = _REQUESTS.get_enc("A256GCM"), _REQUESTS.get_alg("RSA-OAEP-256")
-    raw: bytes = cipher.generate_cek()
-    return ContentKey(raw, wrapping.encrypt_cek(raw, _recipient(master)))
-
-
-def open_content_key(text: str, master: RSAKey) -> ContentKey | None:
-    """None for what is no key of a request to this master; the request that follows is refused for it."""
-    recipient = _recipient(master)
-    try:
-        recipient.encrypted_key = _decode(text)
-        return ContentKey(_REQUESTS.get_alg("RSA-OAEP-256").decrypt_cek(recipient), recipient.encrypted_key)
-    except (JoseError, ValueError, TypeError):
-        return None
-
-
-def _recipient(master: RSAKey) -> jwe.Recipient[RSAKey]:
-    return jwe.Recipient(jwe.CompactEncryption({}), None, master)
-
-
-def seal_request(
-    claims: Claims, body: str | None, reply: ReplyKey, signer: RSAKey, master: RSAKey, ahead: ContentKey | None = None
-) -> str:
-    """``body`` is JSON text. It stays text inside the claims, so that whoever opens them can parse it last.
-
-    ``ahead``: the content key, if it was sent before.
-    """
+def seal_request(claims: Claims, body: str | None, reply: ReplyKey, signer: RSAKey, master: RSAKey) -> str:
+    """``body`` is JSON text. It stays text inside the claims, so that whoever opens them can parse it last."""
     signed = jws.serialize_compact(
         {"alg": "PS256", "kid": claims.key_id}, json.dumps(_content(claims, body, reply)), signer, registry=_SIGNATURES
     )
-    return _wrapped(signed, _SIGNED, master, ahead)
+    return _wrapped(signed, _SIGNED, master)
 
 
-def seal_guest_request(
-    claims: Claims, body: str | None, reply: ReplyKey, master: RSAKey, ahead: ContentKey | None = None
-) -> str:
+def seal_guest_request(claims: Claims, body: str | None, reply: ReplyKey, master: RSAKey) -> str:
     """Of somebody without a key of their own: only the master can read it. ``claims.user`` and ``key_id`` are empty."""
-    return _wrapped(json.dumps(_content(claims, body, reply)), _UNSIGNED, master, ahead)
+    return _wrapped(json.dumps(_content(claims, body, reply)), _UNSIGNED, master)
 
 
-def _wrapped(text: str, content: str, master: RSAKey, ahead: ContentKey | None) -> str:
-    return jwe.encrypt_compact(_outer(content, master), text, master, registry=_registry(ahead))
+def _wrapped(text: str, content: str, master: RSAKey) -> str:
+    return jwe.encrypt_compact(_outer(content, master), text, master, registry=_REQUESTS)
 
 
 _SIGNED, _UNSIGNED = "JOSE", "JSON"
@@ -229,15 +157,10 @@ class OpenedRequest:
     reply: ReplyKey
 
 
-def open_request(
-    token: str | bytes, master: RSAKey, find_key: Callable[[str], RSAKey | None], ahead: ContentKey | None = None
-) -> OpenedRequest:
-    """Decrypt, then verify with the public key registered under the key id. Raises EnvelopeError for all that fails.
-
-    ``ahead``: the content key, if it came before.
-    """
+def open_request(token: str | bytes, master: RSAKey, find_key: Callable[[str], RSAKey | None]) -> OpenedRequest:
+    """Decrypt, then verify with the public key registered under the key id. Raises EnvelopeError for all that fails."""
     try:
-        signed = jws.extract_compact(_unwrapped(token, _SIGNED, master, ahead), registry=_SIGNATURES)
+        signed = jws.extract_compact(_unwrapped(token, _SIGNED, master), registry=_SIGNATURES)
         header = signed.headers()
         signer = find_key(header["kid"]) if header.keys() == {"alg", "kid"} else None
         if signer is None or not jws.validate_compact(signed, signer, registry=_SIGNATURES):
@@ -247,18 +170,18 @@ def open_request(
         raise EnvelopeError("a request could not be opened") from error
 
 
-def open_guest_request(token: str | bytes, master: RSAKey, ahead: ContentKey | None = None) -> OpenedRequest:
+def open_guest_request(token: str | bytes, master: RSAKey) -> OpenedRequest:
     """Decrypt. Who sent it is not known. Raises EnvelopeError for all that fails."""
     try:
-        return _opened(json.loads(_unwrapped(token, _UNSIGNED, master, ahead)), "")
+        return _opened(json.loads(_unwrapped(token, _UNSIGNED, master)), "")
     except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise EnvelopeError("a request could not be opened") from error
 
 
-def _unwrapped(token: str | bytes, content: str, master: RSAKey, ahead: ContentKey | None) -> bytes:
+def _unwrapped(token: str | bytes, content: str, master: RSAKey) -> bytes:
     if len(token) > MAX_REQUEST:
         raise EnvelopeError("a request is too large")
-    sealed = jwe.decrypt_compact(token, master, registry=_registry(ahead))
+    sealed = jwe.decrypt_compact(token, master, registry=_REQUESTS)
     if sealed.headers() != _outer(content, master) or sealed.plaintext is None:
         raise EnvelopeError("a request is not sealed for this server")
     return sealed.plaintext
@@ -267,7 +190,7 @@ def _unwrapped(token: str | bytes, content: str, master: RSAKey, ahead: ContentK
 def _opened(content: dict[str, Any], key_id: str) -> OpenedRequest:
     names = ("user", "key_id", "method", "path", "request_id")
     issued_at, body, random = content["issued_at"], content["body"], _decode(content["reply_key"])
-    if not all(isinstance(content[name], str) for name in names) or type(issued_at) not in (int, float):
+    if not all(isinstance(content[name], str) for name in names) or not _is_time(issued_at):
         raise ValueError("claims of the wrong type")
     claims = Claims(**{name: content[name] for name in names}, issued_at=float(issued_at))
     if claims.key_id != key_id or len(random) != KEY_BYTES or not _REQUEST_ID.fullmatch(claims.request_id):
@@ -275,6 +198,11 @@ def _opened(content: dict[str, Any], key_id: str) -> OpenedRequest:
     if not (body is None or isinstance(body, str)):
         raise ValueError("the body is not text")
     return OpenedRequest(claims, body, new_reply_key(claims.request_id, random))
+
+
+def _is_time(value: object) -> bool:
+    """A number that a float can hold; JSON knows larger ones."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST_TIME
 
 
 def is_fresh(claims: Claims, now: float) -> bool:

@@ -23,6 +23,7 @@ from grass.errors import (
     GrassError,
     InputError,
     ManifestError,
+    MasterAwayError,
     NodeUnreachableError,
     NotAllowedError,
     NotFoundError,
@@ -33,13 +34,15 @@ from grass.errors import (
 
 if TYPE_CHECKING:
     from grass.api.keyring import ClientKeys
-    from grass.api.sealing import Claims, ContentKey, ReplyKey
+    from grass.api.sealing import Claims, ReplyKey
     from grass.api.tunnel import Tunnel
 
-PATIENCE = 5.0
-"""Seconds for which a cluster that does not answer is asked again."""
-TIMEOUT = 40.0
-"""Seconds without a byte after which a connection counts as dead. A request waits 25 s at most at the server."""
+TIMEOUT = 5.0
+"""Seconds within which a cluster answers, or counts as away. Until then it is asked again."""
+_UPLOAD = 128 * 1024
+"""Bytes of a request that are sent and read within a second, at the slowest."""
+_SHORTEST = 0.2
+"""Seconds that an attempt is given however little is left."""
 JOSE = "application/jose"
 
 Body = Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None
@@ -56,6 +59,7 @@ _ERRORS: dict[str, type[GrassError]] = {
         NotAllowedError,
         UnreachableError,
         NodeUnreachableError,
+        MasterAwayError,
         WaitTimeoutError,
     )
 }
@@ -71,7 +75,10 @@ class _Stale(Exception):
 
 
 class Transport:
-    def __init__(self, keys: ClientKeys, *, wall: Callable[[], float] = clock.wall) -> None:
+    """``timeout``: seconds; see ``TIMEOUT``."""
+
+    def __init__(self, keys: ClientKeys, *, wall: Callable[[], float] = clock.wall, timeout: float = TIMEOUT) -> None:
+        self._timeout = timeout
         self._keys = keys
         self._wall = wall
         self._offset = 0.0
@@ -83,13 +90,24 @@ class Transport:
         self._tunnel = _tunnel(keys) if keys.profile.tunnel else None
         self._idle: deque[Connection] = deque()
 
-    def call(self, method: str, target: str, body: Body = None) -> Any:
-        """The reply's body. Raises the error that the server answered, or UnreachableError."""
-        return self._patiently(lambda attempt: self._once(method, target, body, attempt))
+    def call(self, method: str, target: str, body: Body = None, *, wait: float = 0.0) -> Any:
+        """The reply's body. Raises the error that the server answered, or UnreachableError.
 
-    def stream(self, method: str, target: str, body: Body = None) -> Generator[dict[str, Any], None, None]:
-        """The objects of a stream, without the empty ones. Raises StreamCutError when it breaks off."""
-        connection, reply, first = self._patiently(lambda attempt: self._begin(method, target, body, attempt))
+        ``wait``: seconds for which the server may hold the request before it answers.
+        """
+        return self._patiently(lambda attempt, left: self._once(method, target, body, attempt, left), wait)
+
+    def stream(
+        self, method: str, target: str, body: Body = None, *, silence: float = 0.0
+    ) -> Generator[dict[str, Any], None, None]:
+        """The objects of a stream, without the empty ones. Raises StreamCutError when it breaks off.
+
+        ``silence``: seconds for which the server may say nothing between two of them, if it is more than the timeout.
+        """
+        connection, reply, first = self._patiently(
+            lambda attempt, left: self._begin(method, target, body, attempt, left), 0.0
+        )
+        first.wait_at_most(max(silence, self._timeout))
         return _pieces(connection, reply, first, self._release)
 
     def close(self) -> None:
@@ -98,12 +116,19 @@ class Transport:
         if self._tunnel is not None:
             self._tunnel.close()
 
-    def _patiently(self, attempt_once: Callable[[int], Any]) -> Any:
-        until, pause, corrected = 0.0, 0.01, False
+    def _patiently(self, attempt_once: Callable[[int, float], Any], wait: float) -> Any:
+        """``attempt_once`` is given the number of the attempt and the seconds that are left for it.
+
+        A server that went away while a request waited there gets the whole time to come back; a silent one does not.
+        """
+        begun = clock.steady()
+        until, pause, corrected = begun + self._timeout, 0.01, False
         attempt = 0
         while True:
             try:
-                return attempt_once(attempt)
+                return attempt_once(attempt, max(_SHORTEST, until - clock.steady()) + wait)
+            except MasterAwayError:
+                raise  # the API has waited for the master-agent
             except _Stale as stale:
                 if corrected:
                     raise NotAllowedError(
@@ -112,7 +137,8 @@ class Transport:
                 self._offset, corrected = stale.server_time - self._wall(), True
             except (UnreachableError, OSError) as error:
                 now = clock.steady()
-                until = until or now + PATIENCE  # from the first failure: a request may have waited long before it
+                if wait and attempt == 0 and not isinstance(error, (TimeoutError, NodeUnreachableError)):
+                    until = now + self._timeout
                 if now >= until:
                     if isinstance(error, NodeUnreachableError):
                         raise  # the cluster answered, and said all there is to say
@@ -122,8 +148,8 @@ class Transport:
                 pause = min(0.3, pause * 2)
             attempt += 1
 
-    def _once(self, method: str, target: str, body: Body, attempt: int) -> Any:
-        connection, response, reply = self._send(method, target, body, attempt)
+    def _once(self, method: str, target: str, body: Body, attempt: int, seconds: float) -> Any:
+        connection, response, reply = self._send(method, target, body, attempt, seconds)
         try:
             text = response.read()
         except BaseException:
@@ -132,8 +158,8 @@ class Transport:
         self._release(connection, response)
         return self._open(response, text, reply)
 
-    def _begin(self, method: str, target: str, body: Body, attempt: int) -> Any:
-        connection, response, reply = self._send(method, target, body, attempt)
+    def _begin(self, method: str, target: str, body: Body, attempt: int, seconds: float) -> Any:
+        connection, response, reply = self._send(method, target, body, attempt, seconds)
         try:
             if response.status == 200 and response.content_type == JOSE:
                 return connection, reply, response
@@ -145,27 +171,22 @@ class Transport:
         self._open(response, text, reply)
         raise UnreachableError(self._text("answers a stream with something else"))
 
-    def _send(self, method: str, target: str, body: Body, attempt: int) -> tuple[Connection, Reply, ReplyKey]:
-        """A POST's head goes first: while the server opens the key in it, the body is made and sealed here."""
+    def _send(
+        self, method: str, target: str, body: Body, attempt: int, seconds: float
+    ) -> tuple[Connection, Reply, ReplyKey]:
         from grass.api import sealing
 
         new_id = request_id()
         reply = sealing.new_reply_key(new_id, os.urandom(sealing.KEY_BYTES))
-        ahead = sealing.new_content_key(self._keys.master)
-
-        def sealed() -> bytes:
-            token = self._seal(self._claims(method, target, new_id), _text_of(body, attempt), reply, ahead)
-            if len(token) > sealing.MAX_REQUEST:
-                raise InputError("the request is larger than 2 MiB")
-            return token.encode()
-
+        token = self._seal(self._claims(method, target, new_id), _text_of(body, attempt), reply)
+        if len(token) > sealing.MAX_REQUEST:
+            raise InputError("the request is larger than 2 MiB")
         connection = self._idle.pop() if self._idle else self._connection()
+        headers = {"Content-Type": JOSE} if method == "POST" else {"Authorization": f"JOSE {token}"}
+        content = token.encode() if method == "POST" else None
         try:
-            if method == "POST":
-                headers = {"Content-Type": JOSE, sealing.KEY_AHEAD: ahead.text}
-                return connection, connection.request(method, target, headers, sealed), reply
-            headers = {"Authorization": f"JOSE {sealed().decode()}"}
-            return connection, connection.request(method, target, headers), reply
+            seconds += len(token) / _UPLOAD
+            return connection, connection.request(method, target, headers, content, timeout=seconds), reply
         except BaseException:
             connection.close()
             raise
@@ -177,12 +198,12 @@ class Transport:
         return Claims(profile.user, profile.key_id, method, target, new_id, self._wall() + self._offset)
 
     def _connection(self) -> Connection:
-        return Connection(self._address, TIMEOUT, self._tunnel.open if self._tunnel else None)
+        return Connection(self._address, self._tunnel.open if self._tunnel else None)
 
-    def _seal(self, claims: Claims, body: str | None, reply: ReplyKey, ahead: ContentKey) -> str:
+    def _seal(self, claims: Claims, body: str | None, reply: ReplyKey) -> str:
         from grass.api import sealing
 
-        return sealing.seal_request(claims, body, reply, self._keys.private, self._keys.master, ahead)
+        return sealing.seal_request(claims, body, reply, self._keys.private, self._keys.master)
 
     def _release(self, connection: Connection, response: Reply) -> None:
         if response.closes:

@@ -1,24 +1,19 @@
-"""Times, durations, counts and resources in words. Pure; durations are seconds, instants seconds since the epoch."""
+"""Times, counts and states as the CLI shows them. Pure; durations are seconds, instants seconds since the epoch.
+
+Amounts of resources and durations are shown by ``grass.model.amounts``, which the planner uses, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
+from grass.model.amounts import BUILT_IN, show_quantity, show_span
 from grass.model.lifecycle import JobState, TaskState
-from grass.model.resources import show_cpu, show_gpu, show_memory
 
 NOTHING = "-"
 
-_SHOW: Mapping[str, Callable[[int], str]] = {
-    "cpu": show_cpu,
-    "memory": show_memory,
-    "gpu": show_gpu,
-    "disk": show_memory,
-}
-
-_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 _ORDER = (
     TaskState.FAILED,
     TaskState.LOST,
@@ -29,17 +24,6 @@ _ORDER = (
     TaskState.SUCCEEDED,
     TaskState.STOPPED,
 )
-
-
-def show_span(seconds: float) -> str:
-    """Two units at most: ``7s``, ``1m30s``, ``2d4h``. Negative (another machine's clock) is shown as ``0s``."""
-    rest = max(0, int(seconds))
-    for place, (unit, size) in enumerate(_UNITS[:-1]):
-        if rest >= size:
-            smaller, smaller_size = _UNITS[place + 1]
-            part = rest % size // smaller_size
-            return f"{rest // size}{unit}" + (f"{part}{smaller}" if part else "")
-    return f"{rest}s"
 
 
 def show_age(since: float | None, now: float) -> str:
@@ -59,13 +43,13 @@ def show_stamp(instant: float) -> str:
 
 
 def show_counts(counts: Mapping[str, int]) -> str:
-    """All states that any task is in, what needs attention first: ``1 failed, 2 running, 3 pending``."""
+    """How many tasks are in each state, the worst state first: ``1 failed, 2 running, 3 pending``."""
     shown = [f"{counts[state.value]} {state.value.lower()}" for state in _ORDER if counts.get(state.value)]
     return ", ".join(shown) or "no tasks"
 
 
 def show_progress(state: str, counts: Mapping[str, int]) -> str:
-    """The one number that says how far a job is: ``3/5 running``, ``3000/5000 done``, ``1/5 failed``."""
+    """Progress of a job in one number: ``3/5 running``, ``3000/5000 done``, ``1/5 failed``."""
     total = sum(counts.values())
     ended = sum(count for name, count in counts.items() if TaskState(name).ended)
     if state == JobState.QUEUED:
@@ -76,31 +60,16 @@ def show_progress(state: str, counts: Mapping[str, int]) -> str:
 
 
 def show_share(free: Mapping[str, Any] | None, total: Mapping[str, Any] | None, name: str) -> str:
-    """``1.5/2`` free of all; ``-`` where the node did not say. ``name``: also that of a custom resource."""
+    """``1.5/2``: free of total; ``-`` where the node has not reported. ``name``: built-in or custom."""
     if not total:
         return NOTHING
-    show = _SHOW.get(name, str)
-    left = "?" if free is None else show(_amount(free, name))
-    return f"{left}/{show(_amount(total, name))}"
+    left = "?" if free is None else show_quantity(name, _amount(free, name))
+    return f"{left}/{show_quantity(name, _amount(total, name))}"
 
 
 def _amount(resources: Mapping[str, Any], name: str) -> int:
-    return int(resources.get(name, 0) if name in _SHOW else resources.get("custom", {}).get(name, 0))
+    return int(resources.get(name, 0) if name in BUILT_IN else resources.get("custom", {}).get(name, 0))
 
 
 def show_reason(reason: Mapping[str, Any] | None) -> str:
     return "" if reason is None else str(reason["message"])
-
-
-def show_amount(resource: str, amount: int) -> str:
-    """``1.5GiB memory``, ``2 gpu``, ``3 licences``."""
-    return f"{_SHOW.get(resource, str)(amount)} {resource}"
-
-
-def show_nodes(group: Mapping[str, Any]) -> str:
-    """Nodes that keep a task away for the same cause, as the planner groups them, in the planner's own words."""
-    nearest, why, resource = group["nearest"], group["why"], group.get("resource", "")
-    if group["count"] == 1:
-        return f"{nearest}: {show_amount(resource, group['short'])} short" if resource else f"{nearest}: {why}"
-    short = f", nearest is {nearest}, {show_amount(resource, group['short']).split()[0]} short" if resource else ""
-    return f"{group['count']} nodes: {why}{short}"

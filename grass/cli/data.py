@@ -15,7 +15,7 @@ from grass.cli.command import Group
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, table
-from grass.model.resources import show_memory
+from grass.model.amounts import show_memory
 from grass.provision.files import paths, transfers
 
 _LIST = (Column("NAME"), Column("SIZE", right=True), Column("MODIFIED (UTC)", drop=1))

@@ -16,8 +16,8 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, table
 from grass.errors import InputError
+from grass.model.amounts import show_memory
 from grass.model.image import full_name
-from grass.model.resources import show_memory
 from grass.provision.files import transfers
 
 _LIST = (Column("NAME"), Column("ID"), Column("SIZE", right=True), Column("PUSHED (UTC)", drop=1))

@@ -12,9 +12,9 @@ from grass.cli.amounts import (
     show_instant,
     show_progress,
     show_reason,
-    show_span,
 )
 from grass.cli.table import Column, pairs, paragraph, table
+from grass.model.amounts import show_span
 from grass.model.lifecycle import JobState
 
 View = Mapping[str, Any]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from grass import clock
-from grass.cli.amounts import show_span
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import DURATION
+from grass.model.amounts import show_span
 
 
 @click.command(cls=Command)

@@ -7,7 +7,7 @@ from typing import Any
 
 from grass.cli.amounts import NOTHING, show_age, show_reason, show_share
 from grass.cli.table import Column, pairs, table
-from grass.model.resources import show_memory
+from grass.model.amounts import show_memory
 
 View = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from grass import clock
 from grass.cli.invocation import Invocation
 from grass.cli.output import Output, Result
-from grass.model.resources import show_memory
+from grass.model.amounts import show_memory
 from grass.provision.files.place import Place, place_of
 from grass.provision.files.rsync import Progress
 

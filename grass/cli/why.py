@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from grass.cli.amounts import show_nodes, show_reason, show_span
+from grass.cli.amounts import show_reason
 from grass.cli.table import paragraph
+from grass.model.feasibility import NodeGroup, starts_within
 from grass.model.lifecycle import JobState
 
 
@@ -35,18 +36,18 @@ def _head(answer: Mapping[str, Any]) -> str:
 
 
 def _details(reason: Mapping[str, Any] | None) -> list[str]:
-    """What the planner found out besides the message: node by node, what would start now, and when.
+    """What the planner found besides the message: the nodes, what would start now, and when.
 
-    ``nodes``: groups that lack the same; ``starts_with``, ``starts_in`` as ``master/planning/model.py`` has them.
+    ``nodes``, ``starts_with``, ``starts_in``: as the planner writes them (``master/planning/model.py``, ``Plan``).
     """
     if reason is None:
         return []
     details, message = reason.get("details") or {}, reason["message"]
-    lines = [show_nodes(group) for group in details.get("nodes", ())]
+    lines = [str(NodeGroup.from_wire(group)) for group in details.get("nodes", ())]
     if "starts_with" in details:
         lines.append(f"starts now with {details['starts_with']}")
     if "starts_in" in details and "starts within" not in message:
-        lines.append(f"starts within {show_span(details['starts_in'])} by the time limits of what runs")
+        lines.append(starts_within(details["starts_in"]))
     return [line for line in lines if line not in message]
 
 

@@ -17,7 +17,7 @@ class ReasonCode(str, Enum):
     JOB_LIMIT = "job-limit"  # parallel_level jobs already run
     NO_NODES = "no-nodes"  # no node is READY
     TOO_LARGE = "too-large"  # no node could ever hold one task
-    NO_ROOM = "no-room"  # would fit, but not beside what runs now
+    NO_FREE_RESOURCES = "no-free-resources"  # fits an empty node, but not what is free now
     DEPENDS_ON = "depends-on"  # waits for another component
     BACKOFF = "backoff"  # restarts at a known time
     PARALLELISM = "parallelism"  # the array's own limit
@@ -35,6 +35,7 @@ class ReasonCode(str, Enum):
     PROBE = "probe"  # has not passed its probe
     VERSION = "version"  # runs another version of Grass than the master
     DISK = "disk"  # its disk is almost full
+    RUNTIME = "runtime"  # what starts its tasks does not answer; a task that waits for that says so, too
     SHARE = "share"  # its share is gone, or does not answer; a task that waits for that says so, too
     # ended
     EXIT_CODE = "exit-code"

@@ -93,19 +93,3 @@ def _merged(
     for name, amount in right:
         amounts[name] = amounts.get(name, 0) + sign * amount
     return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
-
-
-def show_cpu(milli: int) -> str:
-    return f"{milli / 1000:g}"
-
-
-def show_gpu(milli: int) -> str:
-    return f"{milli / DEVICE:g}"
-
-
-def show_memory(size: int) -> str:
-    """Bytes as a person writes them: ``512MiB``, ``1.5GiB``."""
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= factor:
-            return f"{size / factor:.4g}{unit}"
-    return f"{size}B"

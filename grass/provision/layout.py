@@ -15,7 +15,8 @@ from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, S
 from grass.entropy import password
 from grass.errors import ConflictError, InputError
 from grass.manifest.settings import RedisSettings, Settings
-from grass.model.resources import Resources, show_cpu, show_memory
+from grass.model.amounts import show_cpu, show_memory
+from grass.model.resources import Resources
 from grass.provision import machine, ports, runtime_folder
 from grass.store import embedded
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from master.planning.model import Held, Node, QueuedJob
+from master.planning.model import Allocation, Node, QueuedJob
 
-Limited = tuple[Held, float | None]
+Limited = tuple[Allocation, float | None]
 """With the moment (steady seconds) at which its tasks must have ended, if there is one."""
 
 
@@ -34,15 +34,15 @@ class Board:
     """(job id, component) → when the wording of its reason was last written."""
     refilling: dict[str, None] = field(default_factory=dict)
     """Nodes where something happened and tasks may wait behind their own kind, until they were looked at."""
-    promised: dict[str, int] = field(default_factory=dict)
-    """Job id → its number among those that the last plan promised their places (``QueuedJob.promised``)."""
+    reserved: dict[str, int] = field(default_factory=dict)
+    """Job id → its rank among the jobs whose reservation the last plan kept (``QueuedJob.reservation_rank``)."""
     afterthought: bool = False
     """Some reason's wording is older than the plan; the agenda has an item to bring it up to date."""
 
-    def promise(self, kept: Sequence[str]) -> None:
-        """``kept``: as in ``Plan.promised``. A job has its number for as long as it is one of them."""
-        before, self.promised = self.promised, {}
+    def reserve(self, kept: Sequence[str]) -> None:
+        """``kept``: as in ``Plan.reserved``. A job keeps its rank for as long as it is one of them."""
+        before, self.reserved = self.reserved, {}
         last = max(before.values(), default=0)
         for number, job_id in enumerate(kept, last + 1):
-            self.promised[job_id] = before.get(job_id, number)
-        self.stale_jobs.update(dict.fromkeys(before.keys() ^ self.promised.keys()))
+            self.reserved[job_id] = before.get(job_id, number)
+        self.stale_jobs.update(dict.fromkeys(before.keys() ^ self.reserved.keys()))

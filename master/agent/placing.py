@@ -38,7 +38,7 @@ def place(step: Step) -> None:
     for eviction in plan.evictions:
         vacating.evict(step, eviction)
     vacating.announce(step, plan.evictions)
-    step.cluster.board.promise(plan.promised)
+    step.cluster.board.reserve(plan.reserved)
     tell_waiting(step, plan.waiting)
     refill(step)
 

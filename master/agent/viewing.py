@@ -11,7 +11,7 @@ from master.agent.board import Limited
 from master.agent.state import ComponentRun, JobRun, Launch, NodeRun
 from master.agent.step import Step
 from master.agent.vacating import gathering, shares
-from master.planning.model import Demand, Device, DeviceShares, Held, Node, QueuedJob, View
+from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, View
 
 PORTS = range(20_000, 32_000)
 """Below the kernel's own range for outgoing connections (from 32768), so that only a listener can hold one."""
@@ -138,14 +138,14 @@ def _refresh_job(step: Step, job_id: str) -> None:
     for component in run.components.values():
         unmet = waits_for or (jobs.unmet(run, component.spec) if component.startable else None)
         if gathers and component.startable and unmet is None and component.spec.name in run.job.gang:
-            tasks = "1 task has" if gathers == 1 else f"{gathers} tasks have"
-            unmet = Reason(ReasonCode.GANG, f"starts only whole: when {tasks} ended that make room")
+            tasks = "1 preempted task has" if gathers == 1 else f"{gathers} preempted tasks have"
+            unmet = Reason(ReasonCode.GANG, f"gang starts together, once {tasks} ended")
         if component.startable and unmet is None:
             demands.append(demand(run, component))
         else:
             explain(step, run, component, unmet or idle_reason(component))
     if demands:
-        board.queue[job_id] = queued(run, tuple(demands), board.promised.get(job_id))
+        board.queue[job_id] = queued(run, tuple(demands), board.reserved.get(job_id))
 
 
 def demand(run: JobRun, component: ComponentRun) -> Demand:
@@ -154,12 +154,12 @@ def demand(run: JobRun, component: ComponentRun) -> Demand:
     return Demand(spec.name, component.startable, component.shape, spec.spread, spec.pack, gang)
 
 
-def queued(run: JobRun, demands: tuple[Demand, ...], promised: int | None = None) -> QueuedJob:
+def queued(run: JobRun, demands: tuple[Demand, ...], rank: int | None = None) -> QueuedJob:
     job = run.job
     return QueuedJob(
         id=run.id,
         user=run.user,
-        place=run.place,
+        position=run.place,
         demands=demands,
         priority=job.priority,
         begun=run.state is not JobState.QUEUED,
@@ -167,7 +167,7 @@ def queued(run: JobRun, demands: tuple[Demand, ...], promised: int | None = None
         metric=job.metric,
         together=job.together,
         seconds=job.timeout,
-        promised=promised,
+        reservation_rank=rank,
     )
 
 
@@ -192,7 +192,7 @@ def _held(run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -
         if run.outcome is not None:
             devices = (*on[0], *on[1])
         if count:
-            held = Held(
+            held = Allocation(
                 job=run.id,
                 user=run.user,
                 component=component.spec.name,

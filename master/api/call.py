@@ -14,7 +14,7 @@ from flask import Response, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from grass.api.keyring import Role
-from grass.api.sealing import KEY_AHEAD, MAX_REQUEST, EnvelopeError, ReplyKey
+from grass.api.sealing import MAX_REQUEST, EnvelopeError, ReplyKey
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, ManifestError, NotAllowedError, ReplayedError, UnreachableError
 from grass.store.api_store import ApiStore
@@ -72,8 +72,9 @@ Pieces = Generator[dict[str, Any], None, None]
 """What a stream handler returns: one object per sealed line. Closed when the client goes away."""
 PiecesToEnd = Generator[dict[str, Any], None, dict[str, Any]]
 """As ``Pieces``. What it returns is the last object; of others an empty one says that there is nothing more."""
-HEARTBEAT = 5.0
-"""Seconds after which an idle stream sends a piece all the same. A client that went away is noticed by one of them."""
+HEARTBEAT = 2.0
+"""Seconds after which an idle stream sends a piece all the same: the client knows that the server is there, and one
+that went away is noticed."""
 _Stream = Generator[dict[str, Any], None, dict[str, Any] | None]
 Handler = Callable[..., Any]
 
@@ -81,8 +82,7 @@ Handler = Callable[..., Any]
 def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Response:
     try:
         identify = api.door.identify_guest if route.guest else api.door.identify
-        ahead = api.door.expect(request.headers.get(KEY_AHEAD))  # while the client still seals the body
-        caller = identify(_token(route), request.method, _target(), ahead)
+        caller = identify(_token(route), request.method, _target())
     except RequestEntityTooLarge:
         return Response(REFUSED, 413, mimetype="text/plain")
     except EnvelopeError:

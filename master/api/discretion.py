@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from grass.model import feasibility
 from grass.model.reasons import ReasonCode
 from master.api.call import Call
 from master.api.views import View
@@ -56,8 +57,8 @@ def _own(call: Call, job_id: str) -> bool:
 def _message(code: str, seen: list[str], details: View) -> str:
     match ReasonCode(code):
         case ReasonCode.BEHIND:
-            return "a task would fit now, but could delay a job of another user, which is served first"
+            return feasibility.behind("a job of another user")
         case ReasonCode.PREEMPTED:
             return "stopped for a job of another user, which has a higher priority"
-    whose = ", ".join([*seen[:2], "jobs of other users"])
-    return f"starts when all tasks have ended that are stopped for it ({details.get('tasks', 0)}, of {whose})"
+    own = f"{feasibility.named_jobs(seen, 2)} and " if seen else ""
+    return feasibility.preempting(details.get("tasks", 0), f"{own}jobs of other users")

@@ -14,11 +14,9 @@ from joserfc.jwk import RSAKey
 from grass.api.keyring import User, load_master_key, load_users
 from grass.api.sealing import (
     Claims,
-    ContentKey,
     EnvelopeError,
     OpenedRequest,
     is_fresh,
-    open_content_key,
     open_guest_request,
     open_request,
 )
@@ -75,11 +73,7 @@ class Door:
         """The public half, as a JWK."""
         return dict(self._key.as_dict(private=False, kid=self.key_id))
 
-    def expect(self, key: str | None) -> ContentKey | None:
-        """From the content key that came ahead of a request, if one did."""
-        return open_content_key(key, self._key) if key else None
-
-    def identify(self, token: bytes, method: str, target: str, ahead: ContentKey | None = None) -> Caller:
+    def identify(self, token: bytes, method: str, target: str) -> Caller:
         """Everything that needs no memory. Raises EnvelopeError: nothing may be answered but a constant."""
         user: User | None = None
 
@@ -89,7 +83,7 @@ class Door:
             return user.key if user else None
 
         try:
-            opened = open_request(token, self._key, key_of, ahead)
+            opened = open_request(token, self._key, key_of)
         except InputError as error:
             raise EnvelopeError("the users of this cluster cannot be read") from error
         claims = opened.claims
@@ -97,9 +91,9 @@ class Door:
             raise EnvelopeError("a request does not fit its claims")
         return Caller(user, opened)
 
-    def identify_guest(self, token: bytes, method: str, target: str, ahead: ContentKey | None = None) -> Caller:
+    def identify_guest(self, token: bytes, method: str, target: str) -> Caller:
         """As ``identify``, of a request that nobody signed. Raises EnvelopeError."""
-        opened = open_guest_request(token, self._key, ahead)
+        opened = open_guest_request(token, self._key)
         claims = opened.claims
         if (claims.user, claims.method, claims.path) != ("", method, target):
             raise EnvelopeError("a request does not fit its claims")

@@ -20,7 +20,8 @@ from master.api.submission import accept_job
 from master.api.views import View, counted_tasks, ended, first_tasks, job_view, task_views
 from master.api.why import why_view
 
-DELETE_SECONDS = 5.0
+DELETE_SECONDS = 3.0
+"""Less than a client waits for an answer."""
 
 
 def blueprint(api: Api) -> Blueprint:

@@ -113,6 +113,7 @@ def _settled_tail(call: Call, record: View, query: LogQuery) -> Pieces:
 
 def _whole(record: View, query: LogQuery, follower: Follower) -> Pieces:
     envelope = _Envelope(record["id"], query)
+    yield {}  # somebody is at work: it may take long to read a whole log
     if query.tail is not None:
         yield envelope.of(follower.drain(), live=True, is_open=False)
         return

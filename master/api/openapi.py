@@ -11,8 +11,8 @@ from master.api.schemas import SCHEMAS
 
 _SEALING = (
     "Every request but those without security is sealed: JWE(RSA-OAEP-256, A256GCM, JWS(PS256, claims and body)) in "
-    "compact form; a machine that joins has no user and leaves the JWS out. POST carries it as its body (and may send "
-    "the wrapped content key ahead, as `JOSE-Content-Key`), GET and DELETE as `Authorization: JOSE …`. Every reply is "
+    "compact form; a machine that joins has no user and leaves the JWS out. POST carries it as its body, with its "
+    "length; GET and DELETE as `Authorization: JOSE …`. Every reply is "
     "JWE(dir, A256GCM) under the key that the request carried. The schemas describe what is inside. A stream is one "
     "such object a line, numbered, the last one marked; an empty one says that the server is there, or ends it without "
     "more, and one with `error` ends it, too."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grass.entropy import run_id
-from grass.errors import ManifestError, Problem, UnreachableError
+from grass.errors import ManifestError, MasterAwayError, Problem
 from grass.model.job import Job
 from master.api.call import Call
 from master.api.discretion import Discretion
@@ -13,8 +13,8 @@ from master.api.order import check_after
 from master.api.submission import accept_job
 from master.api.views import View, ended
 
-PATIENCE = 5.0
-"""Seconds until a master-agent that does not answer counts as away; it takes milliseconds."""
+PATIENCE = 4.0
+"""Seconds until a master-agent that does not answer counts as away: less than a client waits. It takes milliseconds."""
 
 
 def plan_job(call: Call) -> View:
@@ -24,7 +24,7 @@ def plan_job(call: Call) -> View:
     warnings = [*accepted.warnings, *check_order(call, job), *_taken(call, job)]
     answer = store.preview(job, call.user, accepted.job_id, PATIENCE)
     if answer is None:
-        raise UnreachableError(f"the master-agent did not answer within {PATIENCE:g} s; `grass status` says how it is")
+        raise MasterAwayError(f"the master-agent did not answer within {PATIENCE:g} s; `grass status` says how it is")
     answer = Discretion(call).job(answer)
     return {**answer, "name": job.name, "evictions": _evictions(call, answer), "warnings": warnings}
 

@@ -1,31 +1,28 @@
-"""What of a job no node of the cluster satisfies today: a warning at submission, an error with ``strict``. Pure.
+"""Finds what of a job no node of the cluster satisfies today: warnings at submission, errors with ``strict``. Pure.
 
-Such a job waits, with the planner's own reason; this tells whoever submits it at once. While no node is known,
-nothing is said.
+Such a job is accepted and waits with the planner's own reason; this tells its user at once. Sentences about nodes are
+those of ``grass.model.feasibility``. While no node is known, nothing is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from grass.errors import Problem
+from grass.model import feasibility
+from grass.model.amounts import show_memory
+from grass.model.feasibility import some
 from grass.model.job import NODE_LEVEL, Component, GpuNeed, Job
-from grass.model.resources import Resources, show_cpu, show_gpu, show_memory
+from grass.model.resources import Resources
 
 View = Mapping[str, Any]
 
-_SHOW: dict[str, Callable[[int], str]] = {
-    "cpu": show_cpu,
-    "gpu": show_gpu,
-    "memory": show_memory,
-    "disk": show_memory,
-}
 _GONE = ("LEFT", "LOST")
 
 
 def asks_about_nodes(job: Job) -> bool:
-    """Whether it says more than cpu and memory, so that it is worth reading what the nodes are."""
+    """Whether a job asks for more than cpu and memory, so that the records of the nodes have to be read."""
     return job.together is not None or any(_special(component) for component in job.components.values())
 
 
@@ -36,7 +33,7 @@ def _special(component: Component) -> bool:
 
 
 def unsuited(job: Job, nodes: Sequence[View]) -> list[Problem]:
-    """Path and message of each part that no node could satisfy. ``nodes``: their records."""
+    """Return path and message of each part of a job that no node can satisfy. ``nodes``: their records."""
     known = [node for node in nodes if node.get("state") not in _GONE and any(_resources(node).amounts().values())]
     if not known:
         return []
@@ -54,25 +51,24 @@ def _of_component(component: Component, nodes: Sequence[View]) -> Iterator[tuple
     yield from _avoided(component, nodes)
     yield from _levels(component, nodes)
     if component.image is not None and component.runtime != "process" and not _have_docker(nodes):
-        what = "its tasks run as processes" if component.runtime is None else "it waits until one has"
-        yield "image", f"no node has an engine for containers: {what}"
-    choosy = component.resources.gpu > 0 and component.gpu != GpuNeed()
-    if choosy and not any(_has_device(component, node) for node in nodes):
-        yield "resources.gpu", f"no node has such a device; {_devices(nodes)}"
+        what = "its tasks run as processes" if component.runtime is None else "its tasks wait until a node has one"
+        yield "image", f"no node has a container engine; {what}"
+    special_device = component.resources.gpu > 0 and component.gpu != GpuNeed()
+    if special_device and not any(_has_device(component, node) for node in nodes):
+        yield "resources.gpu", f"no node has a GPU of this model or memory; the cluster has {_devices(nodes)}"
     elif (message := never_fits(component.resources, [_resources(node) for node in nodes])) is not None:
         yield "resources", message
 
 
 def never_fits(needs: Resources, totals: Sequence[Resources]) -> str | None:
-    """Why no node could hold one such task even if it were empty; None when one could."""
+    """Why no node could run one such task even if it were empty; None when one could."""
     if not totals or any(needs.fits(total) for total in totals):
         return None
     for name, need in needs.amounts().items():
         largest = max(total.amount(name) for total in totals)
         if need > largest:
-            show = _SHOW.get(name, str)
-            return f"needs {show(need)} {name} per task; the largest node has {show(largest)}"
-    return "no single node has all of what one task needs"
+            return feasibility.too_large(name, need, largest)
+    return feasibility.NO_SINGLE_NODE
 
 
 def _labels(component: Component, nodes: Sequence[View]) -> Iterator[tuple[str, str]]:
@@ -82,10 +78,10 @@ def _labels(component: Component, nodes: Sequence[View]) -> Iterator[tuple[str, 
         if not values:
             lacking = True
             names = sorted({name for node in nodes for name in node.get("labels") or {}})
-            yield f"where.{label}", f"no node has this label; there are {_some(names)}"
+            yield f"where.{label}", f"no node has this label; nodes have {some(names)}"
         elif not set(values) & set(wanted):
             lacking = True
-            yield f"where.{label}", f"no node has {label}: {' or '.join(wanted)}; there are {_some(values)}"
+            yield f"where.{label}", f"no node has {label}: {' or '.join(wanted)}; nodes have {some(values)}"
     if component.where and not lacking and not any(_has_labels(component, node) for node in nodes):
         yield "where", "no single node has all of these labels"
 
@@ -97,11 +93,12 @@ def _has_labels(component: Component, node: View) -> bool:
 
 def _avoided(component: Component, nodes: Sequence[View]) -> Iterator[tuple[str, str]]:
     names = [node["name"] for node in nodes]
-    for place, name in enumerate(component.avoid):
-        if name not in names:
-            yield f"avoid[{place}]", f"there is no node {name}; there are {_some(names)}"
-    if component.avoid and set(names) <= set(component.avoid):
-        yield "avoid", f"leaves no node: the cluster has {_some(names)}"
+    known = set(names)
+    for number, name in enumerate(component.avoid):
+        if name not in known:
+            yield f"avoid[{number}]", f"unknown node '{name}'; the cluster has {some(names)}"
+    if component.avoid and known <= set(component.avoid):
+        yield "avoid", f"excludes every node; the cluster has {some(names)}"
 
 
 def _levels(component: Component, nodes: Sequence[View]) -> Iterator[tuple[str, str]]:
@@ -115,7 +112,7 @@ def _has_level(level: int, nodes: Sequence[View]) -> bool:
 
 
 def _no_level(level: int) -> str:
-    return f"no node says where it stands at level {level} (`topology` in its settings)"
+    return f"no node has a topology path with level {level}; set `topology` in the settings of the nodes"
 
 
 def _have_docker(nodes: Sequence[View]) -> bool:
@@ -138,12 +135,7 @@ def _devices(nodes: Sequence[View]) -> str:
             for device in n.get("gpus") or ()
         }
     )
-    return f"there are {_some(kinds)}" if kinds else "there are none at all"
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:8])
-    return f"{shown} and {len(names) - 8} more" if len(names) > 8 else shown or "none"
+    return some(kinds)
 
 
 def _resources(node: View) -> Resources:

@@ -14,7 +14,7 @@ View = dict[str, Any]
 _SILENT = (TaskState.ASSIGNED, TaskState.STARTING, TaskState.RUNNING, TaskState.SUCCEEDED)
 """States that are progress, so nobody asks why."""
 
-_LATE = (ReasonCode.NOT_READY, ReasonCode.IMAGE, ReasonCode.DISK, ReasonCode.SHARE)
+_LATE = (ReasonCode.NOT_READY, ReasonCode.IMAGE, ReasonCode.DISK, ReasonCode.SHARE, ReasonCode.RUNTIME)
 """Reasons for which others may wait, or which hold a task up, although it is on its way."""
 
 _NEXT = {
@@ -22,7 +22,7 @@ _NEXT = {
     ReasonCode.JOB_LIMIT: "starts when a running job ends",
     ReasonCode.NO_NODES: "starts when a node is READY; see `grass node list`",
     ReasonCode.TOO_LARGE: "never starts as it is: ask for less, or add a larger node",
-    ReasonCode.NO_ROOM: "starts when tasks that run now end and leave room",
+    ReasonCode.NO_FREE_RESOURCES: "starts when tasks that run now end and leave room",
     ReasonCode.DEPENDS_ON: "starts when the component it depends on is that far",
     ReasonCode.BACKOFF: "starts again by itself when its wait is over",
     ReasonCode.PARALLELISM: "starts when another task of this component ends",
@@ -37,6 +37,8 @@ _NEXT = {
     ReasonCode.IMAGE: "starts when its image is there",
     ReasonCode.DISK: "starts when its disk has room again; `grass node drain NODE --deadline 0s` places it elsewhere",
     ReasonCode.SHARE: "starts when the share is back; `grass node drain NODE --deadline 0s` places it elsewhere",
+    ReasonCode.RUNTIME: "starts when what runs tasks on its node answers again; "
+    "`grass node drain NODE --deadline 0s` places it elsewhere",
     ReasonCode.NOT_READY: "what waits for it starts when its readiness check passes; see its log",
 }
 

@@ -1,8 +1,8 @@
-"""How many tasks may wait on a node behind their own kind, to start without asking the master.
+"""How many tasks may wait on a node behind equal tasks, to start without asking the master. Called by ``master.agent``.
 
 A waiting task has no resources of its own: it takes the slot of an equal task of its job that ended there, so
-nothing is booked twice (ADR 2). The depth is bounded by time, not by number: a long task is never stuck behind
-another while a second node is idle, and a job of higher priority waits for a moment at most.
+nothing is allocated twice (ADR 2). The depth is bounded by time, not by number: a long task never waits behind
+another while a second node is idle, and a job of higher priority waits only for a moment.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MOST = 200
 
 
 def depth(width: int, mean_seconds: float | None) -> int:
-    """Tasks that may wait behind ``width`` slots when a task takes ``mean_seconds`` (None: not known yet)."""
+    """Tasks that may wait behind ``width`` slots when a task takes ``mean_seconds`` (None: unknown)."""
     if mean_seconds is None or mean_seconds >= HORIZON:
         return 0
     return min(MOST, int(width * HORIZON / max(mean_seconds, 1e-4)))

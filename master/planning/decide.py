@@ -1,4 +1,6 @@
-"""View → plan: which waiting tasks go where, and for the others why not. The one entry point of the planner."""
+"""Turns a view into a plan: where waiting tasks go, and why the others wait. The planner's one entry point, for
+``master.agent``. Everything in this package is pure: no I/O, no clock.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from master.planning.round import Round
 
 
 def decide(view: View) -> Plan:
-    """The plan depends on nothing but the view, and not on the order of anything in it."""
+    """Return the plan for a view. It depends only on the view, and not on the order of anything in it."""
     decided = Round(view)
     decided.run()
     waiting = Explainer(view, decided).waiting()
-    return Plan(decided.placements(), decided.evictions(), waiting, decided.promised())
+    return Plan(decided.placements(), decided.evictions(), waiting, decided.reserved())

@@ -1,4 +1,4 @@
-"""What nodes will have once tasks that run now have ended; and what of it is promised to jobs that wait."""
+"""What nodes have free once running tasks have ended, and reservations of it. For ``Reserver`` and ``Preemption``."""
 
 from __future__ import annotations
 
@@ -6,37 +6,41 @@ from collections import defaultdict
 from collections.abc import Iterable
 from operator import attrgetter
 
-from master.planning.gates import Gate
-from master.planning.ledger import Ledger
-from master.planning.model import Demand, Held, Placement, QueuedJob
+from master.planning.free_resources import FreeResources
+from master.planning.free_table import FreeTable
+from master.planning.model import Allocation, Demand, Placement, QueuedJob, Shape
 from master.planning.need import Need
-from master.planning.room import Room
+from master.planning.node_table import Mask
+from master.planning.reservation import Reservation
 
 
 class Futures:
-    """``held``: node (its place in the ledger) → what is held there, in an order that the view's does not change."""
+    """``allocations``: node index → what is allocated there, in an order that does not depend on the view's.
+    ``stopping``: the nodes with an allocation that was told to stop."""
 
-    def __init__(self, ledger: Ledger, held: Iterable[Held], now: float) -> None:
-        self.ledger = ledger
+    def __init__(self, free_table: FreeTable, allocations: Iterable[Allocation], now: float) -> None:
+        self.free_table = free_table
+        self.ledger = free_table.ledger
+        self.table = free_table.table
         self.now = now
-        places = {node.name: place for place, node in enumerate(ledger.nodes)}
-        self.held: defaultdict[int, list[Held]] = defaultdict(list)
+        indexes = {node.name: index for index, node in enumerate(self.table.nodes)}
+        self.allocations: defaultdict[int, list[Allocation]] = defaultdict(list)
         self.stopping: set[int] = set()
-        for each in held:
-            place = places.get(each.node)
-            if place is not None:
-                self.held[place].append(each)
+        for each in allocations:
+            index = indexes.get(each.node)
+            if index is not None:
+                self.allocations[index].append(each)
                 if each.stopping:
-                    self.stopping.add(place)
-        for here in self.held.values():
+                    self.stopping.add(index)
+        for here in self.allocations.values():
             if len(here) > 1:
                 here.sort(key=_JOB if len(set(map(_JOB, here))) == len(here) else _fixed)
         self._ids: dict[int, dict[int, int]] = {}
 
-    def add(self, booked: Iterable[tuple[QueuedJob, Demand, int, Placement]]) -> None:
-        """What this plan has placed holds its place too."""
-        for job, demand, place, placement in booked:
-            held = Held(
+    def add(self, placed: Iterable[tuple[QueuedJob, Demand, int, Placement]]) -> None:
+        """Count what this plan has placed as allocated."""
+        for job, demand, index, placement in placed:
+            allocation = Allocation(
                 job.id,
                 job.user,
                 demand.component,
@@ -47,57 +51,65 @@ class Futures:
                 job.priority,
                 ends=None if job.seconds is None else self.now + job.seconds,
             )
-            self.held[place].append(held)
+            self.allocations[index].append(allocation)
 
-    def soon(self, place: int) -> Room:
-        """A node as it will be when everything that was told to stop has ended, less what was promised of that."""
-        for gate in self.ledger.gates.get(place, ()):
-            if gate.soon:
-                return gate.room.copy()
-        room = self.ledger.room(place).copy()
-        if place in self.stopping:
-            for each in self.held[place]:
+    def free_soon(self, index: int) -> FreeResources:
+        """What a node has free once every task that was told to stop has ended, less what is reserved of it."""
+        for reservation in self.ledger.reservations.get(index, ()):
+            if reservation.preempted:
+                return reservation.free.copy()
+        free = self.ledger.free_on(index).copy()
+        if index in self.stopping:
+            for each in self.allocations[index]:
                 if each.stopping:
-                    self.give(room, place, each, each.count)
-        return room
+                    self.release(free, index, each, each.count)
+        return free
 
-    def promise(self, place: int, room: Room, job: str) -> None:
-        """From now on others get what is left in ``room``, a copy of ``soon`` from which something was taken."""
-        for gate in self.ledger.gates.get(place, ()):
-            if gate.soon:
-                gate.room = room
+    def free_when_empty(self, index: int) -> FreeResources:
+        """What a node has free once every task on it has ended, less what is reserved of it."""
+        free = self.free_soon(index)
+        for each in self.allocations[index]:
+            if not each.stopping:
+                self.release(free, index, each, each.count)
+        return free
+
+    def reserve(self, index: int, free: FreeResources, job: str) -> None:
+        """Leave only ``free`` to other jobs: a copy of ``free_soon`` less what ``job`` needs."""
+        for reservation in self.ledger.reservations.get(index, ()):
+            if reservation.preempted:
+                reservation.free = free
                 break
         else:
-            self.ledger.gates.setdefault(place, []).append(Gate(0.0, room, job, soon=True))
-        self.ledger.touch(place)
+            self.ledger.reservations.setdefault(index, []).append(Reservation(0.0, free, job, preempted=True))
+        self.ledger.touch(index)
 
-    def give(self, room: Room, place: int, held: Held, count: int, first: int = 0) -> None:
-        """Add to ``room`` what ``count`` of the held tasks would free, from the ``first`` on."""
-        need = self.ledger.need(held.shape)
-        room.take(need, -count)
-        if held.devices and room.devices:
-            ids = self._devices(place)
-            for shares in held.devices[first : first + count]:
-                room.move(tuple((ids[device], share) for device, share in shares if device in ids), 1)
+    def release(self, free: FreeResources, index: int, allocation: Allocation, count: int, first: int = 0) -> None:
+        """Add to ``free`` what ``count`` tasks of the allocation use, from its task ``first`` on."""
+        need = self.table.need(allocation.shape)
+        free.take(need, -count)
+        if allocation.devices and free.devices:
+            ids = self._devices(index)
+            for shares in allocation.devices[first : first + count]:
+                free.move(tuple((ids[device], share) for device, share in shares if device in ids), 1)
 
-    def emptied(self, place: int) -> Room:
-        """A node as it will be when all has ended."""
-        room = self.soon(place)
-        for each in self.held[place]:
-            if not each.stopping:
-                self.give(room, place, each, each.count)
-        return room
+    def unreserved(self, shape: Shape, within: Mask | None) -> Mask:
+        """The eligible nodes on which nothing is reserved for a job that is served earlier."""
+        eligible = self.table.eligible(shape)
+        for index, reservations in self.ledger.reservations.items():
+            if not all(reservation.preempted for reservation in reservations):
+                eligible[index] = False
+        return eligible if within is None else eligible & within
 
-    def count(self, room: Room, need: Need, place: int) -> int:
-        return room.count(need, self.ledger.usable(need, place))
+    def count(self, free: FreeResources, need: Need, index: int) -> int:
+        return free.count(need, self.table.usable(need, index))
 
-    def _devices(self, place: int) -> dict[int, int]:
-        """Device id → its place in a room; one that others use, or that is ill, does not come free for us."""
-        found = self._ids.get(place)
+    def _devices(self, index: int) -> dict[int, int]:
+        """Device id → its index in ``FreeResources``. Leaves out devices that others use or that are in quarantine."""
+        found = self._ids.get(index)
         if found is None:
-            by_id = self.ledger.nodes[place].by_id
-            found = self._ids[place] = {
-                device.id: at for at, device in enumerate(by_id) if not (device.busy or device.ill)
+            by_id = self.table.nodes[index].by_id
+            found = self._ids[index] = {
+                device.id: number for number, device in enumerate(by_id) if not (device.busy or device.ill)
             }
         return found
 
@@ -105,7 +117,8 @@ class Futures:
 _JOB = attrgetter("job", "component")
 
 
-def _fixed(held: Held) -> tuple[object, ...]:
-    """An order that is the same however the view came: two that are equal in it are equal."""
-    ends = -1.0 if held.ends is None else held.ends
-    return held.job, held.component, held.count, held.devices, held.priority, held.stopping, ends, held.shape.key
+def _fixed(allocation: Allocation) -> tuple[object, ...]:
+    """A sort key that does not depend on the order of the view: allocations with equal keys are equal."""
+    each = allocation
+    ends = -1.0 if each.ends is None else each.ends
+    return each.job, each.component, each.count, each.devices, each.priority, each.stopping, ends, each.shape.key

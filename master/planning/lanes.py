@@ -1,7 +1,7 @@
-"""The order in which jobs are served: priority, then promises, then the user who has had least, then submission.
+"""The order in which jobs are served: priority, then kept reservations, then fair share, then submission.
 
-Jobs of one kind (``QueuedJob.kind``) stand in one lane: once the first of them finds nothing at all, neither does any
-behind it, and the lane is closed at once, however many wait in it.
+Used by ``Round``. Jobs of one kind (``QueuedJob.kind``) are in one lane: once nothing of the first fits, nothing of the
+others does, and the lane is closed at once, however many jobs are in it.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from operator import attrgetter
 
 from master.planning.model import QueuedJob
 
-_IN_LINE = attrgetter("place", "id")
+_IN_LINE = attrgetter("position", "id")
 
 
 class Lane:
-    """Equal jobs of one user, the oldest first; ``next``: the one whose turn is next."""
+    """Equal jobs of one user, the oldest first. ``next``: list index of the job to serve next."""
 
     def __init__(self, jobs: list[QueuedJob]) -> None:
         self.jobs = jobs
         self.next = 0
 
     def close(self) -> list[QueuedJob]:
-        """None of them has a turn again. Answers with the job whose turn it was last, and those behind it."""
+        """Serve none of them again. Return the job that was served last and those behind it."""
         first, self.next = self.next - 1, len(self.jobs)
         return self.jobs[first:] if first else self.jobs
 
 
 class Lanes:
-    """``share``: user → how much that user has had and has; asked again after each job, because it grows by it."""
+    """``share``: user → past and present use (``Shares.of``). Called again after each job, because it changes."""
 
     def __init__(self, queue: Sequence[QueuedJob], share: Callable[[str], float]) -> None:
         self._share = share
@@ -39,10 +39,10 @@ class Lanes:
         self._levels: defaultdict[tuple[int, float], defaultdict[str, list[Lane]]]
         self._levels = defaultdict(lambda: defaultdict(list))
         for jobs in alike:
-            if not ordered:  # they mostly are, and there may be very many
+            if not ordered:  # they mostly are ordered, and there may be very many
                 jobs.sort(key=_IN_LINE)
             first = jobs[0]
-            level = -first.priority, inf if first.promised is None else first.promised
+            level = -first.priority, inf if first.reservation_rank is None else first.reservation_rank
             self._levels[level][first.user].append(Lane(jobs))
 
     def custom(self) -> list[str]:
@@ -52,7 +52,7 @@ class Lanes:
         return sorted({name for demand in demands for name, _ in demand.shape.resources.custom})
 
     def in_order(self) -> Iterator[tuple[QueuedJob, Lane]]:
-        """Each job in turn with its lane. The caller closes a lane whose job found nothing."""
+        """Yield each job with its lane. The caller closes the lane when nothing of the job fits."""
         for level in sorted(self._levels):
             yield from self._level(self._levels[level])
 
@@ -80,16 +80,16 @@ class Lanes:
 
 
 def _alike(queue: Sequence[QueuedJob]) -> tuple[list[list[QueuedJob]], bool]:
-    """The jobs of each kind, in the order of the queue; and whether that is their order in line.
+    """The jobs of each kind, in the order of the queue; and whether the queue is in the order of positions.
 
-    One loop and not several faster ones: with 100,000 jobs it is the fetching of each from memory that costs.
+    One loop instead of several faster ones: with 100,000 jobs, fetching each from memory is what costs.
     """
     by_kind: defaultdict[str, list[QueuedJob]] = defaultdict(list)
     ordered, last = True, -1
     for job in queue:
-        by_kind[job.kind or job.told_apart()].append(job)
-        place = job.place
-        if place <= last:
+        by_kind[job.kind or job.set_kind()].append(job)
+        position = job.position
+        if position <= last:
             ordered = False
-        last = place
+        last = position
     return list(by_kind.values()), ordered

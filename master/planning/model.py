@@ -1,4 +1,4 @@
-"""What the planner is given and what it answers: frozen values, no I/O, no clock.
+"""What the planner takes and returns: frozen values, no I/O, no clock. Made by ``master.agent``.
 
 Amounts are those of ``grass.model.resources``; durations are seconds from the moment of the view.
 """
@@ -17,12 +17,12 @@ from grass.model.resources import DEVICE, Resources
 
 ANY_DEVICE = GpuNeed()
 DeviceShares = tuple[tuple[int, int], ...]
-"""What one task holds of a node's GPUs: (device id, thousandths) of each."""
+"""The GPUs of one task: (device id, thousandths) of each."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU. ``free``: thousandths that nobody holds; ``busy``: who owns a program on it that is not Grass's;
+    """One GPU. ``free``: thousandths that are not allocated; ``busy``: the owner of another program on it;
     ``ill``: why it is in quarantine."""
 
     id: int
@@ -47,10 +47,10 @@ _ROW = struct.Struct("11q")
 
 @dataclass(frozen=True)
 class Node:
-    """``free``: what the ledger has left (negative when the node has shrunk below what it holds).
+    """``free``: what is not allocated (negative when the node has shrunk below what is allocated).
 
-    ``path``: its place in the topology (``("rack1", "switch3")``). ``closed``: why it takes nothing new ("draining",
-    "not heard for 12 s"); empty: it is open. A closed node still counts as a size. ``ports``: free named ports.
+    ``path``: in the topology (``("rack1", "switch3")``). ``closed``: why it accepts no tasks ("draining", "silent");
+    empty: it is open. A closed node still counts as a size. ``ports``: free named ports.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Node:
 
     @cached_property
     def packed(self) -> bytes:
-        """Free and total amounts as machine integers. Worth keeping a Node for: it is made only once."""
+        """Free and total amounts as machine integers, made once per Node."""
         free, total = self.free, self.total
         return _ROW.pack(
             free.cpu,
@@ -92,7 +92,7 @@ class Node:
 
     @cached_property
     def quarantine(self) -> str:
-        """Its devices that are in quarantine, and why; empty: none."""
+        """Which devices are in quarantine, and why; empty: none."""
         return "; ".join(f"gpu {device.id} is in quarantine: {device.ill}" for device in self.by_id if device.ill)
 
     @cached_property
@@ -104,9 +104,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Shape:
-    """What one task needs. Tasks of equal shape are the same to the planner, so it is hashable and shared.
+    """What one task needs. Tasks of equal shape are the same to the planner, so a shape is hashable and shared.
 
-    ``where``: label → values of which the node must have one. ``runtime``: None when any will do.
+    ``where``: label → values of which the node must have one. ``runtime``: None: any.
     """
 
     resources: Resources
@@ -118,12 +118,12 @@ class Shape:
 
     @cached_property
     def amounts(self) -> tuple[tuple[str, int], ...]:
-        """(name, amount) of what is needed at all."""
+        """(name, amount) of every resource that is needed."""
         return tuple((name, amount) for name, amount in self.resources.amounts().items() if amount)
 
     @cached_property
     def key(self) -> str:
-        """Equal for equal shapes. A string keeps its hash, so that 100,000 tasks are told apart at little cost."""
+        """Equal for equal shapes. A string caches its hash, so that comparing 100,000 tasks costs little."""
         r, gpu = self.resources, self.gpu
         key = f"{r.cpu},{r.memory},{r.gpu},{r.disk}"
         if self.ports or self.where or self.avoid or self.runtime or gpu.model or gpu.memory or r.custom:
@@ -133,9 +133,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Demand:
-    """``count`` equal tasks of one component that wait for nothing but a place.
+    """``count`` equal tasks of one component that wait only to be placed.
 
-    ``spread``/``pack``: a topology level (``grass.model.job.NODE_LEVEL``: the node). ``gang``: it starts only together
+    ``spread``/``pack``: a topology level (``grass.model.job.NODE_LEVEL``: the node). ``gang``: starts together
     with all other gang demands of its job.
     """
 
@@ -148,22 +148,22 @@ class Demand:
 
     @cached_property
     def key(self) -> str:
-        """Equal for demands that the planner need not tell apart."""
+        """Equal for demands that are the same to the planner."""
         return f"{self.component!r},{self.count},{self.spread},{self.pack},{self.gang};{self.shape.key}"
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """A job with tasks to place. ``place``: its number in the order of submission (a preempted job keeps its own).
+    """A job with tasks to place. ``position``: its number in the order of submission (a preempted job keeps its own).
 
-    ``begun``: some task was placed before, so it needs no room under the job limit. ``seconds``: the most that it can
-    take once all of it is placed (its time limit), None when nobody knows. ``promised``: its number among those to
-    which an earlier plan promised their places (``Plan.promised``); they come before all others of their priority.
+    ``begun``: some task was placed before, so the job limit does not apply. ``seconds``: its time limit once all of it
+    is placed; None: unknown. ``reservation_rank``: its number among the jobs that kept a reservation from an earlier
+    plan (``Plan.reserved``); they are served before all others of their priority.
     """
 
     id: str
     user: str
-    place: int
+    position: int
     demands: tuple[Demand, ...]
     priority: int = 0
     begun: bool = False
@@ -171,20 +171,20 @@ class QueuedJob:
     metric: str = "cpu"
     together: int | None = None
     seconds: float | None = None
-    promised: int | None = None
+    reservation_rank: int | None = None
 
     kind: str = field(default="", init=False, repr=False, compare=False)
 
-    def told_apart(self) -> str:
-        """Fills in ``kind``, equal for jobs that differ only in their place in the queue: what one of them finds, the
-        next finds too.
+    def set_kind(self) -> str:
+        """Fill in ``kind``, which is equal for jobs that differ only in their queue position: where one
+        does not fit, the next does not fit either.
 
-        Interned: of 100,000 waiting jobs most are of few kinds, and then share the string."""
+        Interned: most of 100,000 waiting jobs are of few kinds and share the string."""
         tied = self.begun and (self.together is not None or any(d.pack or d.spread for d in self.demands))
         demands = self.demands
         kind = sys.intern(
             f"{self.priority},{self.user!r},{self.begun},{self.policy.value},{self.metric!r},{self.together},"
-            f"{self.seconds},{self.promised},{self.id if tied else ''}|"
+            f"{self.seconds},{self.reservation_rank},{self.id if tied else ''}|"
             + (demands[0].key if len(demands) == 1 else "|".join([demand.key for demand in demands]))
         )
         object.__setattr__(self, "kind", kind)
@@ -192,12 +192,12 @@ class QueuedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """``count`` tasks of one component that hold a place on one node.
+class Allocation:
+    """``count`` tasks of one component that are allocated on one node.
 
-    ``devices``: what each of them holds, where they use GPUs. ``ends``: when they must have ended (their time limit),
-    on the clock of ``View.now``, None when nobody knows. ``stopping``: they were told to stop, so what they hold comes
-    free soon. ``gang``: some component of the job is a gang, so it is evicted whole.
+    ``devices``: those of each task, where they use GPUs. ``ends``: when they must have ended (their time limit), on the
+    clock of ``View.now``; None: unknown. ``stopping``: they were told to stop, so their resources are free soon.
+    ``gang``: some component of the job is a gang, so the job is evicted whole.
     """
 
     job: str
@@ -216,16 +216,16 @@ class Held:
 
 @dataclass(frozen=True)
 class View:
-    """``usage``: user → decayed use of the dominant resource, any unit (a user who is not in it has used nothing).
+    """``usage``: user → decayed use of the dominant resource, in any unit (a user who is missing has used nothing).
 
-    ``quotas``: user → the most that all running tasks of that user may hold; what a quota does not name is not limited.
-    ``level``: most jobs at once (None: no limit), ``running``: jobs that have begun and not ended. ``now``: the moment
-    of the view, on any clock, so that what is held can be kept from one view to the next.
+    ``quotas``: user → the most that all running tasks of that user may use; what a quota does not name is not limited.
+    ``level``: most jobs at once (None: no limit), ``running``: jobs that have begun and not ended. ``now``: the time of
+    the view, on any clock, so that an allocation can be reused from one view to the next.
     """
 
     nodes: Sequence[Node]
     queue: Sequence[QueuedJob]
-    held: Sequence[Held] = ()
+    allocations: Sequence[Allocation] = ()
     usage: Mapping[str, float] = field(default_factory=dict)
     quotas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     default_quota: Mapping[str, int] = field(default_factory=dict)
@@ -236,7 +236,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """``count`` tasks of a component go to ``node``; ``devices`` has what each of them gets, where they use GPUs."""
+    """``count`` tasks of a component go to ``node``. ``devices``: those of each task, where they use GPUs."""
 
     job: str
     component: str
@@ -249,8 +249,8 @@ class Placement:
 class Eviction:
     """``count`` tasks of a preemptible job on ``node`` are to be stopped, with notice, for the job ``beneficiary``.
 
-    A job with a gang is evicted whole: one eviction for each component and node of it. ``devices``: which tasks, by
-    what they hold, where they use GPUs (as in ``Held.devices``); otherwise any will do.
+    A job with a gang is evicted whole: one eviction for each of its components and nodes. ``devices``: which tasks, by
+    their devices, where they use GPUs (as in ``Allocation.devices``); otherwise any.
     """
 
     job: str
@@ -262,8 +262,8 @@ class Eviction:
 
 
 class Waiting(Mapping[tuple[str, str], Reason]):
-    """(job, component) → reason. ``groups``: equal jobs that wait for the same, (jobs, component, reason); the mapping
-    itself is made when it is first read, because there may be 100,000 of them."""
+    """(job, component) → reason. ``groups``: (equal jobs, component, reason). The mapping is made on first use, because
+    there may be 100,000 jobs."""
 
     def __init__(self, groups: list[tuple[Sequence[QueuedJob], str, Reason]]) -> None:
         self.groups = groups
@@ -284,15 +284,15 @@ class Waiting(Mapping[tuple[str, str], Reason]):
 
 @dataclass(frozen=True)
 class Plan:
-    """``waiting``: one true reason for each demand, by (job, component), of which a task was left without a place.
-    ``promised``: jobs for which something is kept free already. The next view is to say so: emptying nodes costs what
-    idles there meanwhile, so what was begun is brought to its end before it is another's turn.
+    """``waiting``: (job, component) → the reason, for each demand with a task that was not placed.
+    ``reserved``: jobs whose reservation the next view must carry on (``QueuedJob.reservation_rank``): emptying a node
+    costs what idles there meanwhile, so a reservation that was begun is kept until its job starts.
 
-    Its ``details`` may hold ``nodes`` (groups: count, why, the nearest node and how much it is short), ``fits`` (the
-    resources with which one task would start now) and ``starts_in`` (seconds; only when time limits tell).
+    ``Reason.details`` may have ``nodes`` (``grass.model.feasibility.NodeGroup``), ``fits`` (the resources with which
+    one task would start now), ``starts_with`` (that in words) and ``starts_in`` (seconds; only where time limits tell).
     """
 
     placements: list[Placement] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     waiting: Mapping[tuple[str, str], Reason] = field(default_factory=dict)
-    promised: Sequence[str] = ()
+    reserved: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""A shape, made ready for quick comparison with what nodes have left."""
+"""A shape in the form in which it is compared quickly with what nodes have free."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from master.planning.model import Shape
 
 CPU, MEMORY, GPU, DISK, PORTS = range(5)
 COLUMNS = ("cpu", "memory", "gpu", "disk", "ports")
-"""The amounts that every node has, in the order of a row; custom ones that somebody asks for follow."""
+"""The amounts that every node has, in the order of a row. Custom resources that a queued task needs follow."""
 
 
 class Need:
     """``amounts``: (column, amount) of all that is needed; ``whole`` devices, or a ``share`` of one, in thousandths.
 
-    Custom resources without a column are those that nobody in the queue asks for.
+    A custom resource without a column is one that no queued task needs.
     """
 
     def __init__(self, shape: Shape, columns: dict[str, int]) -> None:
@@ -27,12 +27,12 @@ class Need:
         self._usable: dict[tuple[tuple[str, int], ...], tuple[int, ...]] = {}
 
     def usable(self, kinds: tuple[tuple[str, int], ...]) -> tuple[int, ...]:
-        """Which of a node's devices will do, the smallest first: the large ones are kept for those who need them."""
+        """Indexes of a node's devices that match, the smallest first: large ones stay free for tasks that need them."""
         found = self._usable.get(kinds)
         if found is None:
             gpu = self.shape.gpu
-            able = [place for place, kind in enumerate(kinds) if matches(gpu, kind)]
-            found = self._usable[kinds] = tuple(sorted(able, key=lambda place: kinds[place][1]))
+            able = [index for index, kind in enumerate(kinds) if matches(gpu, kind)]
+            found = self._usable[kinds] = tuple(sorted(able, key=lambda index: kinds[index][1]))
         return found
 
 

@@ -1,7 +1,7 @@
-"""Stops tasks of lower priority for a job that finds no place: as few as will do, and only if it then really fits.
+"""Chooses tasks of lower priority to stop for a job that does not fit: as few as possible, and only if it then fits.
 
-What is being stopped already counts as free soon, so nothing is stopped twice for the same need. A job with a gang is
-worthless in parts, so it is stopped whole.
+Called by ``Round``. Tasks that are being stopped already count as free soon, so nothing is stopped twice for the same
+need. Part of a gang is worth nothing, so a job with a gang is stopped whole.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
 
+from master.planning.free_resources import FreeResources
 from master.planning.futures import Futures
-from master.planning.ledger import Mask
-from master.planning.model import Demand, DeviceShares, Eviction, Held, QueuedJob, Shape
+from master.planning.model import Allocation, Demand, DeviceShares, Eviction, QueuedJob, Shape
 from master.planning.need import Need
-from master.planning.room import Room
+from master.planning.node_table import Mask
 
 _FEW = 12
 """Kinds of victims on one node up to which pairs are tried before the greedy choice."""
@@ -23,10 +23,10 @@ _FEW = 12
 
 @dataclass
 class Victims:
-    """``parts``: (node, held, how many of its tasks, from which on), of one gang or of one task."""
+    """One task or one gang. ``parts``: (node index, allocation, how many of its tasks, the first of them)."""
 
     priority: int
-    parts: list[tuple[int, Held, int, int]] = field(default_factory=list)
+    parts: list[tuple[int, Allocation, int, int]] = field(default_factory=list)
 
     @property
     def tasks(self) -> int:
@@ -38,29 +38,29 @@ class Preemption:
         self._futures = futures
         self._ledger = futures.ledger
         self.evictions: list[Eviction] = []
-        self._gone: defaultdict[int, set[int]] = defaultdict(set)  # id of a Held → which of its tasks are evicted
+        self._gone: defaultdict[int, set[int]] = defaultdict(set)  # id of an Allocation → its evicted tasks
         self._gangs: defaultdict[str, Victims] = defaultdict(lambda: Victims(0))
-        self._places: list[int] = []
+        self._candidates: list[int] = []
         self._lowest: int | None = None
-        for place, here in futures.held.items():
-            found = [held for held in here if held.preemptible and not held.stopping]
+        for index, here in futures.allocations.items():
+            found = [allocation for allocation in here if allocation.preemptible and not allocation.stopping]
             if found:
-                self._places.append(place)
-                lowest = min(held.priority for held in found)
+                self._candidates.append(index)
+                lowest = min(allocation.priority for allocation in found)
                 self._lowest = lowest if self._lowest is None else min(self._lowest, lowest)
-            for held in found:
-                if held.gang:
-                    self._gangs[held.job].priority = held.priority
-                    self._gangs[held.job].parts.append((place, held, held.count, 0))
-        self._places.sort()
+            for allocation in found:
+                if allocation.gang:
+                    self._gangs[allocation.job].priority = allocation.priority
+                    self._gangs[allocation.job].parts.append((index, allocation, allocation.count, 0))
+        self._candidates.sort()
 
     def possible(self, job: QueuedJob) -> bool:
         return bool(self._futures.stopping) or (self._lowest is not None and self._lowest < job.priority)
 
     def make(self, job: QueuedJob, demands: list[tuple[Demand, int]], within: Mask | None) -> dict[str, int]:
-        """Promise places to as many tasks as possible (of a gang: to all or none), evicting where it must.
+        """Reserve for as many tasks as possible (of a gang: all or none), evicting where necessary.
 
-        Answers how many of each component have a place soon."""
+        Return how many tasks of each component start soon."""
         found: dict[str, int] = {}
         gang = [each for each in demands if each[0].gang]
         attempt = Attempt(self._futures, self._gone)
@@ -77,49 +77,42 @@ class Preemption:
         return found
 
     def _place(self, attempt: Attempt, job: QueuedJob, demand: Demand, count: int, within: Mask | None) -> int:
-        able = self._able(demand, within)
-        need = self._ledger.need(demand.shape)
+        eligible = self._futures.unreserved(demand.shape, within)
+        need = self._futures.table.need(demand.shape)
         left = count
-        for place in sorted({*self._futures.stopping, *self._ledger.gates, *attempt.rooms}):
-            if left and able[place]:
-                left -= attempt.take(need, place, left)
+        for index in sorted({*self._futures.stopping, *self._ledger.reservations, *attempt.free}):
+            if left and eligible[index]:
+                left -= attempt.take(need, index, left)
         if self._lowest is None or self._lowest >= job.priority:
             return count - left
-        offers = {place: self._cheapest(attempt, need, place, job.priority) for place in self._places if able[place]}
+        offers = {
+            index: self._cheapest(attempt, need, index, job.priority) for index in self._candidates if eligible[index]
+        }
         while left:
-            known = [(self._cost(victims), place) for place, victims in offers.items() if victims]
+            known = [(self._cost(victims), index) for index, victims in offers.items() if victims]
             if not known:
                 break
-            _, place = min(known)
-            victims = offers[place] or []
+            _, index = min(known)
+            victims = offers[index] or []
             touched = attempt.evict(victims)
-            for each in sorted({place, *touched}):
-                if able[each] and left:
+            for each in sorted({index, *touched}):
+                if eligible[each] and left:
                     left -= attempt.take(need, each, left)
-            for each in {place, *touched} & set(offers):
+            for each in {index, *touched} & set(offers):
                 offers[each] = self._cheapest(attempt, need, each, job.priority)
         return count - left
-
-    def _able(self, demand: Demand, within: Mask | None) -> Mask:
-        able = self._ledger.able(demand.shape)
-        if within is not None:
-            able &= within
-        for place, gates in self._ledger.gates.items():
-            if not all(gate.soon for gate in gates):
-                able[place] = False  # kept for a job that is served first
-        return able
 
     def _cost(self, victims: list[Victims]) -> tuple[int, int]:
         return sum(each.tasks for each in victims), max(each.priority for each in victims)
 
-    def _cheapest(self, attempt: Attempt, need: Need, place: int, priority: int) -> list[Victims] | None:
-        """The fewest tasks whose end makes room for one more on a node; None when all of them would not do."""
-        units = self._units(attempt, place, priority)
-        if not units or not attempt.would_fit(need, place, units):
+    def _cheapest(self, attempt: Attempt, need: Need, index: int, priority: int) -> list[Victims] | None:
+        """The fewest tasks to stop so that one more fits on a node; None when stopping all is not enough."""
+        units = self._units(attempt, index, priority)
+        if not units or not attempt.would_fit(need, index, units):
             return None
         kinds: dict[tuple[Shape, object, int, int], list[Victims]] = defaultdict(list)
         for unit in units:
-            here = [part for part in unit.parts if part[0] == place]
+            here = [part for part in unit.parts if part[0] == index]
             gang = here[0][1].job if here[0][1].gang else None
             devices = here[0][1].devices[here[0][3] : here[0][3] + 1] if need.whole or need.share else None
             kinds[here[0][1].shape, (gang, devices), unit.priority, unit.tasks].append(unit)
@@ -129,95 +122,96 @@ class Preemption:
             several = [unit for alike in kinds.values() for unit in alike[:2]]
             pairs = [list(pair) for pair in combinations(several, 2)]
         for few in sorted([*single, *pairs], key=self._cost):
-            if attempt.would_fit(need, place, few):
+            if attempt.would_fit(need, index, few):
                 return few
         chosen: list[Victims] = []
         for unit in sorted(units, key=lambda unit: (unit.tasks, unit.priority)):
             chosen.append(unit)
-            if attempt.would_fit(need, place, chosen):
+            if attempt.would_fit(need, index, chosen):
                 break
         for unit in sorted(chosen, key=lambda unit: (-unit.tasks, -unit.priority)):
             rest = [each for each in chosen if each is not unit]
-            if rest and attempt.would_fit(need, place, rest):
+            if rest and attempt.would_fit(need, index, rest):
                 chosen = rest
         return chosen
 
-    def _units(self, attempt: Attempt, place: int, priority: int) -> list[Victims]:
+    def _units(self, attempt: Attempt, index: int, priority: int) -> list[Victims]:
         """What could be stopped on a node, in a fixed order: single tasks, and gangs with a part there."""
         units: list[Victims] = []
         gangs: set[str] = set()
-        for held in self._futures.held[place]:
-            if not held.preemptible or held.stopping or held.priority >= priority:
+        for allocation in self._futures.allocations[index]:
+            if not allocation.preemptible or allocation.stopping or allocation.priority >= priority:
                 continue
-            gone = attempt.gone(held)
-            if held.gang:
-                if not gone and held.job not in gangs:
-                    gangs.add(held.job)
-                    units.append(self._gangs[held.job])
+            gone = attempt.gone(allocation)
+            if allocation.gang:
+                if not gone and allocation.job not in gangs:
+                    gangs.add(allocation.job)
+                    units.append(self._gangs[allocation.job])
                 continue
-            units += [Victims(held.priority, [(place, held, 1, at)]) for at in range(held.count) if at not in gone]
+            single = [at for at in range(allocation.count) if at not in gone]
+            units += [Victims(allocation.priority, [(index, allocation, 1, at)]) for at in single]
         return units
 
     def _carry_out(self, attempt: Attempt, job: QueuedJob) -> None:
         counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         devices: defaultdict[tuple[str, str, str], list[DeviceShares]] = defaultdict(list)
-        for held, which in attempt.evicted:
-            self._gone[id(held)] |= which
-            key = (held.job, held.component, held.node)
+        for allocation, which in attempt.evicted:
+            self._gone[id(allocation)] |= which
+            key = (allocation.job, allocation.component, allocation.node)
             counts[key] += len(which)
-            if held.devices:
-                devices[key] += [held.devices[at] for at in sorted(which)]
+            if allocation.devices:
+                devices[key] += [allocation.devices[at] for at in sorted(which)]
         for key in sorted(counts):
             self.evictions.append(Eviction(*key, counts[key], job.id, tuple(devices[key])))
-        for place in sorted(attempt.changed):
-            self._futures.promise(place, attempt.rooms[place], job.id)
+        for index in sorted(attempt.changed):
+            self._futures.reserve(index, attempt.free[index], job.id)
 
 
 class Attempt:
-    """Evictions and promises that are carried out together or not at all."""
+    """Evictions and reservations that are carried out together or not at all."""
 
     def __init__(self, futures: Futures, gone: dict[int, set[int]]) -> None:
         self._futures = futures
         self._gone = gone
-        self.rooms: dict[int, Room] = {}
+        self.free: dict[int, FreeResources] = {}
         self.changed: set[int] = set()
-        self.evicted: list[tuple[Held, set[int]]] = []
+        self.evicted: list[tuple[Allocation, set[int]]] = []
         self._now: defaultdict[int, set[int]] = defaultdict(set)
 
-    def gone(self, held: Held) -> set[int]:
-        """Which of its tasks are evicted."""
-        return self._gone.get(id(held), set()) | self._now[id(held)]
+    def gone(self, allocation: Allocation) -> set[int]:
+        """Which tasks of the allocation are evicted."""
+        return self._gone.get(id(allocation), set()) | self._now[id(allocation)]
 
-    def room(self, place: int) -> Room:
-        if place not in self.rooms:
-            self.rooms[place] = self._futures.soon(place)
-        return self.rooms[place]
+    def free_on(self, index: int) -> FreeResources:
+        if index not in self.free:
+            self.free[index] = self._futures.free_soon(index)
+        return self.free[index]
 
-    def take(self, need: Need, place: int, most: int) -> int:
-        room = self.room(place)
-        times = min(most, self._futures.count(room, need, place))
+    def take(self, need: Need, index: int, most: int) -> int:
+        free = self.free_on(index)
+        times = min(most, self._futures.count(free, need, index))
         if times:
-            room.reserve(need, self._futures.ledger.usable(need, place), times)
-            self.changed.add(place)
+            free.reserve(need, self._futures.table.usable(need, index), times)
+            self.changed.add(index)
         return times
 
-    def would_fit(self, need: Need, place: int, victims: Iterable[Victims]) -> bool:
-        room = self.room(place).copy()
+    def would_fit(self, need: Need, index: int, victims: Iterable[Victims]) -> bool:
+        free = self.free_on(index).copy()
         for unit in victims:
-            for where, held, count, first in unit.parts:
-                if where == place:
-                    self._futures.give(room, place, held, count, first)
-        return self._futures.count(room, need, place) > 0
+            for where, allocation, count, first in unit.parts:
+                if where == index:
+                    self._futures.release(free, index, allocation, count, first)
+        return self._futures.count(free, need, index) > 0
 
     def evict(self, victims: Iterable[Victims]) -> set[int]:
-        """Answers with the nodes that gained."""
+        """Return the indexes of the nodes on which something becomes free."""
         touched: set[int] = set()
         for unit in victims:
-            for place, held, count, first in unit.parts:
-                self._futures.give(self.room(place), place, held, count, first)
+            for index, allocation, count, first in unit.parts:
+                self._futures.release(self.free_on(index), index, allocation, count, first)
                 which = set(range(first, first + count))
-                self._now[id(held)] |= which
-                self.evicted.append((held, which))
-                touched.add(place)
+                self._now[id(allocation)] |= which
+                self.evicted.append((allocation, which))
+                touched.add(index)
         self.changed |= touched
         return touched

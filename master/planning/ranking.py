@@ -1,10 +1,10 @@
-"""Which of the nodes with room is the best: one number per node, the smaller the better.
+"""Ranks the nodes on which a task fits: one number per node, the smaller the better. Used by ``Finder``.
 
-``best-fit``: first the nodes that are busy as long as the task may take anyway, or that it keeps busy least longer, so
-that nodes become empty as a whole; of these the one of which least would be left unused, as a sum of shares of the
-node's totals, where GPUs weigh most for a task that uses them. So large tasks and gangs find room later. A share of a
-GPU goes rather where a device is shared already. ``single-metric-balanced``: the node with most left of one metric.
-``single-metric-compacted``: the node with least.
+``best-fit``: first the nodes that are busy for as long as the task may take, or that the task keeps busy least longer,
+so that whole nodes become empty. Of these, the node with the least left over, as a sum of shares of its totals; GPUs
+weigh most for a task that uses them. So large tasks and gangs fit later. A share of a GPU prefers a device that is
+shared already. ``single-metric-balanced``: the node with most left of one metric. ``single-metric-compacted``: the
+node with least.
 """
 
 from __future__ import annotations
@@ -16,73 +16,76 @@ import numpy as np
 
 from grass.model.job import Policy
 from grass.model.resources import DEVICE
-from master.planning.ledger import GRAIN, NEVER, Floats, Ledger
+from master.planning.free_table import FreeTable
+from master.planning.ledger import NEVER
 from master.planning.need import GPU, PORTS, Need
+from master.planning.node_table import GRAIN, Floats
 
 GPU_WEIGHT = 16.0
-"""What a node's GPUs are worth beside its cores or its memory, to a task that uses them."""
+"""The weight of a node's GPUs against its cores or its memory, for a task that uses GPUs."""
 LONGER = 32.0 * GRAIN
-"""More than any sum of shares: the worth of one step of ``_STEPS``."""
+"""The weight of one step of ``_STEPS``: more than any sum of shares."""
 BREAKS_A_DEVICE = 1024.0 * GRAIN
-"""More than all steps: a whole device is broken only where no shared one has room."""
+"""More than all steps: a whole device becomes shared only where no shared device suffices."""
 _STEPS = [0.0, *(450.0 * 2**power for power in range(1, 14))]
-"""Seconds by which a node may be kept busy longer. Limits are rough, so small differences say nothing."""
+"""Seconds by which a task may keep a node busy longer. Time limits are rough, so small differences mean nothing."""
 _MANY = 64
 
 
 def length_of(seconds: float | None) -> float:
-    """How long a task counts for placing: up to the next power of the root of two, so that few lists do for all."""
+    """Round a time limit up to the next power of the root of two, so that few lists serve all tasks."""
     if seconds is None or seconds >= NEVER:
         return NEVER
     return float(2.0 ** (ceil(2.0 * log2(max(seconds, 1.0))) / 2.0))
 
 
-class Standings:
-    """What a node has before anybody takes of it: what is free, as a sum of shares, and the steps. It is the same for
-    all needs of one length and weight of GPUs, so it is kept and follows the log of changed nodes."""
+class BaseScores:
+    """The part of a node's score that does not depend on the need: what is free, as a sum of shares, and the steps. It
+    is the same for all needs of one length and weight of GPUs, so it is kept and follows the log of changed nodes."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
+    def __init__(self, free_table: FreeTable) -> None:
+        self.free_table = free_table
+        self.ledger = free_table.ledger
+        self.table = free_table.table
         self._kept: dict[tuple[float, float], tuple[Floats, int]] = {}
 
     def all(self, length: float, gpu_weight: float) -> Floats:
-        """Not to be written to."""
+        """The scores of all nodes. The caller must not write to the array."""
         ledger, key = self.ledger, (length, gpu_weight)
         found, seen = self._kept.get(key, (None, 0))
         if found is None or len(ledger.log) - seen > _MANY:
             found = self._made(length, gpu_weight)
         else:
-            for place in set(ledger.log[seen:]):
-                found[place] = self.one(place, length, gpu_weight)
+            for index in set(ledger.log[seen:]):
+                found[index] = self.one(index, length, gpu_weight)
         self._kept[key] = found, len(ledger.log)
         return found
 
-    def one(self, place: int, length: float, gpu_weight: float) -> float:
-        """The same arithmetic in the same order as for all, so that the last bit is the same too."""
+    def one(self, index: int, length: float, gpu_weight: float) -> float:
+        """The same arithmetic in the same order as ``all``, so that even the last bit is equal."""
         ledger = self.ledger
-        cpu, memory, gpu, disk = ledger.weights_of(place)
-        row = ledger.room(place).row
-        longer = LONGER * bisect_left(_STEPS, length - ledger.busy[place])
+        cpu, memory, gpu, disk = self.table.weights_of(index)
+        row = ledger.free_on(index).row
+        longer = LONGER * bisect_left(_STEPS, length - ledger.busy[index])
         return row[0] * cpu + row[1] * memory + row[2] * (gpu * gpu_weight) + row[3] * disk + longer
 
     def _made(self, length: float, gpu_weight: float) -> Floats:
-        ledger = self.ledger
-        ledger.sync()
-        free, weights = ledger.free, ledger.weights
+        self.free_table.sync()
+        free, weights = self.free_table.amounts, self.table.weights
         made: Floats = free[:, 0] * weights[:, 0]
         made += free[:, 1] * weights[:, 1]
         made += free[:, 2] * (weights[:, 2] * gpu_weight)
         made += free[:, 3] * weights[:, 3]
-        made += LONGER * np.searchsorted(_STEPS, length - ledger.busy_all)
+        made += LONGER * np.searchsorted(_STEPS, length - self.free_table.busy)
         return made
 
 
 class Ranking:
-    """Of one need under one policy. ``fills``: a node that was chosen stays the best until it is full."""
+    """Scores for one need under one policy. ``fills``: a node that was chosen stays the best until it is full."""
 
-    def __init__(self, standings: Standings, need: Need, policy: Policy, metric: str, length: float) -> None:
-        self._standings = standings
-        self._ledger = ledger = standings.ledger
+    def __init__(self, base: BaseScores, need: Need, policy: Policy, metric: str, length: float) -> None:
+        self._base = base
+        self._ledger, self._table, self._free_table = base.ledger, base.table, base.free_table
         self._need = need
         self._length = length
         self._gpu_weight = GPU_WEIGHT if need.whole or need.share else 1.0
@@ -90,40 +93,41 @@ class Ranking:
             (c, amount * (self._gpu_weight if c == GPU else 1.0)) for c, amount in need.amounts if c < PORTS
         ]
         self._sign = 1 if policy is Policy.COMPACTED else -1
-        self._column = ledger.columns.get(metric) if policy is not Policy.BEST_FIT else None
+        self._column = base.table.columns.get(metric) if policy is not Policy.BEST_FIT else None
         self.fills = policy is not Policy.BALANCED
         self._by_metric = policy is not Policy.BEST_FIT
         self.step = float(dict(need.amounts).get(self._column, 0)) if self._column is not None else 1.0
-        """By how much a node's number grows with each task, when balanced."""
+        """By how much a node's score grows with each task, under the balanced policy."""
 
     def all(self) -> Floats:
-        ledger, need = self._ledger, self._need
+        need, free_table = self._need, self._free_table
         if self._by_metric:
-            ledger.sync()
-            if self._column is None:  # nobody has any of it
-                return np.zeros(len(ledger.nodes))
-            metric: Floats = self._sign * ledger.free[:, self._column].astype(np.float64)
+            free_table.sync()
+            if self._column is None:  # no node has any of it
+                return np.zeros(len(self._table))
+            metric: Floats = self._sign * free_table.amounts[:, self._column].astype(np.float64)
             return metric
-        scores = self._standings.all(self._length, self._gpu_weight)
+        scores = self._base.all(self._length, self._gpu_weight)
         for column, amount in self._wanted:
-            scores = scores - amount * ledger.weights[:, column]
+            scores = scores - amount * self._table.weights[:, column]
         if need.share:
-            ledger.sync()
-            devices = ledger.devices
-            shared = ((devices >= need.share) & (devices < DEVICE) & ledger.usable_devices(need)).any(axis=1)
+            free_table.sync()
+            devices = free_table.devices
+            shared = ((devices >= need.share) & (devices < DEVICE) & self._table.usable_devices(need)).any(axis=1)
             scores = scores + np.where(shared, 0.0, BREAKS_A_DEVICE)
         rounded: Floats = np.rint(scores)
         return rounded
 
-    def one(self, place: int) -> float:
-        ledger, need = self._ledger, self._need
-        room = ledger.room(place)
+    def one(self, index: int) -> float:
+        need, free = self._need, self._ledger.free_on(index)
         if self._by_metric:
-            return 0.0 if self._column is None else float(self._sign * room.row[self._column])
-        score = self._standings.one(place, self._length, self._gpu_weight)
-        weights = ledger.weights_of(place)
+            return 0.0 if self._column is None else float(self._sign * free.row[self._column])
+        score = self._base.one(index, self._length, self._gpu_weight)
+        weights = self._table.weights_of(index)
         for column, amount in self._wanted:
             score -= amount * weights[column]
-        if need.share and not any(need.share <= room.devices[device] < DEVICE for device in ledger.usable(need, place)):
-            score += BREAKS_A_DEVICE
+        if need.share:
+            usable = self._table.usable(need, index)
+            if not any(need.share <= free.devices[device] < DEVICE for device in usable):
+                score += BREAKS_A_DEVICE
         return float(round(score))

@@ -1,4 +1,7 @@
-"""One decision: every waiting job in turn. What finds no place is kept a place for, or at least a cause."""
+"""One decision: serves every waiting job in turn. What does not fit gets a reservation, or at least a cause.
+
+Called by ``decide``; the only module that knows all the parts of the planner.
+"""
 
 from __future__ import annotations
 
@@ -8,36 +11,38 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from grass.model.reasons import ReasonCode
+from master.planning.finder import Finder
+from master.planning.free_table import FreeTable
 from master.planning.futures import Futures
 from master.planning.lanes import Lane, Lanes
-from master.planning.ledger import Ledger, Mask
+from master.planning.ledger import Ledger
 from master.planning.model import Demand, Eviction, Placement, QueuedJob, View
+from master.planning.node_table import Mask, NodeTable
 from master.planning.preemption import Preemption
 from master.planning.quotas import Quotas
-from master.planning.reservation import Reservation
+from master.planning.reserver import Reserver
 from master.planning.shares import Shares
-from master.planning.tasks import Finder
 from master.planning.topology import Topology
 
 Rest = tuple[Demand, int, ReasonCode]
-"""A demand, how many of its tasks found no place, and the cause."""
+"""A demand, how many of its tasks were not placed, and the cause."""
 
-MOST_KEPT = 5
+MOST_RESERVATIONS = 5
+"""How many jobs get a reservation. Only the first is guaranteed that no job delays it. The others get one because fair
+share changes the order of jobs, and nodes that were emptied for one of them must not be filled again. More would
+leave less for backfilling. Each costs a look at all nodes."""
 LARGE = 256
-"""For how many jobs places are kept; in a cluster of more than so many nodes for one. Only the first is promised that
-nobody delays it; the next keep nodes of their own, because the order changes with what users have, and nodes emptied
-for one of them are then not filled again. With more, fewer would pass. Each costs a look at all nodes, and on many
-nodes it gains little."""
-NODES_PER_PROMISE = 10
-"""How many of the jobs for which places are kept go on to be before users who have had less by now. In a cluster of
-fewer nodes it is one, and only while something is idle for it."""
+"""In a cluster of more nodes than this, only one job gets a reservation: more gain little there."""
+NODES_PER_RESERVATION = 10
+"""One job per so many nodes keeps its reservation even when fair share has since moved other users before it. In a
+smaller cluster it is one job, and only while something is idle for it."""
 _MOST_DOMAINS = 16
-"""In how many domains a job that must stay together is tried."""
+"""In how many domains a job whose tasks must be together is tried."""
 
 
 @dataclass(frozen=True)
 class Left:
-    """Tasks that found no place: of ``demand`` in each of ``jobs``, which are equal but for their age."""
+    """Tasks that were not placed: of ``demand`` in each of ``jobs``, which differ only in their queue position."""
 
     jobs: Sequence[QueuedJob]
     demand: Demand
@@ -46,21 +51,23 @@ class Left:
 
 
 class Round:
-    """``head``: the first job that found no place, which no job behind it may delay; ``starts``: the jobs for which
-    places are kept, and when they start at the latest, in seconds, where time limits tell."""
+    """``head``: the first job that did not fit, which no job behind it may delay. ``starts``: id of each job with a
+    reservation → seconds until it starts at the latest (None: unknown)."""
 
     def __init__(self, view: View) -> None:
         self.view = view
         self.shares = Shares(view)
         self._lanes = Lanes(view.queue, self.shares.of)
-        self.ledger = Ledger(view.nodes, self._lanes.custom(), view.held, view.now)
+        self.table = NodeTable(view.nodes, self._lanes.custom())
+        self.ledger = Ledger(self.table, view.allocations, view.now)
+        self.free_table = FreeTable(self.ledger)
         self.quotas = Quotas(view, self.shares)
-        self.topology = Topology(self.ledger, view.held)
-        self.finder = Finder(self.ledger, self.topology)
+        self.topology = Topology(self.free_table, view.allocations)
+        self.finder = Finder(self.free_table, self.topology)
         self.left: list[Left] = []
         self.head: QueuedJob | None = None
         self.starts: dict[str, float | None] = {}
-        self._promised: list[str] = []
+        self._reserved: list[str] = []
         self._running = view.running
         self._futures: Futures | None = None
         self._preemption: Preemption | None = None
@@ -72,8 +79,8 @@ class Round:
     def placements(self) -> list[Placement]:
         return self.finder.placements
 
-    def promised(self) -> tuple[str, ...]:
-        return tuple(self._promised)
+    def reserved(self) -> tuple[str, ...]:
+        return tuple(self._reserved)
 
     def evictions(self) -> list[Eviction]:
         return self._preemption.evictions if self._preemption else []
@@ -86,18 +93,18 @@ class Round:
         if placed:
             self._running += not job.begun
         soon: dict[str, int] = {}
-        roomless = [each for each in left if each[2] in (ReasonCode.NO_ROOM, ReasonCode.GANG)]
-        if roomless:
-            soon = self._make_room(job, roomless)
-            left = [_preempting(each, soon) for each in left]
-            self._keep_places(job, [each for each in left if each[2] in (ReasonCode.NO_ROOM, ReasonCode.GANG)])
+        unplaced = [each for each in left if each[2] in (ReasonCode.NO_FREE_RESOURCES, ReasonCode.GANG)]
+        if unplaced:
+            soon = self._preempt(job, unplaced)
+            left = [_with_preempting(each, soon) for each in left]
+            self._reserve(job, [each for each in left if each[2] in (ReasonCode.NO_FREE_RESOURCES, ReasonCode.GANG)])
         if placed or soon:
             self.left += [Left([job], *each) for each in left]
         else:
             self._close(lane, left)
 
     def _has_turn(self, job: QueuedJob) -> bool:
-        """Whether one more job may begin. The head keeps its turn from all that may still run when it starts."""
+        """Whether one more job may begin. A job that may still run when the head starts must leave it a turn."""
         if self.view.level is None:
             return True
         running = self._running
@@ -116,46 +123,46 @@ class Round:
         return placed, left
 
     def _together(self, job: QueuedJob) -> tuple[int, list[Rest]]:
-        """In the first domain that takes all of the job, or the one that takes most now."""
+        """Place a job in the first domain in which all of it fits, or the one in which most fits now."""
         best: tuple[int, Mask] | None = None
-        domains = self.topology.for_all(job)
+        domains = self.topology.domains_for(job)
         for within in domains[:_MOST_DOMAINS]:
             mark, booked = self.ledger.begin(), len(self.finder.placements)
-            promised = self.quotas.promised(job.user)
+            reserved = self.quotas.reserved(job.user)
             placed, left = self._place(job, within)
             if not left:
                 self.ledger.commit()
                 return placed, left
             self.ledger.roll_back(mark)
             self._forget(job, booked)
-            self.quotas.restore(job.user, promised)
+            self.quotas.restore(job.user, reserved)
             if best is None or placed > best[0]:
                 best = placed, within
-        within = best[1] if best is not None else np.zeros(len(self.ledger.nodes), np.bool_)
+        within = best[1] if best is not None else np.zeros(len(self.table), np.bool_)
         return self._place(job, within)
 
     def _forget(self, job: QueuedJob, booked: int) -> None:
-        """Take back the placements after the first ``booked``."""
+        """Undo the placements after the first ``booked``."""
         shapes = {demand.component: demand.shape for demand in job.demands}
         for placement in self.finder.placements[booked:]:
             self.shares.add(job.user, shapes[placement.component].resources, -placement.count)
         self.finder.forget(booked)
 
     def _demand(self, job: QueuedJob, demand: Demand, left: list[Rest], within: Mask | None) -> int:
-        allowed = self.quotas.room(job.user, demand.shape)
+        allowed = self.quotas.remaining(job.user, demand.shape)
         placed = self.finder.place(job, demand, min(allowed, demand.count), within)
         self.shares.add(job.user, demand.shape.resources, placed)
         if placed < demand.count:
-            cause = ReasonCode.QUOTA if placed == allowed else ReasonCode.NO_ROOM
+            cause = ReasonCode.QUOTA if placed == allowed else ReasonCode.NO_FREE_RESOURCES
             if cause is ReasonCode.QUOTA:
-                self.quotas.promise(job.user, [replace(demand, count=1)])
+                self.quotas.reserve(job.user, [replace(demand, count=1)])
             left.append((demand, demand.count - placed, cause))
         return placed
 
     def _gang(self, job: QueuedJob, gang: list[Demand], left: list[Rest], within: Mask | None) -> int:
-        """All or nothing."""
+        """Place all of a gang, or nothing."""
         if not self.quotas.allows(job.user, gang):
-            self.quotas.promise(job.user, gang)
+            self.quotas.reserve(job.user, gang)
             left += [(each, each.count, ReasonCode.QUOTA) for each in gang]
             return 0
         if not any(self._place_all(job, order, within) for order in self._orders(gang)):
@@ -166,9 +173,9 @@ class Round:
         return sum(demand.count for demand in gang)
 
     def _orders(self, gang: list[Demand]) -> Iterator[list[Demand]]:
-        """The largest tasks first; then those for which there is least room to spare.
+        """The orders in which to try a gang: the largest tasks first; then those with the least spare capacity.
 
-        Not a search: a gang of several components may fit in a way that neither finds.
+        Not a search: a gang of several components may fit in a way that neither order finds.
         """
         largest = sorted(gang, key=_size, reverse=True)
         yield largest
@@ -179,10 +186,10 @@ class Round:
 
     def _spare(self, demand: Demand) -> int:
         """How many more tasks of it would fit now, if nothing else were placed."""
-        return int(self.ledger.counts(self.ledger.need(demand.shape)).sum()) - demand.count
+        return int(self.free_table.counts(self.table.need(demand.shape)).sum()) - demand.count
 
     def _place_all(self, job: QueuedJob, demands: list[Demand], within: Mask | None) -> bool:
-        """All of them, or nothing."""
+        """Place all of the demands, or nothing."""
         mark, booked = self.ledger.begin(), len(self.finder.placements)
         for demand in demands:
             if self.finder.place(job, demand, demand.count, within) < demand.count:
@@ -192,54 +199,54 @@ class Round:
         self.ledger.commit()
         return True
 
-    def _make_room(self, job: QueuedJob, left: list[Rest]) -> dict[str, int]:
-        """Stop tasks of lower priority; answers how many of each component start once those have ended."""
+    def _preempt(self, job: QueuedJob, left: list[Rest]) -> dict[str, int]:
+        """Stop tasks of lower priority. Return how many tasks of each component start once those have ended."""
         if self._preemption is None:
             self._preemption = Preemption(self._future())
         if not self._preemption.possible(job):
             return {}
-        return self._preemption.make(job, [each[:2] for each in left], self._waits_within(job, left))
+        return self._preemption.make(job, [each[:2] for each in left], self._reservation_domain(job, left))
 
-    def _keep_places(self, job: QueuedJob, left: list[Rest]) -> None:
-        left = [each for each in left if self.ledger.large(self.ledger.need(each[0].shape))]
-        if len(self.starts) >= (MOST_KEPT if len(self.ledger.nodes) <= LARGE else 1) or not left:
+    def _reserve(self, job: QueuedJob, left: list[Rest]) -> None:
+        left = [each for each in left if self.table.fits_empty(self.table.need(each[0].shape))]
+        if len(self.starts) >= (MOST_RESERVATIONS if len(self.table) <= LARGE else 1) or not left:
             return
-        reservation = Reservation(self._future(), job.id)
-        if reservation.make([each[:2] for each in left], self._waits_within(job, left)):
+        reserver = Reserver(self._future(), job.id)
+        if reserver.make([each[:2] for each in left], self._reservation_domain(job, left)):
             self.head = self.head or job
-            in_line = len(self._promised) == len(self.starts)  # else it would come before one that is before it now
-            self.starts[job.id] = reservation.starts
-            most = len(self.ledger.nodes) // NODES_PER_PROMISE or int(reservation.idle)
-            known = reservation.starts is not None  # else others, who have had less, might wait without end
-            if known and (job.promised is not None or (in_line and len(self._promised) < most)):
-                self._promised.append(job.id)
+            in_order = len(self._reserved) == len(self.starts)  # otherwise it would overtake a job
+            self.starts[job.id] = reserver.starts
+            most = len(self.table) // NODES_PER_RESERVATION or int(reserver.idle)
+            known = reserver.starts is not None  # otherwise users who have had less might wait for ever
+            if known and (job.reservation_rank is not None or (in_order and len(self._reserved) < most)):
+                self._reserved.append(job.id)
             for demand, count, _ in left:
-                self.quotas.promise(job.user, [replace(demand, count=count)])
+                self.quotas.reserve(job.user, [replace(demand, count=count)])
 
-    def _waits_within(self, job: QueuedJob, left: list[Rest]) -> Mask | None:
+    def _reservation_domain(self, job: QueuedJob, left: list[Rest]) -> Mask | None:
         if job.together is not None:
-            return self.topology.to_wait_for(job, None)
+            return self.topology.to_reserve(job, None)
         packed = next((demand for demand, _, _ in left if demand.pack is not None), None)
-        return self.topology.to_wait_for(job, packed) if packed is not None else None
+        return self.topology.to_reserve(job, packed) if packed is not None else None
 
     def _future(self) -> Futures:
         if self._futures is None:
-            self._futures = Futures(self.ledger, self.view.held, self.view.now)
+            self._futures = Futures(self.free_table, self.view.allocations, self.view.now)
         self._futures.add(self.finder.news())
         return self._futures
 
     def _close(self, lane: Lane, left: list[Rest]) -> None:
-        """Nothing of the job was placed, so none of its equals will be."""
+        """Nothing of the job was placed, so nothing of equal jobs will be."""
         jobs = lane.close()
         self.left += [Left(jobs, *each) for each in left]
 
 
-def _preempting(rest: Rest, soon: dict[str, int]) -> Rest:
+def _with_preempting(rest: Rest, soon: dict[str, int]) -> Rest:
     demand, count, cause = rest
     return (demand, count, ReasonCode.PREEMPTING) if soon.get(demand.component, 0) >= count else (demand, count, cause)
 
 
 def _size(demand: Demand) -> tuple[int, int, int, str]:
-    """The demands that are hardest to place come first."""
+    """A sort key: the demands that are hardest to place are largest."""
     wanted = demand.shape.resources
     return wanted.gpu, wanted.cpu, wanted.memory, demand.component

@@ -11,23 +11,23 @@ from master.planning.model import View
 
 
 class Shares:
-    """What users hold, this plan's placements included.
+    """What is allocated to each user, this plan's placements included.
 
-    Fair share compares two fractions, added: the user's part of all past use (``View.usage``, so its unit does not
-    matter), and the user's dominant share now, that is the largest fraction of any one resource of the whole cluster.
+    Fair share compares the sum of two fractions: the user's part of all past use (``View.usage``; its unit does not
+    matter), and the user's dominant share now: the largest fraction of any one resource of the whole cluster.
     """
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._past = fsum(view.usage.values())  # exact, so that the order of the mapping does not matter
         self._whole: Counter[str] | None = None
-        self._held: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._allocated: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._counted = False
         self._placed: list[tuple[str, Resources, int]] = []
 
     def of(self, user: str) -> float:
-        held, whole = self.held(user), self._totals()
-        now = max((amount / whole[name] for name, amount in held.items() if whole[name] > 0), default=0.0)
+        allocated, whole = self.allocated(user), self._totals()
+        now = max((amount / whole[name] for name, amount in allocated.items() if whole[name] > 0), default=0.0)
         return (self._view.usage.get(user, 0.0) / self._past if self._past > 0 else 0.0) + now
 
     def add(self, user: str, resources: Resources, count: int) -> None:
@@ -36,20 +36,20 @@ class Shares:
         else:
             self._placed.append((user, resources, count))
 
-    def held(self, user: str) -> Counter[str]:
-        """Amounts by name. Counted on first use: a queue of one user without quota asks for none of it."""
+    def allocated(self, user: str) -> Counter[str]:
+        """Amounts by name. Counted on first use: a queue of one user without a quota never asks."""
         if not self._counted:
             self._counted = True
-            for each in self._view.held:
-                held = self._held[each.user]
+            for each in self._view.allocations:
+                allocated = self._allocated[each.user]
                 for name, amount in each.shape.amounts:
-                    held[name] += amount * each.count
+                    allocated[name] += amount * each.count
             for placed in self._placed:
                 self._add(*placed)
-        return self._held[user]
+        return self._allocated[user]
 
     def _add(self, user: str, resources: Resources, count: int) -> None:
-        amounts = self._held[user]
+        amounts = self._allocated[user]
         amounts["cpu"] += resources.cpu * count
         amounts["memory"] += resources.memory * count
         if resources.gpu:

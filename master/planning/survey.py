@@ -1,127 +1,81 @@
-"""Why each node cannot take one task of a shape, grouped. Says only what the ledger shows."""
+"""Finds why each node cannot run one task of a shape, and groups nodes by cause. Used by ``Explainer``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from grass.model.resources import DEVICE, Resources, show_cpu, show_gpu, show_memory
-from master.planning.ledger import Ints, Ledger, Mask
+from grass.model.feasibility import NodeGroup
+from grass.model.resources import DEVICE, Resources
+from master.planning.free_table import FreeTable
 from master.planning.model import Node, Shape
 from master.planning.need import CPU, DISK, GPU, MEMORY, PORTS, Need
+from master.planning.node_table import Ints, Mask, NodeTable
 
-_SHOW: dict[str, Callable[[int], str]] = {
-    "cpu": show_cpu,
-    "memory": show_memory,
-    "gpu": show_gpu,
-    "disk": show_memory,
-}
 _GRAIN = {"cpu": 100, "memory": 1 << 20, "disk": 1 << 20}
-"""What a person would round a smaller wish to."""
-
-
-def show(name: str, amount: int) -> str:
-    return f"{_SHOW.get(name, str)(amount)} {name}"
-
-
-def show_seconds(seconds: float) -> str:
-    """As a person writes it: ``40s``, ``12min``, ``3.5h``."""
-    for unit, size in (("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds / size:.3g}{unit}"
-    return f"{seconds:.3g}s"
-
-
-@dataclass(frozen=True)
-class Group:
-    """``count`` nodes that lack the same. ``short``: how much of ``resource`` the nearest of them is short."""
-
-    count: int
-    why: str
-    nearest: str
-    resource: str = ""
-    short: int = 0
-
-    def __str__(self) -> str:
-        if self.count == 1:
-            return f"{self.nearest}: {show(self.resource, self.short)} short" if self.resource else self.text
-        return f"{self.count} nodes: {self.text}"
-
-    @property
-    def text(self) -> str:
-        if not self.resource:
-            return self.why if self.count > 1 else f"{self.nearest}: {self.why}"
-        return f"{self.why}, nearest is {self.nearest}, {_SHOW.get(self.resource, str)(self.short)} short"
-
-    def to_wire(self) -> dict[str, Any]:
-        wire: dict[str, Any] = {"count": self.count, "why": self.why, "nearest": self.nearest}
-        if self.resource:
-            wire |= {"resource": self.resource, "short": self.short}
-        return wire
+"""Amounts that are suggested to a user are rounded to these."""
 
 
 class Survey:
-    """Of one shape over all nodes, at the end of a plan. ``suited``: the nodes that satisfy its constraints;
-    ``large``: those of them that could hold a task when empty; ``ready``: those of these that are open;
-    ``roomy``: those of these on which a task fits now, promises aside."""
+    """Of one shape over all nodes. ``matching``: the nodes that satisfy its constraints; ``large``: those of them that
+    could run a task when empty; ``ready``: those of these that are open; ``fitting``: those of these on which a task
+    fits now, reservations aside."""
 
-    def __init__(self, ledger: Ledger, shape: Shape) -> None:
-        ledger.sync()
-        self._ledger = ledger
-        self.need = need = ledger.need(shape)
-        self._parts = ledger.constraints(shape)
-        self.suited: Mask = np.ones(len(ledger.nodes), np.bool_)
+    def __init__(self, free_table: FreeTable, shape: Shape) -> None:
+        free_table.sync()
+        self._table = table = free_table.table
+        self.need = need = table.need(shape)
+        self._parts = table.constraints(shape)
+        self.matching: Mask = np.ones(len(table), np.bool_)
         for _, part in self._parts:
-            self.suited = self.suited & part
-        self.large = self.suited & _holds(ledger, need)
-        self.ready = self.large & ledger.open
-        self.lacks = _lacks(ledger, need)
-        self.roomy = self.ready.copy()
-        for _, short in self.lacks:
-            self.roomy &= short <= 0
-        self.any_roomy = bool(self.roomy.any())
+            self.matching = self.matching & part
+        self.large = self.matching & _large(table, need)
+        self.ready = self.large & table.open
+        self.shortages = _shortages(free_table, need)
+        self.fitting = self.ready.copy()
+        for _, short in self.shortages:
+            self.fitting &= short <= 0
+        self.any_fitting = bool(self.fitting.any())
 
     @cached_property
-    def groups(self) -> list[Group]:
-        """Every node that is not roomy is in one group: the first thing that keeps the task from it."""
-        ledger = self._ledger
-        rest = ~self.roomy
-        groups: list[Group] = []
+    def groups(self) -> list[NodeGroup]:
+        """Every node on which no task fits is in one group, by the first cause that is found."""
+        table = self._table
+        rest = ~self.fitting
+        groups: list[NodeGroup] = []
         for why, part in self._parts:
             rest = self._split(groups, why, rest, ~part)
         rest = self._split(groups, "too small", rest, ~self.large)
-        lacking: list[Group] = []
-        for name, short in self.lacks:
-            found = rest & ledger.open & (short > 0)
+        lacking: list[NodeGroup] = []
+        for name, short in self.shortages:
+            found = rest & table.open & (short > 0)
             if name == "gpu" and found.any():
-                ill = found & (short <= ledger.quarantined(self.need) * DEVICE)
+                ill = found & (short <= table.quarantined(self.need) * DEVICE)
                 groups += self._alike(ill, lambda node: node.quarantine)
                 found, rest = found & ~ill, rest & ~ill
             if found.any():
                 nearest = int(np.argmin(np.where(found, short, np.iinfo(np.int64).max)))
                 text = f"not enough {name}"
-                group = Group(int(found.sum()), text, ledger.nodes[nearest].name, name, int(short[nearest]))
+                group = NodeGroup(int(found.sum()), text, table.nodes[nearest].name, name, int(short[nearest]))
                 lacking.append(group)
                 rest &= ~found
-        groups = self._alike(rest & ~ledger.open, lambda node: node.closed) + groups
+        groups = self._alike(rest & ~table.open, lambda node: node.closed) + groups
         return sorted(lacking, key=lambda group: -group.count) + groups
 
-    def fits(self, avoid: frozenset[int]) -> tuple[str, int] | None:
-        """The one resource, and how much of it, with which a task would start now: the smallest cut that helps.
+    def fits(self, reserved: frozenset[int]) -> tuple[str, int] | None:
+        """The one resource, and the amount of it, with which a task would start now: the smallest cut that helps.
 
-        ``avoid``: nodes on which something is promised to others."""
-        ledger, need = self._ledger, self.need
-        shortages = np.zeros(len(ledger.nodes), np.int64)
-        for _, short in self.lacks:
+        ``reserved``: indexes of nodes on which something is reserved for other jobs."""
+        table, need = self._table, self.need
+        shortages = np.zeros(len(table), np.int64)
+        for _, short in self.shortages:
             shortages += short > 0
-        one = self.suited & ledger.open & (shortages == 1)
-        one[list(avoid)] = False
+        one = self.matching & table.open & (shortages == 1)
+        one[list(reserved)] = False
         best: tuple[float, str, int] | None = None
-        for name, short in self.lacks:
+        for name, short in self.shortages:
             if name == "ports" or (need.share and name == "gpu"):
                 continue
             found = one & (short > 0)
@@ -135,42 +89,43 @@ class Survey:
                 best = (left / wanted, name, left)
         return best[1:] if best else None
 
-    def _alike(self, which: Mask, why: Callable[[Node], str]) -> list[Group]:
-        """Nodes of which the same is to be said, together."""
+    def _alike(self, which: Mask, why: Callable[[Node], str]) -> list[NodeGroup]:
+        """Nodes with the same cause, together."""
         found: dict[str, list[str]] = {}
-        for place in np.flatnonzero(which).tolist():
-            node = self._ledger.nodes[place]
+        for index in np.flatnonzero(which).tolist():
+            node = self._table.nodes[index]
             found.setdefault(why(node), []).append(node.name)
-        return [Group(len(names), text, names[0]) for text, names in found.items()]
+        return [NodeGroup(len(names), text, names[0]) for text, names in found.items()]
 
-    def _split(self, groups: list[Group], why: str, rest: Mask, without: Mask) -> Mask:
+    def _split(self, groups: list[NodeGroup], why: str, rest: Mask, without: Mask) -> Mask:
         found = rest & without
         if found.any():
             first = int(np.argmax(found))
-            groups.append(Group(int(found.sum()), why, self._ledger.nodes[first].name))
+            groups.append(NodeGroup(int(found.sum()), why, self._table.nodes[first].name))
         return rest & ~without
 
 
-def _holds(ledger: Ledger, need: Need) -> Mask:
-    """Which nodes could hold one such task if they were empty."""
-    mask: Mask = np.ones(len(ledger.nodes), np.bool_)
+def _large(table: NodeTable, need: Need) -> Mask:
+    """The nodes that could run one such task if they were empty, constraints aside."""
+    mask: Mask = np.ones(len(table), np.bool_)
     for column, amount in need.amounts:
-        mask = mask & (ledger.total[:, column] >= amount)
+        mask = mask & (table.total[:, column] >= amount)
     if need.whole or need.share:
-        mask = mask & (ledger.usable_devices(need).sum(axis=1) >= max(1, need.whole))
+        mask = mask & (table.usable_devices(need).sum(axis=1) >= max(1, need.whole))
     return mask
 
 
-def _lacks(ledger: Ledger, need: Need) -> list[tuple[str, Ints]]:
-    """Per resource that is needed how much each node is short; nothing or less: it has enough."""
-    names = {column: name for name, column in ledger.columns.items()}
+def _shortages(free_table: FreeTable, need: Need) -> list[tuple[str, Ints]]:
+    """For each resource that is needed, how much each node is short; 0 or less: it has enough."""
+    table = free_table.table
+    names = {column: name for name, column in table.columns.items()}
     amounts = dict(need.amounts)
     order = [column for column in (GPU, MEMORY, CPU, DISK, *range(PORTS + 1, len(names)), PORTS) if column in amounts]
     found: list[tuple[str, Ints]] = []
     for column in order:
-        short: Ints = amounts[column] - ledger.free[:, column]
+        short: Ints = amounts[column] - free_table.amounts[:, column]
         if column == GPU:
-            usable = ledger.devices * ledger.usable_devices(need)
+            usable = free_table.devices * table.usable_devices(need)
             if need.whole:
                 devices = need.whole * DEVICE - (usable >= DEVICE).sum(axis=1) * DEVICE
             else:
@@ -181,7 +136,7 @@ def _lacks(ledger: Ledger, need: Need) -> list[tuple[str, Ints]]:
 
 
 def reduced(resources: Resources, name: str, amount: int) -> Resources:
-    """The same, with another amount of one resource."""
+    """The same resources with another amount of one."""
     wire = resources.to_wire()
     if name in ("cpu", "memory", "gpu", "disk"):
         wire[name] = amount

@@ -17,8 +17,8 @@ from pathlib import Path
 from grass import clock
 from grass.config import ClusterConfig
 from grass.entropy import request_id
+from grass.model.amounts import show_memory
 from grass.model.reasons import Reason, ReasonCode
-from grass.model.resources import show_memory
 from node.agent.mounted import mount_point
 
 EVERY = 2.0

@@ -149,7 +149,7 @@ class NodeAgent:
 
     def _take(self) -> None:
         self._happened += self._runtime.receive()
-        if self._conditions.now() != self._held:
+        if self._troubles() != self._held:
             self._on_conditions()
         if self._desired:
             for happened in self._happened:
@@ -200,8 +200,7 @@ class NodeAgent:
             self._greeted = True
             self._attempts.resume(known, self._reconciliation.entries)
             self._resume_waiting(known)
-            running = [each.key for each in listed.attempts if each.ended is None]
-            self._reports.hello({**hello(self._config, self._gpus, running), "probe": self._probe, **self._told()})
+            self._reports.hello({**hello(self._config, self._gpus), "probe": self._probe, **self._told()})
             self._beat()
         self._attempts.relisted()
         for attempt in listed.attempts:
@@ -238,9 +237,14 @@ class NodeAgent:
         self._news.append((what, key, failure))
         self.wake()
 
+    def _troubles(self) -> tuple[Reason, ...]:
+        """Why nothing may start here now."""
+        trouble = self._runtime.trouble()
+        return (*self._conditions.now(), trouble) if trouble else self._conditions.now()
+
     def _on_conditions(self) -> None:
         """What waits in the runtime goes on waiting, or need not any more. The master hears of it at once."""
-        self._held = self._conditions.now()
+        self._held = self._troubles()
         for name, template in self._defined.items():
             self._define(name, template)
         self._tell_held(self._reconciliation.handed_over())
@@ -320,10 +324,8 @@ class NodeAgent:
         self._runtime.stop([stop])
 
     def _roots(self) -> list[int]:
-        """Whose descendants are tasks: the shepherd, which adopts what leaves a task, and each task."""
-        lock = self._config.node_dir / "shepherd.lock"
-        shepherd = lock.read_text() if lock.exists() else ""
-        return [*self._pids.copy().values(), *([int(shepherd)] if shepherd.isdigit() else [])]
+        """Whose descendants are tasks: each task, and what adopts processes that leave a task."""
+        return [*self._pids.copy().values(), *self._runtime.roots()]
 
     def _beat(self) -> None:
         self._reports.heartbeat(self._beat_body())

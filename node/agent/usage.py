@@ -61,7 +61,7 @@ def _network() -> tuple[int, int]:
     return sum(each.bytes_sent for each in counts), sum(each.bytes_recv for each in counts)
 
 
-def hello(config: ClusterConfig, gpus: list[dict[str, Any]], attempts: list[str]) -> dict[str, Any]:
+def hello(config: ClusterConfig, gpus: list[dict[str, Any]]) -> dict[str, Any]:
     """The body of the report of that name: what tasks may use is what the settings say, or else what the machine has,
     without what is kept back for the system. A node that joined (``probe``) offers no more than it has.
     """
@@ -84,7 +84,6 @@ def hello(config: ClusterConfig, gpus: list[dict[str, Any]], attempts: list[str]
         "labels": {**labels.found(platform.machine(), platform.system(), gpus), **node.labels},
         "path": list(node.path),
         "runtimes": list(node.runtimes),
-        "attempts": attempts,
     }
 
 

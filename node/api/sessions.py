@@ -10,7 +10,7 @@ from typing import Any
 from grass import clock
 from grass.entropy import request_id
 from grass.errors import ConflictError, GrassError, NotFoundError
-from node.api.execution import Execution
+from node.runtime.kind import Execution
 
 MOST_SESSIONS = 32
 MOST_WAITING = 1 << 20

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from node.runtime.attempts import Attempt
-from node.runtime.framing import pack
+from node.runtime.frames import pack
 
 COMPACT_AT = 4 << 20
 

@@ -40,7 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from grass.model.resources import DEVICE, Resources
 from master.planning.decide import decide
-from master.planning.model import Demand, Device, DeviceShares, Held, Node, QueuedJob, Shape, View
+from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, Shape, View
 from tests.bench.figures import machine, quantile
 
 GRID = 30.0
@@ -220,7 +220,7 @@ class Grass:
         devices = tuple(Device(each) for each in range(GPUS))
         self.nodes = [Node(f"n{number:04}", total, total, devices) for number in range(nodes)]
         self.places = {node.name: place for place, node in enumerate(self.nodes)}
-        self.held: dict[int, list[Held]] = {}
+        self.held: dict[int, list[Allocation]] = {}
         self.rates: defaultdict[str, int] = defaultdict(int)  # thousandths of GPUs that each user holds
         self.shapes: dict[tuple[int, int, int], Shape] = {}
         self.queued: dict[int, QueuedJob] = {}
@@ -244,13 +244,13 @@ class Grass:
         begun = time.perf_counter()
         plan = decide(view)
         self.spent.append(time.perf_counter() - begun)
-        self._promise(plan.promised, waiting)
+        self._promise(plan.reserved, waiting)
         started = []
         for placement in plan.placements:
             job = waiting[placement.job]
             shape = self._shape(job)
             ends = None if job.limit is None else now + job.limit
-            mine = Held(
+            mine = Allocation(
                 placement.job, job.user, "t", placement.node, placement.count, shape, placement.devices, ends=ends
             )
             if job.number not in self.held:
@@ -267,7 +267,7 @@ class Grass:
         for job in before.keys() ^ self.promised.keys():
             if job in waiting:
                 number = waiting[job].number
-                self.queued[number] = replace(self.queued[number], promised=self.promised.get(job))
+                self.queued[number] = replace(self.queued[number], reservation_rank=self.promised.get(job))
 
     def _queued(self, job: Job) -> QueuedJob:
         if job.number not in self.queued:
@@ -279,7 +279,7 @@ class Grass:
         key = job.cpu, job.memory, job.gpu
         return self.shapes.setdefault(key, Shape(Resources(job.cpu, job.memory * GIB, job.gpu)))
 
-    def _move(self, held: Held, sign: int) -> None:
+    def _move(self, held: Allocation, sign: int) -> None:
         self.rates[held.user] -= sign * held.shape.resources.gpu * held.count
         place = self.places[held.node]
         node = self.nodes[place]

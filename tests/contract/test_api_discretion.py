@@ -33,7 +33,7 @@ def reasons(secret: str, own: str) -> dict[str, dict[str, Any]]:
     return {
         "behind": {
             "code": "behind",
-            "message": f"a task would fit now, but could delay {secret}, which is served first; starts within 120 s",
+            "message": f"a task would fit now, but could delay job {secret}, which is served first; starts within 2m",
             "details": {"job": secret, "nodes": [], "starts_in": 120.0},
         },
         "preempted": {
@@ -43,7 +43,7 @@ def reasons(secret: str, own: str) -> dict[str, dict[str, Any]]:
         },
         "preempting": {
             "code": "preempting",
-            "message": f"starts when 2 tasks have ended that are stopped for it (of {own}, {secret})",
+            "message": f"starts once the 2 tasks being preempted for it (from jobs {own}, {secret}) have ended",
             "details": {"jobs": [own, secret], "tasks": 2},
         },
     }

@@ -17,7 +17,6 @@ import pytest
 from werkzeug.serving import make_server
 
 import grass
-from grass.api import transport
 from grass.api.guest import Guest, open_guest
 from grass.api.invitation import Invitation, parse_token, secret_digest
 from grass.api.node_token import node_token
@@ -392,14 +391,11 @@ def test_a_node_api_that_is_just_starting_is_given_time(world: ApiWorld) -> None
             looking.result(10)
 
 
-def test_a_command_on_a_node_that_cannot_be_reached_blames_the_node_and_not_the_cluster(
-    world: ApiWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(transport, "PATIENCE", 0.1)
+def test_a_command_on_a_node_that_cannot_be_reached_blames_the_node_and_not_the_cluster(world: ApiWorld) -> None:
     with node_api("x") as port:
         pass
     put_node(world, "n1", address="127.0.0.1", api_port=port)
-    client = world.client("root")
+    client = world.client("root", timeout=0.5)
     job = client.start({"name": "j", "components": {"w": {"command": "true"}}})
     task = TaskRun()
     task.state, task.attempt, task.node = TaskState.RUNNING, 1, "n1"

@@ -87,8 +87,8 @@ def test_what_no_node_is_is_a_warning_and_strictly_an_error(world: ApiWorld) -> 
     world.backend.apply([("HSET", world.keys.nodes, "n1", pack(NODE))])
     odd = job(where={"arch": "riscv"}, image="python:3.12")
     warnings = [
-        "components.w.where.arch: no node has arch: riscv; there are x86_64",
-        "components.w.image: no node has an engine for containers: its tasks run as processes",
+        "components.w.where.arch: no node has arch: riscv; nodes have x86_64",
+        "components.w.image: no node has a container engine; its tasks run as processes",
     ]
     with pytest.raises(ManifestError) as caught:
         world.client().start(odd, strict=True)

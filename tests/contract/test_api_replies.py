@@ -53,15 +53,15 @@ class Checked:
         self.found: list[str] = []
         call, stream = client._transport.call, client._transport.stream
 
-        def checked_call(method: str, target: str, body: Any = None) -> Any:
+        def checked_call(method: str, target: str, body: Any = None, **options: Any) -> Any:
             self.asked(method, target, body)
-            answer = call(method, target, body)
+            answer = call(method, target, body, **options)
             self.answered(method, target, answer)
             return answer
 
-        def checked_stream(method: str, target: str, body: Any = None) -> Iterator[Any]:
+        def checked_stream(method: str, target: str, body: Any = None, **options: Any) -> Iterator[Any]:
             self.asked(method, target, body)
-            for piece in stream(method, target, body):
+            for piece in stream(method, target, body, **options):
                 self.answered(method, target, piece)
                 yield piece
 

@@ -263,8 +263,8 @@ def test_last_words_of_a_stream_that_is_cut_after_each_piece_are_neither_lost_no
     client = world.client()
     honest = client._transport.stream
 
-    def stream(method: str, target: str, body: Any = None) -> Iterator[dict[str, Any]]:
-        for piece in honest(method, target, body):
+    def stream(method: str, target: str, body: Any = None, **options: Any) -> Iterator[dict[str, Any]]:
+        for piece in honest(method, target, body, **options):
             yield piece
             if piece["lines"]:
                 raise StreamCutError("cut")
@@ -329,8 +329,8 @@ def test_a_tail_whose_stream_is_cut_before_anything_came_is_still_a_tail(
     client = world.client()
     honest, cuts = client._transport.stream, iter([True])
 
-    def stream(method: str, target: str, body: Any = None) -> Iterator[dict[str, Any]]:
-        for piece in honest(method, target, body):
+    def stream(method: str, target: str, body: Any = None, **options: Any) -> Iterator[dict[str, Any]]:
+        for piece in honest(method, target, body, **options):
             yield piece
             if next(cuts, False):
                 raise StreamCutError("cut")
@@ -387,10 +387,10 @@ def test_a_stream_that_is_cut_anywhere_goes_on_where_it_was(
     client = world.client()
     honest, count = client._transport.stream, iter(range(10_000))
 
-    def stream(method: str, target: str, body: Any = None) -> Iterator[dict[str, Any]]:
+    def stream(method: str, target: str, body: Any = None, **options: Any) -> Iterator[dict[str, Any]]:
         from grass.api.transport import StreamCutError
 
-        for piece in honest(method, target, body):
+        for piece in honest(method, target, body, **options):
             if next(count) % 7 == 6:
                 raise StreamCutError("cut")
             yield piece

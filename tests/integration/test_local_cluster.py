@@ -92,6 +92,7 @@ def test_creating_what_runs_already_is_refused_and_changes_nothing(make: Make) -
     assert {entry.name: entry.pid for entry in local.status("local", cluster.home)} == before
 
 
+@pytest.mark.alone  # others have shared memory of their own
 def test_deleting_leaves_no_process_socket_port_file_or_shared_memory(make: Make, tmp_path: Path) -> None:
     memory = set(os.listdir("/dev/shm"))
     cluster = make()

@@ -14,9 +14,9 @@ import pytest
 
 from grass.entropy import run_id
 from grass.errors import InputError, NotFoundError
-from node.agent import images
-from node.agent.images import Images
+from node.runtime.docker import images
 from node.runtime.docker.engine import Engine
+from node.runtime.docker.images import Images
 from node.runtime.protocol import Stop
 from tests.support.docker_run import ONE, DockerRun
 from tests.support.engine import image_files, require_engine
@@ -163,11 +163,11 @@ def test_a_share_that_fails_is_said_and_asked_again_and_fails_no_task(
 def test_a_task_that_waits_for_its_share_can_be_stopped(share: Share, engine: Engine) -> None:
     name = share.push("1")
     (share.folder / "index.json").unlink()
-    provider = Images(engine, share.folder, share.folder.parent / "state.json", mounted="/not-mounted")
+    provider = Images(engine, share.folder, share.folder.parent / "state.json", share_is_mounted=lambda: False)
     with DockerRun(images=provider) as run:
         run.start("true", image=name)
         run.wait(lambda: run.waiting)
-        assert "nothing is mounted at /not-mounted" in run.waiting[0].reason["message"]
+        assert "the share is not mounted" in run.waiting[0].reason["message"]
         run.runtime.stop([Stop(ONE, 5.0, None)])
         ended = run.ended()
         assert (ended.pid, ended.code) == (None, None) and not run.containers()

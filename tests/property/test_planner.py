@@ -16,7 +16,7 @@ def test_plans_of_random_clusters_are_right(request: pytest.FixtureRequest) -> N
 
 def test_random_clusters_hold_what_the_planner_decides_about() -> None:
     views = [random_view(seed) for seed in range(300)]
-    assert any(view.held for view in views) and any(view.quotas for view in views)
-    assert any(held.preemptible and held.gang for view in views for held in view.held)
+    assert any(view.allocations for view in views) and any(view.quotas for view in views)
+    assert any(held.preemptible and held.gang for view in views for held in view.allocations)
     demands = [demand for view in views for job in view.queue for demand in job.demands]
     assert any(d.gang for d in demands) and any(d.pack for d in demands) and any(d.spread for d in demands)

@@ -19,6 +19,7 @@ from werkzeug.serving import make_server
 from grass import clock
 from grass.api import keyring
 from grass.api.client import Client
+from grass.api.transport import TIMEOUT
 from grass.config import ClusterConfig, MasterConfig
 from grass.model.lifecycle import JobState
 from grass.store.api_store import ApiStore
@@ -102,8 +103,8 @@ class ApiWorld:
         self.thread.join()
         self.server.server_close()
 
-    def client(self, user: str = "ann", *, wall: Callable[[], float] = clock.wall) -> Client:
-        client = Client("local", home=self.home / f"home-{user}", wall=wall)
+    def client(self, user: str = "ann", *, wall: Callable[[], float] = clock.wall, timeout: float = TIMEOUT) -> Client:
+        client = Client("local", home=self.home / f"home-{user}", wall=wall, timeout=timeout)
         self.clients.append(client)
         return client
 

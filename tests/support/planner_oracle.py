@@ -12,7 +12,7 @@ from typing import Any
 from grass.model.job import NODE_LEVEL
 from grass.model.reasons import ReasonCode
 from grass.model.resources import Resources
-from master.planning.model import Demand, Eviction, Held, Node, Plan, QueuedJob, Shape, View
+from master.planning.model import Allocation, Demand, Eviction, Node, Plan, QueuedJob, Shape, View
 
 NEVER = float("inf")
 
@@ -169,7 +169,7 @@ def topology(view: View, plan: Plan) -> None:
     nodes = {node.name: node for node in view.nodes}
     for job in view.queue:
         mine = [p for p in plan.placements if p.job == job.id]
-        before = [held for held in view.held if held.job == job.id] if job.begun else []
+        before = [held for held in view.allocations if held.job == job.id] if job.begun else []
         if job.together is not None and mine:
             level = job.together
             new = {domain(nodes[p.node], level) for p in mine}
@@ -199,7 +199,7 @@ def limits(view: View, plan: Plan) -> None:
 
 def holdings(view: View, user: str) -> Counter[str]:
     held: Counter[str] = Counter()
-    for each in view.held:
+    for each in view.allocations:
         if each.user == user:
             held.update((each.shape.resources * each.count).amounts())
     return held
@@ -215,7 +215,7 @@ def evictions(view: View, plan: Plan) -> None:
             assert held.preemptible and held.priority < jobs[eviction.beneficiary].priority, "not to be evicted"
         assert taken[eviction.job, eviction.component, eviction.node] <= sum(held.count for held in victims)
     for job in {eviction.job for eviction in plan.evictions}:
-        mine = [held for held in view.held if held.job == job and not held.stopping]
+        mine = [held for held in view.allocations if held.job == job and not held.stopping]
         if any(held.gang for held in mine):
             evicted = sum(eviction.count for eviction in plan.evictions if eviction.job == job)
             assert evicted == sum(held.count for held in mine), "a gang evicted in part"
@@ -226,15 +226,15 @@ def evictions(view: View, plan: Plan) -> None:
             _worth_it(view, plan, jobs[job])
 
 
-def _held(view: View, job: str, component: str, node: str) -> list[Held]:
+def _held(view: View, job: str, component: str, node: str) -> list[Allocation]:
     return [
         held
-        for held in view.held
+        for held in view.allocations
         if (held.job, held.component, held.node) == (job, component, node) and not held.stopping
     ]
 
 
-def _victims(view: View, eviction: Eviction) -> list[Held] | None:
+def _victims(view: View, eviction: Eviction) -> list[Allocation] | None:
     """None: any of several, which differ; which of them is not to be told from outside."""
     mine = _held(view, eviction.job, eviction.component, eviction.node)
     if not eviction.devices:
@@ -269,7 +269,9 @@ def _worth_it(view: View, plan: Plan, job: QueuedJob) -> None:
         assert room >= 1, "evicted for nothing"
     gang = any(held.gang for held in victims)
     if demand.count == 1 and len(victims) > 1 and not gang and job is first_in_order(view):
-        able = [h for h in view.held if h.preemptible and not h.stopping and h.priority < job.priority and not h.gang]
+        able = [
+            h for h in view.allocations if h.preemptible and not h.stopping and h.priority < job.priority and not h.gang
+        ]
         for few in combinations(able, len(victims) - 1):
             assert not _room_without(view, plan, list(few), demand, before=job), "fewer victims would have done"
 
@@ -278,11 +280,11 @@ def first_in_order(view: View) -> QueuedJob | None:
     return in_order(view, Plan())[0] if view.queue else None
 
 
-def _room_without(view: View, plan: Plan, victims: list[Held], demand: Demand, before: QueuedJob | None) -> int:
+def _room_without(view: View, plan: Plan, victims: list[Allocation], demand: Demand, before: QueuedJob | None) -> int:
     """How many tasks fit when these, and all that is being stopped, have ended; beside the placements of the plan, or
     of none of them."""
     then = places(view) if before is not None else capacity(view, plan)
-    for held in [*victims, *(held for held in view.held if held.stopping)]:
+    for held in [*victims, *(held for held in view.allocations if held.stopping)]:
         if held.node in then:
             for number in range(held.count):
                 then[held.node].free(held.shape, held.devices[number] if held.devices else ())
@@ -309,7 +311,7 @@ def reasons(  # noqa: C901 — one case for each reason
                 assert view.nodes and not suited, where
             case ReasonCode.TOO_LARGE:
                 assert suited and (not large or demand.gang), where
-            case ReasonCode.NO_ROOM:
+            case ReasonCode.NO_FREE_RESOURCES:
                 assert not room or apart, where
             case ReasonCode.BEHIND:
                 assert room, where
@@ -327,7 +329,7 @@ def reasons(  # noqa: C901 — one case for each reason
                 assert view.running + len(begun) + 1 >= view.level, where
             case ReasonCode.PREEMPTING:
                 mine = any(eviction.beneficiary == job.id for eviction in plan.evictions)
-                assert mine or any(h.stopping for h in view.held) or plan.evictions, where
+                assert mine or any(h.stopping for h in view.allocations) or plan.evictions, where
             case _:
                 raise AssertionError(f"an odd reason: {where}")
         _details(reason.details, shape, after, where)
@@ -409,7 +411,7 @@ def in_order(view: View, plan: Plan) -> list[QueuedJob]:
         def turn(job: QueuedJob) -> tuple[bool, int, float, int, str]:
             now = max((a / whole[n] for n, a in held[job.user].items() if whole[n]), default=0.0)
             share = (view.usage.get(job.user, 0.0) / past if past else 0.0) + now
-            return job.promised is None, job.promised or 0, share, job.place, job.id
+            return job.reservation_rank is None, job.reservation_rank or 0, share, job.position, job.id
 
         job = min((job for job in rest if job.priority == highest), key=turn)
         rest.remove(job)
@@ -456,14 +458,19 @@ def order(view: View, plan: Plan, left: dict[tuple[str, str], int]) -> None:
 
 def _not_delayed(view: View, plan: Plan, before: list[QueuedJob], job: QueuedJob, demand: Demand, count: int) -> None:
     lower = [p for p in plan.placements if demand_of(view, p.job, p.component)[0] not in before]
-    if plan.evictions or any(held.stopping for held in view.held):
+    if plan.evictions or any(held.stopping for held in view.allocations):
         return
-    if all(held.ends is not None for held in view.held) and all(o.seconds is not None for o in view.queue):
+    if all(held.ends is not None for held in view.allocations) and all(o.seconds is not None for o in view.queue):
         alone, beside = _starts(view, plan, before, demand, count), _starts(view, plan, view.queue, demand, count)
         if demand.gang:
             alone, beside = [max(alone)], [max(beside)]
         assert all(b <= a for a, b in zip(alone, beside, strict=True)), f"{job.id} is delayed: {alone} → {beside}"
-    elif count == 1 and all(o.seconds is None for o in view.queue) and all(h.ends is None for h in view.held) and lower:
+    elif (
+        count == 1
+        and all(o.seconds is None for o in view.queue)
+        and all(h.ends is None for h in view.allocations)
+        and lower
+    ):
         kept = [name for name in places(view) if _kept(view, plan, before, demand.shape, name)]
         assert kept or not _some_day(view, plan, before, demand.shape), f"{job.id}: no node is kept for it"
 
@@ -473,7 +480,7 @@ def _running(
 ) -> list[tuple[float, str, Shape, tuple[tuple[int, int], ...]]]:
     """(ends, node, shape, devices) of every task that holds a place once the plan is carried out for these jobs."""
     running = []
-    for held in view.held:
+    for held in view.allocations:
         for at in range(held.count):
             ends = NEVER if held.ends is None else held.ends
             running.append((ends, held.node, held.shape, held.devices[at] if held.devices else ()))
@@ -528,7 +535,7 @@ def _kept(view: View, plan: Plan, before: list[QueuedJob], shape: Shape, name: s
     node = next(node for node in view.nodes if node.name == name)
     here = [task for task in _running(view, plan, before) if task[1] == name]
     everything = [task for task in _running(view, plan, list(view.queue)) if task[1] == name]
-    mine = here[sum(held.count for held in view.held if held.node == name) :]
+    mine = here[sum(held.count for held in view.allocations if held.node == name) :]
     lower = everything[len(here) - len(mine) :]
     for task in mine:
         lower.remove(task)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from grass.model.job import NODE_LEVEL, GpuNeed, Policy
 from grass.model.resources import DEVICE, Resources
-from master.planning.model import Demand, Device, DeviceShares, Held, Node, QueuedJob, Shape, View
+from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, Shape, View
 
 USERS = ("ann", "bob", "cy")
 
@@ -40,7 +40,7 @@ def _promised(dice: random.Random, queue: list[QueuedJob]) -> list[QueuedJob]:
     """For some of them an earlier plan kept places."""
     chosen = dice.sample(range(len(queue)), dice.choice([0, 0, 1, min(2, len(queue))]))
     numbers = {place: number for number, place in enumerate(chosen)}
-    return [replace(job, promised=numbers.get(place)) for place, job in enumerate(queue)]
+    return [replace(job, reservation_rank=numbers.get(index)) for index, job in enumerate(queue)]
 
 
 def shuffled(view: View, seed: int) -> View:
@@ -59,7 +59,7 @@ def shuffled(view: View, seed: int) -> View:
         view,
         nodes=nodes,
         queue=mixed(view.queue),
-        held=mixed(view.held),
+        allocations=mixed(view.allocations),
         usage=dict(mixed(view.usage.items())),
         quotas={user: dict(mixed(quota.items())) for user, quota in mixed(view.quotas.items())},
     )
@@ -117,9 +117,9 @@ def _shape(dice: random.Random, plain: bool) -> Shape:
     )
 
 
-def _occupied(dice: random.Random, nodes: list[Node], limits: str) -> tuple[list[Held], list[Node]]:
+def _occupied(dice: random.Random, nodes: list[Node], limits: str) -> tuple[list[Allocation], list[Node]]:
     """Tasks that run already, with what is left beside them."""
-    held: list[Held] = []
+    held: list[Allocation] = []
     left = []
     for node in nodes:
         free, ports = node.free, node.ports
@@ -135,7 +135,7 @@ def _occupied(dice: random.Random, nodes: list[Node], limits: str) -> tuple[list
             number = dice.randint(0, 3)  # the same job may hold places on several nodes
             ends = {"none": None, "all": float(dice.randint(1, 9)), "some": dice.choice([None, 2.0, 7.0])}[limits]
             held.append(
-                Held(
+                Allocation(
                     f"run{number}",
                     USERS[number % 3],
                     dice.choice("ab"),
@@ -171,7 +171,7 @@ def _take(devices: dict[int, int], gpu: int) -> DeviceShares | None:
     return ()
 
 
-def _job(dice: random.Random, number: int, plain: bool, limits: str, held: list[Held]) -> QueuedJob:
+def _job(dice: random.Random, number: int, plain: bool, limits: str, held: list[Allocation]) -> QueuedJob:
     demands = []
     for name in "abc"[: dice.choice([1, 1, 1, 2, 3])]:
         levels = [None, None, None, None] if plain else [None, None, 1, 2, NODE_LEVEL]

@@ -65,7 +65,7 @@ class SimulatedNode:
         resources = self.total.to_wire()
         body = {"boot_id": boot, "version": "0", "address": f"10.0.0.{self.name[-1]}", "api_port": 1}
         body["conditions"] = self.conditions
-        body |= {"resources": resources, "gpus": self.devices, "attempts": sorted(self.running), **self.about}
+        body |= {"resources": resources, "gpus": self.devices, **self.about}
         self.store.report([("hello", body)])
 
     def beat(self) -> None:

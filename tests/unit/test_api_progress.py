@@ -6,7 +6,7 @@ import pytest
 
 from master.api.call import HEARTBEAT
 from master.api.progress import EVERY, Progress
-from tests.unit.test_api_views import NO_ROOM, record
+from tests.unit.test_api_views import WAITS, record
 
 
 @pytest.mark.parametrize("wanted", [True, False])
@@ -23,7 +23,7 @@ def test_who_does_not_watch_is_told_nothing_more_than_that_the_server_is_there()
     assert progress.piece(record(state="RUNNING"), 100.1 + HEARTBEAT) is None
 
 
-@pytest.mark.parametrize("change", [{"counts": {"RUNNING": 1}}, {"reason": NO_ROOM}, {"restarts": 1}])
+@pytest.mark.parametrize("change", [{"counts": {"RUNNING": 1}}, {"reason": WAITS}, {"restarts": 1}])
 def test_counts_and_reasons_are_told_now_and_then(change: dict[str, Any]) -> None:
     progress = Progress(True)
     progress.piece(record(), 100.0)

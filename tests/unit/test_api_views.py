@@ -9,7 +9,7 @@ from master.api.views import counted_tasks, first_tasks, job_view, task_views
 from master.api.why import why_view
 
 JOB = parse_job({"name": "j", "components": {"a": {"command": "x", "replicas": 3}, "b": {"command": "y"}}}).job
-NO_ROOM = {"code": "no-room", "message": "waits for room", "details": {}}
+WAITS = {"code": "no-free-resources", "message": "waits for free resources", "details": {}}
 
 
 def record(**changes: Any) -> dict[str, Any]:
@@ -28,12 +28,12 @@ def test_what_the_master_agent_keeps_for_itself_is_not_shown() -> None:
 
 
 def test_tasks_without_a_record_wait_for_their_components_reason() -> None:
-    waiting = record(components={"a": {"reason": NO_ROOM}, "b": {"reason": None}}, reason=None)
+    waiting = record(components={"a": {"reason": WAITS}, "b": {"reason": None}}, reason=None)
     tasks = task_views(waiting, JOB, known("a.1", state="RUNNING"))
     assert [(task["task"], task["state"], task["reason"]) for task in tasks] == [
-        ("a.0", "PENDING", NO_ROOM),
+        ("a.0", "PENDING", WAITS),
         ("a.1", "RUNNING", None),
-        ("a.2", "PENDING", NO_ROOM),
+        ("a.2", "PENDING", WAITS),
         ("b.0", "PENDING", None),
     ]
 
@@ -43,9 +43,9 @@ def test_a_task_that_is_to_be_placed_again_waits_for_what_its_component_waits_fo
     late = {"code": "backoff", "message": "ended with 1; starts again in 5 s", "details": {}}
     tasks = known("a.0", state="PENDING", reason=drained, not_before=None)
     tasks |= known("a.1", state="PENDING", reason=late, not_before=[9.0, "boot"])
-    waiting = record(components={"a": {"reason": NO_ROOM}, "b": {"reason": None}}, reason=None)
-    assert [task["reason"] for task in task_views(waiting, JOB, tasks, "a")] == [NO_ROOM, late, NO_ROOM]
-    assert [task["reason"] for task, _ in counted_tasks(waiting, JOB, tasks)][:2] == [NO_ROOM, late]
+    waiting = record(components={"a": {"reason": WAITS}, "b": {"reason": None}}, reason=None)
+    assert [task["reason"] for task in task_views(waiting, JOB, tasks, "a")] == [WAITS, late, WAITS]
+    assert [task["reason"] for task, _ in counted_tasks(waiting, JOB, tasks)][:2] == [WAITS, late]
 
 
 def test_tasks_that_never_began_are_stopped_once_the_job_has_ended() -> None:
@@ -56,7 +56,7 @@ def test_tasks_that_never_began_are_stopped_once_the_job_has_ended() -> None:
 
 def test_tasks_that_need_attention_come_first_and_only_those_asked_for_are_made() -> None:
     tasks = known("a.0", state="SUCCEEDED") | known("b.0", state="FAILED") | known("a.2", state="RUNNING")
-    waiting = record(components={"a": {"reason": NO_ROOM}, "b": {"reason": None}})
+    waiting = record(components={"a": {"reason": WAITS}, "b": {"reason": None}})
     found = [task["task"] for task in first_tasks(waiting, JOB, tasks, None, 3)]
     assert found == ["b.0", "a.1", "a.2"]
     assert [task["task"] for task in first_tasks(waiting, JOB, tasks, "a", 9)] == ["a.1", "a.2", "a.0"]
@@ -66,7 +66,7 @@ def test_tasks_that_need_attention_come_first_and_only_those_asked_for_are_made(
 
 
 def test_why_groups_tasks_that_wait_for_the_same_reason() -> None:
-    waiting = record(components={"a": {"reason": NO_ROOM}, "b": {"reason": None}})
+    waiting = record(components={"a": {"reason": WAITS}, "b": {"reason": None}})
     failed = {"code": "exit-code", "message": "exited with 3", "details": {}}
     tasks = known("a.1", state="FAILED") | known("b.0", state="RUNNING")
     tasks["a.1"]["reason"] = failed
@@ -88,7 +88,16 @@ def test_a_running_task_that_is_not_ready_is_among_the_reasons() -> None:
 
 
 def test_every_reason_to_wait_says_what_would_end_the_wait() -> None:
-    waiting = ["submitted", "job-limit", "no-nodes", "too-large", "no-room", "depends-on", "backoff", "parallelism"]
+    waiting = [
+        "submitted",
+        "job-limit",
+        "no-nodes",
+        "too-large",
+        "no-free-resources",
+        "depends-on",
+        "backoff",
+        "parallelism",
+    ]
     for code in waiting:
         assert ReasonCode(code)
         reason = {"code": code, "message": "m", "details": {}}

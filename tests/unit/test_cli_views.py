@@ -10,9 +10,14 @@ from grass.cli.events import event_lines
 from grass.cli.job_views import job_line, job_list, job_page
 from grass.cli.node_views import node_list, node_page
 from grass.cli.schedule import schedule_list, schedule_page
+from grass.model.amounts import show_span
 
 NOW = 1_000_000.0
-NO_ROOM = {"code": "no-room", "message": "waits for room: needs 8 cpu per task; local has 2 free", "details": {}}
+WAITS = {
+    "code": "no-free-resources",
+    "message": "waits for free resources: local: 6 cpu short; n2: cordoned",
+    "details": {},
+}
 EXIT_3 = {"code": "exit-code", "message": "worker.0 ended with code 3", "details": {}}
 
 
@@ -65,16 +70,16 @@ def test_a_job_list_has_one_line_per_job() -> None:
 
 
 def test_a_queued_job_says_why_on_the_narrowest_terminal() -> None:
-    queued = job(state="QUEUED", reason=NO_ROOM, counts={"PENDING": 5}, started=None)
+    queued = job(state="QUEUED", reason=WAITS, counts={"PENDING": 5}, started=None)
     for width in (60, 80, 200):
         shown = " ".join(word for line in job_list([queued], False, NOW, width)[1:] for word in line.split())
-        for word in NO_ROOM["message"].split():
+        for word in WAITS["message"].split():
             assert word in shown
 
 
 def test_a_running_job_says_why_a_part_of_it_waits() -> None:
-    components = {"worker": {"replicas": 2, "counts": {"RUNNING": 1, "PENDING": 1}, "reason": NO_ROOM}}
-    assert f"worker: {NO_ROOM['message']}" in job_list([job(components=components)], False, NOW, None)[1]
+    components = {"worker": {"replicas": 2, "counts": {"RUNNING": 1, "PENDING": 1}, "reason": WAITS}}
+    assert f"worker: {WAITS['message']}" in job_list([job(components=components)], False, NOW, None)[1]
 
 
 def test_an_empty_list_says_how_to_see_more() -> None:
@@ -111,7 +116,7 @@ def test_a_task_that_a_signal_ended_says_which() -> None:
 
 
 def test_spans_have_two_units_and_are_never_negative() -> None:
-    spans = [amounts.show_span(seconds) for seconds in (-5, 0.4, 59, 60, 90, 3600, 7260, 90000)]
+    spans = [show_span(seconds) for seconds in (-5, 0.4, 59, 60, 90, 3600, 7260, 90000)]
     assert spans == ["0s", "0s", "59s", "1m", "1m30s", "1h", "2h1m", "1d1h"]
 
 
@@ -120,7 +125,7 @@ def test_why_has_a_paragraph_per_group_with_what_would_start_it() -> None:
         "component": "worker",
         "state": "PENDING",
         "count": 4,
-        "reason": NO_ROOM,
+        "reason": WAITS,
         "next": "starts when a task ends",
     }
     answer = {"name": "digits", "id": "digits-1", "state": "RUNNING", "reason": None, "groups": [group]}
@@ -128,8 +133,8 @@ def test_why_has_a_paragraph_per_group_with_what_would_start_it() -> None:
         "digits is RUNNING",
         "",
         "worker: 4 tasks PENDING",
-        "  waits for room: needs 8 cpu per task; local has",
-        "  2 free",
+        "  waits for free resources: local: 6 cpu short;",
+        "  n2: cordoned",
         "  starts when a task ends",
     ]
 
@@ -141,18 +146,18 @@ def test_why_tells_node_by_node_what_the_message_does_not() -> None:
         {"count": 1, "why": "not enough cpu", "nearest": "n7", "resource": "cpu", "short": 500},
     ]
     details = {"nodes": groups, "starts_with": "24GiB memory", "starts_in": 300.0}
-    reason = {"code": "gang", "message": "starts only whole; n5: draining", "details": details}
+    reason = {"code": "gang", "message": "gang starts together; n5: draining", "details": details}
     group = {"component": "w", "state": "PENDING", "count": 1, "reason": reason, "next": None}
     answer = {"name": "d", "id": "d-1", "state": "QUEUED", "reason": reason, "groups": [group]}
     assert why.page(answer, None) == [
         "d is QUEUED",
         "",
         "w: 1 task PENDING",
-        "  starts only whole; n5: draining",
-        "    3 nodes: not enough memory, nearest is n2, 1.5GiB short",
+        "  gang starts together; n5: draining",
+        "    3 nodes: not enough memory (nearest: n2, 1.5GiB short)",
         "    n7: 0.5 cpu short",
         "    starts now with 24GiB memory",
-        "    starts within 5m by the time limits of what runs",
+        "    starts within 5m, by the time limits of running jobs",
     ]
 
 
@@ -175,7 +180,7 @@ PLANNED: dict[str, Any] = {
                 {"node": "n1", "count": 1, "devices": [[0, 500]]},
                 {"node": "n2", "count": 2, "devices": [[0, 1000], [1, 1000]]},
             ],
-            "reason": {"code": "no-room", "message": "n3: 1 gpu short", "details": {}},
+            "reason": {"code": "no-free-resources", "message": "n3: 1 gpu short", "details": {}},
         },
     },
     "evictions": [{"job": "sweep", "count": 2}, {"job": None, "count": 1}],

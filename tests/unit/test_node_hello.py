@@ -16,7 +16,7 @@ GPUS = [{"id": place, "name": "NVIDIA A100-SXM4-40GB", "memory": 40 << 30} for p
 
 def said(tmp_path: Path, gpus: list[dict[str, Any]] = GPUS, **node: Any) -> dict[str, Any]:
     config = ClusterConfig("lab", "local", str(tmp_path), str(tmp_path), node=NodeConfig(**node))
-    return hello(config, gpus, [])
+    return hello(config, gpus)
 
 
 def test_what_the_settings_do_not_say_is_what_the_machine_has(tmp_path: Path) -> None:

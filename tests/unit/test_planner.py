@@ -11,7 +11,7 @@ from grass.model.reasons import ReasonCode
 from grass.model.resources import DEVICE, Resources
 from master.planning.backlog import HORIZON, MOST, depth
 from master.planning.decide import decide
-from master.planning.model import Demand, Device, Held, Node, QueuedJob, Shape, View
+from master.planning.model import Allocation, Demand, Device, Node, QueuedJob, Shape, View
 
 GIB = 1 << 30
 
@@ -33,11 +33,11 @@ def job(number: int, *demands: Demand, user: str = "ann", **more: object) -> Que
     return QueuedJob(f"j{number}", user, number, demands, **more)  # type: ignore[arg-type]
 
 
-def runs(name: str, on: str, cpu: float, count: int = 1, **more: object) -> Held:
-    return Held(name, "bob", "t", on, count, Shape(Resources(int(cpu * 1000))), **more)  # type: ignore[arg-type]
+def runs(name: str, on: str, cpu: float, count: int = 1, **more: object) -> Allocation:
+    return Allocation(name, "bob", "t", on, count, Shape(Resources(int(cpu * 1000))), **more)  # type: ignore[arg-type]
 
 
-def where(nodes: list[Node], *queue: QueuedJob, held: tuple[Held, ...] = (), **more: object) -> dict[str, int]:
+def where(nodes: list[Node], *queue: QueuedJob, held: tuple[Allocation, ...] = (), **more: object) -> dict[str, int]:
     placements = decide(View(nodes, queue, held, **more)).placements  # type: ignore[arg-type]
     found: dict[str, int] = {}
     for placement in placements:
@@ -46,7 +46,9 @@ def where(nodes: list[Node], *queue: QueuedJob, held: tuple[Held, ...] = (), **m
     return found
 
 
-def why(nodes: list[Node], *queue: QueuedJob, held: tuple[Held, ...] = (), **more: object) -> tuple[ReasonCode, str]:
+def why(
+    nodes: list[Node], *queue: QueuedJob, held: tuple[Allocation, ...] = (), **more: object
+) -> tuple[ReasonCode, str]:
     """Of the last job in the queue."""
     last = queue[-1]
     view = View(nodes, queue, held, **more)  # type: ignore[arg-type]
@@ -135,7 +137,7 @@ def test_a_gang_starts_whole_or_not_at_all() -> None:
     assert sum(where(nodes, gang).values()) == 5
     assert where([node("n1", 4), node("n2", 3)], gang) == {}
     code, message = why([node("n1", 4), node("n2", 4)], job(1, tasks(5, 2, gang=True)))
-    assert (code, message) == (ReasonCode.GANG, "starts only whole: 4 of 5 tasks would fit now")
+    assert (code, message) == (ReasonCode.GANG, "gang starts together; 4 of 5 tasks fit now")
 
 
 def test_priority_then_who_has_least_then_age() -> None:
@@ -143,7 +145,7 @@ def test_priority_then_who_has_least_then_age() -> None:
     assert where(one, job(1, tasks()), job(2, tasks(), priority=1)) == {"j2@n1": 1}
     assert where(one, job(1, tasks()), job(2, tasks(), user="bob")) == {"j1@n1": 1}
     assert where(one, job(1, tasks()), job(2, tasks(), user="bob"), usage={"ann": 5.0}) == {"j2@n1": 1}
-    mine = Held("x", "ann", "t", "n9", 1, Shape(Resources(1000)))
+    mine = Allocation("x", "ann", "t", "n9", 1, Shape(Resources(1000)))
     assert where(one, job(1, tasks()), job(2, tasks(), user="bob"), held=(mine,)) == {"j2@n1": 1}
 
 
@@ -156,12 +158,12 @@ def test_a_quota_limits_what_a_user_holds_and_keeps_the_turn_of_the_larger_job()
     nodes, quota = [node("n1", 16)], {"cpu": 4000}
     both = job(1, tasks(9)), job(2, tasks(9), user="bob")
     assert where(nodes, *both, quotas={"ann": quota}) == {"j1@n1": 4, "j2@n1": 9}
-    mine = Held("x", "ann", "t", "n1", 2, Shape(Resources(1000)))
+    mine = Allocation("x", "ann", "t", "n1", 2, Shape(Resources(1000)))
     queue = job(1, tasks(1, 3)), job(2, tasks(1, 1))
     assert where(nodes, *queue, held=(mine,), default_quota=quota) == {}
     code, message = why(nodes, *queue[:1], held=(mine,), default_quota=quota)
     assert code is ReasonCode.QUOTA
-    assert message == "waits for quota: ann may hold 4 cpu, holds 2 cpu, and this needs 3 cpu"
+    assert message == "waits for quota: ann may use 4 cpu, uses 2 cpu, and this needs 3 cpu"
 
 
 def test_the_job_limit_counts_jobs_that_this_plan_begins() -> None:
@@ -179,34 +181,34 @@ def test_behind_a_blocked_job_goes_only_what_is_gone_in_time_or_fits_beside_it()
     assert where(nodes, job(1, tasks(1, 7)), job(2, tasks()), held=held) == {"j2@n1": 1}
     assert why(nodes, head, job(2, tasks()), held=held) == (
         ReasonCode.BEHIND,
-        "a task would fit now, but could delay j1, which is served first",
+        "a task would fit now, but could delay job j1, which is served first",
     )
-    assert why(nodes, head, held=held)[1].endswith("starts within 10s by the time limits of what runs")
+    assert why(nodes, head, held=held)[1].endswith("starts within 10s, by the time limits of running jobs")
 
 
 def test_what_is_being_emptied_for_a_job_is_promised_to_it_and_goes_to_no_user_who_has_had_less() -> None:
     half = [node("n1", 4, used=2)]
     held = (runs("run", "n1", 2, ends=60.0),)
     large, small = job(1, tasks(cpu=4)), job(2, tasks(cpu=2), user="cy")
-    kept = decide(View(half, [large], held)).promised
+    kept = decide(View(half, [large], held)).reserved
     assert kept == ("j1",)
     before = View(half, [large, small], held, {"ann": 5.0})
     assert [placement.job for placement in decide(before).placements] == ["j2"]
-    promised = replace(large, promised=1)
+    promised = replace(large, reservation_rank=1)
     after = decide(replace(before, queue=[promised, small]))
-    assert not after.placements and after.promised == ("j1",)
+    assert not after.placements and after.reserved == ("j1",)
     assert where(half, promised, replace(small, priority=1), held=held) == {"j2@n1": 1}
     assert where([node("n1", 4)], promised, small, usage={"ann": 5.0}) == {"j1@n1": 1}
 
 
 def test_nothing_is_promised_where_nothing_is_free_yet_so_the_turn_may_change() -> None:
     nodes, held = [node("n1", 4, used=4)], (runs("run", "n1", 4, ends=60.0),)
-    assert decide(View(nodes, [job(1, tasks(cpu=4))], held)).promised == ()
+    assert decide(View(nodes, [job(1, tasks(cpu=4))], held)).reserved == ()
 
 
 def test_nothing_is_promised_when_nobody_knows_when_it_will_be_free() -> None:
     held = (runs("run", "n1", 2),)
-    assert decide(View([node("n1", 4, used=2)], [job(1, tasks(cpu=4))], held)).promised == ()
+    assert decide(View([node("n1", 4, used=2)], [job(1, tasks(cpu=4))], held)).reserved == ()
 
 
 def test_without_time_limits_the_nearest_node_is_kept_for_a_large_job() -> None:
@@ -264,7 +266,7 @@ def test_a_task_too_large_for_every_node_is_told_the_largest() -> None:
     assert message == "needs 8 cpu per task; the largest node has 2; starts now with 2 cpu"
     assert why(nodes, job(1, tasks(1, 1, gpu=1)))[1] == "needs 1 gpu per task; the largest node has 0"
     apart = [node("cpu", 16, 1), node("memory", 1, 64)]
-    assert why(apart, job(1, tasks(1, 8, 32)))[1].startswith("no single node has all of what one task needs")
+    assert why(apart, job(1, tasks(1, 8, 32)))[1].startswith("no single node has everything that one task needs")
 
 
 def test_a_task_without_room_is_told_what_the_nodes_lack_and_what_would_start() -> None:
@@ -276,19 +278,19 @@ def test_a_task_without_room_is_told_what_the_nodes_lack_and_what_would_start() 
     queue = job(1, *first), job(2, tasks(1, 2, memory=6))
     held = runs("x", "n2", 1), runs("y", "n3", 4)
     assert why(others, *queue, held=held) == (
-        ReasonCode.NO_ROOM,
-        "waits for room: 2 nodes: not enough memory, nearest is n1, 6GiB short; n3: 2 cpu short; n4: too small; "
-        "starts now with 1 cpu",
+        ReasonCode.NO_FREE_RESOURCES,
+        "waits for free resources: 2 nodes: not enough memory (nearest: n1, 6GiB short); n3: 2 cpu short; "
+        "n4: too small; starts now with 1 cpu",
     )
     code, message = why([node("n1", used=3), node("n2", used=4)], job(1, tasks(1, 2)))
-    assert message == "waits for room: 2 nodes: not enough cpu, nearest is n1, 1 short; starts now with 1 cpu"
+    assert message == "waits for free resources: 2 nodes: not enough cpu (nearest: n1, 1 short); starts now with 1 cpu"
 
 
 def test_without_a_ready_node_the_reason_says_so() -> None:
     assert why([], job(1, tasks()))[0] is ReasonCode.NO_NODES
     assert why([node("n1", closed="not heard for 12 s")], job(1, tasks())) == (
         ReasonCode.NO_NODES,
-        "no node that could hold it takes tasks now: n1: not heard for 12 s",
+        "no node that is large enough accepts tasks now: n1: not heard for 12 s",
     )
 
 

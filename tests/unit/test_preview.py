@@ -51,7 +51,7 @@ def test_what_would_find_no_place_has_its_reason() -> None:
     world.submit(parse_job(read_document("{name: b, components: {x: {command: c}}}")).job)
     answer = preview(world, "{name: a, components: {x: {command: c, replicas: 3}}}")
     assert where(answer, "x") == {"n1": 1}
-    assert answer["components"]["x"]["reason"]["code"] == "no-room"
+    assert answer["components"]["x"]["reason"]["code"] == "no-free-resources"
     huge = preview(world, "{name: a, components: {x: {command: c, resources: {cpu: 9}}}}")
     assert huge["components"]["x"]["reason"]["code"] == "too-large"
 

@@ -44,20 +44,21 @@ def said(component: str, job: str = "priority: 0", nodes: list[dict[str, Any]] =
 @pytest.mark.parametrize(
     ("component", "message"),
     [
-        ("where: {arch: riscv}", "components.x.where.arch: no node has arch: riscv; there are arm64, x86_64"),
-        ("where: {rack: 1}", "components.x.where.rack: no node has this label; there are arch, zone"),
+        ("where: {arch: riscv}", "components.x.where.arch: no node has arch: riscv; nodes have arm64, x86_64"),
+        ("where: {rack: 1}", "components.x.where.rack: no node has this label; nodes have arch, zone"),
         ("where: {arch: arm64, zone: a}", "components.x.where: no single node has all of these labels"),
-        ("avoid: [n1, n9]", "components.x.avoid[1]: there is no node n9; there are n1, n2"),
-        ("avoid: [n1, n2]", "components.x.avoid: leaves no node: the cluster has n1, n2"),
-        ("spread: 2", "components.x.spread: no node says where it stands at level 2 (`topology` in its settings)"),
-        ("image: i", "components.x.image: no node has an engine for containers: its tasks run as processes"),
+        ("avoid: [n1, n9]", "components.x.avoid[1]: unknown node 'n9'; the cluster has n1, n2"),
+        ("avoid: [n1, n2]", "components.x.avoid: excludes every node; the cluster has n1, n2"),
+        ("spread: 2", "components.x.spread: no node has a topology path with level 2; set `topology` in the"),
+        ("image: i", "components.x.image: no node has a container engine; its tasks run as processes"),
         (
             "image: i, runtime: docker",
-            "components.x.image: no node has an engine for containers: it waits until one has",
+            "components.x.image: no node has a container engine; its tasks wait until a node has one",
         ),
         (
             "resources: {gpu: {model: H100}}",
-            "components.x.resources.gpu: no node has such a device; there are NVIDIA A100-SXM4-40GB (40GiB)",
+            "components.x.resources.gpu: no node has a GPU of this model or memory; "
+            "the cluster has NVIDIA A100-SXM4-40GB (40GiB)",
         ),
         ("resources: {gpu: 2}", "components.x.resources: needs 2 gpu per task; the largest node has 1"),
         ("resources: {seats: 3}", "components.x.resources: needs 3 seats per task; the largest node has 2"),
@@ -91,7 +92,7 @@ def test_nothing_is_said_about_what_some_node_is(component: str) -> None:
 
 
 def test_a_level_that_no_node_has_is_named_for_the_job_too() -> None:
-    assert said("replicas: 2", "together: 3")[0].startswith("together: no node says where it stands at level 3")
+    assert said("replicas: 2", "together: 3")[0].startswith("together: no node has a topology path with level 3")
 
 
 def test_nothing_is_said_while_no_node_is_known() -> None:

@@ -14,8 +14,8 @@ from typing import IO, cast
 
 from grass import clock
 from grass.errors import InputError, NotFoundError
+from grass.model.amounts import show_memory
 from grass.model.image import full_name
-from grass.model.resources import show_memory
 from grass.provision.files import paths, rsync
 from grass.provision.files.image_archive import Image, blobs_of, unpack
 from grass.provision.files.place import Place, rsync_program

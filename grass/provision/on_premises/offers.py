@@ -7,7 +7,8 @@ from typing import Any
 
 from grass.errors import ConflictError
 from grass.manifest.join_file import Offer
-from grass.model.resources import DEVICE, show_memory
+from grass.model.amounts import show_memory
+from grass.model.resources import DEVICE
 from grass.provision.on_premises.facts import Facts
 
 _CHOSEN = ("api_port", "cpu", "memory", "gpu", "labels", "topology", "runtimes", "mounts", "share")

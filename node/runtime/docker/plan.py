@@ -15,7 +15,7 @@ from grass import clock
 from grass.config import ClusterConfig
 from grass.model.job import Mount
 from node.runtime.protocol import Launch, Start
-from node.runtime.spawning import NOT_EXECUTABLE, CannotStartError
+from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
 
 LABEL = "grass."
 CLUSTER, NODE, ATTEMPT, LAUNCH, BOOT = (LABEL + name for name in ("cluster", "node", "attempt", "launch", "boot"))

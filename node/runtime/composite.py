@@ -10,16 +10,17 @@ import select
 from collections.abc import Iterable, Mapping
 
 from grass import clock
+from grass.model.reasons import Reason
 from node.runtime.protocol import Launch, Listed, News, Observed, Runtime, Start, Stop
 
 PATIENCE = 5.0
 """Seconds that the first list waits for a runtime that does not answer."""
 
 
-class BothRuntime:
+class CompositeRuntime:
     """``runtimes`` by name, as in ``Launch.runtime``; launches that name another are not to be defined."""
 
-    def __init__(self, runtimes: Mapping[str, Runtime]) -> None:
+    def __init__(self, runtimes: Mapping[str, Runtime], patience: float = PATIENCE) -> None:
         self._runtimes = dict(runtimes)
         self._launches: dict[str, str] = {}
         """Launch key → name of the runtime."""
@@ -27,7 +28,7 @@ class BothRuntime:
         self._silent = set(runtimes)
         """Have not listed anything yet."""
         self._listed = False
-        self._patient_until = clock.steady() + PATIENCE
+        self._patient_until = clock.steady() + patience
         self._poll = select.epoll()
         for runtime in runtimes.values():
             self._poll.register(runtime.fileno(), select.EPOLLIN)
@@ -54,10 +55,6 @@ class BothRuntime:
     def stop(self, stops: list[Stop]) -> None:
         for runtime in self._runtimes.values():
             runtime.stop(stops)
-
-    def signal(self, keys: list[str], number: int) -> None:
-        for runtime in self._runtimes.values():
-            runtime.signal(keys, number)
 
     def forget(self, keys: list[str]) -> None:
         for name, runtime in self._runtimes.items():
@@ -93,6 +90,13 @@ class BothRuntime:
         if not self._listed:
             times.append(self._patient_until)
         return min(times, default=None)
+
+    def trouble(self) -> Reason | None:
+        """The first that there is. A node whose tasks cannot be started by one of its runtimes takes none."""
+        return next(filter(None, (runtime.trouble() for runtime in self._runtimes.values())), None)
+
+    def roots(self) -> list[int]:
+        return [pid for runtime in self._runtimes.values() for pid in runtime.roots()]
 
     def close(self) -> None:
         for runtime in self._runtimes.values():

@@ -12,7 +12,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from node.agent.cutting import cut
+from grass.atomic_file import replace_file
+from node.agent.log_cut import cut
 
 HOLD = 0.5
 """Seconds that the beginning of a line waits for the rest of it."""
@@ -249,9 +250,7 @@ class Followed:
         if any(bases.values()):
             offsets["base"] = bases
         try:
-            new = self._file.with_suffix(".new")
-            new.write_text(json.dumps(offsets))
-            new.replace(self._file)
+            replace_file(self._file, json.dumps(offsets))
             self._unstored = 0
             for stream in self.streams:
                 stream.stored_base = bases[stream.name]

@@ -1,7 +1,4 @@
-"""Commands beside a running task: in its working folder with its environment, or in its container.
-
-An execution has descriptors to watch; ``read`` of one gives what its streams printed, None when it is over for good.
-"""
+"""A command beside a running process: in its working folder, with its environment."""
 
 from __future__ import annotations
 
@@ -13,25 +10,10 @@ import struct
 import subprocess
 import sys
 import termios
-import threading
-from contextlib import suppress
-from typing import Protocol
 
-from grass.config import ClusterConfig
-from grass.errors import (
-    CommandNotExecutableError,
-    CommandNotFoundError,
-    ConflictError,
-    GrassError,
-    InputError,
-    NotFoundError,
-    UnreachableError,
-)
+from grass.errors import CommandNotExecutableError, CommandNotFoundError
 from node.runtime import proc
-from node.runtime.docker.ending import kill
-from node.runtime.docker.plan import CLUSTER, container_name
-from node.runtime.docker.streams import Demultiplexer, EngineTerminal
-from node.runtime.process import ask
+from node.runtime.kind import Output
 
 READ = 1 << 16
 _WRITE_SECONDS = 2.0
@@ -48,45 +30,8 @@ except OSError as error:
 """The terminal becomes the controlling one of the command's session: only the session's own leader can do that. Its
 keys work even where this server was started by a shell in the background, which has it ignore them."""
 
-Output = list[tuple[str, bytes]]
 
-
-class Execution(Protocol):
-    def descriptors(self) -> list[int]: ...
-    def read(self, descriptor: int) -> Output | None: ...
-    def write(self, data: bytes) -> int:
-        """How much of it was taken; waits a moment for somebody who does not read."""
-        ...
-
-    def end_input(self) -> None: ...
-    def resize(self, rows: int, columns: int) -> None: ...
-    def code(self) -> int:
-        """How it ended, as a shell says it; to be called when all descriptors are over."""
-        ...
-
-    def end(self) -> None:
-        """End it if it has not, and let go of everything."""
-        ...
-
-
-def start(config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
-    """``size``: rows and columns of a terminal; None: no terminal, and stdout and stderr apart.
-
-    Raises NotFoundError, ConflictError (it does not run now) or InputError (the command cannot be started).
-    """
-    if "process" in config.node.runtimes:
-        with suppress(UnreachableError):  # the shepherd is being started again
-            for attempt in ask(config.socket("shepherd"), "list"):
-                if attempt.key == key:
-                    if attempt.pid is None or attempt.ended is not None:
-                        raise ConflictError(f"attempt {key} does not run now")
-                    return LocalExecution(attempt.pid, argv, size)
-    if "docker" in config.node.runtimes:
-        return ContainerExecution(config, key, argv, size)
-    raise NotFoundError(f"there is no attempt {key} on this node")
-
-
-class LocalExecution:
+class ProcessExecution:
     """Beside the process ``pid``; in a session of its own."""
 
     def __init__(self, pid: int, argv: list[str], size: tuple[int, int] | None) -> None:
@@ -199,71 +144,3 @@ class LocalExecution:
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
-
-
-class ContainerExecution:
-    """In the container of an attempt, by the engine."""
-
-    def __init__(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> None:
-        from node.runtime.docker.engine import Engine  # 15 MiB, where it is needed only
-
-        self._engine = Engine()
-        self._tty = size is not None
-        self._frames = Demultiplexer()
-        try:
-            container = self._engine.inspect(container_name(config.name, key))
-            if (container["Config"]["Labels"] or {}).get(CLUSTER) != config.name:
-                raise NotFoundError(f"there is no attempt {key} on this node")
-            if not container["State"]["Running"]:
-                raise ConflictError(f"attempt {key} does not run now")
-            self._container = str(container["Id"])
-            self._id = self._engine.prepare(self._container, argv, tty=self._tty)
-            self._connection = EngineTerminal(self._engine.socket, self._id, tty=self._tty)
-            if size is not None:
-                self.resize(*size)
-        except NotFoundError as error:
-            self._engine.close()
-            raise NotFoundError(f"there is no attempt {key} on this node") from error
-        except OSError as error:
-            self._engine.close()
-            raise UnreachableError(f"the container engine does not answer: {error}") from error
-        except GrassError:
-            self._engine.close()
-            raise
-
-    def descriptors(self) -> list[int]:
-        return [self._connection.fileno()]
-
-    def read(self, descriptor: int) -> Output | None:
-        data = self._connection.read()
-        if data is None:
-            return None
-        if self._tty:
-            return [("stdout", data)] if data else []
-        return [(name, bytes(part)) for name, part in self._frames.feed(data)]
-
-    def write(self, data: bytes) -> int:
-        return self._connection.write(data, _WRITE_SECONDS)
-
-    def end_input(self) -> None:
-        if self._tty:
-            self.write(b"\x04")
-        else:
-            self._connection.end_input()
-
-    def resize(self, rows: int, columns: int) -> None:
-        with suppress(InputError, ConflictError, NotFoundError):  # it is over, or not quite there
-            self._engine.resize_terminal(self._id, rows, columns)
-
-    def code(self) -> int:
-        return self._engine.exit_code(self._id)
-
-    def end(self) -> None:
-        """The engine ends no command whose caller went. It is killed by a thread, as the engine may need a while."""
-        self._connection.close()
-        threading.Thread(target=self._kill, name="exec-end", daemon=True).start()
-
-    def _kill(self) -> None:
-        with suppress(GrassError):
-            kill(self._engine, self._container, self._id)
-        self._engine.close()

@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from grass import clock
+from grass.backoff import Backoff
 from grass.errors import GrassError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _FIRST_LOOK, _LONGEST_PAUSE = 0.02, 0.5
 
 
-class Inside:
+class ContainerCheck:
     """The engine cannot end a command alone: one that does not end in time runs on, and is not begun once more.
 
     ``own_network``: it does not have the host's. What accepts connections to its ports on the host is then the engine,
@@ -66,10 +67,9 @@ class Inside:
 
 
 def _code(engine: Engine, execution: str, until: float, cancelled: Callable[[], bool]) -> int | None:
-    pause = _FIRST_LOOK
+    pause = Backoff(_FIRST_LOOK, _LONGEST_PAUSE, 1.5)
     while True:
         code: int | None = engine.execution(execution)["ExitCode"]
         if code is not None or clock.steady() > until or cancelled():
             return code
-        clock.sleep(pause)
-        pause = min(pause * 1.5, _LONGEST_PAUSE)
+        clock.sleep(pause.next())

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from node.runtime import both
-from node.runtime.both import BothRuntime
+from node.runtime.composite import PATIENCE, CompositeRuntime
 from node.runtime.protocol import Launch, Listed, Observed, Start, Stop
 from node.runtime.simulated import SimulatedRuntime
 
@@ -17,11 +16,11 @@ PLAIN = Launch(["x"], {}, None, 5.0)
 class Pair:
     """Two simulated runtimes behind one; their attempts go on until they are stopped."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = PATIENCE) -> None:
         self.process = SimulatedRuntime(lambda _: (1000.0, 0))
         self.docker = SimulatedRuntime(lambda _: (1000.0, 0))
-        self.both = BothRuntime({"process": self.process, "docker": self.docker})
-        self.both.define({"j-1/p": PLAIN, "j-1/d": PLAIN._replace(runtime="docker")})
+        self.composite = CompositeRuntime({"process": self.process, "docker": self.docker}, patience)
+        self.composite.define({"j-1/p": PLAIN, "j-1/d": PLAIN._replace(runtime="docker")})
         self.lists: list[Listed] = []
         self.known: dict[str, Observed] = {}
 
@@ -29,8 +28,8 @@ class Pair:
         deadline = time.monotonic() + 10
         while not condition():
             assert time.monotonic() < deadline, self.known
-            select.select([self.both], [], [], 0.01)
-            for each in self.both.receive():
+            select.select([self.composite], [], [], 0.01)
+            for each in self.composite.receive():
                 if isinstance(each, Listed):
                     self.lists.append(each)
                 elif isinstance(each, Observed):
@@ -41,35 +40,34 @@ class Pair:
 def pair() -> Iterator[Pair]:
     made = Pair()
     yield made
-    made.both.close()
+    made.composite.close()
 
 
 def test_each_launch_goes_to_its_runtime_and_all_are_listed_together(pair: Pair) -> None:
     pair.wait(lambda: len(pair.lists) == 1)
-    pair.both.start([Start("j-1/p.0/1", "j-1/p", {}), Start("j-1/d.0/1", "j-1/d", {})])
+    pair.composite.start([Start("j-1/p.0/1", "j-1/p", {}), Start("j-1/d.0/1", "j-1/d", {})])
     pair.wait(lambda: len(pair.known) == 2)
     pair.docker.restart()
     pair.wait(lambda: len(pair.lists) == 2)
     assert {attempt.key for attempt in pair.lists[-1].attempts} == {"j-1/p.0/1", "j-1/d.0/1"}
-    pair.both.stop([Stop("j-1/d.0/1", 1.0)])
+    pair.composite.stop([Stop("j-1/d.0/1", 1.0)])
     pair.wait(lambda: pair.known["j-1/d.0/1"].ended is not None)
     assert pair.known["j-1/p.0/1"].ended is None
-    pair.both.forget(["j-1/d.0/1"])
+    pair.composite.forget(["j-1/d.0/1"])
     pair.process.restart()
     pair.wait(lambda: len(pair.lists) == 3)
     assert [attempt.key for attempt in pair.lists[-1].attempts] == ["j-1/p.0/1"]
 
 
-def test_one_that_does_not_answer_holds_the_others_up_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(both, "PATIENCE", 0.1)
+def test_one_that_does_not_answer_holds_the_others_up_for_a_while_only() -> None:
     began = time.monotonic()
-    pair = Pair()
+    pair = Pair(patience=0.1)
     pair.docker._news.clear()
     pair.wait(lambda: len(pair.lists) == 1)
     assert time.monotonic() - began >= 0.1
-    pair.both.start([Start("j-1/p.0/1", "j-1/p", {})])
+    pair.composite.start([Start("j-1/p.0/1", "j-1/p", {})])
     pair.wait(lambda: "j-1/p.0/1" in pair.known)
     pair.docker.restart()
     pair.wait(lambda: len(pair.lists) == 2)
     assert [attempt.key for attempt in pair.lists[-1].attempts] == ["j-1/p.0/1"]
-    pair.both.close()
+    pair.composite.close()

@@ -1,21 +1,21 @@
-"""What one node has left: its amounts and its devices. The only place where they are given and taken."""
+"""What one node has free: amounts and devices. The only code that allocates and releases them."""
 
 from __future__ import annotations
 
 from grass.model.resources import DEVICE
 from master.planning.need import Need
 
-ENDLESS = 1 << 40
-"""How often something fits that needs nothing."""
+UNLIMITED = 1 << 40
+"""How many tasks fit that need nothing."""
 
 Shares = tuple[tuple[int, int], ...]
-"""What one task holds of a node's devices: (place in the order of ids, thousandths)."""
+"""What one task gets of a node's devices: (device index in the order of ids, thousandths)."""
 
 
-class Room:
+class FreeResources:
     """``row``: amounts by column (``need.COLUMNS``, then custom ones). ``devices``: free thousandths, by order of ids.
 
-    A device that takes nothing (somebody else's program runs on it) has none free.
+    A device that takes no tasks (a program that is not Grass's runs on it) has none free.
     """
 
     __slots__ = ("devices", "row")
@@ -24,17 +24,17 @@ class Room:
         self.row = row
         self.devices = devices
 
-    def copy(self) -> Room:
-        return Room(self.row[:], self.devices[:])
+    def copy(self) -> FreeResources:
+        return FreeResources(self.row[:], self.devices[:])
 
-    def meet(self, other: Room) -> Room:
+    def minimum(self, other: FreeResources) -> FreeResources:
         """What is free in both."""
         devices = [min(pair) for pair in zip(self.devices, other.devices, strict=True)]
-        return Room([min(pair) for pair in zip(self.row, other.row, strict=True)], devices)
+        return FreeResources([min(pair) for pair in zip(self.row, other.row, strict=True)], devices)
 
     def count(self, need: Need, usable: tuple[int, ...]) -> int:
-        """How many such tasks fit side by side. ``usable``: the devices that will do (``Need.usable``)."""
-        most = ENDLESS
+        """How many such tasks fit side by side. ``usable``: indexes of the devices that match (``Need.usable``)."""
+        most = UNLIMITED
         for column, amount in need.amounts:
             times = self.row[column] // amount
             if times < most:
@@ -44,19 +44,19 @@ class Room:
         return max(most, 0)
 
     def count_devices(self, need: Need, usable: tuple[int, ...]) -> int:
-        """For how many tasks that use GPUs there are devices."""
+        """For how many tasks that use GPUs there are free devices."""
         if need.whole:
-            return sum(1 for place in usable if self.devices[place] >= DEVICE) // need.whole
-        return sum(max(0, self.devices[place]) // need.share for place in usable)
+            return sum(1 for device in usable if self.devices[device] >= DEVICE) // need.whole
+        return sum(max(0, self.devices[device]) // need.share for device in usable)
 
     def choose(self, need: Need, usable: tuple[int, ...]) -> Shares:
-        """The devices of one more task that fits: whole ones, or a share of the one that has the least left for it."""
+        """The devices of one more task that fits: whole ones, or a share of the fullest that suffices."""
         if need.whole:
-            free = [place for place in usable if self.devices[place] >= DEVICE]
-            return tuple((place, DEVICE) for place in free[: need.whole])
+            whole = [device for device in usable if self.devices[device] >= DEVICE]
+            return tuple((device, DEVICE) for device in whole[: need.whole])
         if need.share:
-            able = [place for place in usable if self.devices[place] >= need.share]
-            return ((min(able, key=lambda place: self.devices[place]), need.share),)
+            able = [device for device in usable if self.devices[device] >= need.share]
+            return ((min(able, key=lambda device: self.devices[device]), need.share),)
         return ()
 
     def take(self, need: Need, times: int) -> None:
@@ -64,9 +64,9 @@ class Room:
             self.row[column] -= amount * times
 
     def move(self, shares: Shares, sign: int) -> None:
-        """Give devices back (1) or take them (-1)."""
-        for place, share in shares:
-            self.devices[place] += sign * share
+        """Release devices (1) or allocate them (-1)."""
+        for device, share in shares:
+            self.devices[device] += sign * share
 
     def reserve(self, need: Need, usable: tuple[int, ...], times: int) -> None:
         """Take the amounts and devices of ``times`` tasks, which fit."""

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
-from node.runtime.framing import READ, Lines, Message, Outbox, pack
+from node.runtime.frames import READ, Lines, Message, Outbox, pack
 
 _MOST_WAITING = 64 << 20
 """A client that lets more pile up is cut off; it comes back and asks for the list."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from grass.atomic_file import replace_file
 from grass.config import ClusterConfig
 from node.agent.mounted import mount_point
 
@@ -24,6 +25,11 @@ def mounted(config: ClusterConfig) -> str | None:
     return None if found is None else found.get("mount", "/")
 
 
+def share_is_mounted(config: ClusterConfig) -> bool:
+    """As it was then, if that is known."""
+    return mounted(config) in (None, mount_point(config.data_dir))
+
+
 def remember(config: ClusterConfig, result: dict[str, Any]) -> None:
     config.node_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (config.node_dir / "probe.json").write_text(json.dumps({**result, "mount": mount_point(config.data_dir)}))
+    replace_file(config.node_dir / "probe.json", json.dumps({**result, "mount": mount_point(config.data_dir)}))

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from grass import clock
+from grass.atomic_file import replace_file
 from grass.errors import ConflictError, InputError, NotFoundError, UnreachableError
 from grass.model.image import full_name
-from node.agent.mounted import mount_point
 from node.runtime.docker.engine import Engine
 
 WATERMARK = 0.85
@@ -49,7 +49,7 @@ class Entry(NamedTuple):
 
 class Images:
     """``folder``: that of the share. ``state``: remembers which images were loaded by Grass, and when each was used.
-    ``mounted``: where the share is mounted, if it is.
+    ``share_is_mounted``: an empty folder in the place of the share holds no images, and says nothing about any.
 
     Used by several threads; one image is loaded at a time, and once however many ask for it.
     """
@@ -60,13 +60,13 @@ class Images:
         folder: Path,
         state: Path,
         usage: Callable[[], float] | None = None,
-        mounted: str | None = None,
+        share_is_mounted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._engine = engine
         self._folder = folder
         self._state = state
         self._usage = usage or self._disk_usage
-        self._mounted = mounted
+        self._share_is_mounted = share_is_mounted
         self._lock = threading.Lock()
         self._loading = threading.Lock()
         self._current: dict[str, int] = {}
@@ -106,8 +106,8 @@ class Images:
             try:
                 return index.stat().st_mtime_ns
             except FileNotFoundError:
-                if self._mounted not in (None, mount_point(self._folder)):
-                    raise UnreachableError(f"image {image}: nothing is mounted at {self._mounted}") from None
+                if not self._share_is_mounted():
+                    raise UnreachableError(f"image {image}: the share is not mounted") from None
                 return _NO_INDEX
 
     def _in_engine(self, image: str) -> bool:
@@ -201,11 +201,9 @@ class Images:
 
     def _remember(self, known: dict[str, dict[str, Any]]) -> None:
         """Without it (on a full disk) an image may be loaded once more, or stay for longer."""
-        new = self._state.with_suffix(".new")
         try:
             self._state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new.write_text(json.dumps(known))
-            new.replace(self._state)
+            replace_file(self._state, json.dumps(known))
         except OSError as error:
             log.warning("what is known of images cannot be kept: %s", error)
 

@@ -1,0 +1,57 @@
+"""Shows amounts as people read them: ``512MiB``, ``1h30m``, ``2 gpu``. ``grass.manifest.quantities`` parses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from grass.model.resources import DEVICE
+
+_SPAN_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+def show_cpu(milli: int) -> str:
+    """Thousandths of a core as cores."""
+    return f"{milli / 1000:g}"
+
+
+def show_gpu(milli: int) -> str:
+    """Thousandths of a device as devices."""
+    return f"{milli / DEVICE:g}"
+
+
+def show_memory(size: int) -> str:
+    """Bytes with a unit: ``512MiB``, ``1.5GiB``."""
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= factor:
+            return f"{size / factor:.4g}{unit}"
+    return f"{size}B"
+
+
+def show_span(seconds: float) -> str:
+    """A duration in at most two units: ``7s``, ``1m30s``, ``2d4h``. A negative one is shown as ``0s``."""
+    rest = max(0, int(seconds))
+    for number, (unit, size) in enumerate(_SPAN_UNITS[:-1]):
+        if rest >= size:
+            smaller, smaller_size = _SPAN_UNITS[number + 1]
+            part = rest % size // smaller_size
+            return f"{rest // size}{unit}" + (f"{part}{smaller}" if part else "")
+    return f"{rest}s"
+
+
+BUILT_IN: Mapping[str, Callable[[int], str]] = {
+    "cpu": show_cpu,
+    "memory": show_memory,
+    "gpu": show_gpu,
+    "disk": show_memory,
+}
+"""The resources that every node has, and how an amount of each is shown."""
+
+
+def show_quantity(resource: str, amount: int) -> str:
+    """An amount of a resource without its name: ``1.5GiB``, ``2``."""
+    return BUILT_IN.get(resource, str)(amount)
+
+
+def show_amount(resource: str, amount: int) -> str:
+    """An amount with the resource's name: ``1.5GiB memory``, ``2 gpu``, ``3 licences``."""
+    return f"{show_quantity(resource, amount)} {resource}"

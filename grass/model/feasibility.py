@@ -1,0 +1,91 @@
+"""Why a task does not start on the nodes of a cluster, in words. Pure; says nothing about how that was found out.
+
+The one home of these sentences: the planner uses them in reasons, the API in warnings at submission and in reasons that
+it shortens, the CLI where it lists the nodes one group per line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from grass.model.amounts import show_amount, show_quantity, show_span
+from grass.model.job import NODE_LEVEL
+
+NO_NODES = "the cluster has no nodes yet"
+NO_SINGLE_NODE = "no single node has everything that one task needs"
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """``count`` nodes that a task cannot use for the same cause. ``short``: how much of ``resource`` the nearest of
+    them is short; no resource: the cause is another."""
+
+    count: int
+    why: str
+    nearest: str
+    resource: str = ""
+    short: int = 0
+
+    def __str__(self) -> str:
+        if self.count == 1:
+            short = f"{show_amount(self.resource, self.short)} short" if self.resource else ""
+            return f"{self.nearest}: {short or self.why}"
+        short = f"{show_quantity(self.resource, self.short)} short"
+        nearest = f" (nearest: {self.nearest}, {short})" if self.resource else ""
+        return f"{self.count} nodes: {self.why}{nearest}"
+
+    def to_wire(self) -> dict[str, Any]:
+        wire: dict[str, Any] = {"count": self.count, "why": self.why, "nearest": self.nearest}
+        if self.resource:
+            wire |= {"resource": self.resource, "short": self.short}
+        return wire
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, Any]) -> NodeGroup:
+        return cls(wire["count"], wire["why"], wire["nearest"], wire.get("resource", ""), wire.get("short", 0))
+
+
+def too_large(resource: str, need: int, largest: int, kind: str = "node") -> str:
+    """``largest``: the most that a node of this ``kind`` has in all."""
+    have = show_quantity(resource, largest)
+    return f"needs {show_amount(resource, need)} per task; the largest {kind} has {have}"
+
+
+def starts_with(resource: str, amount: int) -> str:
+    """``amount``: less than a task asks for, and what would fit at once."""
+    return f"starts now with {show_amount(resource, amount)}"
+
+
+def starts_within(seconds: float) -> str:
+    return f"starts within {show_span(ceil(seconds))}, by the time limits of running jobs"
+
+
+def behind(job: str) -> str:
+    """``job``: the job that must not be delayed; empty: not known."""
+    return f"a task would fit now, but could delay {job or 'a job'}, which is served first"
+
+
+def preempting(tasks: int, jobs: str) -> str:
+    """``tasks``: how many are being stopped; ``jobs``: of which jobs, in words (``job a``)."""
+    what, have = ("task", "has") if tasks == 1 else (f"{tasks} tasks", "have")
+    return f"starts once the {what} being preempted for it (from {jobs}) {have} ended"
+
+
+def named_jobs(names: Sequence[str], most: int = 3) -> str:
+    """``job a``, ``jobs a, b``, ``jobs a, b, c and 4 more``."""
+    noun = "job" if len(names) == 1 else "jobs"
+    return f"{noun} {some(names, most)}"
+
+
+def some(names: Sequence[str], most: int = 8) -> str:
+    """The first few of many names, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "none"
+
+
+def domain(level: int | None) -> str:
+    """Where tasks must be that are packed at a topology level."""
+    return "on one node" if level == NODE_LEVEL else f"in one domain of topology level {level}"

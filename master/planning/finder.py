@@ -1,0 +1,112 @@
+"""Finds nodes for the tasks of one demand and allocates them. Called by ``Round``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from heapq import heappop, heappush
+
+import numpy as np
+
+from master.planning.candidates import Candidates
+from master.planning.free_table import FreeTable
+from master.planning.model import Demand, Placement, QueuedJob
+from master.planning.need import Need
+from master.planning.node_table import Ints, Mask
+from master.planning.ranking import BaseScores, Ranking, length_of
+from master.planning.topology import Topology
+
+
+class Finder:
+    """Keeps the candidates of each need and policy from one demand to the next. ``placements``: what was allocated."""
+
+    def __init__(self, free_table: FreeTable, topology: Topology) -> None:
+        self.free_table = free_table
+        self.ledger = free_table.ledger
+        self.table = free_table.table
+        self.topology = topology
+        self.placements: list[Placement] = []
+        self._booked: list[tuple[QueuedJob, Demand, int]] = []
+        self._reported = 0
+        self._base = BaseScores(free_table)
+        self._candidates: dict[tuple[str, str, str, float], tuple[Candidates, Ranking, Need]] = {}
+
+    def place(self, job: QueuedJob, demand: Demand, most: int, within: Mask | None = None) -> int:
+        """Allocate up to ``most`` tasks, on the nodes of ``within`` (None: all). Return how many."""
+        if most <= 0:
+            return 0
+        if within is not None or demand.spread is not None or demand.pack is not None:
+            return self._place_by_topology(job, demand, most, within)
+        candidates, ranking, need = self._of(job, demand)
+        left = most
+        for index, count in candidates.best(job.seconds):
+            times = min(count, left) if ranking.fills else 1
+            self.book(job, demand, need, index, times)
+            left -= times
+            if not left:
+                break
+        return most - left
+
+    def news(self) -> list[tuple[QueuedJob, Demand, int, Placement]]:
+        """What was allocated since the last call. Must not be called while an allocation may still be undone."""
+        reported, self._reported = self._reported, len(self.placements)
+        return [
+            (*booked, placement)
+            for booked, placement in zip(self._booked[reported:], self.placements[reported:], strict=True)
+        ]
+
+    def forget(self, after: int) -> None:
+        """Drop all placements except the first ``after``."""
+        del self.placements[after:], self._booked[after:]
+
+    def _place_by_topology(self, job: QueuedJob, demand: Demand, most: int, within: Mask | None) -> int:
+        need = self.table.need(demand.shape)
+        ranking = Ranking(self._base, need, job.policy, job.metric, length_of(job.seconds))
+        counts = self.topology.counts(need, job.seconds, within)
+        if demand.pack is not None:
+            domain = self.topology.packed_into(job, demand, counts, most)
+            if domain is None:
+                return 0
+            counts = counts * domain
+        most = min(most, int(np.minimum(counts, most).sum()))
+        if demand.spread is not None:
+            indexes = self.topology.spread(job, demand, counts, ranking.all(), most)
+        else:
+            indexes = self._ranked(counts, ranking, most)
+        for index, times in Counter(indexes).items():
+            self.book(job, demand, need, index, times)
+        return len(indexes)
+
+    def _ranked(self, counts: Ints, ranking: Ranking, most: int) -> list[int]:
+        indexes = np.flatnonzero(counts)
+        scores = ranking.all()
+        order: list[int] = indexes[np.argsort(scores[indexes], kind="stable")].tolist()
+        if ranking.fills:
+            chosen: list[int] = []
+            for index in order:
+                chosen += [index] * min(int(counts[index]), most - len(chosen))
+            return chosen
+        step = ranking.step
+        turns = [(float(scores[index]), index, int(counts[index])) for index in order]
+        chosen = []
+        while len(chosen) < most:
+            score, index, left = heappop(turns)
+            chosen.append(index)
+            if left > 1:
+                heappush(turns, (score + step, index, left - 1))
+        return chosen
+
+    def book(self, job: QueuedJob, demand: Demand, need: Need, index: int, times: int) -> None:
+        devices = self.ledger.take(need, index, times, job.seconds)
+        node = self.table.nodes[index].name
+        self.placements.append(Placement(job.id, demand.component, node, times, devices))
+        self._booked.append((job, demand, index))
+
+    def _of(self, job: QueuedJob, demand: Demand) -> tuple[Candidates, Ranking, Need]:
+        length = length_of(job.seconds)
+        key = (demand.shape.key, job.policy.value, job.metric, length)
+        found = self._candidates.get(key)
+        if found is None:
+            need = self.table.need(demand.shape)
+            ranking = Ranking(self._base, need, job.policy, job.metric, length)
+            found = self._candidates[key] = (Candidates(self.free_table, need, ranking), ranking, need)
+        return found

@@ -1,0 +1,229 @@
+"""The nodes of a view: what does not change while a plan is made. Allocations are in ``Ledger`` and ``FreeTable``.
+
+Nodes are in the order of their names, so that no answer depends on the order in which the view lists them. A node is
+named by its index in that order. Arrays are made on first use, because a plan for a few nodes needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grass.model.job import NODE_LEVEL
+from grass.model.resources import DEVICE
+from master.planning.free_resources import UNLIMITED
+from master.planning.model import Node, Shape
+from master.planning.need import COLUMNS, PORTS, Need, matches
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+GRAIN = 1e9
+"""Shares of nodes are counted in billionths, so that they can be compared as whole numbers."""
+
+
+class NodeTable:
+    """``columns``: name of an amount → its column. ``custom``: the custom resources that any queued task needs."""
+
+    def __init__(self, nodes: Iterable[Node], custom: Sequence[str]) -> None:
+        self.nodes = sorted(nodes, key=lambda node: node.name)
+        self.columns = {name: column for column, name in enumerate((*COLUMNS, *custom))}
+        self.custom = custom
+        self._masks: dict[object, Mask] = {}
+        self._needs: dict[str, Need] = {}
+        self._domains: dict[int, tuple[Ints, list[tuple[str, ...]]]] = {}
+        self._fits_empty: dict[str, bool] = {}
+        self._weights: dict[int, tuple[float, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def need(self, shape: Shape) -> Need:
+        found = self._needs.get(shape.key)
+        if found is None:
+            found = self._needs[shape.key] = Need(shape, self.columns)
+        return found
+
+    # one node
+
+    def row(self, index: int) -> list[int]:
+        """The free amounts of a node by column, as the view has them."""
+        node = self.nodes[index]
+        free = node.free
+        row = [free.cpu, free.memory, free.gpu, free.disk, node.ports]
+        if self.custom:
+            amounts = dict(free.custom)
+            row += [amounts.get(name, 0) for name in self.custom]
+        return row
+
+    def weights_of(self, index: int) -> tuple[float, ...]:
+        """``GRAIN`` over the total of each of the four amounts that all nodes have; 0 where there is none."""
+        found = self._weights.get(index)
+        if found is None:
+            total = self.nodes[index].total
+            sizes = (total.cpu, total.memory, total.gpu, total.disk)
+            found = self._weights[index] = tuple([GRAIN / size if size > 0 else 0.0 for size in sizes])
+        return found
+
+    def is_eligible(self, shape: Shape, index: int) -> bool:
+        """Whether a node is open and satisfies the constraints of a shape, however full it is."""
+        node = self.nodes[index]
+        return not node.closed and all(test(node) for _, _, test in _tests(shape))
+
+    def usable(self, need: Need, index: int) -> tuple[int, ...]:
+        """Indexes of a node's devices that match a need."""
+        return need.usable(self.nodes[index].kinds) if need.whole or need.share else ()
+
+    # all nodes
+
+    @cached_property
+    def index_by_name(self) -> dict[str, int]:
+        return {node.name: index for index, node in enumerate(self.nodes)}
+
+    @cached_property
+    def _packed(self) -> Ints:
+        packed: Ints = np.frombuffer(b"".join([node.packed for node in self.nodes]), np.int64)
+        return packed.reshape(len(self.nodes), 11)
+
+    @cached_property
+    def free(self) -> Ints:
+        """Nodes × columns, as the view has it."""
+        return np.array(np.hstack((self._packed[:, :5], self._customs(lambda node: node.free.custom))), order="F")
+
+    @cached_property
+    def total(self) -> Ints:
+        """Nodes × columns."""
+        return np.array(np.hstack((self._packed[:, 5:10], self._customs(lambda node: node.total.custom))), order="F")
+
+    @cached_property
+    def open(self) -> Mask:
+        mask: Mask = self._packed[:, 10] == 1
+        return mask
+
+    @cached_property
+    def weights(self) -> Floats:
+        """As ``weights_of``, for all nodes."""
+        sizes = self.total[:, :4]
+        return np.divide(GRAIN, sizes, out=np.zeros(sizes.shape, order="F"), where=sizes > 0)
+
+    def eligible(self, shape: Shape) -> Mask:
+        """The nodes that are open and satisfy the constraints of a shape, however full they are. A fresh array."""
+        mask: Mask = self.open.copy()
+        for _, part in self.constraints(shape):
+            mask &= part
+        return mask
+
+    def constraints(self, shape: Shape) -> list[tuple[str, Mask]]:
+        """Each constraint of a shape: why a node fails it, in words, and the nodes that satisfy it."""
+        return [(text, self._mask(key, test)) for text, key, test in _tests(shape)]
+
+    def fits_empty(self, need: Need) -> bool:
+        """Whether any eligible node could run one such task if it were empty."""
+        found = self._fits_empty.get(need.shape.key)
+        if found is None:
+            found = self._fits_empty[need.shape.key] = bool(self.capacities(need).any())
+        return found
+
+    def capacities(self, need: Need) -> Ints:
+        """How many such tasks each eligible node runs when it is empty."""
+        most = np.where(self.eligible(need.shape), UNLIMITED, 0)
+        for column, amount in need.amounts:
+            if column != PORTS:
+                most = np.minimum(most, self.total[:, column] // amount)
+        if need.whole or need.share:
+            devices = self.usable_devices(need).sum(axis=1)
+            most = np.minimum(most, devices // need.whole if need.whole else devices * (DEVICE // need.share))
+        return most
+
+    @cached_property
+    def devices(self) -> Ints:
+        """Free thousandths of each device (nodes × most devices of a node), as the view has it."""
+        width = max((len(node.devices) for node in self.nodes), default=0)
+        packed = b"".join([node.packed_devices.ljust(width * 8, b"\0") for node in self.nodes])
+        return np.frombuffer(packed, np.int64).reshape(len(self.nodes), width)
+
+    def usable_devices(self, need: Need) -> Mask:
+        """The devices that match a need (nodes × most devices of a node)."""
+        gpu = need.shape.gpu
+        key = ("devices", gpu)
+        found = self._masks.get(key)
+        if found is None:
+            width = self.devices.shape[1]
+            rows: dict[tuple[tuple[str, int], ...], list[bool]] = {}
+            for node in self.nodes:
+                if node.kinds not in rows:
+                    able = [matches(gpu, kind) for kind in node.kinds]
+                    rows[node.kinds] = able + [False] * (width - len(able))
+            found = np.array([rows[node.kinds] for node in self.nodes], np.bool_).reshape(len(self.nodes), width)
+            self._masks[key] = found
+        return found
+
+    def quarantined(self, need: Need) -> Ints:
+        """How many devices of each node match a need, but are in quarantine."""
+        counts: Ints = (self._quarantine & self.usable_devices(need)).sum(axis=1)
+        return counts
+
+    @cached_property
+    def _quarantine(self) -> Mask:
+        ill: Mask = np.zeros(self.devices.shape, np.bool_)
+        for index, node in enumerate(self.nodes):
+            if node.quarantine:
+                ill[index, : len(node.by_id)] = [bool(device.ill) for device in node.by_id]
+        return ill
+
+    def domains(self, level: int) -> tuple[Ints, list[tuple[str, ...]]]:
+        """The topology at one level: for each node the number of its domain, and the domains in the order of names.
+
+        A node whose path is shorter is in the domain of its whole path."""
+        found = self._domains.get(level)
+        if found is None:
+            keys = [(n.name,) if level == NODE_LEVEL else n.path[:level] for n in self.nodes]
+            names = sorted(set(keys))
+            numbers = {name: number for number, name in enumerate(names)}
+            found = self._domains[level] = np.array([numbers[key] for key in keys], np.int64), names
+        return found
+
+    def _mask(self, key: object, test: Callable[[Node], bool]) -> Mask:
+        found = self._masks.get(key)
+        if found is None:
+            found = self._masks[key] = np.fromiter(map(test, self.nodes), np.bool_, len(self.nodes))
+        return found
+
+    def _customs(self, of: Callable[[Node], tuple[tuple[str, int], ...]]) -> Ints:
+        rows = []
+        for node in self.nodes if self.custom else ():
+            amounts = dict(of(node))
+            rows.append([amounts.get(name, 0) for name in self.custom])
+        return np.array(rows, np.int64).reshape(len(self.nodes), len(self.custom))
+
+
+def _tests(shape: Shape) -> list[tuple[str, object, Callable[[Node], bool]]]:
+    """Each constraint of a shape: why a node fails it, a key that is equal for equal constraints, and the test."""
+    parts: list[tuple[str, object, Callable[[Node], bool]]] = []
+    if shape.avoid:
+        avoided = frozenset(shape.avoid)
+        parts.append(("named under `avoid`", ("avoid", shape.avoid), lambda node: node.name not in avoided))
+    for label, values in shape.where:
+        test = _label_test(label, frozenset(values))
+        parts.append((f"label {label} is not {' or '.join(values)}", ("where", label, values), test))
+    if shape.runtime is not None:
+        runtime = shape.runtime
+        parts.append((f"no {runtime} runtime", ("runtime", runtime), lambda node: runtime in node.runtimes))
+    if shape.resources.gpu and (shape.gpu.model is not None or shape.gpu.memory):
+        gpu, devices = shape.gpu, max(1, -(-shape.resources.gpu // DEVICE))
+        enough: dict[tuple[tuple[str, int], ...], bool] = {}
+
+        def fitting(node: Node) -> bool:
+            if node.kinds not in enough:
+                enough[node.kinds] = sum(matches(gpu, kind) for kind in node.kinds) >= devices
+            return enough[node.kinds]
+
+        parts.append(("too few GPUs of the requested model or memory", ("gpu", gpu, devices), fitting))
+    return parts
+
+
+def _label_test(label: str, wanted: frozenset[str]) -> Callable[[Node], bool]:
+    return lambda node: node.labels.get(label) in wanted
