@@ -16,7 +16,7 @@ from pathlib import Path
 from grass import clock
 from grass.environment import grass_home
 from grass.errors import GrassError
-from grass.provision import machine, registry, runtime_folder
+from grass.provision import machine, processes, registry, runtime_folder
 from grass.provision.provisioner import Finding, Session
 from grass.store import embedded
 
@@ -37,9 +37,22 @@ def doctor(home: Path | None = None) -> list[Finding]:
         _gpu,
     ]
     findings = [check() for check in checks]
+    findings += _strays()
     for name in registry.clusters(base):
         findings += registry.for_cluster(Session(name, base, _say_nothing)).findings()
     return findings
+
+
+def _strays() -> list[Finding]:
+    return [
+        Finding(
+            f"cluster {path.parent.name}",
+            False,
+            f"its folder {path.parent} was removed, but processes {', '.join(str(one.pid) for one in found)} still run",
+            f"{sys.executable} -m grass.provision.removed {path}",
+        )
+        for path, found in sorted(processes.strays().items())
+    ]
 
 
 def _say_nothing(_: str) -> None:

@@ -21,6 +21,7 @@ from grass.provision import machine, ports, runtime_folder
 from grass.store import embedded
 
 REDIS_USERS = ("admin", "agent", "api", "node")
+SHARE_FOLDERS = ("data", "data/jobs")
 FOLDERS = ("master", "client", "redis", "log", "data", "data/logs", "data/jobs", "node", "node/attempts")
 
 
@@ -129,6 +130,8 @@ def make_folders(config: ClusterConfig) -> None:
     home = Path(config.home)
     for folder in (home.parent.parent, home.parent, home, *(home / name for name in FOLDERS)):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name in SHARE_FOLDERS:  # containers see only the share, and may run as another user
+        (home / name).chmod(0o755)
     runtime_folder.make(Path(config.runtime_dir))
 
 

@@ -100,9 +100,17 @@ def create(settings: Settings | None = None, *, home: Path | None = None, progre
             return _start_again(before, settings, folder, progress)
         progress(f"making the cluster {name} in {folder}")
         config = layout.design(settings or Settings(), folder, None)
+        if processes.of_cluster(config):
+            progress(f"ending what still runs of an earlier cluster {name}, whose folder was removed")
+            stopping.stop(config, forever=True)
         layout.check_ports(config)
         try:
             return _start(config, settings, progress, fresh=True)
+        except KeyboardInterrupt:
+            progress(f"interrupted; removing the cluster {name} again")
+            stopping.stop(config, forever=True)
+            _remove_files(config)
+            raise
         except BaseException:
             if not config.path.exists():  # nothing was started yet
                 _remove_files(config)
@@ -110,12 +118,16 @@ def create(settings: Settings | None = None, *, home: Path | None = None, progre
 
 
 def _complete(config: ClusterConfig, progress: Progress) -> ClusterConfig:
-    """Of a cluster that runs: start what was stopped by hand; ConflictError when there is nothing of that kind.
+    """Of a cluster that runs: start what was stopped by hand, or wait for what a killed `create` started.
 
-    OSError: supervisord does not answer.
+    ConflictError when there is nothing of that kind. OSError: supervisord does not answer.
     """
     supervisor = Supervisor(config)
     down = [state.name for state in supervisor.daemons() if state.state not in _UP]
+    if not down and not _confirmed(config).exists():
+        progress(f"waiting for the cluster {config.name}, which an interrupted `grass create` has started")
+        _wait_ready(config, Secrets.load(config.home), 0.0)
+        return config
     if not down:
         raise ConflictError(f"cluster {config.name} exists and runs; `grass delete {config.name}` ends it")
     progress(f"starting {', '.join(down)} of the cluster {config.name} again")
@@ -165,9 +177,15 @@ def _start(config: ClusterConfig, settings: Settings | None, progress: Progress,
     return config
 
 
+def _confirmed(config: ClusterConfig) -> Path:
+    """A file that is there once a `grass create` has seen the cluster READY."""
+    return Path(config.home) / "confirmed"
+
+
 def _wait_ready(config: ClusterConfig, secrets: Secrets, since: float) -> None:
     try:
         readiness.wait_ready(config, secrets, since=since)
+        _confirmed(config).touch()
     except readiness.NotReadyError as error:
         raise readiness.NotReadyError(
             f"cluster {config.name} was started, but {error} after {readiness.PATIENCE:g} s; `grass status` shows its "

@@ -156,7 +156,8 @@ def test_secrets_are_neither_in_the_environment_nor_in_what_others_may_read(
     layout.make_redis(config, secrets)
     layout.make_keys(config)
     words = [*secrets.redis.values(), secrets.node_token]
-    for path in (tmp_path / "home").rglob("*"):
+    share = {config.data_dir, config.data_dir / "jobs"}  # for containers; nobody else gets past the folders above
+    for path in set((tmp_path / "home").rglob("*")) - share:
         if path.is_dir() or any(word in path.read_text() for word in words) or path.suffix == ".pem":
             assert path.stat().st_mode & 0o077 == 0, path
     text = daemons.supervisord_conf(config, [], 0o022)
