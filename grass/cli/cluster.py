@@ -72,8 +72,9 @@ def _used_if_usable(name: str) -> Iterator[None]:
     except ConflictError:
         raise
     except BaseException:
-        if (environment.cluster_home(name) / "client" / "profile.json").exists():
-            _use(name)
+        with suppress(OSError):  # what went wrong first is what the user has to know
+            if (environment.cluster_home(name) / "client" / "profile.json").exists():
+                _use(name)
         raise
     _use(name)
 

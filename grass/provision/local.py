@@ -15,7 +15,7 @@ from grass.environment import cluster_home, grass_home
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from grass.manifest.settings import Settings
 from grass.model.mode import ON_PREMISES
-from grass.provision import daemons, layout, processes, readiness, runtime_folder, stopping
+from grass.provision import daemons, layout, machine, processes, readiness, runtime_folder, stopping
 from grass.provision.filelock import cluster_lock
 from grass.provision.local_findings import local_findings
 from grass.provision.mode_file import write_mode
@@ -98,6 +98,7 @@ def create(settings: Settings | None = None, *, home: Path | None = None, progre
             with suppress(OSError):  # supervisord is away
                 return _complete(before, progress)
             return _start_again(before, settings, folder, progress)
+        machine.check_processes()
         progress(f"making the cluster {name} in {folder}")
         config = layout.design(settings or Settings(), folder, None)
         if processes.of_cluster(config):
@@ -139,6 +140,7 @@ def _complete(config: ClusterConfig, progress: Progress) -> ClusterConfig:
 
 
 def _start_again(before: ClusterConfig, settings: Settings | None, folder: Path, progress: Progress) -> ClusterConfig:
+    machine.check_processes()
     progress(f"starting the cluster {before.name} again, with its state")
     config = before if settings is None else layout.design(settings, folder, before)
     stopping.end_orphans(before)
