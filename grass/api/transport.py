@@ -23,6 +23,8 @@ from grass.api.sealing import MAX_REQUEST, ReplyKey, Session, SessionCall, decod
 from grass.api.session_file import forget_session, load_session, save_session
 from grass.entropy import request_id
 from grass.errors import (
+    CommandNotExecutableError,
+    CommandNotFoundError,
     ConflictError,
     GrassError,
     InputError,
@@ -60,6 +62,8 @@ _ERRORS: dict[str, type[GrassError]] = {
     error.code: error
     for error in (
         InputError,
+        CommandNotExecutableError,
+        CommandNotFoundError,
         ConflictError,
         NotFoundError,
         NotAllowedError,
