@@ -2,7 +2,8 @@
 
 It has what the official image is documented to have: an entrypoint that runs the command it is given as any user, and
 the configuration at ``/fluentd/etc/fluent.conf``. Inside is the built-in collector. So this shows that the unit, its
-options, mounts, network and life under systemd are right; what the real fluentd makes of it: ``tests/integration/test_fluentd.py``.
+options, mounts, network and life under systemd are right. What a real fluentd makes of the configuration is shown in
+``tests/integration/test_fluentd.py``.
 """
 
 from __future__ import annotations
