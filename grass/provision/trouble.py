@@ -12,8 +12,8 @@ FULL = 16 << 20
 """Bytes free on the disk below which redis and the collector are about to wait for more, if they do not yet."""
 
 
-def trouble(home: Path, daemons: Sequence[DaemonState]) -> list[str]:
-    """``home``: the cluster's folder."""
+def trouble(home: Path, daemons: Sequence[DaemonState], least_free: int = FULL) -> list[str]:
+    """``home``: the cluster's folder. ``least_free``: bytes."""
     found = []
     if daemons and all(daemon.state in ("STOPPED", "ORPHANED") for daemon in daemons):
         found.append(
@@ -21,7 +21,7 @@ def trouble(home: Path, daemons: Sequence[DaemonState]) -> list[str]:
             "file if it was made from one)"
         )
     free = shutil.disk_usage(home).free
-    if free < FULL:
+    if free < least_free:
         found.append(
             f"the disk of {home} is full ({free >> 20} MiB free); the cluster goes on by itself once there is space"
         )

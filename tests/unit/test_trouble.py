@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from grass.provision import trouble as module
 from grass.provision.provisioner import DaemonState
 from grass.provision.trouble import trouble
 
@@ -27,7 +24,6 @@ def test_a_stopped_cluster_is_said_to_be_and_how_it_starts_again(tmp_path: Path)
         assert message.startswith("the cluster lab is stopped; `grass create`")
 
 
-def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FULL", 1 << 62)
-    [message] = trouble(tmp_path, [RUNS])
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    [message] = trouble(tmp_path, [RUNS], least_free=1 << 62)
     assert message.startswith(f"the disk of {tmp_path} is full (")
