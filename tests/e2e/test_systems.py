@@ -1,4 +1,7 @@
-"""Machines of another system than the master's, and machines on which a package manager has to install something."""
+"""Machines of another system than the master's, and machines on which a package manager has to install something.
+
+What needs a lab of its own is for the night (``--long``): the images of other releases take minutes to make.
+"""
 
 from __future__ import annotations
 
@@ -75,6 +78,7 @@ def add(cluster: Cluster, host: str, *options: str) -> subprocess.CompletedProce
     return cluster.grass("node", "add", f"ops@{cluster.lab.hosts[host].address}", *options, "-o", "json")
 
 
+@pytest.mark.nightly  # the digits are learned on one release in test_work.py
 def test_digits_are_learned_on_two_releases_of_debian_and_what_was_installed_for_it_goes_again(
     systems: SessionLab, site: Path, tmp_path: Path
 ) -> None:
@@ -154,6 +158,7 @@ def test_nodes_with_another_processor_have_all_of_their_wheels_in_the_bundle(tmp
     assert names <= {canonicalize_name(name.partition("-")[0]) for name in contents}
 
 
+@pytest.mark.nightly
 def test_a_machine_that_cannot_get_what_it_lacks_says_so_and_stays_as_it_was(
     running_lab: SessionLab, site: Path, tmp_path: Path
 ) -> None:
