@@ -26,6 +26,8 @@ from grass.errors import (
     NotAllowedError,
     NotFoundError,
     Problem,
+    StoreFullError,
+    StoreRefusesError,
     UnreachableError,
     WaitTimeoutError,
 )
@@ -55,6 +57,8 @@ _ERRORS: dict[str, type[GrassError]] = {
         NotAllowedError,
         UnreachableError,
         NodeUnreachableError,
+        StoreRefusesError,
+        StoreFullError,
         MasterAwayError,
         WaitTimeoutError,
     )
@@ -136,7 +140,7 @@ class Transport:
                 if wait and attempt == 0 and not isinstance(error, (TimeoutError, NodeUnreachableError)):
                     until = now + self._timeout
                 if now >= until:
-                    if isinstance(error, NodeUnreachableError):
+                    if isinstance(error, (NodeUnreachableError, StoreRefusesError)):
                         raise  # the cluster answered, and said all there is to say
                     said = str(error) or type(error).__name__
                     raise UnreachableError(self._text(f"does not answer ({said}); `grass status` says more")) from error

@@ -84,6 +84,10 @@ class ApiStore:
             f"stop it with `grass job stop {job.name}` or choose another name"
         )
 
+    def check_writes(self) -> None:
+        """Try a write that means nothing. Raises what every write meets now: StoreRefusesError or UnreachableError."""
+        self._backend.take(self._keys.request("write-check"), 1)
+
     def ticket(self, kind: str, body: dict[str, Any]) -> None:
         self._backend.apply([("XADD", self._keys.tickets, 0, "kind", kind, "body", pack(body))])
 

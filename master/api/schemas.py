@@ -340,6 +340,7 @@ SCHEMAS: dict[str, Schema] = {
             "role": _TEXT,
             "jobs": _COUNTS,
             "nodes": _COUNTS,
+            "store": {"oneOf": [_object({"code": _TEXT, "message": _TEXT}), {"type": "null"}]},
         }
     ),
     "Error": _object({"error": _ref("ErrorBody")}),
