@@ -40,14 +40,16 @@ MASTER_DAEMONS = ("redis", "collector", "samba", "master-agent", "master-api-ser
 
 
 @pytest.fixture(scope="module")
-def cluster(running_lab: SessionLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """n3 has no engine. A node that is silent for 15 s is given up."""
 
     def without_an_engine() -> None:
         running_lab.hosts["n3"].sh("systemctl disable --now docker.socket docker.service containerd.service")
 
     limits = {"silent_after": "5s", "lost_after": LOST_AFTER}
-    with three_nodes(running_lab, tmp_path_factory.mktemp("faults"), "faults", without_an_engine, **limits) as made:
+    with three_nodes(
+        running_lab, site, tmp_path_factory.mktemp("faults"), "faults", without_an_engine, **limits
+    ) as made:
         done = made.grass("image", "push", "--file", str(running_lab.busybox_image_tar))
         assert done.returncode == 0, done.stderr
         yield made

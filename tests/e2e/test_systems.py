@@ -25,7 +25,7 @@ from grass.provision.on_premises.bundle import make_bundle
 from grass.provision.on_premises.requirements import Target
 from scripts.labkit.lab import Lab, lab_home
 from tests.support.lab import ROOT, SessionLab
-from tests.support.on_premises import Cluster, holds, install, settings
+from tests.support.on_premises import Cluster, holds, settings
 
 DIGITS = ROOT / "examples" / "digits"
 TARGET = 0.9
@@ -46,11 +46,6 @@ def another_lab(
         yield SessionLab(lab)
     finally:
         lab.down()
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return install(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture(scope="module")
