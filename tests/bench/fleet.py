@@ -20,7 +20,7 @@ from fleet_nodes import Fleet
 from fleet_tickets import Waits
 
 from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets
-from grass.entropy import password, request_id
+from grass.entropy import password
 from grass.model.job import Component, Job
 from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
@@ -29,6 +29,7 @@ from grass.store.api_store import ApiStore, News
 from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
 from grass.wire.tickets import JoinNode
+from tests.support.sessions import sighting
 
 USERS = ("admin", "agent", "api", "node")
 
@@ -139,7 +140,7 @@ class FleetCluster:
                 user="bench",
                 now=time.time(),
                 warnings=[],
-                request_id=request_id(),
+                sighting=sighting(self.api),
             )
         waiting = set(names)
         news = News([], {}, "0-0", "0-0")
