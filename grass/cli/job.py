@@ -16,6 +16,7 @@ from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import DURATION, DURATION_OR_ZERO, JOB, PART, PATTERN, SINCE, Part
+from grass.model.lifecycle import JobState
 
 _TASKS_SHOWN = 20
 _LINES = click.IntRange(0, 1_000_000_000)
@@ -149,9 +150,14 @@ def wait_for(invocation: Invocation, name: str, timeout: float | None) -> Exit:
 )
 @pass_invocation
 def stop(invocation: Invocation, name: str, grace: float | None) -> None:
-    """Stop a job: TERM to its processes, KILL to those that remain after the grace period."""
-    view = invocation.client().stop(name, grace=grace)
-    _confirm(invocation, view, "stops")
+    """Stop a job: TERM to its processes, KILL to those that remain after the grace period.
+
+    For a job that is being stopped already, it prints what the job waits for.
+    """
+    client = invocation.client()
+    view = client.stop(name, grace=grace)
+    waits = job_views.stop_waits(client.why(view["id"])) if view["state"] == JobState.STOPPING.value else []
+    _confirm(invocation, view, "stops", waits)
 
 
 @job.command()
@@ -163,6 +169,6 @@ def delete(invocation: Invocation, name: str) -> None:
     _confirm(invocation, view, "deleted")
 
 
-def _confirm(invocation: Invocation, view: dict[str, Any], verb: str) -> None:
-    lines: Sequence[str] = [f"{view['name']}  {view['id']}  {verb}"]
+def _confirm(invocation: Invocation, view: dict[str, Any], verb: str, more: Sequence[str] = ()) -> None:
+    lines: Sequence[str] = [f"{view['name']}  {view['id']}  {verb}", *more]
     invocation.output.show(Result(view, lambda _: list(lines), [view["id"]]))
