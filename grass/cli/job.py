@@ -16,6 +16,7 @@ from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import DURATION, DURATION_OR_ZERO, JOB, PART, PATTERN, SINCE, Part
+from grass.errors import ConflictError
 from grass.model.lifecycle import JobState
 
 _TASKS_SHOWN = 20
@@ -156,8 +157,11 @@ def stop(invocation: Invocation, name: str, grace: float | None) -> None:
     """
     client = invocation.client()
     view = client.stop(name, grace=grace)
-    waits = job_views.stop_waits(client.why(view["id"])) if view["state"] == JobState.STOPPING.value else []
-    _confirm(invocation, view, "stops", waits)
+    state = JobState(view["state"])
+    if state.ended and state is not JobState.STOPPED:
+        raise ConflictError(f"job {view['name']}: already {state.value}; nothing to stop")
+    waits = job_views.stop_waits(client.why(view["id"])) if state is JobState.STOPPING else []
+    _confirm(invocation, view, "stopped before" if state.ended else "stops", waits)
 
 
 @job.command()

@@ -40,13 +40,10 @@ class Conditions:
     """The conditions of this node. ``changed`` is called, in a thread, each time that ``now`` changes."""
 
     def __init__(
-        self,
-        config: ClusterConfig,
-        changed: Callable[[], None],
-        expected: str | None = None,
-        every: float = EVERY,
+        self, config: ClusterConfig, changed: Callable[[], None], expected: str | None = None, every: float = EVERY
     ) -> None:
-        """``expected``: mount point of the share when the node was last known to be right; None: the one of today."""
+        """``expected``: mount point of the share when the node was last known to be right; None: the one of today.
+        ``every``: seconds between checks."""
         self._every = every
         self._disk = Disk(config.node_dir, config.node.low_disk)
         self._share = Share(config.data_dir, expected) if config.share is not None else None
