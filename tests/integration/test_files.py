@@ -270,9 +270,7 @@ def test_a_pull_goes_to_any_path_also_above_the_current_folder(
     assert (tmp_path / "new-file").read_text() == (tmp_path / "run.sh").read_text() == "#!/bin/sh\n"
 
 
-def test_links_within_a_folder_are_pushed_as_links(
-    reached: tuple[ShareAccess, Path], data: Path, tmp_path: Path
-) -> None:
+def test_links_in_a_folder_are_pushed_as_links(reached: tuple[ShareAccess, Path], data: Path, tmp_path: Path) -> None:
     there, share = reached
     (data / "in").symlink_to("deep/er")
     (data / "deep" / "er" / "back").symlink_to("../../run.sh")
