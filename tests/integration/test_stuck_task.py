@@ -62,8 +62,7 @@ def test_job_stop_says_what_it_waits_for_and_the_node_is_in_quarantine_meanwhile
         grass = [str(Path(sys.executable).parent / "grass"), "job", "stop", "hangs"]
         environment = {**os.environ, "GRASS_HOME": str(cluster.home)}
         said = subprocess.run(grass, env=environment, capture_output=True, text=True, check=True).stdout
-        job_id = client.job("hangs")["id"]
-        assert f"waits for 1 task of t: task t.0 of {job_id} does not end after KILL" in said, said
+        assert f"waits for 1 task of t: process {task['pid']} (sleep) of a task does not end after KILL" in said, said
         (frozen / "freezer.state").write_text("THAWED")
         assert client.wait("hangs", timeout=30)["state"] == "STOPPED"
         wait_until(lambda: client.nodes()[0]["state"] == "READY", what="the node")

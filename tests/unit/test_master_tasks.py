@@ -91,7 +91,7 @@ def test_why_a_task_does_not_end_is_its_reason_until_it_does_and_its_node_takes_
     world = World()
     node = world.add_node("n1")
     world.submit(ONE)
-    stuck = Reason(ReasonCode.STUCK, "task t.0 of j-1 does not end after KILL").to_wire()
+    stuck = Reason(ReasonCode.STUCK, "process 7 (sh) of a task does not end after KILL").to_wire()
     node.store.report([("tasks", {"events": [{"key": "j-1/t.0/1", "event": "waiting", "reason": stuck}]})])
     node.store.report([("heartbeat", {"usage": {}, "conditions": [stuck]})])
     world.run()
