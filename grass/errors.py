@@ -72,6 +72,18 @@ class UndecodableError(InputError):
         super().__init__(f"{path}: {problem}" if path else problem)
 
 
+class CommandNotExecutableError(InputError):
+    """A command beside a task is there, but cannot be run."""
+
+    code = "command-not-executable"
+    exit_code = 126
+
+
+class CommandNotFoundError(InputError):
+    code = "command-not-found"
+    exit_code = 127
+
+
 class ConflictError(GrassError):
     code = "conflict"
     exit_code = 2

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -73,8 +73,9 @@ def _used_if_usable(name: str) -> Iterator[None]:
     except ConflictError:
         raise
     except BaseException:
-        if (environment.cluster_home(name) / "client" / "profile.json").exists():
-            _use(name)
+        with suppress(OSError):  # what went wrong first is what the user has to know
+            if (environment.cluster_home(name) / "client" / "profile.json").exists():
+                _use(name)
         raise
     _use(name)
 
@@ -148,14 +149,18 @@ def use(invocation: Invocation, name: str) -> None:
 
 @click.command(cls=Command)
 @_YES
+@click.option("--outputs", is_flag=True, help="Also delete what these jobs wrote to GRASS_OUTPUT.")
 @pass_invocation
-def clean(invocation: Invocation, yes: bool) -> Exit:
-    """Delete every job that has ended, with its logs and files."""
+def clean(invocation: Invocation, yes: bool, outputs: bool) -> Exit:
+    """Delete every job that has ended, with its logs. What jobs wrote to GRASS_OUTPUT stays, unless --outputs."""
     client = invocation.client()
     ended = [job["id"] for job in client.jobs(all=True) if JobState(job["state"]).ended]
-    if ended and not yes and not invocation.output.ask(f"Delete {len(ended)} ended jobs with their logs?"):
+    question = f"Delete {len(ended)} ended jobs with their logs{' and outputs' if outputs else ''}?"
+    if ended and not yes and not invocation.output.ask(question):
         return _unchanged(invocation)
     deleted = [job_id for job_id in ended if _delete(client, job_id)]
+    if outputs:
+        _remove_outputs(invocation, deleted)
     invocation.output.show(Result({"deleted": deleted}, lambda _: [f"deleted {len(deleted)} jobs"], deleted))
     return Exit.OK
 
@@ -167,6 +172,15 @@ def _delete(client: Client, job_id: str) -> bool:
     except NotFoundError:
         return False
     return True
+
+
+def _remove_outputs(invocation: Invocation, job_ids: Sequence[str]) -> None:
+    from grass.cli import transfer
+
+    share = transfer.place(invocation)
+    for job_id in job_ids:
+        with suppress(NotFoundError):
+            share.ask("remove", path=f"jobs/{job_id}", recursive=True)
 
 
 def _unchanged(invocation: Invocation) -> Exit:

@@ -21,6 +21,7 @@ from grass.provision import machine, ports, runtime_folder
 from grass.store import embedded
 
 REDIS_USERS = ("admin", "agent", "api", "node")
+SHARE_FOLDERS = ("data", "data/jobs")
 FOLDERS = ("master", "client", "redis", "log", "data", "data/logs", "data/jobs", "node", "node/attempts")
 
 
@@ -113,7 +114,9 @@ def _redis(settings: RedisSettings, cluster_home: Path) -> RedisConfig:
 
 
 def check_ports(config: ClusterConfig) -> None:
-    """ConflictError, naming who has it, when a port of the stopped cluster is taken."""
+    """ConflictError, naming who has it, when a port of the stopped cluster is taken. InputError: no loopback."""
+    for host in {config.master.api_host, config.node.address}:
+        ports.check_address(host)
     for key, host, port in (
         ("api", config.master.api_host, config.master.api_port),
         ("node_api", config.node.address, config.node.api_port),
@@ -127,9 +130,20 @@ def check_ports(config: ClusterConfig) -> None:
 
 def make_folders(config: ClusterConfig) -> None:
     home = Path(config.home)
+    try:
+        _make_folders(home)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {error.filename}: {error.strerror}; set GRASS_HOME to a folder of yours"
+        ) from error
+    runtime_folder.make(Path(config.runtime_dir))
+
+
+def _make_folders(home: Path) -> None:
     for folder in (home.parent.parent, home.parent, home, *(home / name for name in FOLDERS)):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    runtime_folder.make(Path(config.runtime_dir))
+    for name in SHARE_FOLDERS:  # containers see only the share, and may run as another user
+        (home / name).chmod(0o755)
 
 
 def make_secrets(config: ClusterConfig, redis_password: str | None) -> Secrets:

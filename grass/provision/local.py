@@ -15,7 +15,7 @@ from grass.environment import cluster_home, grass_home
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from grass.manifest.settings import Settings
 from grass.model.mode import ON_PREMISES
-from grass.provision import daemons, layout, processes, readiness, redis_log, runtime_folder, stopping, trouble
+from grass.provision import daemons, layout, machine, processes, readiness, redis_log, runtime_folder, stopping, trouble
 from grass.provision.filelock import cluster_lock
 from grass.provision.local_findings import local_findings
 from grass.provision.mode_file import write_mode
@@ -103,11 +103,20 @@ def create(
             with suppress(OSError, readiness.SupervisorGoneError):
                 return _complete(before, progress, repair)
             return _start_again(before, settings, folder, progress, repair)
+        machine.check_processes()
         progress(f"making the cluster {name} in {folder}")
         config = layout.design(settings or Settings(), folder, None)
+        if processes.of_cluster(config):
+            progress(f"ending what still runs of an earlier cluster {name}, whose folder was removed")
+            stopping.stop(config, forever=True)
         layout.check_ports(config)
         try:
             return _start(config, settings, progress, fresh=True)
+        except KeyboardInterrupt:
+            progress(f"interrupted; removing the cluster {name} again")
+            stopping.stop(config, forever=True)
+            _remove_files(config)
+            raise
         except BaseException:
             if not config.path.exists():  # nothing was started yet
                 _remove_files(config)
@@ -115,9 +124,9 @@ def create(
 
 
 def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> ClusterConfig:
-    """Of a cluster that runs: start what was stopped by hand; ConflictError when there is nothing of that kind.
+    """Of a cluster that runs: start what was stopped by hand, or wait for what a killed `create` started.
 
-    OSError: supervisord does not answer.
+    ConflictError when there is nothing of that kind. OSError: supervisord does not answer.
     """
     supervisor = Supervisor(config)
     down = [state.name for state in supervisor.daemons() if state.state not in _UP]
@@ -128,6 +137,10 @@ def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> Cluste
             supervisor.stop_daemon(daemons.REDIS)
             redis_log.repair(config, progress)
             down.append(daemons.REDIS)
+    if not down and not _confirmed(config).exists():
+        progress(f"waiting for the cluster {config.name}, which an interrupted `grass create` has started")
+        _wait_ready(config, Secrets.load(config.home), 0.0)
+        return config
     if not down:
         raise ConflictError(f"cluster {config.name} exists and runs; `grass delete {config.name}` ends it")
     progress(f"starting {', '.join(down)} of the cluster {config.name} again")
@@ -141,6 +154,7 @@ def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> Cluste
 def _start_again(
     before: ClusterConfig, settings: Settings | None, folder: Path, progress: Progress, repair: bool = False
 ) -> ClusterConfig:
+    machine.check_processes()
     progress(f"starting the cluster {before.name} again, with its state")
     config = before if settings is None else layout.design(settings, folder, before)
     stopping.end_orphans(before)
@@ -196,9 +210,15 @@ def _supervise(config: ClusterConfig, secrets: Secrets, progress: Progress) -> N
     )
 
 
+def _confirmed(config: ClusterConfig) -> Path:
+    """A file that is there once a `grass create` has seen the cluster READY."""
+    return Path(config.home) / "confirmed"
+
+
 def _wait_ready(config: ClusterConfig, secrets: Secrets, since: float) -> None:
     try:
         readiness.wait_ready(config, secrets, since=since)
+        _confirmed(config).touch()
     except readiness.NotReadyError as error:
         raise readiness.NotReadyError(
             f"cluster {config.name} was started, but {error} after {readiness.PATIENCE:g} s; `grass status` shows its "

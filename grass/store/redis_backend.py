@@ -124,11 +124,6 @@ class RedisBackend:
         with _translated():
             return _pairs(self._ask("HGETALL", key))
 
-    def take(self, key: str, seconds: int) -> bool:
-        self._check_room()
-        with _translated():
-            return bool(self._ask("SET", key, "1", "NX", "EX", seconds))
-
     def stream(self, key: str, after: str, limit: int) -> list[Entry]:
         with _translated():
             start = "-" if after in ("0", "0-0", "-") else f"({after}"

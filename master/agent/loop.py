@@ -165,6 +165,8 @@ class MasterAgent:
         """Where the job may write (GRASS_OUTPUT). A share that fails is no reason not to run it."""
         try:
             self._folder(job_id).mkdir(parents=True, exist_ok=True)
+            if self._config.share is None:  # in the cluster's own folder, which nobody else can enter
+                self._folder(job_id).chmod(0o777)  # containers may run as another user
         except OSError as error:
             log.error("cannot make the folder of job %s in the share: %s", job_id, error)
 

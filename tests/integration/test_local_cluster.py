@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from grass.config import Secrets
 from grass.errors import ConflictError, NotFoundError, UnreachableError
 from grass.manifest.settings import PortSettings, RedisSettings, Settings
 from grass.provision import daemons, local, ports, processes, stopping
+from grass.provision.doctor import doctor
 from grass.provision.shutdown import request_shutdown
 from grass.provision.supervision import Supervisor
 from grass.store.embedded import find_server
@@ -93,6 +95,69 @@ def test_creating_what_runs_already_is_refused_and_changes_nothing(make: Make) -
 
 
 @pytest.mark.alone  # others have shared memory of their own
+def grass_create(home: Path) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", "from grass.cli.entry import main; main()", "create"]
+    env = {**os.environ, "GRASS_HOME": str(home)}
+    return subprocess.Popen(words, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def until_started(creating: subprocess.Popen[str]) -> None:
+    assert creating.stderr is not None
+    for line in creating.stderr:
+        if line.startswith("starting redis"):
+            return
+    raise AssertionError("it ended before it started anything")
+
+
+def test_ctrl_c_while_a_cluster_is_made_leaves_nothing(make: Make, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    creating = grass_create(home)
+    until_started(creating)
+    creating.send_signal(signal.SIGINT)
+    _, said = creating.communicate(timeout=40)
+    assert creating.returncode == 130 and "interrupted; removing the cluster local again" in said
+    assert not (home / "clusters" / "local").exists()
+    cluster = make(home=home)
+    assert cluster.states()["master-agent"] == "RUNNING"
+
+
+def test_what_a_killed_create_started_is_waited_for_by_the_next_one(make: Make, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    creating = grass_create(home)
+    until_started(creating)
+    creating.kill()
+    creating.communicate()
+    cluster = make(home=home)  # whether that one's daemons had been started or not
+    with cluster.client() as client:
+        assert [node["state"] for node in client.nodes()] == ["READY"]
+    with pytest.raises(ConflictError, match="exists and runs"):
+        cluster.create()
+
+
+def test_a_cluster_whose_folder_is_removed_ends_with_its_tasks(make: Make, tmp_path: Path) -> None:
+    cluster = make()
+    task = start_sleeper(cluster, tmp_path / "marks")
+    pids = [*cluster.pids(), task]
+    shutil.rmtree(cluster.home / "clusters")
+    wait_until(lambda: not any(alive(pid) for pid in pids), 40, "the end of all its processes")
+
+
+def test_the_doctor_finds_what_runs_on_without_its_folder_and_create_ends_it(make: Make, tmp_path: Path) -> None:
+    cluster = make()
+    [agent] = [one.pid for one in processes.of_cluster(cluster.config) if one.name == "master-agent"]
+    supervisor = cluster.pid(daemons.SUPERVISOR)
+    assert supervisor is not None
+    before = cluster.pids()
+    for pid in (supervisor, agent):  # they would end it, or start it again
+        os.kill(pid, signal.SIGSTOP)
+    shutil.rmtree(cluster.home / "clusters")
+    [finding] = [one for one in doctor(cluster.home) if not one.ok and one.name == "cluster local"]
+    assert "was removed, but processes" in finding.message and str(agent) in finding.message
+    again = make(home=cluster.home)
+    assert not any(alive(pid) for pid in before)
+    assert set(again.pids()).isdisjoint(before)
+
+
 def test_deleting_leaves_no_process_socket_port_file_or_shared_memory(make: Make, tmp_path: Path) -> None:
     memory = set(os.listdir("/dev/shm"))
     cluster = make()

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 
-from grass.errors import InputError
+from grass.errors import CommandNotExecutableError, CommandNotFoundError
 from node.runtime import proc
 from node.runtime.kind import Output
 
@@ -44,7 +44,8 @@ class ProcessExecution:
             else:
                 self._open_terminal(argv, {**env, b"TERM": env.get(b"TERM", b"xterm-256color")}, pid, size)
         except OSError as error:
-            raise InputError(f"cannot start {argv[0]}: {error.strerror}") from error
+            cause = CommandNotFoundError if isinstance(error, FileNotFoundError) else CommandNotExecutableError
+            raise cause(f"cannot start {argv[0]}: {error.strerror}") from error
         self._pidfd = os.pidfd_open(self._process.pid)
 
     def _pipes(self, argv: list[str], env: dict[bytes, bytes], cwd: str) -> None:
