@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import click
+import msgspec
 
 from grass import clock
 from grass.cli import transfer
@@ -17,8 +17,21 @@ from grass.cli.output import Result
 from grass.cli.table import Column, table
 from grass.model.amounts import show_memory
 from grass.provision.files import paths, transfers
+from grass.wire.codec import Form
 
 _LIST = (Column("NAME"), Column("SIZE", right=True), Column("MODIFIED (UTC)", drop=1))
+
+
+class FileEntry(msgspec.Struct, frozen=True):
+    """As ``grass.provision.files.share`` lists them; more of it is shown as JSON only."""
+
+    name: str
+    type: str
+    size: int
+    modified: float
+
+
+_ENTRIES: Form[list[FileEntry]] = Form(list[FileEntry])
 
 
 @click.group(cls=Group)
@@ -57,8 +70,9 @@ def pull(invocation: Invocation, remote: str, local: Path) -> None:
 @pass_invocation
 def list_files(invocation: Invocation, remote: str) -> None:
     """What is in the share, or in a folder of it."""
-    entries = transfer.place(invocation).ask("list", path=paths.to_read(remote))
-    invocation.output.show(Result(entries, lambda width: file_list(entries, width), [one["name"] for one in entries]))
+    answer = transfer.place(invocation).ask("list", path=paths.to_read(remote))
+    entries = _ENTRIES.convert(answer)
+    invocation.output.show(Result(answer, lambda width: file_list(entries, width), [one.name for one in entries]))
 
 
 @data.command()
@@ -71,13 +85,13 @@ def remove(invocation: Invocation, remote: str, recursive: bool) -> None:
     invocation.output.show(Result(removed, lambda _: [f"{remote}  removed"], [remote]))
 
 
-def file_list(entries: Sequence[dict[str, Any]], width: int | None) -> list[str]:
+def file_list(entries: Sequence[FileEntry], width: int | None) -> list[str]:
     if not entries:
         return ["nothing"]
     return table(_LIST, [_row(entry) for entry in entries], width)
 
 
-def _row(entry: dict[str, Any]) -> list[str]:
-    modified = datetime.fromtimestamp(entry["modified"], timezone.utc).strftime("%Y-%m-%d %H:%M")
-    folder = entry["type"] == "folder"
-    return [entry["name"] + ("/" if folder else ""), "" if folder else show_memory(entry["size"]), modified]
+def _row(entry: FileEntry) -> list[str]:
+    modified = datetime.fromtimestamp(entry.modified, timezone.utc).strftime("%Y-%m-%d %H:%M")
+    folder = entry.type == "folder"
+    return [entry.name + ("/" if folder else ""), "" if folder else show_memory(entry.size), modified]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +18,9 @@ from grass.cli.output import Result
 from grass.cli.values import DURATION, DURATION_OR_ZERO, JOB, PART, PATTERN, SINCE, Part
 from grass.errors import ConflictError
 from grass.model.lifecycle import JobState
+
+if TYPE_CHECKING:
+    from grass.api.client import View
 
 _TASKS_SHOWN = 20
 _LINES = click.IntRange(0, 1_000_000_000)
@@ -168,6 +171,6 @@ def delete(invocation: Invocation, name: str) -> None:
     _confirm(invocation, view, "deleted")
 
 
-def _confirm(invocation: Invocation, view: dict[str, Any], verb: str) -> None:
+def _confirm(invocation: Invocation, view: View, verb: str) -> None:
     lines: Sequence[str] = [f"{view['name']}  {view['id']}  {verb}"]
     invocation.output.show(Result(view, lambda _: list(lines), [view["id"]]))

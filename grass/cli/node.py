@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,9 @@ from grass.cli.node_views import node_list, node_page
 from grass.cli.output import Result
 from grass.cli.values import DURATION, DURATION_OR_ZERO, NODE
 from grass.model.lifecycle import NodeState
+
+if TYPE_CHECKING:
+    from grass.api.client import View
 
 _LAZY = {
     "token": "grass.cli.node_token:token",
@@ -68,7 +71,7 @@ def uncordon(invocation: Invocation, name: str) -> None:
     """Let a node take tasks again, after `cordon` and after `drain`; also its GPUs that have had errors."""
     from grass.cli.node_wait import until
 
-    def open_again(view: dict[str, Any] | None) -> bool:
+    def open_again(view: View | None) -> bool:
         drained = (NodeState.DRAINING.value, NodeState.DRAINED.value)
         return view is None or not (view["cordoned"] or view["state"] in drained)
 
@@ -92,10 +95,10 @@ def drain(invocation: Invocation, name: str, deadline: float | None, timeout: fl
     _show(invocation, until(client, invocation.output, name, asked, drained, timeout))
 
 
-def drained(view: dict[str, Any] | None) -> bool:
+def drained(view: View | None) -> bool:
     return view is None or view["state"] == NodeState.DRAINED.value
 
 
-def _show(invocation: Invocation, view: dict[str, Any] | None) -> None:
+def _show(invocation: Invocation, view: View | None) -> None:
     if view is not None:
         invocation.output.show(Result(view, partial(node_page, view, clock.wall()), [view["name"]]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grass import clock
 from grass.cli.node_views import show_state
@@ -11,9 +11,8 @@ from grass.cli.output import Output
 from grass.errors import WaitTimeoutError
 
 if TYPE_CHECKING:
-    from grass.api.client import Client
+    from grass.api.client import Client, View
 
-View = dict[str, Any]
 _SLICE = 20.0
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grass.api.client import Client
+    from grass.api.client import Client, View
     from grass.manifest.join_file import Offer
     from grass.manifest.settings import Settings
 
@@ -114,7 +114,7 @@ class AddedNode:
     """
 
     label: str
-    view: dict[str, Any] | None = None
+    view: View | None = None
     error: str | None = None
     code: str = ""
     exit_code: int = 0

@@ -9,6 +9,7 @@ import pytest
 
 from grass.api.invitation import Invitation, parse_token
 from grass.cli.offer import offered
+from grass.config import ClusterConfig
 from grass.errors import ConflictError, InputError, ManifestError
 from grass.manifest.join_file import Offer, parse_join
 from grass.manifest.on_premises import Runtime
@@ -34,6 +35,7 @@ FACTS = Facts(
     addresses=(("eth0", "10.0.0.5"),),
 )
 PLACES = node_places.of_root("lab", None)
+MASTER = ClusterConfig("lab", "grass/on-premises", "/var/lib/grass/clusters/lab", "/run/grass/lab")
 NAMES = ("address", "api_port", "cpu", "memory", "gpu", "labels", "topology", "runtime", "mount", "share", "no_install")
 MARO = {
     "mode": "grass/on-premises",
@@ -148,7 +150,7 @@ def test_kernel_cifs_is_preferred_and_fuse_is_the_other_way() -> None:
 def test_there_is_nothing_to_mount_where_the_share_is_mounted_already_or_the_machine_is_the_master() -> None:
     assert designed(offer=Offer(address="10.0.0.5", share="/mnt/nas")).mount is None
     assert designed(served=False).mount is None
-    master = node_places.of_root("lab", {"redis": {"embedded": True}})
+    master = node_places.of_root("lab", MASTER)
     assert master.home == "/var/lib/grass/nodes/lab"
     assert node_design.design(FACTS, Offer(address="10.0.0.5"), master, served=True, joined=False).mount is None
 
@@ -191,7 +193,7 @@ def test_what_the_join_script_brought_goes_with_the_node() -> None:
 def test_what_a_master_made_there_is_shared_with_its_node() -> None:
     records = {"lab": {"users": ["grass"], "folders": ["/opt/grass"]}}
     facts = replace(FACTS, grass_user=True, paths=frozenset({"/opt/grass"}), records=records)
-    made = node_steps.made(facts, designed(), node_places.of_root("lab", {"redis": {"embedded": True}}))
+    made = node_steps.made(facts, designed(), node_places.of_root("lab", MASTER))
     assert made.users == ("grass",)
     assert "/opt/grass" in made.folders
 

@@ -152,7 +152,7 @@ def test_a_taken_port_is_named_with_its_holder_unless_the_cluster_itself_has_it(
     with pytest.raises(ConflictError, match=r"master.api.port: 51812 is taken there by nginx \(process 5\)") as told:
         design(settings(), taken, PEER)
     assert "redis.port" not in str(told.value)  # at another address
-    own = json.loads(json.dumps(design(settings(), DEBIAN, PEER).config, default=lambda one: one.__dict__))
+    own = design(settings(), DEBIAN, PEER).config
     assert design(settings(), replace(taken, config=own), PEER).config.master.api_port == 51812
 
 

@@ -192,7 +192,7 @@ def cluster_address(machines: OnPremises, facts: Facts, peer: str) -> str:
 
 def _taken(config: ClusterConfig, machines: OnPremises, facts: Facts) -> Iterator[str]:
     """Ports that another program has. Those that this cluster has had before are its own."""
-    mine = ClusterConfig.parse(facts.config) if facts.config else None
+    mine = facts.config
     address = config.node.address
     own = {mine.master.api_port, mine.redis.port, _port_of(mine.collector)} if mine else set()
     if mine and mine.samba:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from grass.config import ClusterConfig
 from grass.hosts import Host
 from grass.share import shared
 
@@ -78,7 +79,7 @@ class Facts:
     units: frozenset[str] = frozenset()
     bundle: str = ""
     """Digest of the bundle from which /opt/grass/venv was installed."""
-    config: dict[str, Any] | None = None
+    config: ClusterConfig | None = None
     """``cluster.json`` of the cluster in question."""
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     image: str = ""
@@ -159,7 +160,7 @@ def parse(text: str) -> Facts:
         paths=frozenset(sections.get("paths", [])),
         units=frozenset(path.rsplit("/", 1)[-1] for path in sections.get("units", [])),
         bundle=first.get("venv", ""),
-        config=_json("\n".join(sections.get("config", []))),
+        config=_config("\n".join(sections.get("config", []))),
         records={
             name.partition(" ")[2]: record
             for name, lines in sections.items()
@@ -232,6 +233,15 @@ def _listeners(lines: list[str]) -> Iterator[Listener]:
 
 def _number(text: str | None) -> int:
     return int(text) if text and text.strip().isdigit() else 0
+
+
+def _config(text: str) -> ClusterConfig | None:
+    """None: there is none, or one that was not made by Grass."""
+    wire = _json(text)
+    try:
+        return ClusterConfig.parse(wire) if wire is not None else None
+    except (KeyError, TypeError):
+        return None
 
 
 def _json(text: str) -> dict[str, Any] | None:

@@ -6,44 +6,60 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from grass.api.invitation import Invitation
 from grass.entropy import password, request_id
 from grass.hosts import Host
+from grass.manifest.join_file import Offer
 from grass.provision.on_premises import node_steps, record
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.node_places import Places
 from grass.provision.on_premises.record import Made
+from grass.wire.codec import Form, builtins
 
 
-class Own:
-    """What this machine chose and was given; it survives in the details of its record."""
+class ShareAccess(msgspec.Struct, frozen=True):
+    """The master's share, as the master tells a node that mounts it."""
 
-    def __init__(self, details: dict[str, Any]) -> None:
-        self.join_id: str = details.get("join_id") or request_id()
-        self.password: str = details.get("password") or password()
-        self.name: str | None = details.get("name")
-        self.node_token: str = details.get("node_token") or ""
-        self.share: dict[str, Any] | None = details.get("share")
-        self.urls: list[str] = details.get("urls") or []
-        self.key: str = details.get("key") or ""
-        self.offer: dict[str, Any] = details.get("offer") or {}
-        """As ``offers.noted``."""
-        self.granted = False
-        """The master knows this node: there is nothing to ask for."""
+    host: str
+    port: int
+    share: str = "grass"
+    user: str = "grass"
+    password: str = ""
+
+
+SHARE_ACCESS: Form[ShareAccess | None] = Form(ShareAccess | None)
+
+
+class Own(msgspec.Struct, kw_only=True):
+    """What this machine chose and was given; the details of its record."""
+
+    join_id: str = msgspec.field(default_factory=request_id)
+    password: str = msgspec.field(default_factory=password)
+    name: str | None = None
+    node_token: str = ""
+    share: ShareAccess | None = None
+    urls: list[str] = []
+    key: str = ""
+    offer: Offer | None = None
+    """With the address that was found, if none was chosen."""
 
     @classmethod
     def of(cls, facts: Facts, places: Places) -> Own:
         wire = facts.records.get(f"{places.cluster}+{node_steps.ROLE}")
-        return cls(Made.parse(wire).details if wire else {})
+        return _OWN.convert(Made.parse(wire).details if wire else {})
 
     def details(self) -> dict[str, Any]:
-        kept = {"join_id": self.join_id, "password": self.password, "name": self.name}
-        given = {"node_token": self.node_token, "share": self.share, "urls": self.urls, "key": self.key}
-        return {**kept, **given, "offer": self.offer}
+        made: dict[str, Any] = builtins(self)
+        return made
 
     def invitation(self, cluster: str) -> Invitation:
         """To find the master again."""
         return Invitation(tuple(self.urls), self.key, "", cluster=cluster)
+
+
+_OWN: Form[Own] = Form(Own)
 
 
 def with_record(host: Host, facts: Facts, places: Places) -> Facts:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from grass import __version__
 from grass.api.guest import Guest
@@ -14,14 +14,16 @@ from grass.api.invitation import Invitation
 from grass.hosts import Host
 from grass.manifest.join_file import Offer
 from grass.provision.on_premises import install, node_steps, packages
-from grass.provision.on_premises.join_record import Own, put_record, record_path
+from grass.provision.on_premises.join_record import SHARE_ACCESS, Own, ShareAccess, put_record, record_path
 from grass.provision.on_premises.mount import share_steps
 from grass.provision.on_premises.node_design import NodeDesign
 from grass.provision.on_premises.node_places import Places
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Call, Put, Step
+from grass.wire.codec import builtins
 
-View = dict[str, Any]
+if TYPE_CHECKING:
+    from grass.api.client import View
 
 
 def join_request(invitation: Invitation, offer: Offer, own: Own) -> View:
@@ -53,7 +55,7 @@ def claim_step(
         request = join_request(invitation, offer, own)
         request["node"]["runtimes"] = [runtime.value for runtime in design.runtimes]
         reply = guest.join(request)
-        own.node_token, own.share = reply["secrets"]["node_token"], reply["share"]
+        own.node_token, own.share = reply["secrets"]["node_token"], SHARE_ACCESS.convert(reply["share"])
         mounted = None if places.rootless else reply["config"].get("share") or places.share
         share = offer.share or mounted  # without root nothing is mounted: its tasks have a folder of its own
         config = {**reply["config"], "home": places.home, "runtime_dir": places.runtime_dir, "share": share}
@@ -93,21 +95,21 @@ def steps_to_claim(
 
 
 def steps_after_claim(
-    design: NodeDesign, places: Places, own: Own, *, again: bool, share: dict[str, Any] | None = None
+    design: NodeDesign, places: Places, own: Own, *, again: bool, share: ShareAccess | None = None
 ) -> Iterator[Step]:
     """What there is to mount is known only now; ``share`` says what is expected."""
     share = own.share or share
     if design.mount is not None and share is not None:
-        yield from share_steps(places, design.mount, share)
+        yield from share_steps(places, design.mount, builtins(share))
     yield node_steps.unit_step(places)
     yield node_steps.start_step(places, again=again)
 
 
-def expected_share(reach: tuple[tuple[str, str, int], ...]) -> dict[str, Any] | None:
+def expected_share(reach: tuple[tuple[str, str, int], ...]) -> ShareAccess | None:
     """What will be mounted, as far as it is known before; not with which password."""
     for what, host, port in reach:
         if what.startswith("share"):
-            return {"host": host, "port": port, "share": "grass", "user": "grass", "password": ""}
+            return ShareAccess(host, port)
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from grass import clock
@@ -38,7 +38,8 @@ REACH_SECONDS = 5.0
 _SLICE = 10.0
 _PAUSE = 0.25
 
-View = dict[str, Any]
+if TYPE_CHECKING:
+    from grass.api.client import View
 
 
 class NotReadyError(InputError):
@@ -68,6 +69,8 @@ class Asked:
     clock_ahead: float
     kinds: tuple[str, ...] = ()
     """Of machines that the bundle is for; empty: unknown."""
+    granted: bool = False
+    """The master knows this node already: there is nothing to ask for."""
 
 
 def join(
@@ -100,18 +103,18 @@ def join(
     chosen, offer = offer, _complete(host, facts, offer, invitation, own)
     label = offer.name or facts.hostname
     asked = _ask(guest, check or guest.join, invitation, offer, own, facts, since)
-    if own.granted:
+    if not asked.granted:
+        own.offer = offer
+    elif own.offer is not None:
         offers.check_same(label, own.offer, offer, address_chosen=chosen.address is not None)
-    else:
-        own.offer = offers.noted(offer)
     facts = node_design.fitting(facts, asked.kinds)
     if warning := node_design.clock_warning(label, asked.clock_ahead):
         progress(f"{label}: warning: {warning}")
     joined = bool(own.node_token)
-    design = node_design.design(facts, offer, places, served=asked.served, joined=joined, granted=own.granted)
+    design = node_design.design(facts, offer, places, served=asked.served, joined=joined, granted=asked.granted)
     _check_reach(host, facts, label, asked.reach)
     made = replace(node_steps.made(facts, design, places), details=own.details())
-    claim = None if own.granted else claim_step(guest, invitation, offer, design, places, own, made)
+    claim = None if asked.granted else claim_step(guest, invitation, offer, design, places, own, made)
     steps = list(steps_to_claim(design, places, invitation, asked.bundle, made, own, claim))
     expected = list(steps_after_claim(design, places, own, again=True, share=own.share or expected_share(asked.reach)))
     if plan is not None:
@@ -186,10 +189,8 @@ def _ask(
     facts: Facts,
     since: float,
 ) -> Asked:
-    if own.node_token:
-        own.granted = guest.wait(own.name or "", own.node_token, None, 0.0)["node"] is not None
-        if own.granted:  # the master need not be asked whether it may join
-            return Asked(invitation.cluster, invitation.bundle, own.share is not None, (), 0.0)
+    if own.node_token and guest.wait(own.name or "", own.node_token, None, 0.0)["node"] is not None:
+        return Asked(invitation.cluster, invitation.bundle, own.share is not None, (), 0.0, granted=True)
     answer = check({**join_request(invitation, offer, own), "check": True})
     reach = tuple((item["what"], item["host"], item["port"]) for item in answer["reach"])
     ahead = facts.time + (clock.steady() - since) - answer["time"]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from grass.api.keyring import Jwk
 from grass.config import ClusterConfig
@@ -16,6 +15,7 @@ from grass.provision.on_premises.master_files import config_files, samba_folder,
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.services import listening_step, start_step
 from grass.provision.on_premises.steps import Put, Run, Step
+from grass.wire.codec import encode
 
 _AS_GRASS = ("runuser", "-u", "grass", "--")
 
@@ -125,15 +125,10 @@ def _share_step(config: ClusterConfig) -> Step:
 
 
 def _setup(design: MasterDesign, bundle: Bundle, admin: Admin, samba_password: str | None) -> bytes:
-    wire = {
-        "config": asdict(design.config),
-        "admin": admin.name,
-        "key": admin.key,
-        "redis_server": design.redis_server,
-        "samba": samba_password,
-        "bundle": bundle.digest,
-    }
-    return json.dumps(wire, sort_keys=True).encode()
+    setup = on_host.MasterSetup(
+        design.config, admin.name, admin.key, design.redis_server, samba_password, bundle.digest
+    )
+    return encode(setup).encode()
 
 
 def _setup_step(config: ClusterConfig, setup: bytes) -> Step:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from grass.config import ClusterConfig
 
 NODE_UNITS = ("shepherd", "node-agent", "node-api-server")
 
@@ -53,9 +53,9 @@ class Places:
         return f"grass-{name}@{self.cluster}.service"
 
 
-def of_root(cluster: str, master_config: Mapping[str, Any] | None) -> Places:
-    """``master_config``: the ``cluster.json`` that is on the host already, if any: a master keeps its own folder."""
-    is_master = bool(master_config and master_config.get("redis", {}).get("embedded"))
+def of_root(cluster: str, config: ClusterConfig | None) -> Places:
+    """``config``: the ``cluster.json`` that is on the host already, if any: a master keeps its own folder."""
+    is_master = config is not None and config.redis.embedded
     folder = "nodes" if is_master else "clusters"
     return Places(
         cluster,

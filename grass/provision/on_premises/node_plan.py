@@ -17,7 +17,7 @@ from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings
 from grass.provision.on_premises import node_design, node_places, node_steps
 from grass.provision.on_premises.facts import gather
-from grass.provision.on_premises.join_record import Own
+from grass.provision.on_premises.join_record import Own, ShareAccess
 from grass.provision.on_premises.join_steps import claim_name, claim_text, steps_after_claim, steps_to_claim
 from grass.provision.on_premises.machines import open_host
 from grass.provision.on_premises.steps import Call, Step, plan_lines
@@ -50,7 +50,7 @@ def plan_node(session: Session, master: PlannedMaster, settings: HostSettings, o
 def _lines(session: Session, host: SshHost, label: str, master: PlannedMaster, offer: Offer) -> Iterator[str]:
     host.become_root()
     facts = gather(host, session.name)
-    own_config = {"redis": {"embedded": True}} if host.access.address == master.settings.address else None
+    own_config = master.config if host.access.address == master.settings.address else None
     places = node_places.of_root(session.name, facts.config or own_config)
     own = Own.of(facts, places)
     yield f"{label} ({host.access}): {facts.os_name}, {facts.machine}"
@@ -63,12 +63,12 @@ def _lines(session: Session, host: SshHost, label: str, master: PlannedMaster, o
         node_design.fitting(facts, master.kinds), offer, places, served=samba is not None, joined=False
     )
     invitation = Invitation((master.url,), "", "", master.bundle, session.name)
-    share = {"host": samba.host, "port": samba.port, "share": samba.share, "user": samba.user} if samba else None
+    share = ShareAccess(samba.host, samba.port, samba.share, samba.user) if samba else None
     made = node_steps.made(facts, design, places)
     claim = Step(claim_name(invitation, offer), (Call(claim_text(offer, places), _refuse),))
     steps = [
         *steps_to_claim(design, places, invitation, master.bundle, made, own, claim),
-        *steps_after_claim(design, places, own, again=True, share=None if share is None else {**share, "password": ""}),
+        *steps_after_claim(design, places, own, again=True, share=share),
     ]
     yield from plan_lines(steps, label)
 
