@@ -49,6 +49,11 @@ def service_manager() -> tuple[str, float]:
     return os.environ.get("NOTIFY_SOCKET", ""), int(microseconds) / 1e6 if microseconds.isdigit() else 0.0
 
 
+def supervised_by() -> tuple[str, str]:
+    """The URL of the supervisord that started this process, and the name that it has there; or nothing, twice."""
+    return os.environ.get("SUPERVISOR_SERVER_URL", ""), os.environ.get("SUPERVISOR_PROCESS_NAME", "")
+
+
 def ssh_password() -> str | None:
     """To log in to machines over SSH: ``GRASS_SSH_PASSWORD``."""
     return os.environ.get("GRASS_SSH_PASSWORD")

@@ -9,7 +9,9 @@ GrassError
 ├── NotAllowedError       the role or the key does not permit it      (exit 4)
 │   └── ReplayedError         … a sealed request that was seen before
 ├── UnreachableError      retry: the cluster does not answer          (exit 3)
-│   └── NodeUnreachableError  … it does, but a node does not answer it
+│   ├── NodeUnreachableError  … it does, but a node does not answer it
+│   └── StoreRefusesError     … it does, but its store refuses writes
+│       └── StoreFullError        … because the store's disk is full    (exit 74)
 ├── WaitTimeoutError      wait longer: it goes on without you         (exit 124)
 └── StaleLeaseError       give up: another master-agent took over
 
@@ -115,6 +117,18 @@ class NodeUnreachableError(UnreachableError):
     """Raised by the master, which names itself as the one that cannot reach the node."""
 
     code = "node-unreachable"
+
+
+class StoreRefusesError(UnreachableError):
+    """The store answers and refuses to write. Reads go on; the same write may be tried again later."""
+
+    code = "store-refuses-writes"
+
+
+class StoreFullError(StoreRefusesError):
+    code = "store-full"
+    exit_code = 74
+    http_status = 507
 
 
 class MasterAwayError(UnreachableError):

@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
 from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
 from grass import clock
-from grass.api import sealing
+from grass.api.envelope import KEY_BYTES
 from grass.api.invitation import Invitation
 from grass.api.keyring import ClientKeys, Profile
-from grass.api.transport import Transport, with_query
+from grass.api.sealing import ReplyKey
+from grass.api.signing import seal_guest_request
+from grass.api.transport import Sealed, Transport, with_query
+from grass.entropy import request_id
 from grass.errors import GrassError, NotAllowedError, UnreachableError
 
 View = dict[str, Any]
@@ -122,17 +127,19 @@ class _GuestTransport(Transport):
     """Seals without a signature. The retries, replies and the correction of the clock are those of every client."""
 
     def __init__(self, profile: Profile, master: RSAKey, wall: Callable[[], float]) -> None:
-        super().__init__(ClientKeys(profile, master, master), wall=wall)
+        super().__init__(ClientKeys(profile, Path()), wall=wall)
         self._master = master
 
     @property
     def offset(self) -> float:
         return self._offset
 
-    def _seal(self, claims: sealing.Claims, body: str | None, reply: sealing.ReplyKey) -> str:
-        return sealing.seal_guest_request(claims, body, reply, self._master)
+    def _seal(self, method: str, target: str, body: str | None, seconds: float) -> Sealed:
+        new_id = request_id()
+        reply = ReplyKey(new_id, os.urandom(KEY_BYTES))
+        return Sealed(seal_guest_request(self._claims(method, target, new_id), body, reply, self._master), reply)
 
-    def _refuse(self, status: int) -> None:
+    def _refuse(self, status: int) -> NoReturn:
         if status == 401:
             raise NotAllowedError(self._text("refuses to open what this machine sends"))
         super()._refuse(status)

@@ -32,10 +32,11 @@ _YES = click.option("-y", "--yes", is_flag=True, help="Do not ask. (Without a te
 
 @click.command(cls=Command)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--repair", is_flag=True, help="This machine: cut off what redis cannot read of its log; keeps a copy.")
 @click.option("--plan", is_flag=True, help="Several hosts: print what would be done there, step by step, and stop.")
 @_ASK_BECOME
 @pass_invocation
-def create(invocation: Invocation, file: Path | None, plan: bool, ask_become_pass: bool) -> None:
+def create(invocation: Invocation, file: Path | None, repair: bool, plan: bool, ask_become_pass: bool) -> None:
     """Make a cluster, start it, and use it from now on.
 
     Without FILE, one on this machine that is called `local`. `grass template settings` prints a FILE to start from;
@@ -50,7 +51,7 @@ def create(invocation: Invocation, file: Path | None, plan: bool, ask_become_pas
         invocation.output.show(Result({"name": settings.name, "plan": lines}, lambda _: lines, [settings.name]))
         return
     with _used_if_usable(settings.name):
-        made = provisioner.create(settings if file else None)
+        made = provisioner.create(settings if file else None, repair=repair)
     steps = {"done": made.done, "unchanged": made.unchanged}
     wire = {"name": made.name, "mode": made.mode, "home": made.home, "url": made.url, "steps": steps}
     line = f"the cluster {made.name} is ready ({made.url})"
@@ -110,21 +111,30 @@ def delete(
 @click.command(cls=Command)
 @pass_invocation
 def status(invocation: Invocation) -> Exit:
-    """The daemons, nodes and jobs of the cluster. Exit code 3 if its API does not answer."""
+    """The daemons, nodes and jobs of the cluster.
+
+    Exit code 3 if its API does not answer or its store refuses writes, 74 if the store's disk is full.
+    """
+    from grass.api.transport import error_of
+
     name = invocation.existing_cluster()
     found = provisioning.of_cluster(invocation, name).status()
     daemons = [asdict(daemon) for daemon in found.daemons]
     view: dict[str, Any] = {"cluster": name, "url": found.url, "daemons": daemons}
-    view |= {"nodes": None, "jobs": None, "error": None}
+    view |= {"nodes": None, "jobs": None, "store": None, "error": None}
+    code = Exit.OK
     try:
         client = invocation.client()
-        view |= {"jobs": client.status()["jobs"], "nodes": client.nodes()}
+        overview = client.status()
+        view |= {"jobs": overview["jobs"], "store": overview["store"], "nodes": client.nodes()}
     except UnreachableError as error:
-        view["error"] = str(error)
+        view["error"], code = str(error), Exit(error.exit_code)
+    if view["store"] is not None:
+        code = Exit(error_of(view["store"]).exit_code)
     invocation.output.show(Result(view, partial(cluster_views.status_page, view, clock.wall()), [name]))
     for message in found.problems:
         invocation.output.warn(message)
-    return Exit.OK if view["error"] is None else Exit.UNREACHABLE
+    return code
 
 
 @click.command(cls=Command)

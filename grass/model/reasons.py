@@ -37,6 +37,7 @@ class ReasonCode(str, Enum):
     DISK = "disk"  # its disk is almost full
     RUNTIME = "runtime"  # what starts its tasks does not answer; a task that waits for that says so, too
     SHARE = "share"  # its share is gone, or does not answer; a task that waits for that says so, too
+    STUCK = "stuck"  # a task of it does not end after KILL, because the kernel lets its process wait
     # ended
     EXIT_CODE = "exit-code"
     SIGNAL = "signal"

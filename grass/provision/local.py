@@ -15,7 +15,7 @@ from grass.environment import cluster_home, grass_home
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from grass.manifest.settings import Settings
 from grass.model.mode import ON_PREMISES
-from grass.provision import daemons, layout, machine, processes, readiness, runtime_folder, stopping
+from grass.provision import daemons, layout, machine, processes, readiness, redis_log, runtime_folder, stopping, trouble
 from grass.provision.filelock import cluster_lock
 from grass.provision.local_findings import local_findings
 from grass.provision.mode_file import write_mode
@@ -31,14 +31,16 @@ from grass.provision.provisioner import (
     Provisioner,
     Session,
 )
-from grass.provision.supervision import Supervisor
-from grass.provision.trouble import trouble
+from grass.provision.supervision import CannotSuperviseError, Supervisor
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
 
 if TYPE_CHECKING:
     from grass.api.client import Client
+
+_STARTS = 5
+"""Of supervisord, in a row, until a start counts as failed."""
 
 _UP = frozenset({"RUNNING", "STARTING", "BACKOFF", "EXITED"})
 """supervisord's words for a daemon that runs or is about to be started again."""
@@ -53,8 +55,8 @@ class LocalProvisioner(Provisioner):
     def plan(self, settings: Settings) -> list[str]:
         raise InputError("--plan is for clusters on several hosts (`mode: grass/on-premises`)")
 
-    def create(self, settings: Settings | None) -> Created:
-        config = create(settings, home=self._session.home, progress=self._session.progress)
+    def create(self, settings: Settings | None, *, repair: bool = False) -> Created:
+        config = create(settings, home=self._session.home, progress=self._session.progress, repair=repair)
         return Created(config.name, config.mode, config.home, config.master.url)
 
     def delete(self, *, force: bool, packages: bool) -> Deleted:
@@ -64,8 +66,8 @@ class LocalProvisioner(Provisioner):
 
     def status(self) -> ClusterStatus:
         states = status(self._session.name, self._session.home)
-        url = ClusterConfig.load(self._session.folder / "cluster.json").master.url
-        return ClusterStatus(url, tuple(states), tuple(trouble(self._session.folder, states)))
+        config = ClusterConfig.load(self._session.folder / "cluster.json")
+        return ClusterStatus(config.master.url, tuple(states), tuple(trouble.look(config, states)))
 
     def findings(self) -> list[Finding]:
         return list(local_findings(self._session.folder))
@@ -83,11 +85,14 @@ class LocalProvisioner(Provisioner):
         raise InputError(f"node {name} is this machine; open a shell here instead")
 
 
-def create(settings: Settings | None = None, *, home: Path | None = None, progress: Progress) -> ClusterConfig:
+def create(
+    settings: Settings | None = None, *, home: Path | None = None, progress: Progress, repair: bool = False
+) -> ClusterConfig:
     """Make the cluster, or start one that was stopped, and return when it is READY. ``home``: GRASS_HOME.
 
     Without ``settings``: the cluster `local`, as it was when it existed. Raises ConflictError when it runs already or
-    a port is taken, UnreachableError when the redis of your own does not answer, NotReadyError when a daemon fails.
+    a port is taken, UnreachableError when the redis of your own does not answer, NotReadyError when a daemon fails,
+    DamagedLogError when redis cannot read its log, unless ``repair``: then what cannot be read is cut off.
     """
     base = (home or grass_home()).absolute()
     name = settings.name if settings else Settings.name
@@ -95,9 +100,9 @@ def create(settings: Settings | None = None, *, home: Path | None = None, progre
     with cluster_lock(base, name):
         before = layout.existing(folder)
         if before is not None:
-            with suppress(OSError):  # supervisord is away
-                return _complete(before, progress)
-            return _start_again(before, settings, folder, progress)
+            with suppress(OSError, readiness.SupervisorGoneError):
+                return _complete(before, progress, repair)
+            return _start_again(before, settings, folder, progress, repair)
         machine.check_processes()
         progress(f"making the cluster {name} in {folder}")
         config = layout.design(settings or Settings(), folder, None)
@@ -118,13 +123,20 @@ def create(settings: Settings | None = None, *, home: Path | None = None, progre
             raise
 
 
-def _complete(config: ClusterConfig, progress: Progress) -> ClusterConfig:
+def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> ClusterConfig:
     """Of a cluster that runs: start what was stopped by hand, or wait for what a killed `create` started.
 
     ConflictError when there is nothing of that kind. OSError: supervisord does not answer.
     """
     supervisor = Supervisor(config)
     down = [state.name for state in supervisor.daemons() if state.state not in _UP]
+    if daemons.REDIS not in down and not redis_log.answers(config):
+        if not repair:
+            redis_log.check(config)
+        else:
+            supervisor.stop_daemon(daemons.REDIS)
+            redis_log.repair(config, progress)
+            down.append(daemons.REDIS)
     if not down and not _confirmed(config).exists():
         progress(f"waiting for the cluster {config.name}, which an interrupted `grass create` has started")
         _wait_ready(config, Secrets.load(config.home), 0.0)
@@ -139,11 +151,15 @@ def _complete(config: ClusterConfig, progress: Progress) -> ClusterConfig:
     return config
 
 
-def _start_again(before: ClusterConfig, settings: Settings | None, folder: Path, progress: Progress) -> ClusterConfig:
+def _start_again(
+    before: ClusterConfig, settings: Settings | None, folder: Path, progress: Progress, repair: bool = False
+) -> ClusterConfig:
     machine.check_processes()
     progress(f"starting the cluster {before.name} again, with its state")
     config = before if settings is None else layout.design(settings, folder, before)
     stopping.end_orphans(before)
+    if repair and config.redis.embedded:
+        redis_log.repair(config, progress)
     layout.check_ports(config)
     return _start(config, settings, progress, fresh=False)
 
@@ -173,15 +189,30 @@ def _start(config: ClusterConfig, settings: Settings | None, progress: Progress,
     conf.write_text(daemons.supervisord_conf(config, redis, umask))
     config.save()
     progress(f"starting {', '.join(daemons.names(config))}")
-    since = clock.wall()
-    Supervisor(config).start()
-    _wait_ready(config, secrets, since)
+    _supervise(config, secrets, progress)
     return config
 
 
 def _confirmed(config: ClusterConfig) -> Path:
     """A file that is there once a `grass create` has seen the cluster READY."""
     return Path(config.home) / "confirmed"
+
+
+def _supervise(config: ClusterConfig, secrets: Secrets, progress: Progress) -> None:
+    """Start supervisord, again if it ends while the cluster gets ready: nobody else may be there yet to see that."""
+    for _ in range(_STARTS):
+        since = clock.wall()
+        Supervisor(config).start()
+        try:
+            _wait_ready(config, secrets, since)
+            return
+        except readiness.SupervisorGoneError:
+            progress(f"cluster {config.name}: supervisord ended while it started the daemons; starting it again")
+            stopping.end_orphans(config)
+    raise CannotSuperviseError(
+        f"cluster {config.name}: supervisord ended {_STARTS} times while it started the daemons; "
+        f"{config.home}/log/supervisord.log may say why"
+    )
 
 
 def _wait_ready(config: ClusterConfig, secrets: Secrets, since: float) -> None:

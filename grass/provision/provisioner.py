@@ -127,8 +127,11 @@ class Provisioner(Protocol):
     def plan(self, settings: Settings) -> list[str]:
         """Lines that say what ``create`` would do. Changes nothing."""
 
-    def create(self, settings: Settings | None) -> Created:
-        """Make the cluster, or finish what an interrupted call began. None: as it was when it existed."""
+    def create(self, settings: Settings | None, *, repair: bool = False) -> Created:
+        """Make the cluster, or finish what an interrupted call began. None: as it was when it existed.
+
+        ``repair``: cut off what redis cannot read of its log; InputError where that has to be done on a host.
+        """
 
     def delete(self, *, force: bool, packages: bool) -> Deleted:
         """End the cluster and remove all of it. What was interrupted can be repeated.

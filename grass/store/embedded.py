@@ -153,7 +153,8 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
     read = "%R~" if version >= _READ_PATTERNS else "~"
     api_keys = [
         *(f"~{key}" for key in (keys.specs, keys.jobs, keys.live, keys.names, keys.tickets, keys.events)),
-        f"~{keys.request('*')}",
+        f"~{keys.session('*')}",
+        f"~{keys.horizon}",
         f"~{keys.join('*')}",
         *(f"{read}{key}" for key in (keys.tasks("*"), keys.schedules, keys.nodes, keys.lease, keys.plans, keys.ends)),
     ]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from grass.config import ClusterConfig, Secrets
 from grass.errors import StaleLeaseError
+from grass.provision.redis_watch import watch_redis
 from grass.provision.removed import end_if_removed, watch_folder
 from grass.provision.revival import watch_supervisor
 from grass.provision.shutdown import request_shutdown
@@ -37,7 +38,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _stop)
     gc.freeze()  # what was imported lives for ever; looking through it again and again delays decisions
     gc.set_threshold(50_000, 20, 50)
-    watch_supervisor(config)
+    watch_supervisor(config, first=True)
+    watch_redis(config)
     watch_folder(config)
     try:
         agent.start(owner=f"{config.node.name}:{os.getpid()}")

@@ -13,15 +13,16 @@ from typing import Any
 from flask import Response, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from grass.api.envelope import EnvelopeError
 from grass.api.keyring import Role
-from grass.api.sealing import MAX_REQUEST, EnvelopeError, ReplyKey
+from grass.api.sealing import MAX_REQUEST, ReplyKey
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, ManifestError, NotAllowedError, ReplayedError, UnreachableError
 from grass.store.api_store import ApiStore
-from master.api.door import Caller, Door, StaleRequestError
+from master.api.authentication import Authenticator, Caller, StaleRequestError
 from master.api.feed import Feed, Places
 from master.api.query import parse_query
-from master.api.routes import Route
+from master.api.routes import Access, Route
 
 log = logging.getLogger("master.api")
 
@@ -36,7 +37,7 @@ class Api:
 
     config: ClusterConfig
     store: ApiStore
-    door: Door
+    authenticator: Authenticator
     feed: Feed
     places: Places
     wall: Callable[[], float]
@@ -51,7 +52,7 @@ class Call:
     role: Role
     query: dict[str, Any]
     body: dict[str, Any]
-    request_id: str
+    caller: Caller
 
     def sees(self, owner: str | None) -> bool:
         """A user sees own jobs and schedules; viewers and admins see all."""
@@ -81,15 +82,14 @@ Handler = Callable[..., Any]
 
 def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Response:
     try:
-        identify = api.door.identify_guest if route.guest else api.door.identify
-        caller = identify(_token(route), request.method, _target())
+        caller = _identify(api.authenticator, route)
     except RequestEntityTooLarge:
         return Response(REFUSED, 413, mimetype="text/plain")
     except EnvelopeError:
         return _refusal()
-    reply_key = caller.request.reply
+    reply_key = caller.reply
     try:
-        api.door.admit(caller, api.wall(), route.takes_id)
+        api.authenticator.admit(caller, reads=route.reads, takes_id=route.takes_id)
         call = _call(api, route, caller)
         result = handler(call, **path)
         if route.stream:
@@ -99,7 +99,7 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Res
     except (EnvelopeError, ReplayedError):
         return _refusal()
     except StaleRequestError as error:
-        return _sealed(reply_key, error.http_status, {"error": {**_error_body(error), "now": api.wall()}})
+        return _sealed(reply_key, error.http_status, {"error": {**_error_body(error), "now": api.authenticator.time}})
     except GrassError as error:
         return _sealed(reply_key, error.http_status, {"error": _error_body(error)})
     except Exception:
@@ -107,6 +107,16 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Res
         log.exception("%s failed", route.operation)
         message = "the API server met a defect of its own; its log says more"
         return _sealed(reply_key, 500, {"error": {"code": "internal", "message": message, "problems": []}})
+
+
+def _identify(authenticator: Authenticator, route: Route) -> Caller:
+    """Raises EnvelopeError, RequestEntityTooLarge."""
+    identify = {
+        Access.SESSION: authenticator.identify,
+        Access.SIGNED: authenticator.identify_signer,
+        Access.GUEST: authenticator.identify_guest,
+    }[route.access]
+    return identify(_token(route), request.method, _target())
 
 
 def _call(api: Api, route: Route, caller: Caller) -> Call:
@@ -118,8 +128,8 @@ def _call(api: Api, route: Route, caller: Caller) -> Call:
         user.name if user else "",
         user.role if user else Role.VIEWER,
         parse_query(route.query, request.args),
-        _body(caller.request.body),
-        caller.request.claims.request_id,
+        _body(caller.body),
+        caller,
     )
 
 

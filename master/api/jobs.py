@@ -60,7 +60,9 @@ def start_job(call: Call) -> Reply:
     accepted = accept_job(call.body, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
     job, job_id = accepted.job, accepted.job_id
     now, warnings = call.api.wall(), [*accepted.warnings, *check_order(call, job, bool(call.body.get("strict")))]
-    fresh = store.submit(job, job_id=job_id, user=call.user, now=now, warnings=warnings, request_id=call.request_id)
+    sighting = call.caller.sighting
+    assert sighting is not None  # a route of sessions
+    fresh = store.submit(job, job_id=job_id, user=call.user, now=now, warnings=warnings, sighting=sighting)
     if not fresh:
         known = store.job(job_id)
         if known is not None and known["user"] != call.user:

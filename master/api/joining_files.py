@@ -37,7 +37,7 @@ def add_routes(app: Flask, api: Api) -> None:
 
 
 def _key(api: Api) -> Response:
-    return jsonify(api.door.public_key())
+    return jsonify(api.authenticator.public_key())
 
 
 def _script() -> Response:

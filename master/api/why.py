@@ -14,7 +14,10 @@ View = dict[str, Any]
 _SILENT = (TaskState.ASSIGNED, TaskState.STARTING, TaskState.RUNNING, TaskState.SUCCEEDED)
 """States that are progress, so nobody asks why."""
 
-_LATE = (ReasonCode.NOT_READY, ReasonCode.IMAGE, ReasonCode.DISK, ReasonCode.SHARE, ReasonCode.RUNTIME)
+_LATE = (
+    *(ReasonCode.NOT_READY, ReasonCode.IMAGE, ReasonCode.DISK, ReasonCode.SHARE, ReasonCode.RUNTIME),
+    ReasonCode.STUCK,
+)
 """Reasons for which others may wait, or which hold a task up, although it is on its way."""
 
 _NEXT = {
@@ -39,6 +42,7 @@ _NEXT = {
     ReasonCode.SHARE: "starts when the share is back; `grass node drain NODE --deadline 0s` places it elsewhere",
     ReasonCode.RUNTIME: "starts when what runs tasks on its node answers again; "
     "`grass node drain NODE --deadline 0s` places it elsewhere",
+    ReasonCode.STUCK: "ends when its process does; its node takes no other tasks until then",
     ReasonCode.NOT_READY: "what waits for it starts when its readiness check passes; see its log",
 }
 

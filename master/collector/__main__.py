@@ -16,6 +16,7 @@ import sys
 
 from grass.config import ClusterConfig
 from grass.network_address import host_and_port
+from grass.provision.revival import watch_supervisor
 from grass.systemd import Notifier
 from master.collector.server import Connection, Dropped
 from master.collector.storage import Storage
@@ -31,6 +32,7 @@ def main() -> int:
     except BlockingIOError:
         logging.getLogger(__name__).error("a collector of cluster %s runs already; this one ends", config.name)
         return 1
+    watch_supervisor(config, first=False)
     asyncio.run(_serve(config, arguments.tcp or (host_and_port(config.collector) if config.collector else None)))
     return 0
 

@@ -19,7 +19,7 @@ from grass.config import ClusterConfig
 from grass.entropy import request_id
 from grass.model.amounts import show_memory
 from grass.model.reasons import Reason, ReasonCode
-from node.agent.mounted import mount_point
+from node.mounts import mount_point
 
 EVERY = 2.0
 """Seconds between looks."""

@@ -13,7 +13,7 @@ from grass.model.matrix import environment as matrix_environment
 from node.runtime.protocol import Launch, Start
 from node.runtime.registry import chosen, kind
 
-_NOT_INHERITED = ("GRASS_", "SUPERVISOR_")
+_NOT_INHERITED = ("GRASS_", "SUPERVISOR_", "NOTIFY_SOCKET", "WATCHDOG_")
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:

@@ -21,8 +21,8 @@ from grass.model.resources import DEVICE
 from grass.network_address import network_address
 from node.agent.forward import Link, Signal, collector_address
 from node.agent.log_cut import block_record
-from node.agent.mounted import mount_point
 from node.agent.probe_record import passed, remember
+from node.mounts import mount_point
 from node.runtime.attempts import Folders
 from node.runtime.protocol import Launch, Listed, Observed, Runtime, Start
 from node.runtime.registry import kind

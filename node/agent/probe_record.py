@@ -7,7 +7,7 @@ from typing import Any
 
 from grass.atomic_file import replace_file
 from grass.config import ClusterConfig
-from node.agent.mounted import mount_point
+from node.mounts import mount_point
 
 
 def passed(config: ClusterConfig) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.model.resources import DEVICE, Resources
 from node.agent import labels
+from node.mounts import mount_of
 
 _WITHIN = ("lo", "veth", "docker", "br-", "virbr", "cni", "flannel", "tap")
 
@@ -66,6 +67,7 @@ def hello(config: ClusterConfig, gpus: list[dict[str, Any]]) -> dict[str, Any]:
     without what is kept back for the system. A node that joined (``probe``) offers no more than it has.
     """
     node = config.node
+    share = mount_of(config.data_dir).kind if config.share is not None else ""
     cpu, memory, gpu = 1000 * (os.cpu_count() or 1), psutil.virtual_memory().total, DEVICE * len(gpus)
     resources = Resources(
         cpu=offered(node.cpu, cpu, joined=node.probe),
@@ -81,7 +83,7 @@ def hello(config: ClusterConfig, gpus: list[dict[str, Any]]) -> dict[str, Any]:
         "api_port": node.api_port,
         "resources": without(resources, node.reserve).to_wire(),
         "gpus": gpus if node.gpu is None else gpus[: node.gpu // DEVICE],
-        "labels": {**labels.found(platform.machine(), platform.system(), gpus), **node.labels},
+        "labels": {**labels.found(platform.machine(), platform.system(), gpus, share), **node.labels},
         "path": list(node.path),
         "runtimes": list(node.runtimes),
     }

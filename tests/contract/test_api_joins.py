@@ -35,7 +35,7 @@ from grass.provision.on_premises.join_record import Own
 from grass.store.records import pack
 from master.agent.state import TaskRun
 from master.api import node_client
-from master.api.routes import ROUTES
+from master.api.routes import ROUTES, Access
 from master.api.schemas import SCHEMAS
 from node.api.app import create_app as node_app
 from tests.contract.test_api_replies import Checked
@@ -426,7 +426,7 @@ def test_administrators_change_nodes_and_the_client_keeps_to_the_document(
         *(f"nodes.{verb}" for verb in ("cordon", "uncordon", "drain", "wait", "remove")),
         "joins.token",
     }
-    assert {route.operation for route in ROUTES if route.guest} == {
+    assert {route.operation for route in ROUTES if route.access is Access.GUEST} == {
         *(f"joins.{verb}" for verb in ("join", "show", "reach", "leave"))
     }
 

@@ -331,6 +331,53 @@ def test_a_share_that_hangs_or_goes_under_a_node_holds_its_starts_back_and_not_i
         assert [each["text"] for each in client.logs("shares")] == ["hello"]
 
 
+def test_after_the_end_of_the_shares_helper_running_containers_see_the_share_again(
+    cluster: Cluster, client: Client
+) -> None:
+    """Killed, restarted by an operator, and hung for good: the container goes on with the next mount each time."""
+    host, unit = cluster.lab.hosts["n1"], f"grass-share-fuse@{cluster.name}.service"
+    look = 'trap "exit 0" TERM; while :; do cat "$GRASS_DATA/turn" 2>&1; sleep 0.5; done'
+    inside = {"command": look, "image": BUSYBOX, "runtime": "docker", "avoid": ["n2", "n3"]}
+    shared = cluster.lab.hosts["master"]
+    shared.sh(f"echo turn-0 > /srv/grass/{cluster.name}/turn")
+    client.start({"name": "looks", "components": {"t": inside, "u": {**inside, "container": {"data": "/d"}}}})
+    wait_until(lambda: said_by(client, "looks", "turn-0") == {"t.0", "u.0"}, 60, "the first looks", 0.2)
+    for turn, ill in enumerate(
+        (f"systemctl kill -s KILL {unit}", f"systemctl restart {unit}", f"systemctl kill -s STOP {unit}"), start=1
+    ):
+        host.sh(ill)
+        shared.sh(f"echo turn-{turn} > /srv/grass/{cluster.name}/turn")
+        again = lambda: said_by(client, "looks", f"turn-{turn}") == {"t.0", "u.0"}  # noqa: B023, E731
+        wait_until(again, 60, f"looks after {ill}", 0.2)
+    wait_until(lambda: states(client) == ALL_READY, 30, "n1", 0.2)
+    assert set(attempts(client, "looks").values()) == {1}
+
+
+def said_by(client: Client, job: str, line: str) -> set[str]:
+    return {each["task"] for each in client.logs(job) if each["text"] == line}
+
+
+def test_appends_from_two_nodes_through_fuse_break_nothing_and_those_of_one_are_all_kept(
+    cluster: Cluster, client: Client
+) -> None:
+    """What the guide says of it: the last to close the file wins. No error, no dead mount, and no folder U+FF0E."""
+    append = "for i in $(seq 100); do echo $GRASS_NODE.$i >> $GRASS_DATA/data/%s || exit 1; done"
+    both = {"command": append % "both", "cwd": "/", "replicas": 2, "spread": "node", "avoid": ["n3"]}
+    alone = {"command": append % "alone", "cwd": "/", "avoid": ["n1", "n2"]}
+    client.start({"name": "appends", "components": {"both": both, "alone": alone}})
+    assert client.wait("appends", timeout=120)["state"] == "SUCCEEDED"
+    master, folder = cluster.lab.hosts["master"], f"/srv/grass/{cluster.name}"
+    kept = master.sh(f"cat {folder}/data/alone").split()
+    assert kept == [f"n3.{number}" for number in range(1, 101)]
+    lines = master.sh(f"cat {folder}/data/both").split()
+    assert any({f"{node}.{number}" for number in range(1, 101)} <= set(lines) for node in ("n1", "n2")), lines
+    assert states(client) == ALL_READY
+    assert client.node("n1")["labels"]["share"] == "fuse"
+    cluster.lab.hosts["n1"].sh(f"touch {folder}/at-the-top '{folder}/ends with a dot.'")
+    names = master.sh(f"ls {folder}").splitlines()
+    assert {"at-the-top", "ends with a dot."} <= set(names) and all(name.isascii() for name in names), names
+
+
 @pytest.mark.parametrize(("shift", "words"), [(7200, "2.0 h ahead of"), (-7200, "2.0 h behind")])
 def test_a_machine_whose_clock_is_wrong_by_hours_is_refused_with_what_to_do(
     shift: int, words: str, cluster: Cluster, client: Client

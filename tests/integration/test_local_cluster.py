@@ -328,20 +328,22 @@ def test_a_supervisord_that_was_killed_comes_back_and_tasks_go_on(make: Make, tm
     assert alive(task) and (tmp_path / "marks").read_text() == "run\n"
 
 
-def test_when_supervisord_and_master_agent_are_killed_tasks_go_on_and_create_takes_over(
+def test_when_supervisord_dies_with_all_who_watch_it_tasks_go_on_and_create_takes_over(
     make: Make, tmp_path: Path
 ) -> None:
     cluster = make()
     marks = tmp_path / "marks"
     task = start_sleeper(cluster, marks)
-    supervisor, agent = cluster.pid(daemons.SUPERVISOR), cluster.pid("master-agent")
-    assert supervisor is not None and agent is not None
-    os.kill(agent, signal.SIGSTOP)  # so that it does not see the other's end
-    os.kill(supervisor, signal.SIGKILL)
-    os.kill(agent, signal.SIGKILL)
-    wait_until(lambda: not alive(supervisor) and not alive(agent))
+    pids = [cluster.pid(name) for name in ("master-agent", "collector", daemons.SUPERVISOR)]
+    killed = [pid for pid in pids if pid is not None]
+    assert len(killed) == 3
+    for watcher in killed[:2]:
+        os.kill(watcher, signal.SIGSTOP)  # so that it does not see the other's end
+    for pid in reversed(killed):
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not any(map(alive, killed)))
     states = cluster.states()
-    assert states.pop(daemons.SUPERVISOR) == states.pop("master-agent") == "STOPPED"
+    assert {states.pop(name) for name in (daemons.SUPERVISOR, "master-agent", "collector")} == {"STOPPED"}
     assert set(states.values()) == {"ORPHANED"}
     cluster.create()
     assert set(cluster.states().values()) == {"RUNNING"}

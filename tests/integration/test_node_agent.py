@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -17,13 +18,14 @@ import pytest
 from grass import clock
 from grass.store.embedded import NoRedisError, find_server
 from node.runtime.process.client import ask
-from tests.support.needs import missing
+from tests.support.needs import missing, require_root
 from tests.support.node_run import NodeRun
 from tests.support.processes import running
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 
-ONE = "j-1/c.0/1"
+ONE, TWO = "j-1/c.0/1", "j-1/c.1/1"
 
 
 @pytest.fixture
@@ -184,6 +186,40 @@ def test_stopping_reaches_what_runs_and_what_waits(node: NodeRun) -> None:
     first, *others = [node.ended(key) for key in keys(3)]
     assert first["signal"] == signal.SIGTERM
     assert [(each["code"], each["signal"], each["started"]) for each in others] == [(None, None, None)] * 2
+
+
+@pytest.fixture
+def freezer() -> Iterator[Path]:
+    """A control group whose processes can be held in state D, where KILL does not reach them."""
+    require_root()
+    folder = Path("/sys/fs/cgroup/freezer") / f"grass-test-{os.getpid()}"
+    if not folder.parent.is_dir():
+        pytest.skip("needs the freezer of control groups version 1")
+    folder.mkdir()
+    yield folder
+    (folder / "freezer.state").write_text("THAWED")
+    wait_until(lambda: not (folder / "cgroup.procs").read_text(), what="the end of what was frozen")
+    folder.rmdir()
+
+
+def test_a_task_that_the_kernel_does_not_let_go_is_told_and_its_node_takes_no_others(
+    node: NodeRun, freezer: Path
+) -> None:
+    node.start("sleep 100 & wait", ONE)
+    node.event(ONE, "started")
+    child = node.event(ONE, "started")["pid"]
+    (freezer / "cgroup.procs").write_text(str(child))
+    (freezer / "freezer.state").write_text("FROZEN")
+    node.stop(ONE, grace=0.1)
+    reason = node.event(ONE, "waiting")["reason"]
+    assert reason["code"] == "stuck" and f"process {child} (sh) waits in the kernel" in reason["message"]
+    node.wait(lambda: [each["code"] for each in node.conditions] == ["stuck"])
+    node.start("true", TWO)
+    assert "stuck" in str(node.event(TWO, "waiting")["reason"])
+    (freezer / "freezer.state").write_text("THAWED")
+    assert node.ended(ONE)["signal"] == signal.SIGKILL
+    node.wait(lambda: node.conditions == [])
+    assert node.ended(TWO)["code"] == 0
 
 
 def test_kill_9_of_the_agent_loses_no_end_and_starts_nothing_twice(node: NodeRun) -> None:

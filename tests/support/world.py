@@ -6,7 +6,6 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from grass.entropy import request_id
 from grass.model.job import Job
 from grass.model.resources import DEVICE, Resources
 from grass.store.accounts import MemoryAccounts
@@ -22,6 +21,7 @@ from master.agent.recover import rebuild
 from master.agent.schedules import arm
 from master.agent.step import ASSIGNED_AT_ONCE, Limits, Step
 from tests.support.invariants import check_invariants, check_quotas
+from tests.support.sessions import sighting
 
 BOOT = "boot-1"
 EPOCH = 1_700_000_000.0
@@ -234,7 +234,7 @@ class World:
 
     def submit(self, job: Job, run: int = 1, user: str = "ann") -> str:
         job_id = f"{job.name}-{run}"
-        self.api.submit(job, job_id=job_id, user=user, now=self.wall, warnings=[], request_id=request_id())
+        self.api.submit(job, job_id=job_id, user=user, now=self.wall, warnings=[], sighting=sighting(self.api))
         self.run()
         return job_id
 

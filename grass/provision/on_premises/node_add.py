@@ -50,7 +50,7 @@ def add_machines(adding: Adding, machines: Sequence[Machine], pool: Executor) ->
         terms = adding.client.join_terms()
         invitation = Invitation(tuple(terms["urls"]), terms["key"], "", terms["bundle"], terms["cluster"])
     keys = load_client(adding.session.client_dir)
-    guest = Guest(keys.profile, keys.master)
+    guest = Guest(keys.profile, keys.master())
     try:
         return list(pool.map(lambda machine: _add(adding, guest, invitation, machine), machines))
     finally:

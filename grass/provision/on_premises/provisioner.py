@@ -37,7 +37,9 @@ class OnPremisesProvisioner(Provisioner):
     def plan(self, settings: Settings) -> list[str]:
         return create.plan(settings, self._session)
 
-    def create(self, settings: Settings | None) -> Created:
+    def create(self, settings: Settings | None, *, repair: bool = False) -> Created:
+        if repair:
+            raise InputError("--repair is for a cluster on this machine; for a host see docs/guide/faults.md")
         if settings is None:
             raise InputError(f"cluster {self._session.name} is on several hosts; name its settings file")
         return create.create(settings, self._session)

@@ -24,9 +24,10 @@ done
 """
 _UNMOUNT = """
 for place in "$@"; do
-  grep -qs " $place " /proc/self/mounts || continue
-  timeout 20 umount "$place" 2>/dev/null || timeout 20 fusermount3 -u "$place" 2>/dev/null || umount --lazy "$place"
-  ! grep -qs " $place " /proc/self/mounts || exit 1
+  while grep -qs " $place " /proc/self/mounts; do  # one on top of another: see node/share_mount.py
+    timeout 20 umount "$place" 2>/dev/null || timeout 20 fusermount3 -u "$place" 2>/dev/null ||
+      umount --lazy "$place" || exit 1
+  done
 done
 """
 _MOUNTS = """
