@@ -193,11 +193,6 @@ def _start(config: ClusterConfig, settings: Settings | None, progress: Progress,
     return config
 
 
-def _confirmed(config: ClusterConfig) -> Path:
-    """A file that is there once a `grass create` has seen the cluster READY."""
-    return Path(config.home) / "confirmed"
-
-
 def _supervise(config: ClusterConfig, secrets: Secrets, progress: Progress) -> None:
     """Start supervisord, again if it ends while the cluster gets ready: nobody else may be there yet to see that."""
     for _ in range(_STARTS):
@@ -213,6 +208,11 @@ def _supervise(config: ClusterConfig, secrets: Secrets, progress: Progress) -> N
         f"cluster {config.name}: supervisord ended {_STARTS} times while it started the daemons; "
         f"{config.home}/log/supervisord.log may say why"
     )
+
+
+def _confirmed(config: ClusterConfig) -> Path:
+    """A file that is there once a `grass create` has seen the cluster READY."""
+    return Path(config.home) / "confirmed"
 
 
 def _wait_ready(config: ClusterConfig, secrets: Secrets, since: float) -> None:

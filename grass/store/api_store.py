@@ -88,7 +88,7 @@ class ApiStore:
 
     def check_writes(self) -> None:
         """Try a write that means nothing. Raises what every write meets now: StoreRefusesError or UnreachableError."""
-        self._backend.take(self._keys.request("write-check"), 1)
+        self._backend.apply([("SETEX", self._keys.write_check, 1, "1")])
 
     def ticket(self, kind: str, body: dict[str, Any]) -> None:
         self._backend.apply([("XADD", self._keys.tickets, 0, "kind", kind, "body", pack(body))])

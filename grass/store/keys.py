@@ -28,6 +28,7 @@ events                   stream   A, P    who did what, and what happened; trimm
 ends                     stream   A       job id and record of jobs that ended, for who waits; trimmed to ENDS_KEPT
 session:<id>             string   P       a client's session: key, user, key id, end (ADR 12); expires
 session:<id>:<request>   string   P       a request of a session that was seen; expires after twice as long
+write-check              string   P       1; written to see whether the store takes writes; expires in a second
 horizon                  string   P       up to when requests without a session may have been accepted; one
 join:<digest>            string   P       a join token, by the SHA-256 of its secret: uses left, by whom; expires
 join:name:<node>         string   P       id of the join that goes on under this name; expires in seconds
@@ -67,6 +68,7 @@ class Keys:
         self.bell = prefix + "bell"
         self.usage = prefix + "usage"
         self.horizon = prefix + "horizon"
+        self.write_check = prefix + "write-check"
         self.plans = prefix + "plans"
 
     def tasks(self, job_id: str) -> str:

@@ -32,6 +32,24 @@ REFUSED = b"the request could not be opened\n"
 
 
 @dataclass(frozen=True)
+class Waits:
+    """How long and how much the server bears. The values here are those of every cluster."""
+
+    places: int = 48
+    """Requests that may wait or follow at once, of the server's 64 threads."""
+    look: float = 1.0
+    """Seconds that one read of the store waits for news; how long closing takes at most."""
+    preview: float = 4.0
+    """Seconds until a master-agent that does not answer counts as away: less than a client waits. It takes
+    milliseconds."""
+    log_late: float = 5.0
+    """Seconds that the log of an ended job may be silent until it is taken for as complete as it will get: a node that
+    is gone took the rest with it."""
+    log_piece: int = 512 * 1024
+    """About how many characters one piece of a whole log carries."""
+
+
+@dataclass(frozen=True)
 class Api:
     """What handlers work with."""
 
@@ -41,6 +59,7 @@ class Api:
     feed: Feed
     places: Places
     wall: Callable[[], float]
+    waits: Waits
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from werkzeug.exceptions import HTTPException
 from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
-from node.api.sessions import Sessions
+from node.api.sessions import ABANDONED, Sessions
 from node.runtime.process.client import ask
 from node.runtime.registry import execute
 
@@ -39,7 +39,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _KEY = re.compile(rf"{_NAME}/{_NAME}\.[0-9]+/[1-9][0-9]*")
 
 
-def create_app(config: ClusterConfig, token: str) -> Flask:
+def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONED) -> Flask:
     if not token:
         raise InputError("the node has no token; its API would be open to everybody, so it does not start")
     app = Flask("grass-node")
@@ -59,13 +59,11 @@ def create_app(config: ClusterConfig, token: str) -> Flask:
     def status() -> dict[str, Any]:
         return _status(config)
 
-    _add_exec(app, config)
+    _add_exec(app, config, Sessions(abandoned))
     return app
 
 
-def _add_exec(app: Flask, config: ClusterConfig) -> None:
-    sessions = Sessions()
-
+def _add_exec(app: Flask, config: ClusterConfig, sessions: Sessions) -> None:
     @app.post("/v1/exec")
     def open_session() -> dict[str, str]:
         match request.get_json():

@@ -362,17 +362,14 @@ def test_a_node_learns_whether_the_master_reaches_its_api(world: ApiWorld) -> No
         asked.reach("n1", node_token("master-secret", "n2"))
 
 
-def test_a_master_that_cannot_reach_a_node_says_so_to_whoever_joined_it(
-    world: ApiWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(joining, "REACH_SECONDS", 0.1)
+def test_a_master_that_cannot_reach_a_node_says_so_to_whoever_joined_it(world: ApiWorld) -> None:
     asked, own = joined(world)
     with node_api(own.node_token) as port:
         put_node(world, "n1", address="127.0.0.1", api_port=port)
         view = joining.wait_until_ready(asked, "n1", own, lambda _: None)
         joining.check_reached(asked, "n1", own, view)
     with pytest.raises(joining.NotReachedError) as told:
-        joining.check_reached(asked, "n1", own, view)
+        joining.check_reached(asked, "n1", own, view, seconds=0.1)
     assert (told.value.exit_code, told.value.view["state"]) == (1, "READY")
     place = rf"n1 joined, but the master cannot reach it at 127\.0\.0\.1:{port} \(connection refused\)"
     assert re.match(rf"{place}: open this TCP port for 10\.0\.0\.1 on n1;", str(told.value))

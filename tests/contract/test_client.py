@@ -288,7 +288,7 @@ def test_a_job_that_is_deleted_while_somebody_waits_is_not_found(world: ApiWorld
 
 
 def test_a_hundred_wait_at_once_and_others_are_answered_meanwhile(tmp_path: Path) -> None:
-    with api_world(tmp_path, waiting=8) as world:
+    with api_world(tmp_path, places=8) as world:
         job_id = world.client().start(JOB)["id"]
         clients = [world.client() for _ in range(100)]
         with ThreadPoolExecutor(100) as pool:
@@ -529,7 +529,7 @@ def test_followed_events_survive_a_restart_without_loss_or_repeat(world: ApiWorl
 
 
 def test_followers_beyond_the_places_are_served_in_turn(tmp_path: Path) -> None:
-    with api_world(tmp_path, waiting=1) as world:
+    with api_world(tmp_path, places=1) as world:
         world.store.log_event("x", "ann", "0")
         streams = [world.client().events(follow=True) for _ in range(3)]
         assert [next(stream)["message"] for stream in streams] == ["0", "0", "0"]

@@ -34,20 +34,22 @@ from tests.support.three_nodes import (
 from tests.support.waiting import wait_until
 
 ALL_READY = dict.fromkeys(NODES, "READY")
-LOST_AFTER = 20.0
+LOST_AFTER = 15.0
 NODE_DAEMONS = ("shepherd", "node-agent", "node-api-server", "share-fuse")
 MASTER_DAEMONS = ("redis", "collector", "samba", "master-agent", "master-api-server")
 
 
 @pytest.fixture(scope="module")
-def cluster(running_lab: SessionLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """n3 has no engine. A node that is silent for 20 s is given up."""
+def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """n3 has no engine. A node that is silent for 15 s is given up."""
 
     def without_an_engine() -> None:
         running_lab.hosts["n3"].sh("systemctl disable --now docker.socket docker.service containerd.service")
 
-    limits = {"silent_after": "6s", "lost_after": LOST_AFTER}
-    with three_nodes(running_lab, tmp_path_factory.mktemp("faults"), "faults", without_an_engine, **limits) as made:
+    limits = {"silent_after": "5s", "lost_after": LOST_AFTER}
+    with three_nodes(
+        running_lab, site, tmp_path_factory.mktemp("faults"), "faults", without_an_engine, **limits
+    ) as made:
         done = made.grass("image", "push", "--file", str(running_lab.busybox_image_tar))
         assert done.returncode == 0, done.stderr
         yield made

@@ -18,7 +18,7 @@ import yaml
 
 from grass.api.client import Client
 from tests.support.lab import SessionLab
-from tests.support.on_premises import Cluster, holds, install, settings
+from tests.support.on_premises import Cluster, holds, settings
 from tests.support.three_nodes import BUSYBOX
 from tests.support.waiting import wait_until
 
@@ -33,11 +33,10 @@ SLEEPERS = {
 
 
 @pytest.fixture(scope="module")
-def cluster(running_lab: SessionLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A master; its nodes come and go with the tests."""
     for host in ("master", "n1", "n2"):
         running_lab.reset(host)
-    site = install(tmp_path_factory.mktemp("site"))
     made = Cluster(running_lab, site, tmp_path_factory.mktemp("join"), settings(running_lab, name="joins"))
     made.created()
     yield made

@@ -26,8 +26,8 @@ from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
 from grass.store.records import pack
-from master.api import feed
 from master.api.app import close_app, create_app
+from master.api.call import Waits
 
 
 @cache
@@ -73,13 +73,13 @@ LOCAL = MasterConfig(own_node="local", nodes_on_client=True)
 class ApiWorld:
     """``agent``-like moves on the store, clients by user, and a server that can be stopped and started again."""
 
-    def __init__(self, home: Path, *, waiting: int = 48) -> None:
+    def __init__(self, home: Path, **waits: Any) -> None:
+        """``waits``: what shall differ from ``Waits``."""
         self.home = home
         self.backend = MemoryBackend()
         self.keys = Keys("grass:local:")
         self.store = ApiStore(self.backend, self.keys)
-        self.waiting = waiting
-        feed.LOOK = 0.05  # nobody waits for a server to close
+        self.waits = Waits(**{"look": 0.05, **waits})  # nobody waits for a server to close
         self.clients: list[Client] = []
         self.port = 0
         self.serve()
@@ -90,7 +90,7 @@ class ApiWorld:
         (self.home / "clusters" / "local" / "master" / "users").mkdir(exist_ok=True)
         folder = str(self.home / "clusters" / "local")
         self.app = create_app(
-            ClusterConfig("local", "local", folder, folder, master=LOCAL), self.store, waiting=self.waiting
+            ClusterConfig("local", "local", folder, folder, master=LOCAL), self.store, waits=self.waits
         )
         self.server = make_server("127.0.0.1", self.port, self.app, threaded=True)
         self.port = self.server.server_port

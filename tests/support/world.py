@@ -122,7 +122,9 @@ class SimulatedNode:
 
 
 class World:
-    def __init__(self, limits: Limits | None = None, seed: int = 1) -> None:
+    def __init__(self, limits: Limits | None = None, seed: int = 1, **bears: int) -> None:
+        """``bears``: of one round, as ``AgentStore`` takes it."""
+        self.bears = bears
         self.backend = MemoryBackend()
         self.accounts = MemoryAccounts()
         self.keys = Keys("grass:test:")
@@ -148,7 +150,7 @@ class World:
 
     def takeover(self) -> None:
         """A new master-agent: everything that it knows comes from the store."""
-        self.store = AgentStore(self.backend, self.keys)
+        self.store = AgentStore(self.backend, self.keys, **self.bears)
         self.store.acquire("test")
         self.agenda = Agenda()
         self.cluster = rebuild(self.store.load(), self.agenda, self.now, self.boot, self.limits.usage_half_life)

@@ -212,9 +212,9 @@ def _check_reach(host: Host, facts: Facts, label: str, reach: tuple[tuple[str, s
         )
 
 
-def check_reached(guest: Guest, name: str, own: Own, view: View) -> None:
+def check_reached(guest: Guest, name: str, own: Own, view: View, seconds: float = REACH_SECONDS) -> None:
     """That the master reaches the node, too: so far only the node had to reach the master. Raises NotReachedError."""
-    until = clock.steady() + REACH_SECONDS
+    until = clock.steady() + seconds
     while (answer := guest.reach(own.name or name, own.node_token))["error"] is not None:
         if clock.steady() >= until:
             master = urlsplit(own.urls[0]).hostname

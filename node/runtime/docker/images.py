@@ -14,7 +14,7 @@ import os
 import re
 import tarfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,9 +31,9 @@ _PIECE = 1 << 20
 _SAY_EVERY = 1.0
 _NO_INDEX = 0
 """In the place of a time stamp: nothing was ever pushed."""
-_LOOK_AGAIN = (0.5, 1.5)
+LOOK_AGAIN = (0.5, 1.5)
 """Seconds between looks for an image that is nowhere, or damaged, as far as can be seen."""
-_USED_EVERY = 60.0
+USED_EVERY = 60.0
 """Seconds by which the time of the last use may be off."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _BLOCK = tarfile.BLOCKSIZE
@@ -61,12 +61,16 @@ class Images:
         state: Path,
         usage: Callable[[], float] | None = None,
         share_is_mounted: Callable[[], bool] = lambda: True,
+        look_again: Sequence[float] = LOOK_AGAIN,
+        used_every: float = USED_EVERY,
     ) -> None:
         self._engine = engine
         self._folder = folder
         self._state = state
         self._usage = usage or self._disk_usage
         self._share_is_mounted = share_is_mounted
+        self._look_again = look_again
+        self._used_every = used_every
         self._lock = threading.Lock()
         self._loading = threading.Lock()
         self._current: dict[str, int] = {}
@@ -79,7 +83,7 @@ class Images:
         damaged, is looked for again: a mount of the share shows what was just pushed a second later, the list of images
         maybe before what is in it. Raises GrassError; UnreachableError: the share or the engine does not answer.
         """
-        for pause in _LOOK_AGAIN:
+        for pause in self._look_again:
             try:
                 if self._prepared(image, say):
                     return
@@ -153,7 +157,7 @@ class Images:
         """Only of images that Grass loaded, as only those are removed again."""
         with self._lock:
             known = self._remembered()
-            if image in known and clock.wall() - known[image]["used"] > _USED_EVERY:
+            if image in known and clock.wall() - known[image]["used"] > self._used_every:
                 known[image]["used"] = clock.wall()
                 self._remember(known)
 
