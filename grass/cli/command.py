@@ -34,7 +34,7 @@ def shared_options(taken: set[str]) -> list[click.Parameter]:
     flags = [flag for flag in ("-o", "--output") if flag not in taken]
     return [
         click.Option(
-            flags, type=formats, expose_value=False, is_eager=True, callback=_set_format, help="How to show the result."
+            flags, type=formats, expose_value=False, is_eager=True, callback=_set_format, help="Format of the result."
         ),
         click.Option(
             ["--cluster"],

@@ -36,14 +36,16 @@ def until(
         while not reached(view):
             left = _SLICE if end is None else min(_SLICE, end - clock.steady())
             if left <= 0:
-                raise WaitTimeoutError(f"node {name} is {_line(view)} after {timeout:g} s; it goes on")
+                raise WaitTimeoutError(
+                    f"node {name} is still {_line(view)} after {timeout:g} s; the request stays in effect"
+                )
             if (line := _line(view)) != said:
                 output.progress(f"{name}: {line}")
                 said = line
             answer = client.watch_node(name, mark, left)
             view, mark = answer["node"], answer["mark"]
     except KeyboardInterrupt:
-        output.note(f"no longer waiting; node {name} goes on")
+        output.note(f"no longer waiting; the request for node {name} stays in effect")
         raise
     return view
 

@@ -28,7 +28,7 @@ def until_ended(client: Client, output: Output, name: str, timeout: float | None
     try:
         return client.wait(name, timeout=timeout, on_progress=tell)
     except KeyboardInterrupt:
-        output.note(f"no longer waiting; {name} goes on")
+        output.note(f"no longer waiting; {name} continues")
         raise
 
 

@@ -26,7 +26,7 @@ FOLDERS = ("master", "client", "redis", "log", "data", "data/logs", "data/jobs",
 
 
 def existing(cluster_home: Path) -> ClusterConfig | None:
-    """None: there is none, or its making was interrupted before the configuration was whole."""
+    """None: there is none, or creating it was interrupted before the configuration was whole."""
     try:
         return ClusterConfig.load(cluster_home / "cluster.json")
     except (FileNotFoundError, json.JSONDecodeError):

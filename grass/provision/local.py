@@ -104,16 +104,16 @@ def create(
                 return _complete(before, progress, repair)
             return _start_again(before, settings, folder, progress, repair)
         machine.check_processes()
-        progress(f"making the cluster {name} in {folder}")
+        progress(f"creating cluster {name} in {folder}")
         config = layout.design(settings or Settings(), folder, None)
         if processes.of_cluster(config):
-            progress(f"ending what still runs of an earlier cluster {name}, whose folder was removed")
+            progress(f"ending processes of an earlier cluster {name}, whose folder was removed")
             stopping.stop(config, forever=True)
         layout.check_ports(config)
         try:
             return _start(config, settings, progress, fresh=True)
         except KeyboardInterrupt:
-            progress(f"interrupted; removing the cluster {name} again")
+            progress(f"interrupted; removing cluster {name} again")
             stopping.stop(config, forever=True)
             _remove_files(config)
             raise
@@ -138,12 +138,12 @@ def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> Cluste
             redis_log.repair(config, progress)
             down.append(daemons.REDIS)
     if not down and not _confirmed(config).exists():
-        progress(f"waiting for the cluster {config.name}, which an interrupted `grass create` has started")
+        progress(f"waiting for cluster {config.name}, which an interrupted `grass create` started")
         _wait_ready(config, Secrets.load(config.home), 0.0)
         return config
     if not down:
         raise ConflictError(f"cluster {config.name} exists and runs; `grass delete {config.name}` ends it")
-    progress(f"starting {', '.join(down)} of the cluster {config.name} again")
+    progress(f"starting {', '.join(down)} of cluster {config.name} again")
     since = clock.wall()
     for name in down:
         supervisor.start_daemon(name)
@@ -155,7 +155,7 @@ def _start_again(
     before: ClusterConfig, settings: Settings | None, folder: Path, progress: Progress, repair: bool = False
 ) -> ClusterConfig:
     machine.check_processes()
-    progress(f"starting the cluster {before.name} again, with its state")
+    progress(f"starting cluster {before.name} again with its state")
     config = before if settings is None else layout.design(settings, folder, before)
     stopping.end_orphans(before)
     if repair and config.redis.embedded:
@@ -242,8 +242,8 @@ def _check_redis(config: ClusterConfig, secrets: Secrets, fresh: bool, progress:
     if durable and (durable.get("appendonly"), durable.get("appendfsync")) != ("yes", "always"):
         progress(
             f"warning: the redis at {where} has `appendonly {durable.get('appendonly')}` and `appendfsync "
-            f"{durable.get('appendfsync')}`: what was accepted just before it crashes may be lost (Grass's own has "
-            "yes and always)"
+            f"{durable.get('appendfsync')}`: jobs accepted just before a crash may be lost (the "
+            "embedded redis has yes and always)"
         )
 
 
@@ -256,7 +256,7 @@ def delete(name: str, *, home: Path | None = None, progress: Progress) -> None:
     with cluster_lock(base, name):
         config = layout.existing(folder)
         if config is not None:
-            progress(f"ending the tasks and daemons of the cluster {name}, and removing {folder}")
+            progress(f"ending the tasks and daemons of cluster {name}; removing {folder}")
             stopping.stop(config, forever=True)
             if not config.redis.embedded:
                 _clear_redis(config, progress)

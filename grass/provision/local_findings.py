@@ -15,7 +15,7 @@ def local_findings(folder: Path) -> Iterator[Finding]:
     config = layout.existing(folder)
     again = f"`grass create` finishes it, `grass delete {folder.name}` removes it"
     if config is None:
-        yield Finding(f"cluster {folder.name}", False, "its making was interrupted", again)
+        yield Finding(f"cluster {folder.name}", False, "creating it was interrupted", again)
         return
     yield _daemons(config)
     yield from _ports(config)

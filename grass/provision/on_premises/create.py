@@ -130,11 +130,11 @@ def _look(host: SshHost, settings: Settings, session: Session) -> _Known:
     if image is not None and facts.docker:
         facts = replace(facts, image=look_for_image(host, image))
     if abs(facts.time - clock.wall()) > _CLOCKS_APART:
-        progress(f"{label}: its clock differs from this machine's by {abs(facts.time - clock.wall()):.0f} s")
+        progress(f"{label}: its clock differs from this machine's clock by {abs(facts.time - clock.wall()):.0f} s")
     if facts.config is not None and not (session.client_dir / "user.pem").exists():
         raise ConflictError(
-            f"{host.name} is the master of a cluster {settings.name} already, made by somebody else; choose another "
-            f"name, or have an administrator of it let you in"
+            f"{host.name} is already the master of a cluster {settings.name} of another user; choose another "
+            f"name, or ask an administrator of that cluster for access"
         )
     decided = design(settings, facts, host.server_address())
     bundle = make_bundle(decided.target, session.home / "cache", progress, machines=_machines(settings).machines)

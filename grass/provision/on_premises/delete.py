@@ -148,6 +148,6 @@ def _text(name: str, left: dict[str, str], done: str) -> str:
         [
             f"cluster {name} still exists, because not every host can be cleaned; {done}",
             *lines,
-            "try again when they answer, or `grass delete --force` goes on without them and leaves them as they are",
+            "try again when they answer, or use `grass delete --force` to skip them and leave them as they are",
         ]
     )

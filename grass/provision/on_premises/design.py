@@ -106,7 +106,11 @@ def _problems(facts: Facts, machines: OnPremises, python: Python | None) -> Iter
     if machines.fluentd_image is not None:
         yield from _imageless(facts, machines.fluentd_image)
     elif machines.collector is Collector.FLUENTD and _fluentd(facts) is None:
-        there = "fluent-bit is there, but cannot do it" if "fluent-bit" in facts.programs else "there is none"
+        there = (
+            "fluent-bit is installed, but cannot be the collector"
+            if "fluent-bit" in facts.programs
+            else "there is none"
+        )
         yield (
             f"`collector: fluentd` needs fluentd, fluent-package or td-agent ({there}), or `master.fluentd.image`; "
             "or leave it builtin"

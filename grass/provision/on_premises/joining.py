@@ -175,8 +175,8 @@ def _way_to(host: Host, facts: Facts, label: str, invitation: Invitation) -> str
         if good:
             return address
     raise UnreachableError(
-        f"{label} does not reach the master's API at {invitation.urls[0]} ({answers[0][1]}); nothing was changed. "
-        "A firewall between the two, or a master that is down?"
+        f"{label} cannot reach the master's API at {invitation.urls[0]} ({answers[0][1]}); nothing was changed. "
+        "Check for a firewall between the two, and that the master is up"
     )
 
 
@@ -207,8 +207,8 @@ def _check_reach(host: Host, facts: Facts, label: str, reach: tuple[tuple[str, s
     ]
     if closed:
         raise UnreachableError(
-            "\n".join([f"{label} does not reach what a node needs of the master; nothing was changed:", *closed])
-            + "\n  open these ports for the cluster's network, then try again"
+            "\n".join([f"{label} cannot reach all that a node needs of the master; nothing was changed:", *closed])
+            + "\n  open these ports, then try again"
         )
 
 
@@ -235,7 +235,7 @@ def wait_until_ready(guest: Guest, name: str, own: Own, progress: Progress) -> V
         answer = guest.wait(own.name or name, own.node_token, mark, min(_SLICE, left))
         view, mark = answer["node"], answer["mark"]
         if view is None:
-            raise ConflictError(f"node {name} was removed from the cluster while it joined")
+            raise ConflictError(f"node {name} was removed from the cluster while it was joining")
         if view["state"] != NodeState.JOINING.value:
             progress(f"{name}: {view['state']}")
             return view
@@ -244,8 +244,8 @@ def wait_until_ready(guest: Guest, name: str, own: Own, progress: Progress) -> V
         if failed:
             lines = [f"  - {check['name']}: {check['message']}" for check in failed]
             raise NotReadyError(
-                "\n".join([f"node {name} was set up, but its probe failed, so it takes no tasks:", *lines])
-                + "\n  when that is mended, the same command again goes on from here"
+                "\n".join([f"node {name} was set up, but its self-test failed, so it takes no tasks:", *lines])
+                + "\n  fix this, then run the same command again to continue"
             )
         if (text := reason.get("message", "")) != said:
             progress(f"{name}: {text}")
@@ -253,5 +253,6 @@ def wait_until_ready(guest: Guest, name: str, own: Own, progress: Progress) -> V
     reason = (view or {}).get("reason") or {}
     raise NotReadyError(
         f"node {name} was set up, but is not READY after {READY_SECONDS:g} s ("
-        f"{reason.get('message', 'its node-agent said nothing')}); `journalctl -u 'grass-node-agent@*'` on it says more"
+        f"{reason.get('message', 'its node-agent has not reported')}); on it, `journalctl -u 'grass-node-agent@*'` "
+        "shows more"
     )

@@ -43,7 +43,7 @@ def leave(
     cluster = cluster or _only(facts)
     places = places or node_places.of_root(cluster, gather(host, cluster).config)
     if f"{cluster}+{node_steps.ROLE}" not in facts.records:
-        raise NotFoundError(f"{facts.hostname} is no node of a cluster {cluster}; {_known(facts)}")
+        raise NotFoundError(f"{facts.hostname} is not a node of cluster {cluster}; {_known(facts)}")
     own = Own.of(facts, places)
     name = own.name or facts.hostname
     if not may_go(name):
@@ -68,7 +68,7 @@ def clean(host: Host, facts: Facts, places: Places, progress: Progress, label: s
             steps.append(_group_step())
     run_steps(host, steps, progress, label)
     if made.packages and not (packages and len(facts.records) == 1):
-        progress(f"{label}: these packages were installed for it, and stay: {', '.join(made.packages)}")
+        progress(f"{label}: packages that were installed for it stay: {', '.join(made.packages)}")
 
 
 def _say_goodbye(own: Own, cluster: str, name: str, force: bool, timeout: float | None, progress: Progress) -> None:
@@ -81,12 +81,14 @@ def _say_goodbye(own: Own, cluster: str, name: str, force: bool, timeout: float 
     except (UnreachableError, NotAllowedError) as error:
         if not force:
             raise _with_advice(error, name) from error
-        progress(f"{name}: the cluster was not told ({error}); `grass node remove --force {name}` says it there")
+        progress(
+            f"{name}: the master was not told ({error}); an administrator should run `grass node remove --force {name}`"
+        )
 
 
 def _with_advice(error: GrassError, name: str) -> GrassError:
     return type(error)(
-        f"{error}; nothing was changed. --force leaves all the same; the cluster then takes {name} for lost"
+        f"{error}; nothing was changed. Use --force to leave anyway; the cluster then treats {name} as lost"
     )
 
 
@@ -95,13 +97,16 @@ def _until_gone(guest: Guest, own: Own, name: str, force: bool, timeout: float |
     until = None if timeout is None else clock.steady() + timeout
     said = ""
     while (view := answer["node"]) is not None:
-        if view["tasks"] and (text := f"waits for {view['tasks']} task(s) to end; --force does not") != said:
+        if (
+            view["tasks"]
+            and (text := f"waiting for {view['tasks']} task(s) to end; use --force to skip waiting") != said
+        ):
             progress(f"{name}: {text}")
             said = text
         left = _SLICE if until is None else min(_SLICE, until - clock.steady())
         if left <= 0:
             raise WaitTimeoutError(
-                f"node {name} still has {view['tasks']} task(s) after {timeout:g} s; it goes on leaving"
+                f"node {name} still has {view['tasks']} task(s) after {timeout:g} s; it leaves when they have ended"
             )
         answer = guest.wait(name, own.node_token, answer["mark"], left)
 
@@ -111,7 +116,7 @@ def _only(facts: Facts) -> str:
         case [only]:
             return only
         case []:
-            raise NotFoundError(f"{facts.hostname} is no node of any cluster")
+            raise NotFoundError(f"{facts.hostname} is not a node of any cluster")
         case several:
             raise InputError(f"{facts.hostname} is a node of several clusters ({', '.join(several)}); name one")
 
@@ -123,7 +128,7 @@ def _clusters(facts: Facts) -> list[str]:
 
 def _known(facts: Facts) -> str:
     names = _clusters(facts)
-    return f"it is one of {', '.join(names)}" if names else "nor of any other"
+    return f"it is a node of {', '.join(names)}" if names else "it is a node of no cluster"
 
 
 _CONTAINERS = """

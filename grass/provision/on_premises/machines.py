@@ -66,7 +66,7 @@ def open_host(settings: HostSettings, client_dir: Path, ask: Ask | None = None) 
 
 
 def unpin(client_dir: Path, gone: HostSettings, left: Machines) -> None:
-    """Forget the key of a machine that is no part of the cluster any more, unless another entry is the same machine."""
+    """Forget the key of a machine that is no longer part of the cluster, unless another entry is the same machine."""
     place = host_id(gone.address, gone.login.port)
     if place in {host_id(host.address, host.login.port) for host in (left.master, *left.nodes.values())}:
         return

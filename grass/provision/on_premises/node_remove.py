@@ -30,7 +30,7 @@ def _reach(session: Session, name: str, force: bool) -> SshHost | None:
     machines = load_machines(session.name, session.home)
     settings = machines.nodes.get(name) if machines else None
     if settings is None:
-        session.progress(f"{name} joined by itself: `grass leave --force` on it removes what that made there")
+        session.progress(f"{name} joined by itself: run `grass leave --force` on its machine to clean it")
         return None
     host = open_host(settings, session.client_dir, session.ask)
     try:
@@ -39,11 +39,9 @@ def _reach(session: Session, name: str, force: bool) -> SshHost | None:
     except (HostUnreachableError, AccessRefusedError) as error:
         if not force:
             raise type(error)(
-                f"nothing was changed, because its machine cannot be cleaned: {error}. --force takes it out of the "
-                "cluster all the same"
+                f"nothing was changed, because its machine cannot be cleaned: {error}. Use --force to remove it from "
+                "the cluster anyway"
             ) from error
-        session.progress(
-            f"warning: {name}: its machine keeps what joining made ({error}); `grass leave` there removes it"
-        )
+        session.progress(f"warning: {name}: its machine is not cleaned ({error}); run `grass leave` there")
         return None
     return host

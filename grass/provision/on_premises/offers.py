@@ -43,8 +43,8 @@ def check_same(name: str, before: Offer, offer: Offer, *, address_chosen: bool) 
     ]
     if told:
         raise ConflictError(
-            "\n".join([f"{name} is a node already, and joined with another offer; nothing was changed:", *told])
-            + f"\n  `grass node remove {name}` (or `grass leave` on it) comes first; or leave the offer as it was"
+            "\n".join([f"{name} is already a node with another offer; nothing was changed:", *told])
+            + f"\n  `grass node remove {name}` (or `grass leave` on it) first, or repeat the former offer"
         )
 
 

@@ -87,5 +87,7 @@ class OnPremisesProvisioner(Provisioner):
     def _machines(self) -> Machines:
         machines = load_machines(self._session.name, self._session.home)
         if machines is None:
-            raise ConflictError(f"cluster {self._session.name}: its making was interrupted; repeat `grass create FILE`")
+            raise ConflictError(
+                f"cluster {self._session.name}: creating it was interrupted; repeat `grass create FILE`"
+            )
         return machines
