@@ -88,11 +88,11 @@ def _url(where: str) -> str:
 
     bare = where.removeprefix("http://").rstrip("/")
     try:
-        place = spelled_host(bare, Login(port=API_PORT))
+        spelled = spelled_host(bare, Login(port=API_PORT))
     except Wrong as wrong:
         raise InputError(f"MASTER {wrong}") from wrong
-    host = f"[{place.address}]" if ":" in place.address else place.address
-    return f"http://{host}:{place.login.port}"
+    host = f"[{spelled.address}]" if ":" in spelled.address else spelled.address
+    return f"http://{host}:{spelled.login.port}"
 
 
 def own_machine(rootless: bool) -> Host:

@@ -142,19 +142,19 @@ def _path_length(base: Path) -> list[Finding]:
 
 
 def _disk(base: Path) -> list[Finding]:
-    place = _existing_parent(base)
-    free = shutil.disk_usage(place).free
+    folder = _existing_parent(base)
+    free = shutil.disk_usage(folder).free
     message = f"{free / (1 << 30):.1f} GiB free for {base}"
     return [Finding("disk", free >= _LEAST_DISK, message, "free at least 1 GiB: `grass clean` removes ended jobs")]
 
 
 def _shared_memory() -> list[Finding]:
-    place = Path("/dev/shm")
-    usable = place.is_dir() and os.access(place, os.W_OK)
+    folder = Path("/dev/shm")
+    usable = folder.is_dir() and os.access(folder, os.W_OK)
     fix = "mount a tmpfs at /dev/shm: many programs share memory between processes there"
     if not usable:
         return [Finding("shared memory", False, "/dev/shm cannot be written", fix)]
-    free = shutil.disk_usage(place).free
+    free = shutil.disk_usage(folder).free
     return [Finding("shared memory", free >= 64 << 20, f"{free >> 20} MiB free in /dev/shm", fix)]
 
 

@@ -142,7 +142,8 @@ def _is_redis(pid: int, words: list[bytes], folder: Path) -> bool:
     if not words or not (b"redis" in words[0] or b"valkey" in words[0]):
         return False
     try:
-        return (_PROC / str(pid) / "cwd").readlink() == folder
+        where = os.fspath((_PROC / str(pid) / "cwd").readlink())
+        return where in (os.fspath(folder), f"{folder} (deleted)")  # proc(5): the folder was removed under it
     except OSError:
         return False
 

@@ -156,11 +156,11 @@ print(json.dumps(answers))
 """
 
 
-def _look(host: Host, facts: Facts, places: list[tuple[str, str, int]]) -> list[tuple[bool, str]]:
+def _look(host: Host, facts: Facts, targets: list[tuple[str, str, int]]) -> list[tuple[bool, str]]:
     """As that machine sees it: whether something answers, and at which of its own addresses; or why not."""
     if facts.python is None:
         raise InputError(f"{facts.hostname} cannot become a node; nothing was changed:\n  - {facts.no_python()}")
-    done = host.run([facts.python.path, "-c", _LOOK], stdin=json.dumps(places).encode(), timeout=60).check()
+    done = host.run([facts.python.path, "-c", _LOOK], stdin=json.dumps(targets).encode(), timeout=60).check()
     return [(bool(good), str(text)) for good, text in json.loads(done.out)]
 
 

@@ -67,15 +67,15 @@ def open_host(settings: HostSettings, client_dir: Path, ask: Ask | None = None) 
 
 def unpin(client_dir: Path, gone: HostSettings, left: Machines) -> None:
     """Forget the key of a machine that is no longer part of the cluster, unless another entry is the same machine."""
-    place = host_id(gone.address, gone.login.port)
-    if place in {host_id(host.address, host.login.port) for host in (left.master, *left.nodes.values())}:
+    host_key_id = host_id(gone.address, gone.login.port)
+    if host_key_id in {host_id(host.address, host.login.port) for host in (left.master, *left.nodes.values())}:
         return
     pinned = client_dir / KNOWN_HOSTS
     try:
         lines = pinned.read_text().splitlines(keepends=True)
     except FileNotFoundError:
         return
-    write_private(pinned, "".join(line for line in lines if line.split(" ")[0] != place))
+    write_private(pinned, "".join(line for line in lines if line.split(" ")[0] != host_key_id))
 
 
 def _kept(host: HostSettings) -> HostSettings:

@@ -23,10 +23,10 @@ _APT_FETCH = """
 export LC_ALL=C
 limits="-o Acquire::Retries=0 -o Acquire::http::Timeout=15 -o Acquire::https::Timeout=15"
 apt-get update -q --error-on=any $limits >/dev/null 2>&1 || {
-  place=$(mktemp -d)
-  (cd "$place" && apt-get download -q $limits "$1" 2>&1)
+  folder=$(mktemp -d)
+  (cd "$folder" && apt-get download -q $limits "$1" 2>&1)
   code=$?
-  rm -rf "$place"
+  rm -rf "$folder"
   [ $code = 0 ] || exit $code
 }
 apt-get install --download-only -y -q --no-install-recommends "$@" 2>&1

@@ -23,10 +23,10 @@ for unit in "$@"; do
 done
 """
 _UNMOUNT = """
-for place in "$@"; do
-  while grep -qs " $place " /proc/self/mounts; do  # one on top of another: see node/share_mount.py
-    timeout 20 umount "$place" 2>/dev/null || timeout 20 fusermount3 -u "$place" 2>/dev/null ||
-      umount --lazy "$place" || exit 1
+for target in "$@"; do
+  while grep -qs " $target " /proc/self/mounts; do  # one on top of another: see node/share_mount.py
+    timeout 20 umount "$target" 2>/dev/null || timeout 20 fusermount3 -u "$target" 2>/dev/null ||
+      umount --lazy "$target" || exit 1
   done
 done
 """
