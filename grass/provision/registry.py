@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from grass.errors import InputError
 from grass.model.mode import LOCAL, ON_PREMISES
 from grass.provision.mode_file import read_mode
 from grass.provision.provisioner import Provisioner, Session
@@ -35,6 +36,10 @@ def for_cluster(session: Session) -> Provisioner:
 
 
 def _provisioner(mode: str, session: Session) -> Provisioner:
+    if mode not in _PROVISIONERS:
+        raise InputError(
+            f"cluster {session.name}: this version of Grass does not know the mode {mode!r}; use a newer one"
+        )
     module, _, name = _PROVISIONERS[mode].partition(":")
     make: Callable[[Session], Provisioner] = getattr(importlib.import_module(module), name)
     return make(session)
