@@ -168,7 +168,7 @@ def clean(invocation: Invocation, yes: bool, outputs: bool) -> Exit:
 
 
 def _delete(client: Client, job_id: str) -> bool:
-    """False when it is gone already: another `clean`, or the cluster, which keeps so many, deleted it meanwhile."""
+    """Return False if the job is gone already: another `clean` or retention deleted it meanwhile."""
     try:
         client.delete(job_id)
     except NotFoundError:

@@ -70,7 +70,7 @@ def _write(invocation: Invocation, stream: str, data: bytes) -> None:
 
 
 def _feed(execution: Execution) -> None:
-    """Until the input ends. Whoever ends the command ends this thread's work, too."""
+    """Forward input until it ends or the command ends."""
     with suppress(NotFoundError, ConflictError, OSError):
         while data := os.read(0, _READ):
             execution.send(data)

@@ -35,5 +35,5 @@ def ssh(invocation: Invocation, name: str, command: Sequence[str]) -> None:
 
 
 def remote(command: Sequence[str]) -> list[str]:
-    """For ssh, which puts words together with spaces and gives them to a shell."""
+    """Quote words for ssh, which joins them with spaces and passes them to a shell."""
     return [shlex.join(command)] if len(command) > 1 else list(command)

@@ -1,4 +1,4 @@
-"""What a machine offers as a node, as options: of `grass join` and of `grass node add`."""
+"""Options of `grass join` and `grass node add` for what a machine offers as a node."""
 
 from __future__ import annotations
 

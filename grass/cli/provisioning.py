@@ -50,7 +50,7 @@ _asking = threading.Lock()
 
 
 def _one_at_a_time(question: str) -> str | None:
-    """Several machines may want a password at the same time."""
+    """Ask one question at a time: several machines may want a password at once."""
     from grass.hosts.port import prompt
 
     with _asking:

@@ -83,7 +83,7 @@ def run(
 
 
 def warn_of_input(output: Output, descriptor: int = 0) -> None:
-    """Of what would be lost: text in a pipe, or the rest of a file, that the command will not see."""
+    """Warn if stdin has data: the command will not read it."""
     with suppress(OSError):
         status = os.fstat(descriptor)
         there = False
@@ -96,7 +96,7 @@ def warn_of_input(output: Output, descriptor: int = 0) -> None:
 
 
 def _in_pipe(descriptor: int) -> bool:
-    """Whether there is something to read; a writer that has just begun gets a moment."""
+    """Return whether the pipe has data; waits a moment for a writer that has just started."""
     if not select.select([descriptor], [], [], _FIRST_WORDS)[0]:
         return False
     waiting = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))

@@ -91,7 +91,7 @@ def _strays() -> list[Finding]:
 
 
 def _say_nothing(_: str) -> None:
-    """What the doctor finds is in its findings."""
+    """Discard progress lines: results are in the findings."""
 
 
 def _python() -> list[Finding]:

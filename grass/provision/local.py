@@ -124,7 +124,7 @@ def create(
 
 
 def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> ClusterConfig:
-    """Of a cluster that runs: start what was stopped by hand, or wait for what a killed `create` started.
+    """Complete a running cluster: start stopped daemons, or wait for what a killed `create` started.
 
     ConflictError when there is nothing of that kind. OSError: supervisord does not answer.
     """
@@ -227,7 +227,7 @@ def _wait_ready(config: ClusterConfig, secrets: Secrets, since: float) -> None:
 
 
 def _check_redis(config: ClusterConfig, secrets: Secrets, fresh: bool, progress: Progress) -> None:
-    """Of a redis of the user's own: it answers, and no other cluster of this name lives in it."""
+    """Check the user's own redis: it answers, and holds no other cluster of this name."""
     where = f"{config.redis.host}:{config.redis.port}"
     backend = open_backend(config, secrets, "admin")
     try:
@@ -291,7 +291,7 @@ def _remove_files(config: ClusterConfig) -> None:
 
 
 def _remove_tree(folder: Path) -> None:
-    """Also what tasks made unwritable."""
+    """Remove a folder, even if tasks made parts of it unwritable."""
     if folder.exists():
         for path, inner, _ in os.walk(folder):
             for name in inner:  # before the walk looks into them

@@ -1,4 +1,4 @@
-"""What `grass doctor` finds of a cluster on this machine. Changes nothing. Called by ``local``."""
+"""Checks of one local cluster for `grass doctor`. Changes nothing. Called by ``local``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _daemons(config: ClusterConfig) -> Finding:
 
 
 def _ports(config: ClusterConfig) -> Iterator[Finding]:
-    """Only of a stopped cluster: a running one has them itself."""
+    """Check the ports of a stopped cluster. A running one uses them itself."""
     if processes.of_cluster(config):
         return
     for port in (config.master.api_port, config.node.api_port):

@@ -144,7 +144,7 @@ class Provisioner(Protocol):
         """Works whatever of the cluster is down."""
 
     def findings(self) -> list[Finding]:
-        """For `grass doctor`. Changes nothing, and calls no other machine."""
+        """Return the findings for `grass doctor`. Changes nothing, and calls no other machine."""
 
     def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
         """One result for each host, in order."""

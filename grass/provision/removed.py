@@ -24,7 +24,7 @@ log = logging.getLogger("grass.removed")
 _PAUSE = 1.0
 """Seconds between two looks: one call of stat(2) each."""
 _LOOKS = 3
-"""So many in a row have to find nothing."""
+"""Consecutive looks that must find nothing."""
 
 
 def watch_folder(config: ClusterConfig) -> None:
@@ -60,7 +60,7 @@ def _is_gone(path: Path) -> bool:
 
 
 def _end_apart(path: Path) -> None:
-    """By way of a shell: it is nobody's child, and nobody has to wait for it. There is no place for a log."""
+    """Start the work through a shell, so that it is no child of this process. There is no folder for a log."""
     command = [sys.executable, "-m", "grass.provision.removed", str(path)]
     nowhere = subprocess.DEVNULL
     words = ["/bin/sh", "-c", '"$@" &', "sh", *command]
@@ -68,7 +68,7 @@ def _end_apart(path: Path) -> None:
 
 
 def removed_cluster(path: Path) -> ClusterConfig:
-    """What is known of a cluster from the place of its configuration alone."""
+    """Reconstruct a configuration from its path alone: enough to find and end the processes."""
     return ClusterConfig(path.parent.name, LOCAL, str(path.parent), str(runtime_folder.choose(path.parent)))
 
 

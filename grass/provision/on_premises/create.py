@@ -38,7 +38,7 @@ _CLOCKS_APART = 60.0
 
 @dataclass(frozen=True)
 class _Known:
-    """What was found out before anything is done."""
+    """Facts, design and bundle: everything that is known before the first change."""
 
     facts: Facts
     design: MasterDesign
@@ -71,7 +71,7 @@ def create(settings: Settings, session: Session) -> Created:
 
 
 def plan(settings: Settings, session: Session) -> list[str]:
-    """What ``create`` would do, step by step. Changes nothing, neither there nor here (but for a cache of packages)."""
+    """Return the steps of ``create`` as lines. Changes nothing on any machine but the local cache of packages."""
     machines = _machines(settings)
     client = session.client_dir
     with cluster_lock(session.home, session.name), _kept_if_touched(session.folder):
@@ -198,7 +198,7 @@ def api_url(machines: OnPremises, config: ClusterConfig) -> str:
 
 
 def _call_api(host: SshHost, decided: MasterDesign, session: Session, machines: OnPremises, url: str) -> None:
-    """It listens, as the last step saw: whether a call from here gets there. A call is patient by itself."""
+    """Check that the API is reachable from here; the last step saw it listen. Calls retry by themselves."""
     from grass.api.client import Client
 
     try:

@@ -91,7 +91,7 @@ def _out_of_reach(session: Session, machines: Machines) -> dict[str, str]:
 
 
 def _on_nodes(machines: Machines, work: Callable[[str, HostSettings], None]) -> dict[str, str]:
-    """Several at once. Returns those on which it failed, with the reason."""
+    """Run ``work`` on several nodes at once. Returns the failed ones with the reason."""
 
     def one(item: tuple[str, HostSettings]) -> tuple[str, str]:
         try:

@@ -1,4 +1,4 @@
-"""What Grass knows of a machine before it changes anything: gathered by one script in one round trip, parsed purely."""
+"""Facts of a machine, gathered by one script in one round trip before anything changes. Parsing is pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Python:
 
 @dataclass(frozen=True)
 class Listener:
-    """Something that listens on TCP. ``program``: ``name (pid)``, empty if the machine does not tell."""
+    """A listening TCP socket. ``program``: ``name (pid)``, empty if unknown."""
 
     address: str
     port: int
@@ -39,7 +39,7 @@ class Listener:
 
 @dataclass(frozen=True)
 class Facts:
-    """Bytes and counts as they are; programs by name with their paths; ``records``: cluster → what was made for it."""
+    """Facts of one machine. ``programs``: name → path. ``records``: cluster → record of what was made for it."""
 
     hostname: str = ""
     user: str = ""
@@ -83,7 +83,7 @@ class Facts:
     """``cluster.json`` of the cluster in question."""
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     image: str = ""
-    """Of the container image that was asked for: ``there``, ``registry`` (the engine can pull it), or why neither."""
+    """State of the requested container image: ``there``, ``registry`` (the engine can pull it), or why neither."""
 
     @property
     def python(self) -> Python | None:
@@ -92,7 +92,7 @@ class Facts:
         return max(usable, key=lambda python: python.version, default=None)
 
     def no_python(self) -> str:
-        """What to say when there is no ``python``."""
+        """Return the message for a machine without ``python``."""
         found = ", ".join(".".join(map(str, each.version)) for each in self.pythons) or "none"
         system = self.os_name or "its system"
         return f"no Python of 3.10 or newer (found: {found}); install one, or a newer release of {system}"
@@ -115,7 +115,7 @@ def gather(host: Host, cluster: str) -> Facts:
 
 
 def look_for_image(host: Host, image: str) -> str:
-    """For ``Facts.image``. A registry is asked for its manifest; nothing is pulled yet."""
+    """Return the value of ``Facts.image``. Asks a registry for the manifest; pulls nothing."""
     if host.run(["docker", "image", "inspect", "--format", "{{.Id}}", image], sudo=True, timeout=60).ok:
         return THERE
     asked = host.run(["timeout", "20", "docker", "manifest", "inspect", image], sudo=True, timeout=60)
@@ -124,7 +124,7 @@ def look_for_image(host: Host, image: str) -> str:
 
 
 def parse(text: str) -> Facts:
-    """Of what the script said. Sections that are missing leave their default."""
+    """Parse the script's output. Missing sections leave their default."""
     sections = dict(_sections(text))
     first = {name: (lines[0].strip() if lines else "") for name, lines in sections.items()}
     os_release = dict(_assignments(sections.get("os", [])))
@@ -219,7 +219,7 @@ def _addresses(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def parse_listeners(text: str) -> list[Listener]:
-    """Of `ss -H -l -t -n -p`."""
+    """Parse the output of `ss -H -l -t -n -p`."""
     return list(_listeners(text.splitlines()))
 
 

@@ -56,7 +56,7 @@ def _remember(cluster: str, client_dir: Path, hosts: Sequence[HostSettings]) -> 
 
 
 def _forget(cluster: str, client_dir: Path, joined: Sequence[HostSettings]) -> None:
-    """They are known by the names of their nodes now; or nobody was ever there (an address with a typing error)."""
+    """Forget the host:port entries of machines that are known by node names now, or that were never reached."""
     known = load_machines(cluster, client_dir.parents[2])
     if known is not None:
         known_as = {_host_port(host) for host in joined}
@@ -71,7 +71,7 @@ def _host_port(host: HostSettings) -> str:
 
 
 def _not_yet(cluster: str, nodes: Sequence[NodeSettings], client: Client, client_dir: Path) -> list[NodeSettings]:
-    """Without those that joined from here before and are READY."""
+    """Return the machines that are not READY nodes yet."""
     known = load_machines(cluster, client_dir.parents[2])
     ready = {view["name"] for view in client.nodes() if view["state"] == "READY"}
     there = {(host.address, host.login.port) for name, host in (known.nodes if known else {}).items() if name in ready}

@@ -1,4 +1,4 @@
-"""What a machine that joins chose and was given, kept on that machine so that the next call finds it."""
+"""Data that a joining machine chose and was given, kept on that machine for the next call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHARE_ACCESS: Form[ShareAccess | None] = Form(ShareAccess | None)
 
 
 class Own(msgspec.Struct, kw_only=True):
-    """What this machine chose and was given; the details of its record."""
+    """Data that this machine chose and was given: the ``details`` of its record."""
 
     join_id: str = msgspec.field(default_factory=request_id)
     password: str = msgspec.field(default_factory=password)
@@ -43,7 +43,7 @@ class Own(msgspec.Struct, kw_only=True):
     urls: list[str] = []
     key: str = ""
     offer: Offer | None = None
-    """With the address that was found, if none was chosen."""
+    """Includes the address that was found if none was chosen."""
 
     @classmethod
     def of(cls, facts: Facts, places: Places) -> Own:
@@ -73,7 +73,7 @@ def with_record(host: Host, facts: Facts, places: Places) -> Facts:
 
 
 def put_record(host: Host, made: Made, places: Places) -> None:
-    """With what steps have noted there meanwhile."""
+    """Write the record, merged with what steps have added to it meanwhile."""
     root = None if places.rootless else "root:root"
     if (there := host.run(["cat", record_path(places)], sudo=True)).ok:
         made = record.merged(Made.parse(json.loads(there.out)), made)

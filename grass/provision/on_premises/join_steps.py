@@ -97,7 +97,7 @@ def steps_to_claim(
 def steps_after_claim(
     design: NodeDesign, places: Places, own: Own, *, again: bool, share: ShareAccess | None = None
 ) -> Iterator[Step]:
-    """What there is to mount is known only now; ``share`` says what is expected."""
+    """Return the steps after the claim. The share is known only then; ``share``: the expected one, for a plan."""
     share = own.share or share
     if design.mount is not None and share is not None:
         yield from share_steps(places, design.mount, builtins(share))
@@ -106,7 +106,7 @@ def steps_after_claim(
 
 
 def expected_share(reach: tuple[tuple[str, str, int], ...]) -> ShareAccess | None:
-    """What will be mounted, as far as it is known before; not with which password."""
+    """Return the share that will be mounted, as far as it is known before the claim: without its password."""
     for what, host, port in reach:
         if what.startswith("share"):
             return ShareAccess(host, port)

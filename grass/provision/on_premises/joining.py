@@ -34,7 +34,7 @@ from grass.provision.on_premises.steps import Progress, plan_lines, run_steps
 
 READY_SECONDS = 120.0
 REACH_SECONDS = 5.0
-"""For the node's API to answer the master: it may just be starting."""
+"""Time for the node's API to answer the master: it may just be starting."""
 _SLICE = 10.0
 _PAUSE = 0.25
 
@@ -60,7 +60,7 @@ class NotReachedError(GrassError):
 
 @dataclass(frozen=True)
 class Asked:
-    """What the master said before anything was changed."""
+    """The master's answers before anything was changed."""
 
     cluster: str
     bundle: str
@@ -68,7 +68,7 @@ class Asked:
     reach: tuple[tuple[str, str, int], ...]
     clock_ahead: float
     kinds: tuple[str, ...] = ()
-    """Of machines that the bundle is for; empty: unknown."""
+    """Kinds of machines that the bundle is for; empty: unknown."""
     granted: bool = False
     """The master knows this node already: there is nothing to ask for."""
 
@@ -157,7 +157,7 @@ print(json.dumps(answers))
 
 
 def _look(host: Host, facts: Facts, targets: list[tuple[str, str, int]]) -> list[tuple[bool, str]]:
-    """As that machine sees it: whether something answers, and at which of its own addresses; or why not."""
+    """Connect from that machine: whether something answers, with its own address on that route; or the error."""
     if facts.python is None:
         raise InputError(f"{facts.hostname} cannot become a node; nothing was changed:\n  - {facts.no_python()}")
     done = host.run([facts.python.path, "-c", _LOOK], stdin=json.dumps(targets).encode(), timeout=60).check()
@@ -165,7 +165,7 @@ def _look(host: Host, facts: Facts, targets: list[tuple[str, str, int]]) -> list
 
 
 def _way_to(host: Host, facts: Facts, label: str, invitation: Invitation) -> str:
-    """Its address on the way to the master: what the others can use, too."""
+    """Return its own address on the route to the master; other hosts can use it, too."""
     wanted = []
     for url in invitation.urls:
         parts = urlsplit(url)
@@ -213,7 +213,7 @@ def _check_reach(host: Host, facts: Facts, label: str, reach: tuple[tuple[str, s
 
 
 def check_reached(guest: Guest, name: str, own: Own, view: View, seconds: float = REACH_SECONDS) -> None:
-    """That the master reaches the node, too: so far only the node had to reach the master. Raises NotReachedError."""
+    """Check that the master reaches the node; until now only the node reached the master. Raises NotReachedError."""
     until = clock.steady() + seconds
     while (answer := guest.reach(own.name or name, own.node_token))["error"] is not None:
         if clock.steady() >= until:
@@ -228,7 +228,7 @@ def check_reached(guest: Guest, name: str, own: Own, view: View, seconds: float 
 
 
 def wait_until_ready(guest: Guest, name: str, own: Own, progress: Progress) -> View:
-    """Until the probe has passed. NotReadyError with what failed and what to do."""
+    """Wait until the self-test has passed. NotReadyError says what failed and what to do."""
     until, mark, said = clock.steady() + READY_SECONDS, None, ""
     view: View | None = None
     while (left := until - clock.steady()) > 0:

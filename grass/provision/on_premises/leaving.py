@@ -32,7 +32,7 @@ def leave(
     may_go: Callable[[str], bool] = lambda _: True,
     packages: bool = False,
 ) -> str:
-    """Of this machine; returns the node's name. ``cluster`` None: the only one of which it is a node.
+    """Remove this node from its cluster and return its name. ``cluster`` None: the only cluster that it belongs to.
 
     ``force``: its tasks are placed elsewhere at once, and a master that does not answer is left to itself. Raises
     NotFoundError (no node of it), UnreachableError, WaitTimeoutError (tasks still run after ``timeout`` seconds).

@@ -79,7 +79,7 @@ def unpin(client_dir: Path, gone: HostSettings, left: Machines) -> None:
 
 
 def _kept(host: HostSettings) -> HostSettings:
-    """Without the password, and so that another user or folder finds the same."""
+    """Return ``host`` as it is saved: no password, and an explicit user and key path."""
     login = replace(host.login, username=host.login.username or user_name(), password=None)
     if login.key:
         login = replace(login, key=str(Path(login.key).expanduser().absolute()))

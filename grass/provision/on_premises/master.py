@@ -22,7 +22,7 @@ _AS_GRASS = ("runuser", "-u", "grass", "--")
 
 @dataclass(frozen=True)
 class Admin:
-    """Of the user who creates the cluster: only public halves of keys. ``files_key``: one line as ssh has it."""
+    """The user who creates the cluster, with the public halves of its keys. ``files_key``: in the format of ssh."""
 
     name: str
     key: Jwk
@@ -59,7 +59,7 @@ def master_steps(
 
 
 def _image_step(image: str) -> Step:
-    """It stays when the cluster goes, as packages do: other containers may have come to use it."""
+    """Pull an image. Like a package, it stays when the cluster is deleted: other containers may use it."""
     there = Run(("docker", "image", "inspect", "--format", "{{.Id}}", image))
     return Step(f"pull the image {image}", (Run(("docker", "pull", "--quiet", image)),), there)
 
@@ -108,7 +108,7 @@ def _drop_ins(design: MasterDesign) -> list[str]:
 
 
 def _share_step(config: ClusterConfig) -> Step:
-    """Of a share that is not ours: the user `grass` must be able to write there, whatever root may."""
+    """Use a share that Grass does not serve. The user `grass` must be able to write there, not only root."""
     folder = str(config.share)
     mount = folder.rpartition("/")[0]
     make = '[ -d "$2" ] || { echo "$2 is not there; mount it on every machine first" >&2; exit 1; }; '

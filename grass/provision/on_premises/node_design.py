@@ -1,4 +1,4 @@
-"""From a machine's facts and an offer to what the node shall be: pure. Also all that speaks against it, at once."""
+"""Design of a node from a machine's facts and an offer. Pure. Reports all problems at once."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _problems(facts: Facts, offer: Offer, places: Places, joined: bool) -> Itera
 
 
 def _runtimes(facts: Facts, offer: Offer, places: Places) -> tuple[tuple[Runtime, ...], tuple[str, ...]]:
-    """What it will offer, and the packages that are missing for it."""
+    """Return the runtimes that it will offer, and the packages that they lack."""
     if places.rootless:
         return (Runtime.PROCESS,), ()
     if not offer.runtimes:

@@ -1,4 +1,4 @@
-"""Where a node's files are: as root in the system's folders, without root all under ``~/.grass``. Pure."""
+"""Paths of a node's files: in system folders with root, otherwise under ``~/.grass``. Pure."""
 
 from __future__ import annotations
 

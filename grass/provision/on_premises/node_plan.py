@@ -1,4 +1,4 @@
-"""What `grass create --plan` says of the nodes of a settings file: there is no master yet that could be asked.
+"""Plan of the nodes of a settings file for `grass create --plan`, when there is no master to ask.
 
 Called by ``create``. Looks at the machines, and changes nothing there.
 """

@@ -44,7 +44,7 @@ def made(facts: Facts, design: NodeDesign, places: Places) -> Made:
 
 
 def before_claim(design: NodeDesign, places: Places, urls: Sequence[str], bundle: str) -> list[Step]:
-    """What may be made before the cluster knows of the node."""
+    """Return the steps that come before the cluster knows of the node."""
     steps = [bundle_step(design.python, places, urls, bundle)] if bundle else []
     if places.rootless:
         return [*steps, _user_folders(places)]

@@ -1,4 +1,4 @@
-"""What is offered, held against what the machine has, and against what it joined with. Pure."""
+"""Checks of an offer against the machine's resources and against its former offer. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SPELLED = {"runtimes": "runtime", "mounts": "mount"}
 
 
 def beyond(facts: Facts, offer: Offer) -> Iterator[str]:
-    """Of which there is less than is offered. What the facts do not know is left to the node-agent, which measures."""
+    """Yield offers that exceed the machine's resources. The node-agent checks those that are unknown here."""
     cure = "say less, or leave it out: then all is offered"
     if facts.cpus and offer.cpu is not None and offer.cpu > 1000 * facts.cpus:
         yield f"--cpu {offer.cpu / 1000:g}: this machine has {_counted(facts.cpus, 'core')}; {cure}"

@@ -24,6 +24,6 @@ def own_places(cluster: str) -> Places:
 
 
 def own_clusters() -> list[str]:
-    """Of which this user's part of the machine is a node."""
+    """Clusters that this user's rootless node belongs to."""
     folder = Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".grass/nodes"
     return sorted(path.parent.name for path in folder.glob("*/record.json"))

@@ -117,7 +117,7 @@ def add_to_record(host: Host, path: str, packages: Sequence[str]) -> None:
 
 
 def remove_step(names: tuple[str, ...]) -> Step | None:
-    """Only those that Grass installed, and of these only what nothing else needs."""
+    """Remove packages that Grass installed and that nothing else needs."""
     if not names:
         return None
     action = Run(("sh", "-c", _REMOVE, "remove", *names), timeout=1800)

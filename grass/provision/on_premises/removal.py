@@ -1,4 +1,4 @@
-"""From the record of what was made on a host to the steps that remove it. Pure; of masters and of nodes."""
+"""Steps that remove what the record of a host names, for masters and nodes. Pure."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Put:
 
 @dataclass(frozen=True)
 class Call:
-    """Something that a command cannot say: ``do`` gets the host. ``text`` says what, for ``--plan``."""
+    """An action that is no single command: ``do`` gets the host. ``text`` describes it for ``--plan``."""
 
     text: str
     do: Callable[[Host], None] = field(repr=False)
@@ -82,7 +82,7 @@ class Step:
     looks: bool = False
 
     def lines(self) -> Iterator[str]:
-        """For ``--plan``: what would be done."""
+        """Describe the actions, for ``--plan``."""
         if self.check is not None:
             yield f"unless `{shown(self.check.argv)}`"
         yield from (str(action) for action in self.actions)
