@@ -191,7 +191,7 @@ def test_what_the_join_script_brought_goes_with_the_node() -> None:
 
 
 def test_what_a_master_made_there_is_shared_with_its_node() -> None:
-    records = {"lab": {"users": ["grass"], "folders": ["/opt/grass"]}}
+    records = {"lab": Made(users=("grass",), folders=("/opt/grass",))}
     facts = replace(FACTS, grass_user=True, paths=frozenset({"/opt/grass"}), records=records)
     made = node_steps.made(facts, designed(), node_places.of_root("lab", MASTER))
     assert made.users == ("grass",)

@@ -16,6 +16,7 @@ from grass.provision.on_premises import facts, node_design, node_places, offers
 from grass.provision.on_premises.facts import Facts, Python
 from grass.provision.on_premises.join_record import Own
 from grass.provision.on_premises.node_hosts import check_distinct
+from grass.provision.on_premises.record import Made
 
 FACTS = Facts(
     hostname="box",
@@ -71,7 +72,7 @@ def test_gpus_are_counted_by_whatever_shows_most_of_them() -> None:
 def recorded(offer: Offer) -> Offer:
     """As a later run finds it."""
     text = json.dumps({"details": Own(offer=offer).details()})
-    found = Own.of(Facts(records={"lab+node": json.loads(text)}), PLACES).offer
+    found = Own.of(Facts(records={"lab+node": Made.parse(json.loads(text))}), PLACES).offer
     assert found is not None
     return found
 

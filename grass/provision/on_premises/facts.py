@@ -11,6 +11,7 @@ from typing import Any
 
 from grass.config import ClusterConfig
 from grass.hosts import Host
+from grass.provision.on_premises.record import Made
 from grass.share import shared
 
 OLDEST_PYTHON = (3, 10)
@@ -81,7 +82,7 @@ class Facts:
     """Digest of the bundle from which /opt/grass/venv was installed."""
     config: ClusterConfig | None = None
     """``cluster.json`` of the cluster in question."""
-    records: dict[str, dict[str, Any]] = field(default_factory=dict)
+    records: dict[str, Made] = field(default_factory=dict)
     image: str = ""
     """State of the requested container image: ``there``, ``registry`` (the engine can pull it), or why neither."""
 
@@ -162,9 +163,9 @@ def parse(text: str) -> Facts:
         bundle=first.get("venv", ""),
         config=_config("\n".join(sections.get("config", []))),
         records={
-            name.partition(" ")[2]: record
+            name.partition(" ")[2]: Made.parse(wire)
             for name, lines in sections.items()
-            if name.startswith("record ") and (record := _json("\n".join(lines))) is not None
+            if name.startswith("record ") and (wire := _json("\n".join(lines))) is not None
         },
     )
 

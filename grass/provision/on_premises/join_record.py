@@ -47,8 +47,7 @@ class Own(msgspec.Struct, kw_only=True):
 
     @classmethod
     def of(cls, facts: Facts, places: Places) -> Own:
-        wire = facts.records.get(f"{places.cluster}+{node_steps.ROLE}")
-        return _OWN.convert(Made.parse(wire).details if wire else {})
+        return _OWN.convert(facts.records.get(f"{places.cluster}+{node_steps.ROLE}", Made()).details)
 
     def details(self) -> dict[str, Any]:
         made: dict[str, Any] = builtins(self)
@@ -69,7 +68,8 @@ def with_record(host: Host, facts: Facts, places: Places) -> Facts:
     done = host.run(["cat", record_path(places)])
     if not done.ok:
         return facts
-    return replace(facts, records={**facts.records, f"{places.cluster}+{node_steps.ROLE}": json.loads(done.out)})
+    own = Made.parse(json.loads(done.out))
+    return replace(facts, records={**facts.records, f"{places.cluster}+{node_steps.ROLE}": own})
 
 
 def put_record(host: Host, made: Made, places: Places) -> None:

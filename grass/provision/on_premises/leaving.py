@@ -57,8 +57,7 @@ def leave(
 def clean(host: Host, facts: Facts, places: Places, progress: Progress, label: str, *, packages: bool = False) -> None:
     """Remove all that joining made there. Packages stay, and are named, unless ``packages``."""
     own_record = f"{places.cluster}+{node_steps.ROLE}"
-    wire = facts.records.get(own_record, {})
-    made = Made.parse(wire)
+    made = facts.records.get(own_record, Made())
     if places.rootless:
         steps = _rootless_steps(places)
     else:

@@ -80,7 +80,7 @@ def made_on_master(design: MasterDesign, facts: Facts) -> Made:
     there = {*facts.paths, *(f"{UNIT_FOLDER}/{name}" for name in facts.units), *(["grass"] if facts.grass_user else [])}
     made = record.claim(wanted, there, facts.records)
     before = facts.records.get(config.name)
-    return record.merged(Made.parse(before), made) if before else made
+    return record.merged(before, made) if before else made
 
 
 def _folders(design: MasterDesign) -> list[tuple[str, int, str]]:

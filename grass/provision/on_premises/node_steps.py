@@ -39,7 +39,7 @@ def made(facts: Facts, design: NodeDesign, places: Places) -> Made:
     if facts.bundle:
         there.discard("/opt/grass")  # the join script brought it, for this
     key = f"{places.cluster}+{ROLE}"
-    before = Made.parse(facts.records.get(key, {}))
+    before = facts.records.get(key, Made())
     return record.merged(before, record.claim(wanted, there, facts.records))
 
 

@@ -56,9 +56,9 @@ def path(cluster: str, role: str = "") -> str:
     return f"{FOLDER}/{cluster}{f'+{role}' if role else ''}.json"
 
 
-def claim(wanted: Made, there: Collection[str], records: Mapping[str, Mapping[str, Any]]) -> Made:
+def claim(wanted: Made, there: Collection[str], records: Mapping[str, Made]) -> Made:
     """``wanted`` without what was ``there`` (paths, users, packages) before Grass came: what no record names."""
-    claimed = {name: {item for wire in records.values() for item in wire.get(name) or ()} for name in _SHARED}
+    claimed = {name: {item for made in records.values() for item in getattr(made, name)} for name in _SHARED}
     kept = {
         name: tuple(item for item in getattr(wanted, name) if item not in there or item in claimed[name])
         for name in ("files", "folders", "users", "packages")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from grass.provision.on_premises import record
 from grass.provision.on_premises.packages import remove_step
@@ -86,9 +85,7 @@ exit $code
 )
 
 
-def removal_steps(
-    cluster: str, records: Mapping[str, Mapping[str, Any]], role: str = "", *, packages: bool = False
-) -> list[Step]:
+def removal_steps(cluster: str, records: Mapping[str, Made], role: str = "", *, packages: bool = False) -> list[Step]:
     """``records``: all of the host (``Facts.records``). Empty when nothing of this cluster and role is there.
 
     ``packages``: those that were installed go as well, unless Grass is there for something else, too.
@@ -96,8 +93,8 @@ def removal_steps(
     key = f"{cluster}+{role}" if role else cluster
     if key not in records:
         return []
-    own = Made.parse(records[key])
-    gone = record.leaving(own, [Made.parse(wire) for name, wire in records.items() if name != key])
+    own = records[key]
+    gone = record.leaving(own, [made for name, made in records.items() if name != key])
     steps = [
         _script("stop and disable its units", _STOP, gone.units),
         _script("unmount", _UNMOUNT, gone.mounts),
