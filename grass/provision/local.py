@@ -114,8 +114,7 @@ def create(
             return _start(config, settings, progress, fresh=True)
         except KeyboardInterrupt:
             progress(f"interrupted; removing cluster {name} again")
-            stopping.stop(config, forever=True)
-            _remove_files(config)
+            _end(config, progress)
             raise
         except BaseException:
             if not config.path.exists():  # nothing was started yet
@@ -257,12 +256,16 @@ def delete(name: str, *, home: Path | None = None, progress: Progress) -> None:
         config = layout.existing(folder)
         if config is not None:
             progress(f"ending the tasks and daemons of cluster {name}; removing {folder}")
-            stopping.stop(config, forever=True)
-            if not config.redis.embedded:
-                _clear_redis(config, progress)
-            _remove_files(config)
+            _end(config, progress)
         else:
             _remove_tree(folder)
+
+
+def _end(config: ClusterConfig, progress: Progress) -> None:
+    stopping.stop(config, forever=True)
+    if not config.redis.embedded:
+        _clear_redis(config, progress)
+    _remove_files(config)
 
 
 def _others(base: Path) -> str:

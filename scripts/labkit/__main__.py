@@ -89,7 +89,7 @@ def down(lab: Lab, arguments: Arguments) -> int:
     elif arguments.engine:
         lab.engine.stop()
     elif running is not None:
-        say(f"the docker engine that the lab started (pid {running}) keeps running; `scripts/lab down --engine` ends it")
+        say(f"the lab's docker engine (pid {running}) keeps running; `scripts/lab down --engine` ends it")
     return 0
 
 
