@@ -178,11 +178,12 @@ def _delete(client: Client, job_id: str) -> bool:
 
 def _remove_outputs(invocation: Invocation, job_ids: Sequence[str]) -> None:
     from grass.cli import transfer
+    from grass.provision.files.operations import RemoveFiles
 
-    share = transfer.place(invocation)
+    share = transfer.access(invocation)
     for job_id in job_ids:
         with suppress(NotFoundError):
-            share.ask("remove", path=f"jobs/{job_id}", recursive=True)
+            share.ask(RemoveFiles(f"jobs/{job_id}", recursive=True))
 
 
 def _unchanged(invocation: Invocation) -> Exit:

@@ -7,7 +7,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import click
-import msgspec
 
 from grass import clock
 from grass.cli import transfer
@@ -17,21 +16,10 @@ from grass.cli.output import Result
 from grass.cli.table import Column, table
 from grass.model.amounts import show_memory
 from grass.provision.files import paths, transfers
-from grass.wire.codec import Form
+from grass.provision.files.operations import FileEntry, FileType, ListFiles, RemoveFiles
+from grass.wire.codec import builtins
 
 _LIST = (Column("NAME"), Column("SIZE", right=True), Column("MODIFIED (UTC)", drop=1))
-
-
-class FileEntry(msgspec.Struct, frozen=True):
-    """As ``grass.provision.files.share`` lists them; more of it is shown as JSON only."""
-
-    name: str
-    type: str
-    size: int
-    modified: float
-
-
-_ENTRIES: Form[list[FileEntry]] = Form(list[FileEntry])
 
 
 @click.group(cls=Group)
@@ -53,7 +41,7 @@ def push(invocation: Invocation, local: Path, remote: str, copy_links: bool) -> 
     """
     begun = clock.steady()
     progress = transfer.shown(invocation.output)
-    size = transfers.push(transfer.place(invocation), local, remote, progress, copy_links=copy_links)
+    size = transfers.push(transfer.access(invocation), local, remote, progress, copy_links=copy_links)
     transfer.done(invocation.output, f"{local} → {remote}", size, clock.steady() - begun, remote)
 
 
@@ -64,7 +52,7 @@ def push(invocation: Invocation, local: Path, remote: str, copy_links: bool) -> 
 def pull(invocation: Invocation, remote: str, local: Path) -> None:
     """Fetch REMOTE from the share to LOCAL (default: here)."""
     begun = clock.steady()
-    size = transfers.pull(transfer.place(invocation), remote, local, transfer.shown(invocation.output))
+    size = transfers.pull(transfer.access(invocation), remote, local, transfer.shown(invocation.output))
     transfer.done(invocation.output, f"{remote} → {local}", size, clock.steady() - begun, str(local))
 
 
@@ -73,9 +61,10 @@ def pull(invocation: Invocation, remote: str, local: Path) -> None:
 @pass_invocation
 def list_files(invocation: Invocation, remote: str) -> None:
     """List the share, or a folder in it."""
-    answer = transfer.place(invocation).ask("list", path=paths.to_read(remote))
-    entries = _ENTRIES.convert(answer)
-    invocation.output.show(Result(answer, lambda width: file_list(entries, width), [one.name for one in entries]))
+    entries = transfer.access(invocation).ask(ListFiles(paths.to_read(remote)))
+    invocation.output.show(
+        Result(builtins(entries), lambda width: file_list(entries, width), [one.name for one in entries])
+    )
 
 
 @data.command()
@@ -84,8 +73,8 @@ def list_files(invocation: Invocation, remote: str) -> None:
 @pass_invocation
 def remove(invocation: Invocation, remote: str, recursive: bool) -> None:
     """Remove a file or folder from the share."""
-    removed = transfer.place(invocation).ask("remove", path=paths.to_remove(remote), recursive=recursive)
-    invocation.output.show(Result(removed, lambda _: [f"{remote}  removed"], [remote]))
+    removed = transfer.access(invocation).ask(RemoveFiles(paths.to_remove(remote), recursive))
+    invocation.output.show(Result(builtins(removed), lambda _: [f"{remote}  removed"], [remote]))
 
 
 def file_list(entries: Sequence[FileEntry], width: int | None) -> list[str]:
@@ -96,5 +85,6 @@ def file_list(entries: Sequence[FileEntry], width: int | None) -> list[str]:
 
 def _row(entry: FileEntry) -> list[str]:
     modified = datetime.fromtimestamp(entry.modified, timezone.utc).strftime("%Y-%m-%d %H:%M")
-    folder = entry.type == "folder"
-    return [entry.name + ("/" if folder else ""), "" if folder else show_memory(entry.size), modified]
+    if entry.type is FileType.FOLDER:
+        return [f"{entry.name}/", "", modified]
+    return [entry.name, show_memory(entry.size), modified]

@@ -154,12 +154,17 @@ def wait_for(invocation: Invocation, name: str, timeout: float | None) -> Exit:
 )
 @pass_invocation
 def stop(invocation: Invocation, name: str, grace: float | None) -> None:
-    """Stop a job: send TERM to its processes, and KILL after the grace period."""
-    view = invocation.client().stop(name, grace=grace)
+    """Stop a job: send TERM to its processes, and KILL after the grace period.
+
+    For a job that is being stopped already, prints what the job waits for.
+    """
+    client = invocation.client()
+    view = client.stop(name, grace=grace)
     state = JobState(view["state"])
     if state.ended and state is not JobState.STOPPED:
         raise ConflictError(f"job {view['name']}: already {state.value}; nothing to stop")
-    _confirm(invocation, view, "stopped before" if state.ended else "stops")
+    waits = job_views.stop_waits(client.why(view["id"])) if state is JobState.STOPPING else []
+    _confirm(invocation, view, "stopped before" if state.ended else "stops", waits)
 
 
 @job.command()
@@ -171,6 +176,6 @@ def delete(invocation: Invocation, name: str) -> None:
     _confirm(invocation, view, "deleted")
 
 
-def _confirm(invocation: Invocation, view: View, verb: str) -> None:
-    lines: Sequence[str] = [f"{view['name']}  {view['id']}  {verb}"]
+def _confirm(invocation: Invocation, view: View, verb: str, more: Sequence[str] = ()) -> None:
+    lines: Sequence[str] = [f"{view['name']}  {view['id']}  {verb}", *more]
     invocation.output.show(Result(view, lambda _: list(lines), [view["id"]]))

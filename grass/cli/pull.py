@@ -25,5 +25,5 @@ def pull(invocation: Invocation, name: str, path: str, local: Path | None) -> No
     remote = f"{paths.JOBS}/{view['id']}/{paths.to_read(path)}".rstrip("/")
     target = local or Path(view["name"])
     begun = clock.steady()
-    size = transfers.pull(transfer.place(invocation), remote, target, transfer.shown(invocation.output))
+    size = transfers.pull(transfer.access(invocation), remote, target, transfer.shown(invocation.output))
     transfer.done(invocation.output, f"{remote} → {target}", size, clock.steady() - begun, str(target))

@@ -17,7 +17,7 @@ from grass.hosts.ssh import SshHost
 from grass.manifest.on_premises import ApiWay, HostSettings, OnPremises
 from grass.manifest.settings import Settings
 from grass.provision.filelock import cluster_lock
-from grass.provision.files.place import FilesAccess
+from grass.provision.files.access import FilesAccess
 from grass.provision.layout import user_name
 from grass.provision.mode_file import write_mode
 from grass.provision.on_premises import on_host
