@@ -58,13 +58,13 @@ def join(
         raise InputError("--token is missing; an administrator creates one with `grass node token`")
     invitation = parse_token(token)
     output = invocation.output
-    host, places = own_machine(rootless), own_host.own_places(invitation.cluster) if rootless else None
+    host, paths = own_machine(rootless), own_host.own_paths(invitation.cluster) if rootless else None
     if rootless:
         output.note("without `loginctl enable-linger` the node stops when its user logs out")
     guest = open_guest(invitation, file.url or None)
     try:
         tell = (lambda line: output.raw(line + "\n")) if plan else None
-        view = joining.join(host, guest, invitation, offer, progress=output.note, places=places, plan=tell)
+        view = joining.join(host, guest, invitation, offer, progress=output.note, paths=paths, plan=tell)
     finally:
         guest.close()
     if view is not None:

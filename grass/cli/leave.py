@@ -39,14 +39,14 @@ def leave(
     from grass.errors import InputError
     from grass.provision.on_premises import leaving, own_host
 
-    output, places, cluster = invocation.output, None, of
+    output, paths, cluster = invocation.output, None, of
     if rootless:
         clusters = own_host.own_clusters()
         if cluster is None and len(clusters) != 1:
             known = ", ".join(clusters) or "none"
             raise InputError(f"name the cluster; this user's rootless nodes belong to: {known}")
-        places = own_host.own_places(clusters[0] if cluster is None else cluster)
-        cluster = places.cluster
+        paths = own_host.own_paths(clusters[0] if cluster is None else cluster)
+        cluster = paths.cluster
     asked: list[bool] = []
 
     def may_go(name: str) -> bool:
@@ -60,7 +60,7 @@ def leave(
             progress=output.note,
             force=force,
             timeout=timeout,
-            places=places,
+            paths=paths,
             may_go=may_go,
             packages=packages,
         )

@@ -12,7 +12,7 @@ from grass.errors import ConflictError, InputError
 from grass.hosts import LocalHost
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import Login, Runtime, spelled_host
-from grass.provision.on_premises import facts, node_design, node_places, offers
+from grass.provision.on_premises import facts, node_design, node_paths, offers
 from grass.provision.on_premises.facts import Facts, Python
 from grass.provision.on_premises.join_record import Own
 from grass.provision.on_premises.node_hosts import check_distinct
@@ -26,7 +26,7 @@ FACTS = Facts(
     memory=8 << 30,
     gpus=0,
 )
-PLACES = node_places.of_root("lab", None)
+PATHS = node_paths.of_root("lab", None)
 JOINED = Offer(
     "n1", "10.0.0.5", cpu=1000, memory=1 << 30, labels={"disk": "ssd"}, topology=("r1",), mounts=("/a", "/b")
 )
@@ -44,7 +44,7 @@ JOINED = Offer(
 )
 def test_more_than_the_machine_has_is_refused_with_its_name(offer: Offer, told: str) -> None:
     with pytest.raises(InputError, match=rf"(?s)^box cannot become a node; nothing was changed:.*{told}") as refused:
-        node_design.design(FACTS, offer, PLACES, served=False, joined=False)
+        node_design.design(FACTS, offer, PATHS, served=False, joined=False)
     assert refused.value.exit_code == 2
 
 
@@ -59,7 +59,7 @@ def test_what_the_facts_do_not_know_is_left_to_the_node_agent() -> None:
 
 
 def test_a_node_that_the_master_knows_already_goes_on_whatever_was_taken_out_of_it() -> None:
-    assert node_design.design(FACTS, Offer(gpu=3000), PLACES, served=False, joined=True, granted=True)
+    assert node_design.design(FACTS, Offer(gpu=3000), PATHS, served=False, joined=True, granted=True)
 
 
 def test_gpus_are_counted_by_whatever_shows_most_of_them() -> None:
@@ -72,7 +72,7 @@ def test_gpus_are_counted_by_whatever_shows_most_of_them() -> None:
 def recorded(offer: Offer) -> Offer:
     """As a later run finds it."""
     text = json.dumps({"details": Own(offer=offer).details()})
-    found = Own.of(Facts(records={"lab+node": Made.parse(json.loads(text))}), PLACES).offer
+    found = Own.of(Facts(records={"lab+node": Made.parse(json.loads(text))}), PATHS).offer
     assert found is not None
     return found
 

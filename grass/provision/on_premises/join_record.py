@@ -14,7 +14,7 @@ from grass.hosts import Host
 from grass.manifest.join_file import Offer
 from grass.provision.on_premises import node_steps, record
 from grass.provision.on_premises.facts import Facts
-from grass.provision.on_premises.node_places import Places
+from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.record import Made
 from grass.wire.codec import Form, builtins
 
@@ -46,8 +46,8 @@ class Own(msgspec.Struct, kw_only=True):
     """Includes the address that was found if none was chosen."""
 
     @classmethod
-    def of(cls, facts: Facts, places: Places) -> Own:
-        return _OWN.convert(facts.records.get(f"{places.cluster}+{node_steps.ROLE}", Made()).details)
+    def of(cls, facts: Facts, paths: NodePaths) -> Own:
+        return _OWN.convert(facts.records.get(f"{paths.cluster}+{node_steps.ROLE}", Made()).details)
 
     def details(self) -> dict[str, Any]:
         made: dict[str, Any] = builtins(self)
@@ -61,26 +61,26 @@ class Own(msgspec.Struct, kw_only=True):
 _OWN: Form[Own] = Form(Own)
 
 
-def with_record(host: Host, facts: Facts, places: Places) -> Facts:
+def with_record(host: Host, facts: Facts, paths: NodePaths) -> Facts:
     """A user's record is in the user's own folder, where the facts do not look."""
-    if not places.rootless:
+    if not paths.rootless:
         return facts
-    done = host.run(["cat", record_path(places)])
+    done = host.run(["cat", record_path(paths)])
     if not done.ok:
         return facts
     own = Made.parse(json.loads(done.out))
-    return replace(facts, records={**facts.records, f"{places.cluster}+{node_steps.ROLE}": own})
+    return replace(facts, records={**facts.records, f"{paths.cluster}+{node_steps.ROLE}": own})
 
 
-def put_record(host: Host, made: Made, places: Places) -> None:
+def put_record(host: Host, made: Made, paths: NodePaths) -> None:
     """Write the record, merged with what steps have added to it meanwhile."""
-    root = None if places.rootless else "root:root"
-    if (there := host.run(["cat", record_path(places)], sudo=True)).ok:
+    root = None if paths.rootless else "root:root"
+    if (there := host.run(["cat", record_path(paths)], sudo=True)).ok:
         made = record.merged(Made.parse(json.loads(there.out)), made)
-    host.put(made.text(), record_path(places), 0o600, root, sudo=True)
+    host.put(made.text(), record_path(paths), 0o600, root, sudo=True)
 
 
-def record_path(places: Places) -> str:
-    if places.rootless:
-        return f"{places.home}/record.json"
-    return record.path(places.cluster, node_steps.ROLE)
+def record_path(paths: NodePaths) -> str:
+    if paths.rootless:
+        return f"{paths.home}/record.json"
+    return record.path(paths.cluster, node_steps.ROLE)

@@ -19,7 +19,7 @@ from grass.errors import ConflictError, GrassError, InputError, UnreachableError
 from grass.hosts import Host
 from grass.manifest.join_file import Offer
 from grass.model.lifecycle import NodeState
-from grass.provision.on_premises import node_design, node_places, node_steps, offers
+from grass.provision.on_premises import node_design, node_paths, node_steps, offers
 from grass.provision.on_premises.facts import Facts, gather
 from grass.provision.on_premises.join_record import Own, with_record
 from grass.provision.on_premises.join_steps import (
@@ -29,7 +29,7 @@ from grass.provision.on_premises.join_steps import (
     steps_after_claim,
     steps_to_claim,
 )
-from grass.provision.on_premises.node_places import Places
+from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.steps import Progress, plan_lines, run_steps
 
 READY_SECONDS = 120.0
@@ -80,7 +80,7 @@ def join(
     offer: Offer,
     *,
     progress: Progress,
-    places: Places | None = None,
+    paths: NodePaths | None = None,
     plan: Callable[[str], None] | None = None,
     taken_in: Callable[[str], None] = lambda _: None,
     check: Callable[[View], View] | None = None,
@@ -93,13 +93,13 @@ def join(
 
     NotReachedError: it is READY, but the master cannot reach its API.
 
-    ``places`` None: the system's, as root. Raises what ``grass.errors`` and ``grass.hosts`` have; as long as
+    ``paths`` None: the system's, as root. Raises what ``grass.errors`` and ``grass.hosts`` have; as long as
     the checks are not through, nothing was changed.
     """
     facts, since = gather(host, invitation.cluster), clock.steady()
-    places = places or node_places.of_root(invitation.cluster, facts.config)
-    facts = with_record(host, facts, places)
-    own = Own.of(facts, places)
+    paths = paths or node_paths.of_root(invitation.cluster, facts.config)
+    facts = with_record(host, facts, paths)
+    own = Own.of(facts, paths)
     chosen, offer = offer, _complete(host, facts, offer, invitation, own)
     label = offer.name or facts.hostname
     asked = _ask(guest, check or guest.join, invitation, offer, own, facts, since)
@@ -111,19 +111,19 @@ def join(
     if warning := node_design.clock_warning(label, asked.clock_ahead):
         progress(f"{label}: warning: {warning}")
     joined = bool(own.node_token)
-    design = node_design.design(facts, offer, places, served=asked.served, joined=joined, granted=asked.granted)
+    design = node_design.design(facts, offer, paths, served=asked.served, joined=joined, granted=asked.granted)
     _check_reach(host, facts, label, asked.reach)
-    made = replace(node_steps.made(facts, design, places), details=own.details())
-    claim = None if asked.granted else claim_step(guest, invitation, offer, design, places, own, made)
-    steps = list(steps_to_claim(design, places, invitation, asked.bundle, made, own, claim))
-    expected = list(steps_after_claim(design, places, own, again=True, share=own.share or expected_share(asked.reach)))
+    made = replace(node_steps.made(facts, design, paths), details=own.details())
+    claim = None if asked.granted else claim_step(guest, invitation, offer, design, paths, own, made)
+    steps = list(steps_to_claim(design, paths, invitation, asked.bundle, made, own, claim))
+    expected = list(steps_after_claim(design, paths, own, again=True, share=own.share or expected_share(asked.reach)))
     if plan is not None:
         for line in plan_lines([*steps, *expected], label):
             plan(line)
         return None
     run_steps(host, steps, progress, label, after=len(expected))
     taken_in(label)
-    rest = list(steps_after_claim(design, places, own, again=claim is not None))
+    rest = list(steps_after_claim(design, paths, own, again=claim is not None))
     run_steps(host, rest, progress, label, before=len(steps))
     view = wait_until_ready(guest, label, own, progress)
     if view["state"] == NodeState.READY.value:

@@ -9,11 +9,11 @@ from grass.api.guest import Guest, open_guest
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError, WaitTimeoutError
 from grass.hosts import Host
 from grass.model.image import PROBE_IMAGE
-from grass.provision.on_premises import node_places, node_steps
+from grass.provision.on_premises import node_paths, node_steps
 from grass.provision.on_premises.facts import Facts, gather
 from grass.provision.on_premises.join_record import Own, with_record
 from grass.provision.on_premises.node_design import unit_names
-from grass.provision.on_premises.node_places import Places
+from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.steps import Progress, Run, Step, run_steps
@@ -28,7 +28,7 @@ def leave(
     progress: Progress,
     force: bool = False,
     timeout: float | None = None,
-    places: Places | None = None,
+    paths: NodePaths | None = None,
     may_go: Callable[[str], bool] = lambda _: True,
     packages: bool = False,
 ) -> str:
@@ -38,31 +38,33 @@ def leave(
     NotFoundError (no node of it), UnreachableError, WaitTimeoutError (tasks still run after ``timeout`` seconds).
     """
     facts = gather(host, cluster or "")
-    if places is not None:
-        facts = with_record(host, facts, places)
+    if paths is not None:
+        facts = with_record(host, facts, paths)
     cluster = cluster or _only(facts)
-    places = places or node_places.of_root(cluster, gather(host, cluster).config)
+    paths = paths or node_paths.of_root(cluster, gather(host, cluster).config)
     if f"{cluster}+{node_steps.ROLE}" not in facts.records:
         raise NotFoundError(f"{facts.hostname} is not a node of cluster {cluster}; {_known(facts)}")
-    own = Own.of(facts, places)
+    own = Own.of(facts, paths)
     name = own.name or facts.hostname
     if not may_go(name):
         raise InputError("nothing was changed")
     if own.node_token:
         _say_goodbye(own, cluster, name, force, timeout, progress)
-    clean(host, facts, places, progress, label=name, packages=packages)
+    clean(host, facts, paths, progress, label=name, packages=packages)
     return name
 
 
-def clean(host: Host, facts: Facts, places: Places, progress: Progress, label: str, *, packages: bool = False) -> None:
+def clean(
+    host: Host, facts: Facts, paths: NodePaths, progress: Progress, label: str, *, packages: bool = False
+) -> None:
     """Remove all that joining made there. Packages stay, and are named, unless ``packages``."""
-    own_record = f"{places.cluster}+{node_steps.ROLE}"
+    own_record = f"{paths.cluster}+{node_steps.ROLE}"
     made = facts.records.get(own_record, Made())
-    if places.rootless:
-        steps = _rootless_steps(places)
+    if paths.rootless:
+        steps = _rootless_steps(paths)
     else:
-        steps = removal_steps(places.cluster, facts.records, node_steps.ROLE, packages=packages)
-        steps[1:1] = [_containers_step(places)] if facts.docker else []  # after its daemons were stopped
+        steps = removal_steps(paths.cluster, facts.records, node_steps.ROLE, packages=packages)
+        steps[1:1] = [_containers_step(paths)] if facts.docker else []  # after its daemons were stopped
         if not any(name.endswith(f"+{node_steps.ROLE}") for name in facts.records if name != own_record):
             steps.append(_group_step())
     run_steps(host, steps, progress, label)
@@ -164,10 +166,10 @@ def _group_step() -> Step:
     )
 
 
-def _containers_step(places: Places) -> Step:
+def _containers_step(paths: NodePaths) -> Step:
     """The images: those that Grass loaded, as they are (``node/agent/images.py`` wrote them down), and the probe's."""
-    containers = ("sh", "-c", _CONTAINERS, "remove", places.cluster, PROBE_IMAGE)
-    images = ("python3", "-c", _IMAGES, f"{places.home}/node/images.json")
+    containers = ("sh", "-c", _CONTAINERS, "remove", paths.cluster, PROBE_IMAGE)
+    images = ("python3", "-c", _IMAGES, f"{paths.home}/node/images.json")
     return Step("remove its containers, and the images that it loaded", (Run(containers), Run(images)))
 
 
@@ -184,9 +186,9 @@ systemctl --user daemon-reload; :
 """
 
 
-def _rootless_steps(places: Places) -> list[Step]:
-    units = unit_names(places)
-    words = (places.cluster, places.home, places.units, places.runtime_dir, *units)
+def _rootless_steps(paths: NodePaths) -> list[Step]:
+    units = unit_names(paths)
+    words = (paths.cluster, paths.home, paths.units, paths.runtime_dir, *units)
     return [
         Step("stop and disable its units", (Run(("systemctl", "--user", "disable", "--now", "--quiet", *units)),)),
         Step("remove its files", (Run(("sh", "-c", _REMOVE, "remove", *words)),)),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from grass.hosts import AccessRefusedError, HostUnreachableError
 from grass.hosts.ssh import SshHost
-from grass.provision.on_premises import leaving, node_places
+from grass.provision.on_premises import leaving, node_paths
 from grass.provision.on_premises.facts import gather
 from grass.provision.on_premises.machines import load_machines, open_host
 from grass.provision.on_premises.node_add import remember
@@ -20,8 +20,8 @@ def remove_node(session: Session, name: str, take_out: Callable[[], None], *, fo
     if host is not None:
         with host:
             facts = gather(host, session.name)
-            places = node_places.of_root(session.name, facts.config)
-            leaving.clean(host, facts, places, session.progress, name, packages=packages)
+            paths = node_paths.of_root(session.name, facts.config)
+            leaving.clean(host, facts, paths, session.progress, name, packages=packages)
     remember(session.name, session.client_dir, name, None)
 
 
