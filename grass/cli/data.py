@@ -60,7 +60,7 @@ def pull(invocation: Invocation, remote: str, local: Path) -> None:
 @click.argument("remote", default="")
 @pass_invocation
 def list_files(invocation: Invocation, remote: str) -> None:
-    """What is in the share, or in a folder of it."""
+    """List the share, or a folder in it."""
     entries = transfer.access(invocation).ask(ListFiles(paths.to_read(remote)))
     invocation.output.show(
         Result(builtins(entries), lambda width: file_list(entries, width), [one.name for one in entries])
@@ -69,7 +69,7 @@ def list_files(invocation: Invocation, remote: str) -> None:
 
 @data.command()
 @click.argument("remote")
-@click.option("-r", "--recursive", is_flag=True, help="A folder with all that is in it.")
+@click.option("-r", "--recursive", is_flag=True, help="Remove a folder with its content.")
 @pass_invocation
 def remove(invocation: Invocation, remote: str, recursive: bool) -> None:
     """Remove a file or folder from the share."""

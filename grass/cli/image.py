@@ -30,10 +30,13 @@ def image() -> None:
 
 @image.command()
 @click.argument("name", required=False, default="")
-@click.option("--file", "archive", type=click.Path(path_type=Path), help="What `docker save` wrote.")
+@click.option("--file", "archive", type=click.Path(path_type=Path), help="File written by `docker save`.")
 @pass_invocation
 def push(invocation: Invocation, name: str, archive: Path | None) -> None:
-    """Send the image NAME of this machine's docker engine, or of a file. Layers that are there are not sent again."""
+    """Send an image to the share, from this machine's docker engine or from a file.
+
+    Layers that the share has are not sent again.
+    """
     if not name and archive is None:
         raise InputError("name an image of this machine's engine, or a file: `grass image push --file image.tar`")
     scratch = environment.grass_home() / "cache"
@@ -47,7 +50,7 @@ def push(invocation: Invocation, name: str, archive: Path | None) -> None:
 @image.command("list")
 @pass_invocation
 def list_images(invocation: Invocation) -> None:
-    """The images in the share."""
+    """List the images in the share."""
     index = transfer.access(invocation).ask(ListImages())
     invocation.output.show(Result(builtins(index), lambda width: image_list(index, width), sorted(index)))
 
@@ -56,7 +59,10 @@ def list_images(invocation: Invocation) -> None:
 @click.argument("name")
 @pass_invocation
 def remove(invocation: Invocation, name: str) -> None:
-    """Remove an image from the share, with the layers that no other needs. Nodes keep what they have loaded."""
+    """Remove an image from the share, with layers that no other image needs.
+
+    Nodes keep images that they have loaded.
+    """
     removed = transfer.access(invocation).ask(RemoveImage(full_name(name)))
     line = f"{removed.removed}  removed, {show_memory(removed.freed)} freed"
     invocation.output.show(Result(builtins(removed), lambda _: [line], [removed.removed]))

@@ -43,7 +43,7 @@ _TASKS = (
 
 def job_list(jobs: Sequence[View], all_jobs: bool, now: float, width: int | None) -> list[str]:
     if not jobs:
-        return ["no jobs" if all_jobs else "no job runs or waits; --all shows those that have ended"]
+        return ["no jobs" if all_jobs else "no active jobs; use --all to include finished jobs"]
     return table(_LIST, [_list_row(job, now) for job in jobs], width)
 
 

@@ -1,4 +1,4 @@
-"""What the commands that move files share: the way to the share, and how far a transfer is."""
+"""Access to the share and progress of transfers, for commands that move files."""
 
 from __future__ import annotations
 

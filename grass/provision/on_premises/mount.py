@@ -9,7 +9,7 @@ import msgspec
 
 from grass.errors import InputError
 from grass.provision.on_premises.facts import Facts
-from grass.provision.on_premises.node_places import Places
+from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.steps import Put, Run, Step
 from grass.share import shared
 from grass.wire.codec import Form
@@ -64,26 +64,26 @@ class ShareServer(msgspec.Struct, frozen=True):
 _SERVER: Form[ShareServer] = Form(ShareServer)
 
 
-def share_steps(places: Places, mount: ShareMount, told: Mapping[str, object]) -> list[Step]:
+def share_steps(paths: NodePaths, mount: ShareMount, told: Mapping[str, object]) -> list[Step]:
     """``told``: a ``ShareServer``, as the master answered."""
     server = _SERVER.convert(told)
-    unit = mount.unit(places.cluster)
+    unit = mount.unit(paths.cluster)
     files = (
-        Put(f"{places.units}/{mount.unit_file}", shared(f"deploy/systemd/{mount.unit_file}").read_bytes()),
-        Put(places.share_env, _environment(places, server)),
+        Put(f"{paths.units}/{mount.unit_file}", shared(f"deploy/systemd/{mount.unit_file}").read_bytes()),
+        Put(paths.share_env, _environment(paths, server)),
     )
     return [
-        Step("write the credentials of the share", (_credentials(places, mount, server),)),
+        Step("write the credentials of the share", (_credentials(paths, mount, server),)),
         Step("write the unit of the share", (*files, Run(("systemctl", "daemon-reload")))),
         Step(
             "mount the share",
             (
-                Run(("install", "-d", "-m", "0755", places.share)),
+                Run(("install", "-d", "-m", "0755", paths.share)),
                 Run(("systemctl", "enable", unit)),
                 Run(("systemctl", "restart", unit), timeout=_INACTIVE_SECONDS),
-                Run(("sh", "-c", _APPEARS, "look", places.share)),
+                Run(("sh", "-c", _APPEARS, "look", paths.share)),
             ),
-            check=Run(("sh", "-c", f'systemctl is-active --quiet "$2" && {_IS_MOUNTED}', "look", places.share, unit)),
+            check=Run(("sh", "-c", f'systemctl is-active --quiet "$2" && {_IS_MOUNTED}', "look", paths.share, unit)),
             hint=f"`journalctl -u {unit}` on the host says why; does a firewall keep the node from the master's port "
             f"{server.port}?",
         ),
@@ -114,24 +114,24 @@ exit $code
 """
 
 
-def _credentials(places: Places, mount: ShareMount, server: ShareServer) -> Put | Run:
+def _credentials(paths: NodePaths, mount: ShareMount, server: ShareServer) -> Put | Run:
     """rclone wants its passwords obscured, in a way that is its own."""
     if mount.kind == CIFS:
         text = f"username={server.user}\npassword={server.password}\n"
-        return Put(places.credentials, text.encode(), 0o600)
-    words = (places.credentials, server.host, str(server.port), server.user)
+        return Put(paths.credentials, text.encode(), 0o600)
+    words = (paths.credentials, server.host, str(server.port), server.user)
     return Run(("sh", "-c", _OBSCURE, "obscure", *words), stdin=f"{server.password}\n".encode())
 
 
-def _environment(places: Places, server: ShareServer) -> bytes:
+def _environment(paths: NodePaths, server: ShareServer) -> bytes:
     lines = {
         "SHARE": f"//{server.host}/{server.share}",
         "SHARE_NAME": server.share,
         "SHARE_HOST": server.host,
         "SHARE_PORT": server.port,
-        "SHARE_FOLDER": places.share,
-        "SHARE_CREDENTIALS": places.credentials,
-        "SHARE_CACHE": f"{places.home}/share-cache",
-        "GRASS_PYTHON": places.python,
+        "SHARE_FOLDER": paths.share,
+        "SHARE_CREDENTIALS": paths.credentials,
+        "SHARE_CACHE": f"{paths.home}/share-cache",
+        "GRASS_PYTHON": paths.python,
     }
     return "".join(f"{name}={value}\n" for name, value in lines.items()).encode()
