@@ -20,7 +20,7 @@ def read_after(fields: Fields) -> tuple[After, ...]:
     content = fields.raw("after")
     if isinstance(content, (list, tuple)):
         if not content:
-            fields.problems.add(fields.at("after"), "must not be empty; leave it out and the job waits for none")
+            fields.problems.add(fields.at("after"), "must not be empty; without it, the job waits for no other job")
         items = list(fields.items("after"))
     elif fields.has("after"):
         items = [(fields.at("after"), content)]
@@ -41,7 +41,7 @@ def _read_one_after(fields: Fields, path: str, item: Any) -> After:
         return After(fields.parsed(path, job_or_id, item, ""))
     section = Fields(item, path, fields.problems)
     after = After(
-        section.require("job", job_or_id, "", "is missing: after which job?"),
+        section.require("job", job_or_id, "", "is missing; name the job to wait for"),
         section.read("state", one_word(STATES), "succeeded"),
     )
     section.done()
@@ -60,4 +60,4 @@ def job_or_id(value: Any) -> str:
 def refuse_itself(fields: Fields, name: str, after: tuple[After, ...]) -> None:
     """``name``: of the job that is to wait."""
     if name and name in (one.job for one in after):
-        fields.problems.add(fields.at("after"), f"a job cannot wait for itself, and `{name}` is this one")
+        fields.problems.add(fields.at("after"), f"a job cannot wait for itself; `{name}` is this job")

@@ -16,6 +16,8 @@ from grass.model.resources import DEVICE, Resources
 
 ANY_GPU = GpuNeed()
 BUILT_IN = ("cpu", "memory", "gpu", "disk")
+MAX_NAMES = 64
+"""Custom resources of one task, node or quota."""
 
 
 def read_task(fields: Fields, not_custom: tuple[str, ...]) -> tuple[Resources, GpuNeed]:
@@ -43,19 +45,23 @@ def read_custom(section: Fields, not_custom: tuple[str, ...] = ()) -> dict[str, 
         path = under.at(name) if under is not None else ""
         if section.parsed(path, _custom_name, name, ""):
             found[name] = section.parsed(path, quantities.amount, content, 0)
+    known = section.known  # two custom names may be alike
     for name, content in section.others():
         if name in not_custom:
-            section.refuse(name, "belongs to the component itself, one level up")
-        elif _is_custom(section, name, content):
+            section.refuse(name, "belongs to the component, one level up")
+        elif len(found) <= MAX_NAMES and _is_custom(section, known, name, content):
             section.has(name)
             if name in found:
-                section.problems.add(section.at(name), "stands under `custom`, too")
+                section.problems.add(section.at(name), "is also under `custom`; keep one")
             found[name] = section.parsed(section.at(name), quantities.amount, content, 0)
+    if len(found) > MAX_NAMES:
+        section.problems.add(section.path, f"has more than {MAX_NAMES} custom resources")
+        section.problems.check()
     return found
 
 
-def _is_custom(section: Fields, name: str, content: Any) -> bool:
-    if isinstance(content, bool) or not isinstance(content, int) or section.meant(name):
+def _is_custom(section: Fields, known: tuple[str, ...], name: str, content: Any) -> bool:
+    if isinstance(content, bool) or not isinstance(content, int) or section.meant(name, known):
         return False
     try:
         return bool(_custom_name(name))
@@ -65,7 +71,7 @@ def _is_custom(section: Fields, name: str, content: Any) -> bool:
 
 def _custom_name(name: str) -> str:
     if name in BUILT_IN:
-        raise Wrong("is one of the four that Grass knows; it stands one level up")
+        raise Wrong("is a built-in resource; move it one level up")
     return values.port_name(name)
 
 
@@ -78,7 +84,7 @@ def _read_gpu(section: Fields) -> tuple[int, GpuNeed]:
     count = inner.read("count", quantities.gpu, DEVICE)
     need = GpuNeed(inner.read("model", values.text, None), inner.read("memory", quantities.at_least, 0))
     if count == 0 and need != ANY_GPU:
-        inner.problems.add(inner.at("count"), "is 0, so no device can be of that model or memory")
+        inner.problems.add(inner.at("count"), "is 0, so `model` and `memory` match no device")
     inner.done()
     return count, need
 

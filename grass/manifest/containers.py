@@ -26,11 +26,11 @@ def read(fields: Fields, warnings: list[str]) -> tuple[str | None, str | None, C
     image = fields.read("image", image_name, None)
     container = _read_container(fields)
     if runtime == "docker" and not fields.has("image"):
-        fields.problems.add(fields.at("image"), "is missing: `runtime: docker` needs one")
+        fields.problems.add(fields.at("image"), "is missing; `runtime: docker` needs it")
     elif fields.has("container") and not fields.has("image"):
-        fields.problems.add(fields.at("container"), "goes with `image`; without one there is no container")
+        fields.problems.add(fields.at("container"), "requires `image`; without an image there is no container")
     if runtime == "process" and image is not None:
-        warnings.append(f"{fields.at('image')}: ignored: `runtime: process` says that its tasks run as processes")
+        warnings.append(f"{fields.at('image')}: ignored; with `runtime: process`, tasks run as processes")
     return runtime, image, container
 
 
@@ -38,7 +38,7 @@ def image_name(value: Any) -> str:
     """A reference such as ``registry:5000/team/app:1.2``, which docker checks further."""
     text = values.text(value)
     if any(mark.isspace() or not mark.isprintable() for mark in text) or text.startswith("-") or len(text) > 512:
-        raise Wrong(f"must be the name of an image such as python:3.12, got {show(value)}")
+        raise Wrong(f"must be the name of a container image such as python:3.12, got {show(value)}")
     return text
 
 
@@ -65,13 +65,13 @@ def inside_path(value: Any) -> str:
     text = values.text(value)
     parts = text.split("/")
     if not text.startswith("/") or ".." in parts or "." in parts or len(text) > _MAX_PATH:
-        raise Wrong(f"must be an absolute path without `.` and `..`, got {show(value)}")
+        raise Wrong(f"must be an absolute path without `.` or `..`, got {show(value)}")
     return "/" + "/".join(part for part in parts if part)
 
 
 def _entrypoint(value: Any) -> tuple[str, ...]:
     if isinstance(value, str) and value.split() != [value]:
-        raise Wrong(f"must be a list of arguments, or one program; got {show(value)}")
+        raise Wrong(f"must be a list of arguments or one program, got {show(value)}")
     if value == []:
         return ()  # none, whatever the image has
     parsed = values.command([value] if isinstance(value, str) else value)
@@ -82,13 +82,13 @@ def _entrypoint(value: Any) -> tuple[str, ...]:
 def _user(value: Any) -> str:
     text = values.scalar_text(value)
     if not text or len(text) > 255 or any(mark.isspace() for mark in text) or text.startswith("-"):
-        raise Wrong(f"must be a user such as 1000, 1000:1000 or daemon; got {show(value)}")
+        raise Wrong(f"must be a user such as 1000, 1000:1000 or daemon, got {show(value)}")
     return text
 
 
 def _some_memory(value: Any) -> int:
     if (size := quantities.memory(value)) == 0:
-        raise Wrong("must be at least 1MiB, got 0; leave it out to get the engine's default")
+        raise Wrong("must be at least 1MiB, got 0; leave it out for the engine's default")
     return size
 
 

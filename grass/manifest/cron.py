@@ -91,4 +91,4 @@ def _check(cron: str, value: Any) -> None:
     except (ValueError, OverflowError) as error:
         raise Wrong(f"is not a cron rule: {one_line(str(error))}; got {show(value)}") from error
     if not fires:
-        raise Wrong(f"never fires: no month that it allows has such a day; got {show(value)}")
+        raise Wrong(f"must fire at some time; none of its months has such a day, got {show(value)}")

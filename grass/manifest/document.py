@@ -54,7 +54,7 @@ def read_document(content: bytes | str, *, source: str = "", json: bool = False)
         raise ManifestError([fault.problem], source) from fault
     if not isinstance(value, dict):
         kind = "empty" if value is None else f"a {type(value).__name__}"
-        raise ManifestError([Problem("", f"must hold a mapping (KEY: VALUE lines), but is {kind}")], source)
+        raise ManifestError([Problem("", f"must be a mapping (KEY: VALUE lines), but is {kind}")], source)
     return value
 
 
@@ -105,7 +105,7 @@ def _read_bytes(path: Path) -> bytes:
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except IsADirectoryError as error:
-        raise InputError(f"{path}: is a directory; name the file in it") from error
+        raise InputError(f"{path}: is a directory; give the file in it") from error
     except PermissionError as error:
         raise InputError(f"{path}: permission denied") from error
     except (OSError, ValueError) as error:

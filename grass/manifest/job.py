@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from grass.manifest import maro, native, whole_job
+from grass.manifest import job_checks, maro, native
+from grass.manifest.bounds import check_bounds
 from grass.manifest.fields import Fields, Problems
 from grass.model.job import Job
 
@@ -21,6 +22,7 @@ class ParsedJob:
 def parse_job(document: dict[str, Any], *, source: str = "") -> ParsedJob:
     """ManifestError lists every problem with its path; ``source`` is the file's name in it."""
     problems = Problems(source)
+    check_bounds(document, problems)
     warnings: list[str] = []
     fields = Fields(document, "", problems, lenient=is_maro(document))
     for key in ("cron", "jobs", "job_names"):
@@ -41,5 +43,5 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
     """Reads the job's keys out of ``fields``, and checks the whole if the parts are in order."""
     read = maro.read_job if fields.has("mode") else native.read_job
     job = read(fields, warnings, name=name)
-    whole_job.check(job, fields.path, fields.problems)
+    job_checks.check(job, fields.path, fields.problems)
     return job

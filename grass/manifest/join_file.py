@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from grass.manifest import quantities, values
+from grass.manifest.bounds import check_bounds
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.on_premises import (
     API_PORT,
@@ -59,6 +60,7 @@ class JoinFile:
 def parse_join(document: Any, source: str = "") -> JoinFile:
     """Raises ManifestError with all that is wrong."""
     problems = Problems(source)
+    check_bounds(document, problems)
     fields = Fields(document, "", problems)
     problems.check()
     fields.require("mode", _mode, MODE)
@@ -79,10 +81,10 @@ def _mode(value: Any) -> str:
 def _master(fields: Fields) -> str:
     master = fields.section("master")
     if master is None:
-        fields.require("master", values.text, "", "is missing: at which address is the cluster's master?")
+        fields.require("master", values.text, "", "is missing; it is the address of the cluster's master")
         return ""
     key = "private_ip_address" if master.has("private_ip_address") else "address"
-    where = master.require(key, address, "", "is missing: at which address is the cluster's master?")
+    where = master.require(key, address, "", "is missing; it is the address of the cluster's master")
     port = API_PORT
     for name in ("api", "api_server"):
         if (section := master.section(name)) is not None:
@@ -158,7 +160,7 @@ def _share(node: Fields) -> str | None:
     section = node.section("share")
     if section is None:
         return None
-    path = section.require("path", absolute, "", "is missing: where is the share mounted on this machine?")
+    path = section.require("path", absolute, "", "is missing; it is where this machine has the share mounted")
     section.done()
     return path
 

@@ -34,7 +34,7 @@ class _Reader:
     def value(self, tree: Any, path: str, depth: int) -> Any:
         self._count += 1
         if self._count > MAX_VALUES:
-            raise DocumentFault("", f"holds more than {MAX_VALUES} values")
+            raise DocumentFault("", f"has more than {MAX_VALUES} values")
         if depth > MAX_DEPTH:
             raise DocumentFault("", f"is nested more than {MAX_DEPTH} levels deep")
         if isinstance(tree, _Pairs):
@@ -48,6 +48,6 @@ class _Reader:
         for key, item in pairs:
             where = join(path, key)
             if key in result:
-                raise DocumentFault(where, "the key stands twice")
+                raise DocumentFault(where, "the key appears twice")
             result[key] = self.value(item, where, depth + 1)
         return result

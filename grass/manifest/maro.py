@@ -89,7 +89,7 @@ def _read_mount(fields: Fields, image: str | None, warnings: list[str]) -> Conta
     target = section.require("target", containers.inside_path, "")
     section.done()
     if image is None:
-        warnings.append(f"{section.path}: ignored: without an image its tasks are processes, which see all files")
+        warnings.append(f"{section.path}: ignored; without an image, tasks are processes and see all files")
         return PLAIN_CONTAINER
     return Container(data=target or None)
 

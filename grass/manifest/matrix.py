@@ -24,16 +24,16 @@ def read_matrix(fields: Fields, env: dict[str, str]) -> dict[str, tuple[str, ...
         if not section.parsed(path, values.task_variable, name, ""):
             continue
         if name in env:
-            section.problems.add(path, "stands under `env`, too; keep one")
+            section.problems.add(path, "is also under `env`; keep one")
         other = upper.setdefault(name.upper(), name)
         if other != name:
-            section.problems.add(path, f"differs from `{other}` in case only")
+            section.problems.add(path, f"differs from `{other}` only in case")
         if not isinstance(content, (list, tuple)) or not content:
             section.problems.add(path, f"must be a list of values, got {show(content) if content != [] else 'none'}")
             continue
         matrix[name] = _different_values(section, path, content)
     if not section.problems.found and not matrix:
-        section.problems.add(section.path, "must not be empty; leave it out and use `replicas`")
+        section.problems.add(section.path, "must not be empty; use `replicas` instead")
     return matrix
 
 
@@ -45,7 +45,7 @@ def _different_values(section: Fields, path: str, content: Any) -> tuple[str, ..
         if text is None:
             continue
         if text in found:
-            section.problems.add(where, f"the value {show(item)} stands twice")
+            section.problems.add(where, f"the value {show(item)} appears twice")
         found[text] = None
     return tuple(found)
 
@@ -66,6 +66,6 @@ def read_replicas(fields: Fields, matrix: dict[str, tuple[str, ...]]) -> int:
         return 1
     if said is not None and made and said != made:
         fields.problems.add(
-            fields.at("replicas"), f"must be left out, or be {made}, one for each combination of `matrix`; got {said}"
+            fields.at("replicas"), f"must be {made}, one for each combination of `matrix`, or left out; got {said}"
         )
     return made or 1

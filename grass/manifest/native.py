@@ -34,7 +34,7 @@ _NOT_RESOURCES = (
     ),
     *("image", "runtime", "container", "where", "avoid", "spread", "pack", "matrix", "framework"),
 )
-_NO_COMMAND = "is missing: what shall its tasks run?"
+_NO_COMMAND = "is missing; it says what the tasks run"
 
 
 def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
@@ -76,14 +76,14 @@ def component_sections(fields: Fields) -> list[tuple[str, Fields]]:
     section = fields.section("components")
     if section is None:
         if not fields.has("components") and fields.intact:
-            problems.add(fields.at("components"), "is missing: a job has at least one component")
+            problems.add(fields.at("components"), "is missing; a job needs at least one component")
         return []
     found = []
     for name, content in section.entries():
         component = Fields(content, section.at(name), problems, lenient=fields.lenient)
         found.append((section.parsed(section.at(name), values.component_name, name, name), component))
     if not found:
-        problems.add(section.path, "must not be empty: a job has at least one component")
+        problems.add(section.path, "must not be empty; a job needs at least one component")
     return found
 
 
@@ -157,7 +157,7 @@ def _read_ready(fields: Fields, ports: tuple[str, ...]) -> Ready | None:
     checks = [check for check in ("port", "command", "log") if section.has(check)]
     if len(checks) != 1:
         found = f"got {', '.join(checks)}" if checks else "got none"
-        section.problems.add(section.path, f"must hold exactly one of port, command, log; {found}")
+        section.problems.add(section.path, f"must have exactly one of port, command, log; {found}")
     ready = Ready(
         port=section.read("port", values.port_name, None),
         command=section.read("command", values.command, None),
@@ -166,7 +166,7 @@ def _read_ready(fields: Fields, ports: tuple[str, ...]) -> Ready | None:
     )
     if ready.port is not None and ready.port not in ports:
         known = f"it has {', '.join(ports)}" if ports else "it has none"
-        section.problems.add(section.at("port"), f"the component has no port `{ready.port}` under `ports`; {known}")
+        section.problems.add(section.at("port"), f"unknown port `{ready.port}`; {known}")
     section.done()
     return ready
 
@@ -204,16 +204,12 @@ def _restart_limit(value: Any) -> int | None:
 
 
 def _read_success(fields: Fields) -> tuple[str, ...]:
-    names: list[str] = []
-    for path, item in fields.items("success"):
-        name = fields.parsed(path, values.component_name, item, "")
-        if name in names:
-            fields.problems.add(path, f"`{name}` is named twice")
-        elif name:
-            names.append(name)
     if fields.raw("success") == []:
-        fields.problems.add(fields.at("success"), "must not be empty; leave it out and every component must succeed")
-    return tuple(names)
+        fields.problems.add(fields.at("success"), "must not be empty; without it, every component must succeed")
+    if not isinstance(fields.raw("success"), (list, tuple)):
+        list(fields.items("success"))
+        return ()
+    return placement.different(fields, fields.at("success"), fields.raw("success"), values.component_name)
 
 
 def read_tags(fields: Fields, problems: Problems) -> dict[str, str]:
@@ -233,5 +229,5 @@ def read_tags(fields: Fields, problems: Problems) -> dict[str, str]:
 def _read_framework(fields: Fields, warnings: list[str]) -> str | None:
     framework = fields.read("framework", values.component_name, None)
     if framework is not None:
-        warnings.append(f"{fields.at('framework')}: ignored: this version prepares the environment of none")
+        warnings.append(f"{fields.at('framework')}: ignored; this version supports no framework")
     return framework

@@ -127,7 +127,7 @@ def read_on_premises(fields: Fields) -> OnPremises:
     default = _login(fields, Login())
     master = fields.section("master")
     if master is None:
-        fields.require("master", values.text, "", "is missing: which machine shall be the master?")
+        fields.require("master", values.text, "", "is missing; it says which machine is the master")
         return OnPremises(HostSettings(""))
     settings = OnPremises(
         master=_host(master, default),
@@ -163,7 +163,7 @@ def _services(master: Fields, settings: OnPremises) -> OnPremises:
             fluentd_image=section.read("image", _image, None),
         )
         if settings.fluentd_image is not None and settings.collector is not Collector.FLUENTD:
-            section.problems.add(section.at("image"), "goes with `collector: fluentd`")
+            section.problems.add(section.at("image"), "requires `collector: fluentd`")
         section.done()
     if (section := master.section("samba")) is not None:
         settings = replace(
@@ -186,7 +186,7 @@ def _host(fields: Fields, default: Login) -> HostSettings:
     """MARO calls the address of SSH ``public_ip_address`` and the other one ``private_ip_address``."""
     name = fields.read("name", values.name, None) or fields.read("hostname", values.name, None)
     key = "public_ip_address" if fields.has("public_ip_address") else "address"
-    where = fields.require(key, address, "", "is missing: at which address does its SSH answer?")
+    where = fields.require(key, address, "", "is missing; it is where SSH answers")
     private = fields.read("private_ip_address", address, None) or fields.read("private_address", address, None)
     fields.has("image_files")  # MARO writes it into its own files
     return HostSettings(where, _login(fields, default), name, private)
@@ -223,7 +223,7 @@ def _share(fields: Fields) -> str | None:
     section = fields.section("share")
     if section is None:
         return None
-    path = section.require("path", _absolute, "", "is missing: where is the share mounted on every machine?")
+    path = section.require("path", _absolute, "", "is missing; it is where every machine has the share mounted")
     section.done()
     return path
 
@@ -339,7 +339,7 @@ def address(value: Any) -> str:
 
 def login_name(value: Any) -> str:
     if not isinstance(value, str) or not _LOGIN.fullmatch(value):
-        raise Wrong(f"must be the name of a user, got {show(value)}")
+        raise Wrong(f"must be a user name, got {show(value)}")
     return value
 
 
@@ -355,7 +355,7 @@ def _absolute(value: Any) -> str:
 
 def _password(value: Any) -> str:
     if not isinstance(value, str) or not _PASSWORD.fullmatch(value):
-        raise Wrong("must be 8 to 127 characters of ASCII without spaces; leave it out to have one made")
+        raise Wrong("must be 8 to 127 ASCII characters without spaces; leave it out to have one generated")
     return value
 
 
@@ -364,7 +364,7 @@ def _check_ports(settings: OnPremises, master: Fields) -> None:
     used = {"api": settings.api_port, "redis": settings.redis_port, "fluentd": settings.collector_port}
     for key, port in (used | ({} if settings.share else {"samba": settings.samba_port})).items():
         if port in taken:
-            master.problems.add(f"{master.at(key)}.port", f"{port} is taken by `{taken[port]}`")
+            master.problems.add(f"{master.at(key)}.port", f"{port} is already used by `{taken[port]}`")
         taken[port] = key
 
 

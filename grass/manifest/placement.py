@@ -1,6 +1,6 @@
 """Where tasks may go, and together with which others: labels, topology, gangs, policies. Native files.
 
-What must hold between these is checked in ``whole_placement``.
+What must hold between these is checked in ``placement_checks``.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _wanted(section: Fields, path: str, content: Any) -> tuple[str, ...]:
     if not isinstance(content, (list, tuple)):
         return (section.parsed(path, label_value, content, ""),)
     if not content:
-        section.problems.add(path, "must not be empty: no node could satisfy it")
+        section.problems.add(path, "must not be empty; no node could match it")
     return different(section, path, content, label_value)
 
 
@@ -124,7 +124,7 @@ def read_place(fields: Fields) -> tuple[Policy, str]:
     chosen = section.require("policy", policy, Policy.BEST_FIT)
     metric = section.read("metric", one_word(METRICS), "cpu")
     if chosen is Policy.BEST_FIT and section.has("metric") and section.has("policy"):
-        section.problems.add(section.at("metric"), "goes with a single-metric policy; best-fit looks at all resources")
+        section.problems.add(section.at("metric"), "requires a single-metric policy; best-fit uses all resources")
     if chosen is not Policy.BEST_FIT and not section.has("metric"):
         _no_metric(fields, section.at("metric"), chosen)
     section.done()
@@ -145,7 +145,7 @@ def topology(value: Any) -> tuple[str, ...]:
         try:
             values.name(part)
         except Wrong as wrong:
-            raise Wrong(f"must be names with / between them, such as rack1/switch3; got {show(value)}") from wrong
+            raise Wrong(f"must be names separated by /, such as rack1/switch3; got {show(value)}") from wrong
     return tuple(parts)
 
 

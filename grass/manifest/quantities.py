@@ -65,7 +65,7 @@ def duration_or_zero(value: Any) -> float:
     if parts and "".join(amount + unit for amount, unit in parts) == value:
         units = [_SECONDS[unit] for _, unit in parts]
         if units != sorted(set(units), reverse=True):
-            raise Wrong(f"must be {expected}, each unit once and the larger first; got {show(value)}")
+            raise Wrong(f"must be {expected}, with each unit once and larger units first; got {show(value)}")
         seconds = sum(float(amount) * _SECONDS[unit] for amount, unit in parts)
     else:
         seconds = number(value, expected)
@@ -98,7 +98,7 @@ def memory(value: Any) -> int:
     amount, unit = match.groups()
     if unit.upper() in {"K", "M", "G", "T"}:
         letter = unit.upper()
-        raise Wrong(f"must say its unit in full: {amount}{letter}iB (binary) or {amount}{letter}B; got {show(value)}")
+        raise Wrong(f"must have a full unit: {amount}{letter}iB (binary) or {amount}{letter}B; got {show(value)}")
     if unit and unit not in _BYTES:
         raise Wrong(f"must be {expected}, got {show(value)}")
     return _checked_memory(float(amount) * _BYTES[unit or "B"], value)
@@ -154,7 +154,7 @@ def at_least(value: Any) -> int:
     if isinstance(value, str) and value.startswith(">="):
         return memory(value[2:].strip())
     if isinstance(value, str) and value[:1] in ("<", ">", "=", "!"):
-        raise Wrong(f"must be the least that will do, such as >=40GiB; got {show(value)}")
+        raise Wrong(f"must be a minimum such as >=40GiB, got {show(value)}")
     return memory(value)
 
 

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any
 
 from grass.manifest import amounts, placement, quantities, sharing, values
+from grass.manifest.bounds import check_bounds
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.join_file import absolute
 from grass.manifest.on_premises import MODE as ON_PREMISES
@@ -108,6 +109,7 @@ _COUNT = values.whole(1, 1_000_000)
 def parse_settings(document: dict[str, Any], *, source: str = "") -> Settings:
     """ManifestError lists every problem with its path; ``source`` is the file's name in it."""
     problems = Problems(source)
+    check_bounds(document, problems)
     keys = document if isinstance(document, dict) else {}
     if "components" in keys:
         problems.add("components", "belongs to a job; start this file with `grass job start`")
@@ -185,7 +187,7 @@ def _read_on_premises(fields: Fields) -> Settings:
 
 def _mode(value: Any) -> _Mode:
     if isinstance(value, str) and value.startswith(("grass", "k8s")):
-        raise Wrong(f"must be local or {ON_PREMISES}; this version makes no clusters of the mode {show(value)}")
+        raise Wrong(f"must be local or {ON_PREMISES}; this version does not support the mode {show(value)}")
     return values.one_of(_Mode)(value)
 
 
@@ -215,7 +217,7 @@ def _read_silence(fields: Fields) -> tuple[float, float]:
 def _silence(value: Any) -> float:
     seconds = quantities.duration(value)
     if seconds < 4:
-        raise Wrong(f"must be at least 4s, two heartbeats, got {show(value)}")
+        raise Wrong(f"must be at least 4s (two heartbeats), got {show(value)}")
     return seconds
 
 
@@ -233,9 +235,9 @@ def _read_redis(fields: Fields) -> RedisSettings:
     )
     if embedded:
         for key in ("host", "port", "password"):
-            section.refuse(key, "goes with a redis of your own: leave it out, or set `embedded: false`")
+            section.refuse(key, "is for your own redis; leave it out, or set `embedded: false`")
     elif not own:
-        section.problems.add(section.at("host"), "is missing: where is your redis?")
+        section.problems.add(section.at("host"), "is missing; it is the host of your redis")
     section.done()
     return settings
 
@@ -261,7 +263,7 @@ def _read_ports(fields: Fields) -> PortSettings:
         return PortSettings()
     ports = PortSettings(section.read("api", _port, None), section.read("node_api", _port, None))
     if ports.api is not None and ports.api == ports.node_api:
-        section.problems.add(section.at("node_api"), f"{ports.api} is taken by `api`")
+        section.problems.add(section.at("node_api"), f"{ports.api} is already used by `api`")
     section.done()
     return ports
 
@@ -292,7 +294,7 @@ def _read_redis_info(fields: Fields, customized: bool, warnings: list[str]) -> R
     if customized:
         return RedisSettings(embedded=False, host=host, port=port)
     if section is not None:
-        warnings.append("redis_info: ignored: with redis_mode MARO the cluster's own redis listens on a unix socket")
+        warnings.append("redis_info: ignored; with redis_mode MARO the cluster's own redis listens on a unix socket")
     return RedisSettings()
 
 
@@ -314,7 +316,7 @@ def _read_maro_local(fields: Fields) -> Settings:
     if (redis := master.section("redis")) is not None:
         redis.read("port", _port, None)
         redis.done()
-        warnings.append(f"{redis.path}: ignored: the cluster's own redis listens on a unix socket")
+        warnings.append(f"{redis.path}: ignored; the cluster's own redis listens on a unix socket")
     settings = Settings(
         name=name,
         resources=_read_maro_resource(master),

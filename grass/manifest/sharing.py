@@ -32,7 +32,7 @@ def read_quotas(fields: Fields) -> tuple[dict[str, Quota], Quota]:
 def _user(value: Any) -> str:
     name = values.text(value)
     if len(name) > values.MAX_NAME or any(mark.isspace() or not mark.isprintable() for mark in name):
-        raise Wrong(f"must be the name of a user, got {show(value)}")
+        raise Wrong(f"must be a user name, got {show(value)}")
     return name
 
 

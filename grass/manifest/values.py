@@ -82,25 +82,25 @@ def scalar_text(value: Any) -> str:
     """Text, or a number as it was written. Not true or false: programs disagree about how to spell these."""
     if isinstance(value, bool):
         word = show(value)
-        raise Wrong(f'must be text or a number, got {word}; in quotes ("{word}") it is text')
+        raise Wrong(f'must be text or a number, got {word}; write "{word}" to make it text')
     if value is None:
         raise Wrong('must be text or a number, got nothing; write "" for empty text')
     if not isinstance(value, (str, int, float)):
         raise Wrong(f"must be text or a number, got {show(value)}")
     if isinstance(value, int) and abs(value) >= 10**100:
-        raise Wrong("must be text or a number, got a huge number; in quotes it is text")
+        raise Wrong("must be text or a number, got a huge number; put it in quotes to make it text")
     return _passable(str(value))
 
 
 def _passable(value: str) -> str:
     if "\0" in value:
-        raise Wrong("must not hold a NUL character")
+        raise Wrong("must not contain a NUL character")
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
-        raise Wrong("must be text that UTF-8 can hold, got half of a surrogate pair") from error
+        raise Wrong("must be valid Unicode text, got half of a surrogate pair") from error
     if size > MAX_ARGUMENT:
-        raise Wrong(f"must be at most {MAX_ARGUMENT} bytes long, got {size}; put it in a file")
+        raise Wrong(f"must be at most {MAX_ARGUMENT} bytes long, got {size}; put the text in a file")
     return value
 
 
@@ -161,9 +161,9 @@ def _word(value: Any, pattern: re.Pattern[str], alphabet: str) -> str:
 def variable_name(value: str) -> str:
     """Of an environment variable that a job may set."""
     if not _VARIABLE.fullmatch(value) or len(value) > 255:
-        raise Wrong("is not the name of an environment variable (letters, digits and `_`, no digit first)")
+        raise Wrong("must be the name of an environment variable (letters, digits and `_`, not starting with a digit)")
     if value.startswith("GRASS_"):
-        raise Wrong("names that begin with GRASS_ are set by Grass itself")
+        raise Wrong("is reserved; Grass sets the variables that begin with GRASS_")
     return value
 
 
@@ -176,7 +176,7 @@ _TASK_VARIABLES = frozenset(
 def task_variable(value: str) -> str:
     """Of an environment variable that differs from task to task."""
     if value in _TASK_VARIABLES:
-        raise Wrong("is set by Grass itself")
+        raise Wrong("is reserved; Grass sets it")
     return variable_name(value)
 
 

@@ -27,7 +27,7 @@ def parse(text: str) -> Any:
     except yaml.YAMLError as error:
         raise DocumentFault("", f"is not YAML: {str(error).splitlines()[0]}") from error
     except UnicodeEncodeError as error:
-        raise DocumentFault("", "is not text: it holds half of a surrogate pair") from error
+        raise DocumentFault("", "is not valid Unicode: it has half of a surrogate pair") from error
     return builder.result
 
 
@@ -76,7 +76,9 @@ class _Builder:
             case "DocumentStartEvent":
                 self._documents += 1
                 if self._documents > 1:
-                    raise DocumentFault("", f"line {_line(event)}: a second document begins; a file holds one")
+                    raise DocumentFault(
+                        "", f"line {_line(event)}: a second document begins; a file must have one document"
+                    )
 
     def _scalar(self, event: Any) -> None:
         plain = event.tag is None and event.implicit[0]
@@ -112,7 +114,7 @@ class _Builder:
             raise DocumentFault(self._path(), f"line {_line(event)}: a key must be text, not an alias")
         value = self._anchors.get(event.anchor)
         if value is None:
-            raise DocumentFault(self._path(), f"line {_line(event)}: the alias *{event.anchor} has no finished anchor")
+            raise DocumentFault(self._path(), f"line {_line(event)}: the alias *{event.anchor} has no anchor before it")
         self._add(value, event)
 
     def _add(self, value: _Value, event: Any) -> None:
@@ -124,7 +126,7 @@ class _Builder:
         parent.count += value.count
         parent.height = max(parent.height, value.height + 1)
         if sum(place.count for place in self._stack) > MAX_VALUES:
-            raise DocumentFault("", f"holds more than {MAX_VALUES} values (aliases counted as often as they are used)")
+            raise DocumentFault("", f"has more than {MAX_VALUES} values (each use of an alias counts)")
         if len(self._stack) + value.height > MAX_DEPTH:
             raise DocumentFault("", f"is nested more than {MAX_DEPTH} levels deep")
         if isinstance(parent.content, list):
@@ -140,7 +142,7 @@ class _Builder:
         bases = content if isinstance(content, list) else [content]
         if not all(isinstance(base, dict) for base in bases):
             place = f"line {_line(event)}: " if event is not None else ""
-            raise DocumentFault(self._path(), f"{place}`<<` takes a mapping or a list of mappings")
+            raise DocumentFault(self._path(), f"{place}`<<` needs a mapping or a list of mappings")
         parent.merged.extend(bases)
 
     def _wants_key(self) -> bool:
@@ -155,7 +157,7 @@ class _Builder:
             return
         line = top.lines.setdefault(key, _line(event))
         if key in top.content:
-            raise DocumentFault(self._path(), f"line {_line(event)}: the key stands twice; first on line {line}")
+            raise DocumentFault(self._path(), f"line {_line(event)}: the key appears twice; first on line {line}")
 
     def _remember(self, anchor: str | None, value: _Value) -> None:
         if anchor is not None:

@@ -27,7 +27,7 @@ def test_the_templates_are_known_by_name() -> None:
         "schedule",
         "settings",
     )
-    with pytest.raises(NotFoundError, match="there is no template `x`; there are: cron-schedule, job"):
+    with pytest.raises(NotFoundError, match="unknown template 'x'; use one of cron-schedule, job"):
         templates.text("x")
 
 
@@ -109,5 +109,5 @@ def _known_keys(document: dict[str, object]) -> set[str]:
     fields.done()
     known: set[str] = set()
     for problem in problems.found:
-        known.update(problem.message.partition("known here: ")[2].split(", "))
+        known.update(problem.message.partition("use one of ")[2].split(", "))
     return known

@@ -102,10 +102,10 @@ def test_the_ways_and_places_of_services_can_be_chosen() -> None:
         (native(api="ssh"), "api: must be one of direct, tunnel"),
         (native(become="su"), "become: must be one of none, sudo"),
         (native(redis="{embedded: true}"), "redis: unknown key"),
-        (native(ssh="{user: 'a b'}"), "ssh.user: must be the name of a user"),
+        (native(ssh="{user: 'a b'}"), "ssh.user: must be a user name"),
         (
             native().replace("{address: m1}", "{address: m1, redis: {port: 51812}}"),
-            "master.redis.port: 51812 is taken by `api`",
+            "master.redis.port: 51812 is already used by `api`",
         ),
         (
             native().replace("{address: m1}", "{address: m1, samba: {password: x y}}"),
