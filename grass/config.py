@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from grass.atomic_file import replace_file
 from grass.private_file import write_private
 
 
@@ -21,6 +22,8 @@ class RedisConfig:
     socket: str | None = None
     host: str | None = None
     port: int | None = None
+    accounts: bool = True
+    """Each kind of process logs in as its own redis user; false: all use one password (a redis of your own)."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,16 @@ class MasterConfig:
     """For users without a quota of their own. A resource that a quota does not name is not limited."""
     usage_half_life: float = 86400.0
     """Seconds after which what a user has had counts half, where fair shares are concerned."""
+    own_node: str | None = None
+    """Name of the node that is part of the cluster by itself: it never joins, and cannot be removed. It shares the
+    cluster's folder, so its API takes the cluster's own token. None: every node joins."""
+    nodes_on_client: bool = False
+    """The nodes are the client's machine, so that a job's tasks start in the folder that it was submitted from."""
+
+    @property
+    def url(self) -> str:
+        """Of the API, on this machine."""
+        return f"http://{self.api_host}:{self.api_port}"
 
 
 @dataclass(frozen=True)
@@ -138,9 +151,7 @@ class ClusterConfig:
 
     def save(self) -> None:
         """Replaced whole: whoever reads it meanwhile sees the old or the new one."""
-        draft = self.path.with_suffix(".new")
-        draft.write_text(json.dumps(asdict(self), indent=2) + "\n")
-        draft.replace(self.path)
+        replace_file(self.path, json.dumps(asdict(self), indent=2) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> ClusterConfig:

@@ -18,6 +18,11 @@ def grass_home() -> Path:
     return home
 
 
+def whole_environment() -> dict[str, str]:
+    """A copy of every variable, for a process that hands its environment on or answers rsync's questions."""
+    return dict(os.environ)
+
+
 _INHERITED = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"}
     | {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "LD_LIBRARY_PATH"}
@@ -44,9 +49,19 @@ def service_manager() -> tuple[str, float]:
     return os.environ.get("NOTIFY_SOCKET", ""), int(microseconds) / 1e6 if microseconds.isdigit() else 0.0
 
 
+def supervised_by() -> tuple[str, str]:
+    """The URL of the supervisord that started this process, and the name that it has there; or nothing, twice."""
+    return os.environ.get("SUPERVISOR_SERVER_URL", ""), os.environ.get("SUPERVISOR_PROCESS_NAME", "")
+
+
 def ssh_password() -> str | None:
     """To log in to machines over SSH: ``GRASS_SSH_PASSWORD``."""
     return os.environ.get("GRASS_SSH_PASSWORD")
+
+
+def ssh_original_command() -> str:
+    """What a client of sshd asked for, in the forced command of its key."""
+    return os.environ.get("SSH_ORIGINAL_COMMAND", "")
 
 
 def become_password() -> str | None:

@@ -2,13 +2,16 @@
 
 GrassError
 ├── InputError            fix the input; nothing was changed          (exit 2)
-│   └── ManifestError     … a file, with the path to every problem
+│   ├── ManifestError     … a file, with the path to every problem
+│   └── UndecodableError  … a message, record or settings file, with the path to what is wrong
 ├── ConflictError         the name is taken or the state forbids it   (exit 2)
 ├── NotFoundError         no such job, schedule, node or cluster      (exit 2)
 ├── NotAllowedError       the role or the key does not permit it      (exit 4)
 │   └── ReplayedError         … a sealed request that was seen before
 ├── UnreachableError      retry: the cluster does not answer          (exit 3)
-│   └── NodeUnreachableError  … it does, but a node does not answer it
+│   ├── NodeUnreachableError  … it does, but a node does not answer it
+│   └── StoreRefusesError     … it does, but its store refuses writes
+│       └── StoreFullError        … because the store's disk is full    (exit 74)
 ├── WaitTimeoutError      wait longer: it goes on without you         (exit 124)
 └── StaleLeaseError       give up: another master-agent took over
 
@@ -58,6 +61,29 @@ class ManifestError(InputError):
         super().__init__("\n".join(lines))
 
 
+class UndecodableError(InputError):
+    """Text that is not what its type in ``grass.wire`` says. ``path`` is dotted, empty for the whole."""
+
+    code = "undecodable"
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"{path}: {problem}" if path else problem)
+
+
+class CommandNotExecutableError(InputError):
+    """A command beside a task is there, but cannot be run."""
+
+    code = "command-not-executable"
+    exit_code = 126
+
+
+class CommandNotFoundError(InputError):
+    code = "command-not-found"
+    exit_code = 127
+
+
 class ConflictError(GrassError):
     code = "conflict"
     exit_code = 2
@@ -91,6 +117,24 @@ class NodeUnreachableError(UnreachableError):
     """Raised by the master, which names itself as the one that cannot reach the node."""
 
     code = "node-unreachable"
+
+
+class StoreRefusesError(UnreachableError):
+    """The store answers and refuses to write. Reads go on; the same write may be tried again later."""
+
+    code = "store-refuses-writes"
+
+
+class StoreFullError(StoreRefusesError):
+    code = "store-full"
+    exit_code = 74
+    http_status = 507
+
+
+class MasterAwayError(UnreachableError):
+    """The API answers, the master-agent does not: it is stopped, busy or just starting."""
+
+    code = "master-away"
 
 
 class WaitTimeoutError(GrassError):

@@ -1,4 +1,7 @@
-"""What a daemon says to systemd when it runs it: READY, and that it is alive (`sd_notify(3)`). Silent elsewhere."""
+"""What a daemon says to its supervisor: READY, and that it is alive (`sd_notify(3)`).
+
+systemd listens on hosts, ``grass.provision.watchdog`` in the supervisord of a local cluster. Silent elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,16 @@ import socket
 from contextlib import suppress
 
 from grass import clock
-from grass.environment import service_manager
+from grass.environment import service_manager, supervised_by
 
 _SHARE_OF_PATIENCE = 3
 """Signs of life per watchdog period."""
+
+
+SILENCE = 40.0
+"""Seconds without a sign of life after which a daemon is killed and started again; `WatchdogSec` of the units."""
+DAEMON = "X_GRASS_DAEMON="
+"""Before the name of the daemon in what supervisord is told; systemd knows its services by their processes."""
 
 
 class Notifier:
@@ -19,6 +28,8 @@ class Notifier:
         self._address, patience = service_manager()
         self._pause = patience / _SHARE_OF_PATIENCE if patience else None
         self._next = 0.0
+        name = supervised_by()[1]
+        self._signature = f"\n{DAEMON}{name}".encode() if name else b""
 
     @property
     def pause(self) -> float | None:
@@ -42,4 +53,5 @@ class Notifier:
             return
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-            sender.sendto(text, address)
+            # never waits: a supervisor that hangs must not make its daemons hang
+            sender.sendto(text + self._signature, socket.MSG_DONTWAIT, address)

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
 
 from grass.store.embedded import NoRedisError, find_server
 from tests.support.local_cluster import LocalCluster
 from tests.support.needs import missing, require_root
 from tests.support.redis_server import RedisServer
+from tests.support.workers import ByGroup, in_turn
 
 # How long an example takes says nothing on a machine that others use. The same examples in every run: what is looked
 # for with new ones (`--long`) is not found in somebody else's change.
@@ -23,13 +25,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--long",
         action="store_true",
-        help="property tests over 100,000 random clusters, others with new examples; each step of a create (minutes)",
+        help="what is for the night, too: second systems and labs, 100,000 random clusters, each step of a create",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--long"):
         settings.load_profile("new")
+
+
+@pytest.hookimpl(trylast=True)  # after pytest-randomly
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    later = [] if config.getoption("--long") else [item for item in items if item.get_closest_marker("nightly")]
+    if later:
+        config.hook.pytest_deselected(items=later)
+    items[:] = in_turn(item for item in items if item not in later)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByGroup:
+    config.option.loadscopereorder = False  # else modules with many tests go first, however short these are
+    return ByGroup(config, log)
 
 
 @pytest.fixture(scope="session")

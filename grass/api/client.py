@@ -14,7 +14,7 @@ from urllib.parse import quote
 from grass import clock, environment
 from grass.api.follow import LogQuery, follow_events, read_logs, wait_for_job
 from grass.api.keyring import load_client
-from grass.api.transport import Transport, with_query
+from grass.api.transport import TIMEOUT, Transport, with_query
 from grass.entropy import run_id
 from grass.errors import InputError, ManifestError, NotFoundError
 
@@ -32,17 +32,23 @@ class Client:
     """A cluster, seen by the user whose keys lie in its ``client/`` folder.
 
     ``cluster``: its name (default: ``GRASS_CLUSTER``, what `grass use` chose, the only one). ``home``: default
-    ``GRASS_HOME``. Methods raise the errors of ``grass.errors``; UnreachableError after 5 s without an answer.
+    ``GRASS_HOME``. Methods raise the errors of ``grass.errors``; UnreachableError after ``timeout`` seconds without an
+    answer.
     """
 
     def __init__(
-        self, cluster: str | None = None, *, home: Path | None = None, wall: Callable[[], float] = clock.wall
+        self,
+        cluster: str | None = None,
+        *,
+        home: Path | None = None,
+        wall: Callable[[], float] = clock.wall,
+        timeout: float = TIMEOUT,
     ) -> None:
         name = cluster or environment.current_cluster(home)
         folder = environment.cluster_home(name, home)
         if not folder.is_dir():
             raise NotFoundError(f"there is no cluster called {name} in {folder.parent}; `grass create` makes one")
-        self._transport = Transport(load_client(folder / "client"), wall=wall)
+        self._transport = Transport(load_client(folder / "client"), wall=wall, timeout=timeout)
 
     def __enter__(self) -> Client:
         return self
@@ -196,7 +202,9 @@ class Client:
 
     def watch_node(self, node: str, seen: str | None, timeout: float = _LONGEST_WAIT) -> View:
         """``{"node": view or None when it is gone, "mark"}``, as soon as the mark is another than ``seen``."""
-        answer = self._get(_path("nodes", node, "wait"), seen=seen, timeout=f"{min(timeout, _LONGEST_WAIT):.3f}")
+        wait = min(timeout, _LONGEST_WAIT)
+        target = with_query(_path("nodes", node, "wait"), {"seen": seen, "timeout": f"{wait:.3f}"})
+        answer: View = self._transport.call("GET", target, wait=wait)
         clock.sleep(min(answer["pause"], timeout))
         return answer
 

@@ -20,22 +20,25 @@ class NotHttpError(OSError):
 
 
 class Connection:
-    """To ``(host, port)``, made when it is first needed. ``timeout``: seconds without a byte."""
+    """To ``(host, port)``, made when it is first needed."""
 
-    def __init__(self, address: tuple[str, int], timeout: float, way: Way | None = None) -> None:
-        self._http = _Direct(*address, timeout) if way is None else _Detour(*address, timeout, way)
+    def __init__(self, address: tuple[str, int], way: Way | None = None) -> None:
+        self._http = _Direct(*address) if way is None else _Detour(*address, way)
         self._reply: Reply | None = None
 
     def request(
-        self, method: str, target: str, headers: Mapping[str, str], body: Callable[[], bytes] | None = None
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None, *, timeout: float
     ) -> Reply:
-        """``body`` is called when the head was sent: while it makes the content, the server wakes up."""
+        """``timeout``: seconds without a byte, until the head of the reply is here and after that."""
         with _translated():
             if self._reply is not None:
                 self._reply.read()  # what is left of it, which nobody waited for
-            content = None if body is None else (make() for make in [body])
-            self._http.request(method, target, content, dict(headers))
-            self._reply = Reply(self._http.getresponse())
+            self._http.timeout = timeout
+            if self._http.sock is not None:
+                self._http.sock.settimeout(timeout)
+            self._http.request(method, target, body, dict(headers))
+            sock = self._http.sock
+            self._reply = Reply(self._http.getresponse(), sock)
             return self._reply
 
     def close(self) -> None:
@@ -48,12 +51,18 @@ class Connection:
 class Reply:
     """Its head was read; the body is read by ``read``, or line by line."""
 
-    def __init__(self, response: HTTPResponse) -> None:
+    def __init__(self, response: HTTPResponse, sock: socket.socket | None) -> None:
         self._response = response
+        self._socket = sock
         self.status = response.status
         self.content_type = response.headers.get_content_type()
         self.closes = response.will_close
         """The connection is of no use after this."""
+
+    def wait_at_most(self, seconds: float) -> None:
+        """For each further byte, from now on."""
+        if self._socket is not None:
+            self._socket.settimeout(seconds)
 
     def leave(self) -> None:
         """The rest of the body is not read; the connection is of no use after this."""
@@ -73,20 +82,20 @@ class Reply:
 class _Direct(HTTPConnection):
     """A machine without power, or a firewall that drops, says nothing at all: who waits for a connection waits less."""
 
-    def __init__(self, host: str, port: int, timeout: float) -> None:
-        super().__init__(host, port, timeout=min(timeout, TO_CONNECT))
-        self._reading = timeout
+    timeout: float
 
     def connect(self) -> None:
         host: Any = self.host.encode() if self.host.isascii() else self.host  # a str would have Python import IDNA
-        self.sock = socket.create_connection((host, self.port), self.timeout)
+        self.sock = socket.create_connection((host, self.port), min(self.timeout, TO_CONNECT))
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.sock.settimeout(self._reading)
+        self.sock.settimeout(self.timeout)
 
 
 class _Detour(HTTPConnection):
-    def __init__(self, host: str, port: int, timeout: float, way: Way) -> None:
-        super().__init__(host, port, timeout=timeout)
+    timeout: float
+
+    def __init__(self, host: str, port: int, way: Way) -> None:
+        super().__init__(host, port)
         self._way = way
 
     def connect(self) -> None:

@@ -11,6 +11,8 @@ from grass import clock
 from grass.api.transport import Transport, with_query
 
 _LARGEST_INPUT = 32 * 1024
+_NODE_SECONDS, _OUTPUT_SECONDS = 10.0, 30.0
+"""What the master waits for the task's node: for an answer, and for output."""
 
 
 class Execution:
@@ -24,7 +26,7 @@ class Execution:
         body: dict[str, Any] = {"argv": list(argv)}
         if size is not None:
             body |= {"tty": True, "rows": size[0], "cols": size[1]}
-        opened = transport.call("POST", path, body)
+        opened = transport.call("POST", path, body, wait=_NODE_SECONDS)
         self._path = f"{path}/{quote(opened['id'], safe='')}"
         self.node: str = opened["node"]
         self.code: int | None = None
@@ -33,7 +35,8 @@ class Execution:
         """``("stdout" | "stderr", bytes)`` as they come, to the end of the command."""
         after = 0
         while self.code is None:
-            answer = self._transport.call("GET", with_query(f"{self._path}/output", {"after": after}))
+            target = with_query(f"{self._path}/output", {"after": after})
+            answer = self._transport.call("GET", target, wait=_OUTPUT_SECONDS)
             for stream, text in answer["chunks"]:
                 yield stream, b64decode(text)
             after, self.code = answer["next"], answer["code"]
@@ -46,14 +49,14 @@ class Execution:
             piece = data[:_LARGEST_INPUT]
             last = end and len(piece) == len(data)
             body = {"data": b64encode(piece).decode(), "end": last}
-            taken = self._transport.call("POST", f"{self._path}/input", body)["taken"]
-            data = data[taken:]
+            taken = self._transport.call("POST", f"{self._path}/input", body, wait=_NODE_SECONDS)
+            data = data[taken["taken"] :]
             if not data and (last or not end):
                 return
 
     def resize(self, rows: int, columns: int) -> None:
-        self._transport.call("POST", f"{self._path}/resize", {"rows": rows, "cols": columns})
+        self._transport.call("POST", f"{self._path}/resize", {"rows": rows, "cols": columns}, wait=_NODE_SECONDS)
 
     def close(self) -> None:
         """End the command, if it has not ended."""
-        self._transport.call("DELETE", self._path)
+        self._transport.call("DELETE", self._path, wait=_NODE_SECONDS)

@@ -22,6 +22,8 @@ _FOR_EVER = 1e9
 """Seconds: what is longer is no longer."""
 _CUT = 0.1
 """Seconds to leave a server alone that cut a stream off."""
+_SEARCH = 40.0
+"""Seconds that it may take the server to read a long log for its tail."""
 _SLOW = 0.2
 """Seconds: whoever takes longer over a view than the server from one to the next would fall behind."""
 
@@ -146,7 +148,8 @@ def _log_pieces(
     while True:
         pause = 0.0
         try:
-            for piece in transport.stream("POST", path_of(job), body):
+            silence = 0.0 if body["follow"] else _SEARCH
+            for piece in transport.stream("POST", path_of(job), body, silence=silence):
                 yield piece
                 if not piece["open"]:
                     return

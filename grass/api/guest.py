@@ -7,23 +7,30 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
 from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
 from grass import clock
-from grass.api import sealing
+from grass.api.envelope import KEY_BYTES
 from grass.api.invitation import Invitation
 from grass.api.keyring import ClientKeys, Profile
-from grass.api.transport import Transport, with_query
+from grass.api.sealing import ReplyKey
+from grass.api.signing import seal_guest_request
+from grass.api.transport import Sealed, Transport, with_query
+from grass.entropy import request_id
 from grass.errors import GrassError, NotAllowedError, UnreachableError
 
 View = dict[str, Any]
 _KEY_SECONDS = 5.0
+_NODE_SECONDS = 10.0
+"""What the master waits for a node, or for the next step of a join."""
 _LARGEST_KEY = 16_384
 
 
@@ -44,23 +51,25 @@ class Guest:
 
     def join(self, body: View) -> View:
         """See ``master/api/joins.py``. With the same ``join_id`` it may be repeated."""
-        answer: View = self._transport.call("POST", "/v1/join", body)
+        answer: View = self._transport.call("POST", "/v1/join", body, wait=_NODE_SECONDS)
         return answer
 
     def wait(self, node: str, token: str, seen: str | None, timeout: float) -> View:
         """``{"node", "mark", "pause"}``, as soon as the mark is another than ``seen``."""
-        return self._ask("GET", node, {"timeout": f"{timeout:.3f}", "seen": seen}, {"token": token})
+        return self._ask("GET", node, {"timeout": f"{timeout:.3f}", "seen": seen}, {"token": token}, wait=timeout)
 
     def reach(self, node: str, token: str) -> View:
         """``{"place", "error"}``: whether the master reaches the node's API at ``place`` now; None: it does."""
-        return self._ask("GET", node, {}, {"token": token}, "/reach")
+        return self._ask("GET", node, {}, {"token": token}, "/reach", _NODE_SECONDS)
 
     def leave(self, node: str, token: str, *, force: bool = False) -> View:
         return self._ask("DELETE", node, {"timeout": "0"}, {"token": token, "force": force})
 
-    def _ask(self, method: str, node: str, query: Mapping[str, str | None], body: View, more: str = "") -> View:
+    def _ask(
+        self, method: str, node: str, query: Mapping[str, str | None], body: View, more: str = "", wait: float = 0.0
+    ) -> View:
         target = with_query(f"/v1/join/{quote(node, safe='')}{more}", query)
-        answer: View = self._transport.call(method, target, body)
+        answer: View = self._transport.call(method, target, body, wait=wait)
         return answer
 
 
@@ -118,23 +127,19 @@ class _GuestTransport(Transport):
     """Seals without a signature. The retries, replies and the correction of the clock are those of every client."""
 
     def __init__(self, profile: Profile, master: RSAKey, wall: Callable[[], float]) -> None:
-        super().__init__(ClientKeys(profile, master, master), wall=wall)
+        super().__init__(ClientKeys(profile, Path()), wall=wall)
         self._master = master
 
     @property
     def offset(self) -> float:
         return self._offset
 
-    def _seal(
-        self,
-        claims: sealing.Claims,
-        body: str | None,
-        reply: sealing.ReplyKey,
-        ahead: sealing.ContentKey,
-    ) -> str:
-        return sealing.seal_guest_request(claims, body, reply, self._master, ahead)
+    def _seal(self, method: str, target: str, body: str | None, seconds: float) -> Sealed:
+        new_id = request_id()
+        reply = ReplyKey(new_id, os.urandom(KEY_BYTES))
+        return Sealed(seal_guest_request(self._claims(method, target, new_id), body, reply, self._master), reply)
 
-    def _refuse(self, status: int) -> None:
+    def _refuse(self, status: int) -> NoReturn:
         if status == 401:
             raise NotAllowedError(self._text("refuses to open what this machine sends"))
         super()._refuse(status)

@@ -49,11 +49,19 @@ class Profile:
 
 @dataclass(frozen=True)
 class ClientKeys:
-    """All that a client needs: its private key and the pinned public key of the master."""
+    """All that a client needs. The keys are read when a session has to be opened."""
 
     profile: Profile
-    private: RSAKey
-    master: RSAKey
+    folder: Path
+
+    def private(self) -> RSAKey:
+        """Raises NotFoundError for a file that is missing, InputError for one that is damaged."""
+        return _private_key(self.folder / "user.pem")
+
+    def master(self) -> RSAKey:
+        """The pinned public key of the master. Raises as ``private``."""
+        with _damaged(self.folder / "master.pub.json") as path:
+            return _public_key(json.loads(_read(path)))
 
 
 @dataclass(frozen=True)
@@ -143,10 +151,8 @@ def load_profile(client_dir: Path) -> Profile:
 
 
 def load_client(client_dir: Path) -> ClientKeys:
-    """Raises NotFoundError for a file that is missing, InputError for one that is damaged."""
-    with _damaged(client_dir / "master.pub.json") as path:
-        master = _public_key(json.loads(_read(path)))
-    return ClientKeys(load_profile(client_dir), _private_key(client_dir / "user.pem"), master)
+    """Raises NotFoundError for a profile that is missing, InputError for one that is damaged."""
+    return ClientKeys(load_profile(client_dir), client_dir)
 
 
 def _create_key(path: Path) -> Jwk:

@@ -8,50 +8,70 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlencode, urlsplit
 
+import grass
 from grass import clock
+from grass.api.envelope import KEY_BYTES, EnvelopeError
 from grass.api.exchange import Connection, Reply
+from grass.api.sealing import MAX_REQUEST, ReplyKey, Session, SessionCall, decode_key
+from grass.api.session_file import forget_session, load_session, save_session
 from grass.entropy import request_id
 from grass.errors import (
+    CommandNotExecutableError,
+    CommandNotFoundError,
     ConflictError,
     GrassError,
     InputError,
     ManifestError,
+    MasterAwayError,
     NodeUnreachableError,
     NotAllowedError,
     NotFoundError,
     Problem,
+    StoreFullError,
+    StoreRefusesError,
     UnreachableError,
     WaitTimeoutError,
 )
+from grass.wire.version import PROTOCOL
 
 if TYPE_CHECKING:
     from grass.api.keyring import ClientKeys
-    from grass.api.sealing import Claims, ContentKey, ReplyKey
+    from grass.api.signing import Claims
     from grass.api.tunnel import Tunnel
 
-PATIENCE = 5.0
-"""Seconds for which a cluster that does not answer is asked again."""
-TIMEOUT = 40.0
-"""Seconds without a byte after which a connection counts as dead. A request waits 25 s at most at the server."""
+TIMEOUT = 5.0
+"""Seconds within which a cluster answers, or counts as away. Until then it is asked again."""
+_UPLOAD = 128 * 1024
+"""Bytes of a request that are sent and read within a second, at the slowest."""
+_SHORTEST = 0.2
+"""Seconds that an attempt is given however little is left."""
 JOSE = "application/jose"
 
 Body = Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None
 """A function is given the number of the attempt, from 0."""
 
+_T = TypeVar("_T")
 _ERRORS: dict[str, type[GrassError]] = {
     error.code: error
     for error in (
         InputError,
+        CommandNotExecutableError,
+        CommandNotFoundError,
         ConflictError,
         NotFoundError,
         NotAllowedError,
         UnreachableError,
         NodeUnreachableError,
+        StoreRefusesError,
+        StoreFullError,
+        MasterAwayError,
         WaitTimeoutError,
     )
 }
@@ -61,32 +81,113 @@ class StreamCutError(UnreachableError):
     """A stream that broke off before its last object. What was read is good; ask for the rest."""
 
 
-class _Stale(Exception):
+class _SessionEndedError(Exception):
+    """The server does not know the session (any more), or its key was revoked."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+
+class _StaleError(Exception):
     def __init__(self, server_time: float) -> None:
         self.server_time = server_time
 
 
+@dataclass(frozen=True)
+class Sealed:
+    """A request, what opens its replies, and the session that it belongs to."""
+
+    token: str
+    reply: ReplyKey
+    session: Session | None = None
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A request of which the head of the reply is here."""
+
+    connection: Connection
+    response: Reply
+    sealed: Sealed
+
+
+class _Patience:
+    """Which failures of one exchange are followed by another attempt, and until when."""
+
+    def __init__(self, timeout: float, wait: float) -> None:
+        self._timeout = timeout
+        self._wait = wait
+        self._until = clock.steady() + timeout
+        self._pause = 0.01
+        self._corrected = self._renewed = False
+        self.attempt = 0
+
+    @property
+    def left(self) -> float:
+        """Seconds for the next attempt."""
+        return max(_SHORTEST, self._until - clock.steady()) + self._wait
+
+    def may_correct(self) -> bool:
+        """Once: the clock."""
+        first, self._corrected = not self._corrected, True
+        return first
+
+    def may_renew(self) -> bool:
+        """Once: the session."""
+        first, self._renewed = not self._renewed, True
+        return first
+
+    def goes_on(self, error: Exception) -> bool:
+        """Waits before it says so. A server that went away while a request waited there gets the whole time to come
+        back; a silent one does not."""
+        now = clock.steady()
+        if self._wait and self.attempt == 0 and not isinstance(error, (TimeoutError, NodeUnreachableError)):
+            self._until = now + self._timeout
+        if now >= self._until:
+            return False
+        clock.sleep(self._pause)
+        self._pause = min(0.3, self._pause * 2)
+        self.attempt += 1
+        return True
+
+
 class Transport:
-    def __init__(self, keys: ClientKeys, *, wall: Callable[[], float] = clock.wall) -> None:
+    """``timeout``: seconds; see ``TIMEOUT``."""
+
+    def __init__(self, keys: ClientKeys, *, wall: Callable[[], float] = clock.wall, timeout: float = TIMEOUT) -> None:
+        self._timeout = timeout
         self._keys = keys
+        self._profile = keys.profile
         self._wall = wall
         self._offset = 0.0
         """What to add to our clock to get the server's, once it said that they differ."""
-        address = urlsplit(keys.profile.url)
+        address = urlsplit(self._profile.url)
         if address.scheme != "http" or not address.hostname or not address.port:
-            raise InputError(f"cluster {keys.profile.cluster}: its URL {keys.profile.url!r} is not http://HOST:PORT")
+            raise InputError(f"cluster {self._profile.cluster}: its URL {self._profile.url!r} is not http://HOST:PORT")
         self._address = (address.hostname, address.port)
-        self._tunnel = _tunnel(keys) if keys.profile.tunnel else None
+        self._tunnel = _tunnel(keys) if self._profile.tunnel else None
         self._idle: deque[Connection] = deque()
+        self._lock = threading.Lock()
+        self._session: Session | None = None
+        self._looked = False
 
-    def call(self, method: str, target: str, body: Body = None) -> Any:
-        """The reply's body. Raises the error that the server answered, or UnreachableError."""
-        return self._patiently(lambda attempt: self._once(method, target, body, attempt))
+    def call(self, method: str, target: str, body: Body = None, *, wait: float = 0.0) -> Any:
+        """The reply's body. Raises the error that the server answered, or UnreachableError.
 
-    def stream(self, method: str, target: str, body: Body = None) -> Generator[dict[str, Any], None, None]:
-        """The objects of a stream, without the empty ones. Raises StreamCutError when it breaks off."""
-        connection, reply, first = self._patiently(lambda attempt: self._begin(method, target, body, attempt))
-        return _pieces(connection, reply, first, self._release)
+        ``wait``: seconds for which the server may hold the request before it answers.
+        """
+        return self._patiently(lambda patience: self._content(self._send(method, target, body, patience)), wait)
+
+    def stream(
+        self, method: str, target: str, body: Body = None, *, silence: float = 0.0
+    ) -> Generator[dict[str, Any], None, None]:
+        """The objects of a stream, without the empty ones. Raises StreamCutError when it breaks off.
+
+        ``silence``: seconds for which the server may say nothing between two of them, if it is more than the timeout.
+        """
+        sent = self._patiently(lambda patience: self._begin(self._send(method, target, body, patience)), 0.0)
+        sent.response.wait_at_most(max(silence, self._timeout))
+        return _pieces(sent, self._release)
 
     def close(self) -> None:
         while self._idle:
@@ -94,91 +195,117 @@ class Transport:
         if self._tunnel is not None:
             self._tunnel.close()
 
-    def _patiently(self, attempt_once: Callable[[int], Any]) -> Any:
-        until, pause, corrected = 0.0, 0.01, False
-        attempt = 0
+    def _patiently(self, attempt_once: Callable[[_Patience], _T], wait: float) -> _T:
+        patience = _Patience(self._timeout, wait)
         while True:
             try:
-                return attempt_once(attempt)
-            except _Stale as stale:
-                if corrected:
+                return attempt_once(patience)
+            except MasterAwayError:
+                raise  # the API has waited for the master-agent
+            except _SessionEndedError as ended:
+                self._forget_session(ended.session)
+                if not patience.may_renew():  # it was opened just now, and is refused all the same
+                    self._refuse(401)
+            except _StaleError as stale:
+                if not patience.may_correct():
                     raise NotAllowedError(
                         self._text("calls this request too old or too new, again and again")
                     ) from None
-                self._offset, corrected = stale.server_time - self._wall(), True
+                self._offset = stale.server_time - self._wall()
             except (UnreachableError, OSError) as error:
-                now = clock.steady()
-                until = until or now + PATIENCE  # from the first failure: a request may have waited long before it
-                if now >= until:
-                    if isinstance(error, NodeUnreachableError):
+                if not patience.goes_on(error):
+                    if isinstance(error, (NodeUnreachableError, StoreRefusesError)):
                         raise  # the cluster answered, and said all there is to say
                     said = str(error) or type(error).__name__
                     raise UnreachableError(self._text(f"does not answer ({said}); `grass status` says more")) from error
-                clock.sleep(pause)
-                pause = min(0.3, pause * 2)
-            attempt += 1
 
-    def _once(self, method: str, target: str, body: Body, attempt: int) -> Any:
-        connection, response, reply = self._send(method, target, body, attempt)
-        try:
-            text = response.read()
-        except BaseException:
-            connection.close()
-            raise
-        self._release(connection, response)
-        return self._open(response, text, reply)
-
-    def _begin(self, method: str, target: str, body: Body, attempt: int) -> Any:
-        connection, response, reply = self._send(method, target, body, attempt)
-        try:
-            if response.status == 200 and response.content_type == JOSE:
-                return connection, reply, response
-            text = response.read()
-        except BaseException:
-            connection.close()
-            raise
-        self._release(connection, response)
-        self._open(response, text, reply)
+    def _begin(self, sent: _Sent) -> _Sent:
+        if sent.response.status == 200 and sent.response.content_type == JOSE:
+            return sent
+        self._content(sent)
         raise UnreachableError(self._text("answers a stream with something else"))
 
-    def _send(self, method: str, target: str, body: Body, attempt: int) -> tuple[Connection, Reply, ReplyKey]:
-        """A POST's head goes first: while the server opens the key in it, the body is made and sealed here."""
-        from grass.api import sealing
+    def _send(self, method: str, target: str, body: Body, patience: _Patience) -> _Sent:
+        sealed = self._seal(method, target, _text_of(body, patience.attempt), patience.left)
+        return self._exchange(method, target, sealed, patience.left)
 
-        new_id = request_id()
-        reply = sealing.new_reply_key(new_id, os.urandom(sealing.KEY_BYTES))
-        ahead = sealing.new_content_key(self._keys.master)
-
-        def sealed() -> bytes:
-            token = self._seal(self._claims(method, target, new_id), _text_of(body, attempt), reply, ahead)
-            if len(token) > sealing.MAX_REQUEST:
-                raise InputError("the request is larger than 2 MiB")
-            return token.encode()
-
+    def _exchange(self, method: str, target: str, sealed: Sealed, seconds: float) -> _Sent:
+        size = len(sealed.token)
+        if size > MAX_REQUEST:
+            raise InputError("the request is larger than 2 MiB")
         connection = self._idle.pop() if self._idle else self._connection()
+        headers = {"Content-Type": JOSE} if method == "POST" else {"Authorization": f"JOSE {sealed.token}"}
+        content = sealed.token.encode() if method == "POST" else None
         try:
-            if method == "POST":
-                headers = {"Content-Type": JOSE, sealing.KEY_AHEAD: ahead.text}
-                return connection, connection.request(method, target, headers, sealed), reply
-            headers = {"Authorization": f"JOSE {sealed().decode()}"}
-            return connection, connection.request(method, target, headers), reply
+            response = connection.request(method, target, headers, content, timeout=seconds + size / _UPLOAD)
         except BaseException:
             connection.close()
             raise
-
-    def _claims(self, method: str, target: str, new_id: str) -> Claims:
-        from grass.api.sealing import Claims
-
-        profile = self._keys.profile
-        return Claims(profile.user, profile.key_id, method, target, new_id, self._wall() + self._offset)
+        return _Sent(connection, response, sealed)
 
     def _connection(self) -> Connection:
-        return Connection(self._address, TIMEOUT, self._tunnel.open if self._tunnel else None)
+        return Connection(self._address, self._tunnel.open if self._tunnel else None)
 
-    def _seal(self, claims: Claims, body: str | None, reply: ReplyKey, ahead: ContentKey) -> str:
-        from grass.api import sealing
+    def _seal(self, method: str, target: str, body: str | None, seconds: float) -> Sealed:
+        """``seconds``: what may be spent on opening a session."""
+        session = self._session or self._open_session(seconds)
+        new_id = request_id()
+        token = session.seal(SessionCall(method, target, new_id, body))
+        return Sealed(token, session.reply_key(new_id), session)
 
-        return sealing.seal_request(claims, body, reply, self._keys.private, self._keys.master, ahead)
+    def _open_session(self, seconds: float) -> Session:
+        """The session in the file, or a new one, once for all threads."""
+        with self._lock:
+            if not self._looked:
+                self._looked = True
+                self._session = load_session(self._keys.folder, self._profile.key_id)
+            if self._session is None:
+                self._session = self._sign_for_session(seconds)
+                save_session(self._keys.folder, self._profile.key_id, self._session)
+            return self._session
+
+    def _sign_for_session(self, seconds: float) -> Session:
+        from grass.api.signing import seal_request
+
+        new_id, path = request_id(), "/v1/session"
+        reply = ReplyKey(new_id, os.urandom(KEY_BYTES))
+        body = json.dumps({"protocol": PROTOCOL, "version": grass.__version__})
+        token = seal_request(self._claims("POST", path, new_id), body, reply, self._keys.private(), self._keys.master())
+        granted = self._content(self._exchange("POST", path, Sealed(token, reply), seconds))
+        return Session(granted["session"], decode_key(granted["key"]))
+
+    def _claims(self, method: str, target: str, new_id: str) -> Claims:
+        from grass.api.signing import Claims
+
+        profile = self._profile
+        return Claims(profile.user, profile.key_id, method, target, new_id, self._wall() + self._offset)
+
+    def _forget_session(self, ended: Session) -> None:
+        with self._lock:
+            if self._session is ended:
+                self._session = None
+                forget_session(self._keys.folder, ended)
+
+    def _content(self, sent: _Sent) -> Any:
+        """What the reply says. Raises the error in it."""
+        response = sent.response
+        try:
+            text = response.read()
+        except BaseException:
+            sent.connection.close()
+            raise
+        self._release(sent.connection, response)
+        if response.content_type != JOSE:
+            if response.status == 401 and sent.sealed.session is not None:
+                raise _SessionEndedError(sent.sealed.session)
+            self._refuse(response.status)
+        content = json.loads(_unsealed(sent.sealed.reply, text, response.status)[0])
+        if response.status < 300:
+            return content
+        error = content["error"]
+        if "now" in error:
+            raise _StaleError(float(error["now"]))
+        raise error_of(error)
 
     def _release(self, connection: Connection, response: Reply) -> None:
         if response.closes:
@@ -186,19 +313,8 @@ class Transport:
         else:
             self._idle.append(connection)
 
-    def _open(self, response: Reply, text: bytes, reply: ReplyKey) -> Any:
-        if response.content_type != JOSE:
-            self._refuse(response.status)
-        content = json.loads(_unsealed(reply, text, response.status)[0])
-        if response.status < 300:
-            return content
-        error = content["error"]
-        if "now" in error:
-            raise _Stale(float(error["now"]))
-        raise error_of(error)
-
-    def _refuse(self, status: int) -> None:
-        profile = self._keys.profile
+    def _refuse(self, status: int) -> NoReturn:
+        profile = self._profile
         if status == 401:
             who = f"user {profile.user} with the key in client/user.pem"
             raise NotAllowedError(self._text(f"refuses {who}: not registered there, or the cluster was made anew"))
@@ -207,7 +323,7 @@ class Transport:
         raise UnreachableError(self._text(f"is not what answers there (HTTP status {status})"))
 
     def _text(self, what: str) -> str:
-        return f"cluster {self._keys.profile.cluster} at {self._keys.profile.url} {what}"
+        return f"cluster {self._profile.cluster} at {self._profile.url} {what}"
 
 
 def _text_of(body: Body, attempt: int) -> str | None:
@@ -225,20 +341,14 @@ def _tunnel(keys: ClientKeys) -> Tunnel:
 
 
 def _unsealed(reply: ReplyKey, text: bytes, status: int, number: int = 0) -> tuple[bytes, bool]:
-    from grass.api.sealing import EnvelopeError
-
     try:
         return reply.open(text, status, number)
     except EnvelopeError as error:
         raise UnreachableError("what answers there is not this cluster") from error
 
 
-def _pieces(
-    connection: Connection,
-    reply: ReplyKey,
-    response: Reply,
-    release: Callable[[Connection, Reply], None],
-) -> Generator[dict[str, Any], None, None]:
+def _pieces(sent: _Sent, release: Callable[[Connection, Reply], None]) -> Generator[dict[str, Any], None, None]:
+    connection, response, reply = sent.connection, sent.response, sent.sealed.reply
     number, last = 0, False
     try:
         while not last:

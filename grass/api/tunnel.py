@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from grass.api.keyring import Profile
-    from grass.provision.hosts.ssh import SshHost
+    from grass.hosts.ssh import SshHost
 
 _CHUNK = 1 << 16
 
@@ -56,8 +56,8 @@ class Tunnel:
 
     def _ssh(self) -> SshHost:
         from grass.environment import ssh_password
-        from grass.provision.hosts import Secret
-        from grass.provision.hosts.ssh import SshAccess, SshHost
+        from grass.hosts import Secret
+        from grass.hosts.ssh import SshAccess, SshHost
 
         with self._lock:
             if self._host is None:

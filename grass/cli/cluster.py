@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from grass import clock, config, environment
-from grass.cli import cluster_hosts, cluster_views
+from grass import clock, environment
+from grass.cli import cluster_views, provisioning
 from grass.cli.command import Command
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import CLUSTER
-from grass.errors import InputError, NotFoundError, UnreachableError
+from grass.errors import ConflictError, NotFoundError, UnreachableError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
     from grass.api.client import Client
+    from grass.manifest.settings import Settings
 
 _ASK_BECOME = click.option("--ask-become-pass", is_flag=True, help="Several hosts: ask for the password of sudo first.")
 _YES = click.option("-y", "--yes", is_flag=True, help="Do not ask. (Without a terminal, nothing is asked.)")
@@ -28,41 +32,52 @@ _YES = click.option("-y", "--yes", is_flag=True, help="Do not ask. (Without a te
 
 @click.command(cls=Command)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--repair", is_flag=True, help="This machine: cut off what redis cannot read of its log; keeps a copy.")
 @click.option("--plan", is_flag=True, help="Several hosts: print what would be done there, step by step, and stop.")
 @_ASK_BECOME
 @pass_invocation
-def create(invocation: Invocation, file: Path | None, plan: bool, ask_become_pass: bool) -> None:
+def create(invocation: Invocation, file: Path | None, repair: bool, plan: bool, ask_become_pass: bool) -> None:
     """Make a cluster, start it, and use it from now on.
 
     Without FILE, one on this machine that is called `local`. `grass template settings` prints a FILE to start from;
     `grass template on-premises` one for a cluster on several hosts. Repeated after a failure, it goes on from there.
     """
-    from grass.provision import local
-
     settings = _settings(file)
-    if settings is not None and settings.on_premises is not None:
-        try:
-            cluster_hosts.create(invocation, settings, plan=plan, ask_become_pass=ask_become_pass)
-        finally:
-            if not plan and cluster_hosts.is_usable(settings.name):
-                _use(settings.name)
-        return
+    for warning in settings.warnings:
+        invocation.output.warn(warning)
+    provisioner = provisioning.of_settings(invocation, settings, ask_become_pass=ask_become_pass)
     if plan:
-        raise InputError("--plan is for clusters on several hosts (`mode: grass/on-premises`)")
-    cluster = local.create(settings, progress=invocation.output.note)
-    _use(cluster.name)
-    url = _url(cluster)
-    wire = {"name": cluster.name, "mode": cluster.mode, "home": cluster.home, "url": url}
-    line = f"the cluster {cluster.name} is ready ({url})"
-    invocation.output.show(Result(wire, lambda _: [line], [cluster.name]))
+        lines = provisioner.plan(settings)
+        invocation.output.show(Result({"name": settings.name, "plan": lines}, lambda _: lines, [settings.name]))
+        return
+    with _used_if_usable(settings.name):
+        made = provisioner.create(settings if file else None, repair=repair)
+    steps = {"done": made.done, "unchanged": made.unchanged}
+    wire = {"name": made.name, "mode": made.mode, "home": made.home, "url": made.url, "steps": steps}
+    line = f"the cluster {made.name} is ready ({made.url})"
+    invocation.output.show(Result(wire, lambda _: [line], [made.name]))
 
 
-def _settings(file: Path | None) -> Any:
-    if file is None:
-        return None
+def _settings(file: Path | None) -> Settings:
     from grass.manifest import load_document, parse_settings
+    from grass.manifest.settings import Settings
 
-    return parse_settings(load_document(file), source=str(file))
+    return Settings() if file is None else parse_settings(load_document(file), source=str(file))
+
+
+@contextmanager
+def _used_if_usable(name: str) -> Iterator[None]:
+    """Later commands mean this cluster, also when not all of it could be made: its API may answer already."""
+    try:
+        yield
+    except ConflictError:
+        raise
+    except BaseException:
+        with suppress(OSError):  # what went wrong first is what the user has to know
+            if (environment.cluster_home(name) / "client" / "profile.json").exists():
+                _use(name)
+        raise
+    _use(name)
 
 
 @click.command(cls=Command)
@@ -79,47 +94,47 @@ def delete(
 
     Asks first, on a terminal, if neither NAME nor --yes is given.
     """
-    from grass.provision import local
-
     sure = yes or name is not None
     name = invocation.existing_cluster(name)
     if not sure and not invocation.output.ask(f"Delete the cluster {name}, its jobs and their logs?"):
         return _unchanged(invocation)
-    if cluster_hosts.has_hosts(name):
-        cluster_hosts.delete(invocation, name, force=force, packages=packages, ask_become_pass=ask_become_pass)
-        _stop_using(name)
-        return Exit.OK
-    local.delete(name, progress=invocation.output.note)
+    provisioner = provisioning.of_cluster(invocation, name, ask_become_pass=ask_become_pass)
+    deleted = provisioner.delete(force=force, packages=packages)
     _stop_using(name)
-    invocation.output.show(Result({"name": name}, lambda _: [f"the cluster {name} is deleted"], [name]))
+    for host, why in deleted.left.items():
+        invocation.output.warn(f"{host} keeps what was made there: {why}")
+    wire = {"name": name, "left": deleted.left}
+    invocation.output.show(Result(wire, lambda _: [f"the cluster {name} is deleted"], [name]))
     return Exit.OK
 
 
 @click.command(cls=Command)
 @pass_invocation
 def status(invocation: Invocation) -> Exit:
-    """The daemons, nodes and jobs of the cluster. Exit code 3 if its API does not answer."""
-    from grass.provision import local
-    from grass.provision.trouble import trouble
+    """The daemons, nodes and jobs of the cluster.
+
+    Exit code 3 if its API does not answer or its store refuses writes, 74 if the store's disk is full.
+    """
+    from grass.api.transport import error_of
 
     name = invocation.existing_cluster()
-    if cluster_hosts.has_hosts(name):
-        daemons, url = cluster_hosts.daemons(invocation, name)
-        troubles = []
-    else:
-        daemons = local.status(name)
-        troubles = trouble(environment.cluster_home(name), daemons)
-        url = _url(config.ClusterConfig.load(environment.cluster_home(name) / "cluster.json"))
-    view: dict[str, Any] = {"cluster": name, "url": url, "daemons": daemons, "nodes": None, "jobs": None, "error": None}
+    found = provisioning.of_cluster(invocation, name).status()
+    daemons = [asdict(daemon) for daemon in found.daemons]
+    view: dict[str, Any] = {"cluster": name, "url": found.url, "daemons": daemons}
+    view |= {"nodes": None, "jobs": None, "store": None, "error": None}
+    code = Exit.OK
     try:
         client = invocation.client()
-        view |= {"jobs": client.status()["jobs"], "nodes": client.nodes()}
+        overview = client.status()
+        view |= {"jobs": overview["jobs"], "store": overview["store"], "nodes": client.nodes()}
     except UnreachableError as error:
-        view["error"] = str(error)
+        view["error"], code = str(error), Exit(error.exit_code)
+    if view["store"] is not None:
+        code = Exit(error_of(view["store"]).exit_code)
     invocation.output.show(Result(view, partial(cluster_views.status_page, view, clock.wall()), [name]))
-    for message in troubles:
+    for message in found.problems:
         invocation.output.warn(message)
-    return Exit.OK if view["error"] is None else Exit.UNREACHABLE
+    return code
 
 
 @click.command(cls=Command)
@@ -134,14 +149,18 @@ def use(invocation: Invocation, name: str) -> None:
 
 @click.command(cls=Command)
 @_YES
+@click.option("--outputs", is_flag=True, help="Also delete what these jobs wrote to GRASS_OUTPUT.")
 @pass_invocation
-def clean(invocation: Invocation, yes: bool) -> Exit:
-    """Delete every job that has ended, with its logs and files."""
+def clean(invocation: Invocation, yes: bool, outputs: bool) -> Exit:
+    """Delete every job that has ended, with its logs. What jobs wrote to GRASS_OUTPUT stays, unless --outputs."""
     client = invocation.client()
     ended = [job["id"] for job in client.jobs(all=True) if JobState(job["state"]).ended]
-    if ended and not yes and not invocation.output.ask(f"Delete {len(ended)} ended jobs with their logs?"):
+    question = f"Delete {len(ended)} ended jobs with their logs{' and outputs' if outputs else ''}?"
+    if ended and not yes and not invocation.output.ask(question):
         return _unchanged(invocation)
     deleted = [job_id for job_id in ended if _delete(client, job_id)]
+    if outputs:
+        _remove_outputs(invocation, deleted)
     invocation.output.show(Result({"deleted": deleted}, lambda _: [f"deleted {len(deleted)} jobs"], deleted))
     return Exit.OK
 
@@ -155,13 +174,18 @@ def _delete(client: Client, job_id: str) -> bool:
     return True
 
 
+def _remove_outputs(invocation: Invocation, job_ids: Sequence[str]) -> None:
+    from grass.cli import transfer
+
+    share = transfer.place(invocation)
+    for job_id in job_ids:
+        with suppress(NotFoundError):
+            share.ask("remove", path=f"jobs/{job_id}", recursive=True)
+
+
 def _unchanged(invocation: Invocation) -> Exit:
     invocation.output.note("nothing was changed")
     return Exit.INTERRUPTED
-
-
-def _url(cluster: config.ClusterConfig) -> str:
-    return f"http://{cluster.master.api_host}:{cluster.master.api_port}"
 
 
 def _use(name: str) -> None:

@@ -28,7 +28,10 @@ def _facts(view: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts = [("Cluster", view["cluster"]), ("URL", view["url"] or NOTHING)]
     if view["error"] is not None:
         return [*facts, ("API", view["error"])]
-    return [*facts, ("Jobs", show_jobs(view["jobs"] or {}))]
+    facts.append(("Jobs", show_jobs(view["jobs"] or {})))
+    if view["store"] is not None:
+        facts.append(("Store", f"{view['store']['message']}; the agents wait and try again"))
+    return facts
 
 
 def show_jobs(counts: Mapping[str, int]) -> str:

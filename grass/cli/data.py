@@ -29,15 +29,18 @@ def data() -> None:
 @data.command()
 @click.argument("local", type=click.Path(path_type=Path))
 @click.argument("remote")
+@click.option("-L", "--copy-links", is_flag=True, help="Send the content of what symbolic links point to.")
 @pass_invocation
-def push(invocation: Invocation, local: Path, remote: str) -> None:
+def push(invocation: Invocation, local: Path, remote: str, copy_links: bool) -> None:
     """Send LOCAL to the share, as REMOTE.
 
     The content of a folder goes into the folder REMOTE; a file becomes REMOTE, or goes into it when it ends in a slash.
     What is there and unchanged is skipped, and what was cut off goes on, so the same command may be repeated.
+    Symbolic links stay links. Links that point outside of LOCAL are refused, unless --copy-links is given.
     """
     begun = clock.steady()
-    size = transfers.push(transfer.place(invocation), local, remote, transfer.shown(invocation.output))
+    progress = transfer.shown(invocation.output)
+    size = transfers.push(transfer.place(invocation), local, remote, progress, copy_links=copy_links)
     transfer.done(invocation.output, f"{local} → {remote}", size, clock.steady() - begun, remote)
 
 

@@ -17,16 +17,16 @@ from grass.cli.output import Result
 from grass.cli.table import paragraph
 
 if TYPE_CHECKING:
-    from grass.provision.local import Finding
+    from grass.provision.provisioner import Finding
 
 
 @click.command(cls=Command)
 @pass_invocation
 def doctor(invocation: Invocation) -> Exit:
     """Check whether this machine has what a cluster needs. Exit code 1 if something is missing."""
-    from grass.provision import local
+    from grass.provision.doctor import doctor as examine
 
-    findings = local.doctor(environment.grass_home())
+    findings = examine(environment.grass_home())
     wire = [asdict(finding) for finding in findings]
     failed = [finding.name for finding in findings if not finding.ok]
     invocation.output.show(Result(wire, partial(finding_lines, findings), failed))

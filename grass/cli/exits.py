@@ -14,6 +14,8 @@ class Exit(IntEnum):
     DEFECT = 70  # an error of Grass itself (EX_SOFTWARE); the traceback was saved
     SYSTEM = 74  # a full disk, an output that cannot be written (EX_IOERR); what was asked for may be done
     TIMED_OUT = 124  # as timeout(1)
+    NOT_EXECUTABLE = 126  # of `job exec`, as a shell has it
+    COMMAND_NOT_FOUND = 127
     INTERRUPTED = 130  # Ctrl-C: 128 + SIGINT
     PIPE_CLOSED = 141  # whoever read the output went away: 128 + SIGPIPE
 

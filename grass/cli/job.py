@@ -16,6 +16,8 @@ from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import DURATION, DURATION_OR_ZERO, JOB, PART, PATTERN, SINCE, Part
+from grass.errors import ConflictError
+from grass.model.lifecycle import JobState
 
 _TASKS_SHOWN = 20
 _LINES = click.IntRange(0, 1_000_000_000)
@@ -151,7 +153,10 @@ def wait_for(invocation: Invocation, name: str, timeout: float | None) -> Exit:
 def stop(invocation: Invocation, name: str, grace: float | None) -> None:
     """Stop a job: TERM to its processes, KILL to those that remain after the grace period."""
     view = invocation.client().stop(name, grace=grace)
-    _confirm(invocation, view, "stops")
+    state = JobState(view["state"])
+    if state.ended and state is not JobState.STOPPED:
+        raise ConflictError(f"job {view['name']}: already {state.value}; nothing to stop")
+    _confirm(invocation, view, "stopped before" if state.ended else "stops")
 
 
 @job.command()

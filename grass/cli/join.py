@@ -19,8 +19,8 @@ from grass.cli.output import Result
 from grass.errors import InputError
 
 if TYPE_CHECKING:
+    from grass.hosts import Host
     from grass.manifest.join_file import JoinFile
-    from grass.provision.hosts import Host
 
 
 @click.command(cls=Command)
@@ -97,8 +97,8 @@ def _url(where: str) -> str:
 
 def own_machine(rootless: bool) -> Host:
     from grass.environment import become_password
-    from grass.provision.hosts import Become, LocalHost, Secret
-    from grass.provision.hosts.port import prompt
+    from grass.hosts import Become, LocalHost, Secret
+    from grass.hosts.port import prompt
     from grass.provision.on_premises.own_host import OwnHost
 
     if rootless:

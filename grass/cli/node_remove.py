@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
-from grass import environment
+from grass.cli import provisioning
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import DURATION_OR_ZERO, NODE
 from grass.errors import GrassError, InputError
-
-if TYPE_CHECKING:
-    from grass.provision.hosts.ssh import SshHost
 
 
 @click.command(cls=Command)
@@ -68,58 +64,10 @@ def _remove(
     from grass.cli.node_wait import until
 
     client, output = invocation.client(), invocation.output
-    host = _reach(invocation, name, force)
-    if drain:
-        until(client, output, name, client.drain(name, deadline), drained)
-    until(client, output, name, client.remove_node(name, force), lambda view: view is None)
-    if host is None:
-        _forget(invocation, name)
-        return
-    with host:
-        _clean(invocation, host, name, packages)
 
+    def take_out() -> None:
+        if drain:
+            until(client, output, name, client.drain(name, deadline), drained)
+        until(client, output, name, client.remove_node(name, force), lambda view: view is None)
 
-def _reach(invocation: Invocation, name: str, force: bool) -> SshHost | None:
-    """Before anything is changed. None: nobody here knows how, or it is away and that is all right."""
-    from grass.provision.hosts import AccessRefusedError, HostUnreachableError
-    from grass.provision.hosts.port import prompt
-    from grass.provision.on_premises.machines import load_machines, open_host
-
-    cluster = invocation.existing_cluster()
-    machines = load_machines(cluster)
-    settings = machines.nodes.get(name) if machines else None
-    if settings is None:
-        invocation.output.note(f"{name} joined by itself: `grass leave --force` on it removes what that made there")
-        return None
-    host = open_host(settings, environment.cluster_home(cluster) / "client", prompt)
-    try:
-        host.connect()
-        host.become_root()
-    except (HostUnreachableError, AccessRefusedError) as error:
-        if not force:
-            raise type(error)(
-                f"nothing was changed, because its machine cannot be cleaned: {error}. --force takes it out of the "
-                "cluster all the same"
-            ) from error
-        invocation.output.warn(f"{name}: its machine keeps what joining made ({error}); `grass leave` there removes it")
-        return None
-    return host
-
-
-def _clean(invocation: Invocation, host: SshHost, name: str, packages: bool) -> None:
-    from grass.provision.on_premises import leaving, node_places
-    from grass.provision.on_premises.facts import gather
-
-    cluster = invocation.existing_cluster()
-    facts = gather(host, cluster)
-    leaving.clean(
-        host, facts, node_places.of_root(cluster, facts.config), invocation.output.note, name, packages=packages
-    )
-    _forget(invocation, name)
-
-
-def _forget(invocation: Invocation, name: str) -> None:
-    from grass.provision.on_premises.node_add import remember
-
-    cluster = invocation.existing_cluster()
-    remember(cluster, environment.cluster_home(cluster) / "client", name, None)
+    provisioning.of_cluster(invocation).remove_node(name, take_out, force=force, packages=packages)

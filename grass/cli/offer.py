@@ -30,7 +30,6 @@ _OPTIONS = (
     click.option("--no-install", is_flag=True, help="Install no packages of the system; say what is missing."),
     click.option("--plan", is_flag=True, help="Only say what would be done."),
 )
-NAMES = ("address", "api_port", "cpu", "memory", "gpu", "labels", "topology", "runtime", "mount", "share", "no_install")
 
 
 def offer_options(function: Function) -> Function:

@@ -15,13 +15,10 @@ from grass.errors import ConflictError
 
 @click.command(cls=Command)
 @click.argument("name", type=TEMPLATE, required=False)
-@click.option("-o", "to", type=click.Path(path_type=Path), metavar="FILE", help="Write it to a new file.")
+@click.option("--to", type=click.Path(path_type=Path), metavar="FILE", help="Write it to a new file.")
 @pass_invocation
 def template(invocation: Invocation, name: str | None, to: Path | None) -> None:
-    """Print the template NAME, a file to start from; without NAME, list the templates.
-
-    Here -o names a file; the format is set by --output.
-    """
+    """Print the template NAME, a file to start from; without NAME, list the templates."""
     from grass.manifest import templates
 
     if name is None:

@@ -18,6 +18,12 @@ _ULIMITS = (
     *("rttime", "sigpending", "stack"),
 )
 _MAX_PATH = 4095
+_NEEDED_FOLDERS = frozenset(
+    {"/", "/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/sbin", "/sys", "/usr", "/var"}
+    | {"/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/sbin", "/usr/local", "/usr/local/bin"}
+    | {"/etc/hostname", "/etc/hosts", "/etc/passwd", "/etc/group", "/etc/resolv.conf", "/run", "/var/run"}
+)
+_KERNELS_FOLDERS = ("/dev/", "/proc/", "/sys/")
 
 
 def read(fields: Fields, warnings: list[str]) -> tuple[str | None, str | None, Container]:
@@ -53,7 +59,7 @@ def _read_container(fields: Fields) -> Container:
         network=section.read("network", one_word(NETWORKS), "host"),
         ulimits=_read_ulimits(section),
         mounts=_read_mounts(section),
-        data=section.read("data", inside_path, None),
+        data=section.read("data", data_folder, None),
     )
     _check_targets(section, container)
     section.done()
@@ -67,6 +73,14 @@ def inside_path(value: Any) -> str:
     if not text.startswith("/") or ".." in parts or "." in parts or len(text) > _MAX_PATH:
         raise Wrong(f"must be an absolute path without `.` or `..`, got {show(value)}")
     return "/" + "/".join(part for part in parts if part)
+
+
+def data_folder(value: Any) -> str:
+    """Where the share is mounted: not over what every program in the container needs."""
+    path = inside_path(value)
+    if path in _NEEDED_FOLDERS or path.startswith(_KERNELS_FOLDERS):
+        raise Wrong(f"must not be {path}, which the container itself needs; a folder such as /data will do")
+    return path
 
 
 def _entrypoint(value: Any) -> tuple[str, ...]:

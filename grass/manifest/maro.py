@@ -86,7 +86,7 @@ def _read_mount(fields: Fields, image: str | None, warnings: list[str]) -> Conta
     section = fields.section("mount")
     if section is None:
         return PLAIN_CONTAINER
-    target = section.require("target", containers.inside_path, "")
+    target = section.require("target", containers.data_folder, "")
     section.done()
     if image is None:
         warnings.append(f"{section.path}: ignored; without an image, tasks are processes and see all files")

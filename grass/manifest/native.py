@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from grass.manifest import after, amounts, containers, matrix, placement, quantities, values
@@ -16,6 +17,8 @@ JOB_KEYS = (
 )
 """What a schedule may hold for its jobs, besides their names."""
 UNLIMITED = "unlimited"
+LEAST_ENDLESS_BACKOFF = 0.1
+"""Seconds before the first restart of a task that may be restarted for ever."""
 
 UNKNOWN_COMMAND: str | tuple[str, ...] = ""
 _NOT_RESOURCES = (
@@ -104,7 +107,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         ready=_read_ready(fields, ports),
         env=env,
         cwd=fields.read("cwd", values.text, None),
-        restart=_read_restart(fields),
+        restart=_read_restart(fields, warnings),
         grace=fields.read("grace", quantities.duration_or_zero, DEFAULT_GRACE),
         timeout=fields.read("timeout", quantities.duration, None),
         matrix=combinations,
@@ -183,7 +186,7 @@ def _read_env(fields: Fields) -> dict[str, str]:
     return env
 
 
-def _read_restart(fields: Fields) -> Restart:
+def _read_restart(fields: Fields, warnings: list[str]) -> Restart:
     policy = values.one_of(RestartOn)
     if isinstance(fields.raw("restart"), str):
         return Restart(policy=fields.read("restart", policy, RestartOn.NEVER))
@@ -196,6 +199,12 @@ def _read_restart(fields: Fields) -> Restart:
         backoff=section.read("backoff", quantities.duration_or_zero, Restart.backoff),
     )
     section.done()
+    if restart.limit is None and restart.backoff < LEAST_ENDLESS_BACKOFF:
+        warnings.append(
+            f"{section.at('backoff')}: {restart.backoff:g}s is raised to {LEAST_ENDLESS_BACKOFF:g}s: without a limit, "
+            "a task that fails at once would be restarted all the time"
+        )
+        restart = replace(restart, backoff=LEAST_ENDLESS_BACKOFF)
     return restart
 
 

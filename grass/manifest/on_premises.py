@@ -16,8 +16,9 @@ from grass.manifest import quantities, values
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.placement import label_name, label_value
 from grass.manifest.values import Wrong, show
+from grass.model import mode
 
-MODE = "grass/on-premises"
+MODE = mode.ON_PREMISES
 API_PORT, REDIS_PORT, COLLECTOR_PORT, SAMBA_PORT, NODE_API_PORT = 51812, 6379, 24224, 51445, 51813
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*")
@@ -119,11 +120,9 @@ class OnPremises:
     join_after_create: bool = True
     machines: tuple[str, ...] = ()
     """Of nodes (as ``uname -m`` has it), besides those of the master's kind: Grass is brought along for them, too."""
-    warnings: tuple[str, ...] = ()
 
 
 def read_on_premises(fields: Fields) -> OnPremises:
-    warnings: list[str] = []
     default = _login(fields, Login())
     master = fields.section("master")
     if master is None:
@@ -144,7 +143,7 @@ def read_on_premises(fields: Fields) -> OnPremises:
     master.done()
     _check_ports(settings, master)
     _check_names(settings, fields)
-    return replace(settings, warnings=tuple(warnings))
+    return settings
 
 
 def _services(master: Fields, settings: OnPremises) -> OnPremises:

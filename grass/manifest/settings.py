@@ -13,9 +13,9 @@ from grass.manifest import amounts, placement, quantities, sharing, values
 from grass.manifest.bounds import check_bounds
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.join_file import absolute
-from grass.manifest.on_premises import MODE as ON_PREMISES
 from grass.manifest.on_premises import OnPremises, Runtime, read_on_premises
 from grass.manifest.values import Wrong, show
+from grass.model.mode import LOCAL, ON_PREMISES
 
 DEFAULT_NAME = "local"
 MARO_NAME = "process"
@@ -68,7 +68,7 @@ class Settings:
     """
 
     name: str = DEFAULT_NAME
-    mode: str = "local"
+    mode: str = LOCAL
     redis: RedisSettings = RedisSettings()
     parallel_level: int | None = None
     check_interval: float = 5.0
@@ -94,7 +94,7 @@ class Settings:
 
 
 class _Mode(str, Enum):
-    LOCAL = "local"
+    LOCAL = LOCAL
 
 
 class _RedisMode(str, Enum):
@@ -181,7 +181,6 @@ def _read_on_premises(fields: Fields) -> Settings:
         mode=ON_PREMISES,
         on_premises=machines,
         **_read_rules(fields),
-        warnings=machines.warnings,
     )
 
 

@@ -35,7 +35,9 @@ class ReasonCode(str, Enum):
     PROBE = "probe"  # has not passed its probe
     VERSION = "version"  # runs another version of Grass than the master
     DISK = "disk"  # its disk is almost full
+    RUNTIME = "runtime"  # what starts its tasks does not answer; a task that waits for that says so, too
     SHARE = "share"  # its share is gone, or does not answer; a task that waits for that says so, too
+    STUCK = "stuck"  # a task of it does not end after KILL, because the kernel lets its process wait
     # ended
     EXIT_CODE = "exit-code"
     SIGNAL = "signal"

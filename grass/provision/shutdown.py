@@ -6,13 +6,13 @@ State stays: `grass create` starts the cluster again with it.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 from grass.config import ClusterConfig, Secrets
 from grass.errors import UnreachableError
 from grass.provision import stopping
+from grass.provision.apart import run_apart
 from grass.provision.filelock import cluster_lock
 from grass.store.api_store import ApiStore
 from grass.store.connect import open_backend
@@ -23,21 +23,6 @@ from grass.store.records import ended
 def request_shutdown(config: ClusterConfig) -> None:
     """Returns at once."""
     run_apart(config, "grass.provision.shutdown", "shutdown.log")
-
-
-def run_apart(config: ClusterConfig, module: str, log_name: str) -> None:
-    """``python -m module CLUSTER_JSON`` by way of a shell: it is nobody's child, and nobody has to wait for it."""
-    command = [sys.executable, "-m", module, str(config.path)]
-    with (Path(config.home) / "log" / log_name).open("w") as log:
-        subprocess.run(
-            ["/bin/sh", "-c", '"$@" &', "sh", *command],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd="/",
-            start_new_session=True,
-            check=True,
-        )
 
 
 def main(path: str) -> None:

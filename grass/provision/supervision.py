@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import xmlrpc.client
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from xml.parsers.expat import ExpatError
@@ -15,6 +15,8 @@ from xml.parsers.expat import ExpatError
 from grass.config import ClusterConfig
 from grass.environment import inherited_environment
 from grass.errors import GrassError
+from grass.provision.provisioner import DaemonState
+from grass.systemd import SILENCE
 
 _PATIENCE = 5.0
 
@@ -23,21 +25,12 @@ class CannotSuperviseError(GrassError):
     """supervisord did not start; its own words are in the message."""
 
 
-@dataclass(frozen=True)
-class DaemonState:
-    """``state`` is supervisord's word (RUNNING, STOPPED, …); ``start`` wall seconds."""
-
-    name: str
-    pid: int | None
-    state: str
-    start: float | None
-
-
 class Supervisor:
     """The supervisord of one cluster. Every call raises OSError while it does not answer."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._socket = config.socket("supervisor")
+        self._notify = config.socket("notify")
         self._conf = Path(config.home) / "supervisord.conf"
 
     def answers(self) -> bool:
@@ -64,23 +57,28 @@ class Supervisor:
         self._tell("stopProcess", name, False)
 
     def start(self) -> None:
-        """Returns when it listens; it then starts everything at once."""
+        """Returns when it listens; it then starts everything at once. One that is killed meanwhile is no error here."""
         self._socket.unlink(missing_ok=True)
         done = subprocess.run(
             [sys.executable, "-m", "supervisor.supervisord", "-c", str(self._conf)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            env=inherited_environment(),
+            env={**inherited_environment(), **self._listens()},
             cwd="/",
             start_new_session=True,
             check=False,
         )
-        if done.returncode != 0:
+        if done.returncode > 0:
             raise CannotSuperviseError(
                 f"cannot start supervisord with {self._conf}: {(done.stderr or done.stdout).strip()}"
             )
-        self._wake()
+        with suppress(OSError):  # killed meanwhile: whoever waits for the cluster sees that
+            self._wake()
+
+    def _listens(self) -> dict[str, str]:
+        """As systemd does, so that daemons say that they are alive: to the watchdog in supervisord."""
+        return {"NOTIFY_SOCKET": str(self._notify), "WATCHDOG_USEC": str(int(SILENCE * 1e6))}
 
     def shutdown(self) -> None:
         self._ask("shutdown")

@@ -1,27 +1,57 @@
-"""What explains a cluster on this machine that does not answer, or answers half, and what to do about it."""
+"""What explains a cluster on this machine that does not answer, or answers half, and what to do about it.
+
+Called by `grass status`. ``look`` reads the machine, ``trouble`` decides what to say; neither changes anything.
+"""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-FULL = 16 << 20
-"""Bytes free on the disk below which redis and the collector are about to wait for more, if they do not yet."""
+from grass import disk
+from grass.config import ClusterConfig
+from grass.provision import processes, redis_log
+from grass.provision.daemons import SUPERVISOR
+from grass.provision.provisioner import DaemonState
 
 
-def trouble(home: Path, daemons: Sequence[Mapping[str, Any]]) -> list[str]:
-    """``home``: the cluster's folder. ``daemons``: as ``local.status`` returns them."""
-    found = []
-    if daemons and all(daemon["state"] in ("STOPPED", "ORPHANED") for daemon in daemons):
-        found.append(
-            f"the cluster {home.name} is stopped; `grass create`, with its settings file if it was made from one, "
-            "starts it again with all its state"
-        )
-    free = shutil.disk_usage(home).free
-    if free < FULL:
+def look(config: ClusterConfig, daemons: Sequence[DaemonState]) -> list[str]:
+    """``daemons``: as ``local.status`` returns them."""
+    home = Path(config.home)
+    supervised = any(one.name == SUPERVISOR and one.state == "RUNNING" for one in daemons)
+    damage = redis_log.damage(config) if supervised and not redis_log.answers(config) else ""
+    return trouble(config.name, home, daemons, free=disk.free(home), tasks=len(processes.tasks_of(config)), log=damage)
+
+
+def trouble(
+    name: str, home: Path, daemons: Sequence[DaemonState], *, free: int, tasks: int = 0, log: str = ""
+) -> list[str]:
+    """One sentence for each trouble. ``free``: bytes on the disk of ``home``. ``log``: the damage of redis' log."""
+    found = [log] if log else []
+    found += _supervision(name, daemons, tasks)
+    if free < disk.FULL:
         found.append(
             f"the disk of {home} is full ({free >> 20} MiB free); the cluster goes on by itself once there is space"
         )
     return found
+
+
+def _supervision(name: str, daemons: Sequence[DaemonState], tasks: int) -> list[str]:
+    orphans = [one.name for one in daemons if one.state == "ORPHANED"]
+    stopped = [one.name for one in daemons if one.state == "STOPPED"]
+    running = f"{tasks} process{'es' if tasks != 1 else ''} of tasks"
+    again = "`grass create`, with its settings file if it was made from one,"
+    if orphans:
+        state = "does not answer" if SUPERVISOR in orphans else "is not running"
+        others = ", ".join(one for one in orphans if one != SUPERVISOR)
+        return [
+            f"cluster {name}: partly running: supervisord {state}; {others or 'no daemon'} and {running} go on without "
+            f"it; the master-agent starts it again within a minute, or {again} does so now"
+        ]
+    if daemons and len(stopped) == len(daemons):
+        if tasks:
+            return [f"cluster {name}: its daemons are stopped, but {running} still run; {again} takes them over"]
+        return [f"cluster {name}: stopped; {again} starts it again with all its state"]
+    if stopped:
+        return [f"cluster {name}: partly running: {', '.join(stopped)} stopped; {again} starts what is stopped"]
+    return []

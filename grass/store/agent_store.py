@@ -19,9 +19,9 @@ from grass.store.records import ended
 
 _READ_AT_ONCE = 1_000
 """Entries of each stream. What is more than a round should bear is kept for the next."""
-_EVENTS_AT_ONCE = 1_000
+EVENTS_AT_ONCE = 1_000
 """Events of tasks in the reports that one round takes: about 10 ms of the master-agent and redis."""
-_TICKETS_AT_ONCE = 50
+TICKETS_AT_ONCE = 50
 """Tickets that one round takes: a job that is admitted, planned and started costs some 200 µs."""
 _HEAVY = {"plan": 10, "node-join": 10}
 """Kinds that weigh so many tickets: a question is a plan of its own, a node that joins gets a redis user."""
@@ -69,10 +69,22 @@ class Loaded:
 
 
 class AgentStore:
-    """One instance per life of a master-agent. ``acquire`` first: only who acquired last can commit."""
+    """One instance per life of a master-agent. ``acquire`` first: only who acquired last can commit.
 
-    def __init__(self, backend: Backend, keys: Keys) -> None:
+    ``tickets_at_once``, ``events_at_once``: what one round takes.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        keys: Keys,
+        *,
+        tickets_at_once: int = TICKETS_AT_ONCE,
+        events_at_once: int = EVENTS_AT_ONCE,
+    ) -> None:
         self._backend = backend
+        self._tickets_at_once = tickets_at_once
+        self._events_at_once = events_at_once
         self.keys = keys
         self._fence = ""
         self._commit = 0
@@ -137,14 +149,14 @@ class AgentStore:
         return [*self._next_tickets(), *self._next_reports()]
 
     def _next_tickets(self) -> Iterator[Message]:
-        room = _TICKETS_AT_ONCE
+        room = self._tickets_at_once
         while self._tickets and room > 0:
             message = _message(self.keys.tickets, "", self._tickets.popleft())
             room -= _HEAVY.get(message.kind, 1)
             yield message
 
     def _next_reports(self) -> Iterator[Message]:
-        room = _EVENTS_AT_ONCE
+        room = self._events_at_once
         while self._reports and room > 0:
             stream, entry = self._reports.popleft()
             if stream in self._node_of:  # the node may have left meanwhile

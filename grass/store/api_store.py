@@ -13,8 +13,9 @@ from grass.model.lifecycle import TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.backend import Backend, Entry, Guard, Op
 from grass.store.join_tokens import JoinTokens
-from grass.store.keys import EVENTS_KEPT, REQUEST_SECONDS, Keys
+from grass.store.keys import EVENTS_KEPT, Keys
 from grass.store.records import TASK_FIELDS, ended, job_record, pack
+from grass.store.sessions import Sessions, Sighting
 
 __all__ = ["ApiStore", "ended", "pending_task"]
 
@@ -34,6 +35,7 @@ class ApiStore:
         self._backend = backend
         self._keys = keys
         self.join_tokens = JoinTokens(backend, keys)
+        self.sessions = Sessions(backend, keys)
 
     def submit(
         self,
@@ -44,14 +46,15 @@ class ApiStore:
         now: float,
         warnings: list[str],
         schedule: str | None = None,
-        request_id: str,
+        sighting: Sighting,
     ) -> bool:
         """Specification, first record, name and ticket in one durable step.
 
-        ``request_id`` is remembered in the same step (see ``first_sight``). Returns False, and changes nothing, when
-        ``job_id`` was submitted before.
+        The request is remembered in the same step. Returns False, and changes nothing, when ``job_id`` was submitted
+        before.
 
-        Raises ConflictError while another run of that name has not ended, ReplayedError for a request seen before.
+        Raises ConflictError while another run of that name has not ended, ReplayedError for a request that was seen
+        before or whose session has ended.
         """
         reason = Reason(ReasonCode.SUBMITTED, "accepted; the master-agent has not looked at it yet")
         record = job_record(job, job_id=job_id, user=user, now=now, warnings=warnings, schedule=schedule, reason=reason)
@@ -64,25 +67,28 @@ class ApiStore:
             ("XADD", keys.tickets, 0, "kind", "start", "body", pack({"id": job_id, "spec": spec, "view": record})),
             self._event("job-submitted", user, f"{job.name} submitted", {"job": job.name}),
         ]
-        seen = keys.request(request_id)
-        ops.append(("SETEX", seen, REQUEST_SECONDS, "1"))
+        ops += self.sessions.ops(sighting)
         guards: list[Guard] = [
-            ("no-key", seen, ""),
+            *self.sessions.guards(sighting),
             ("no-field", keys.specs, job_id),
             ("no-field", keys.live, job.name),
         ]
         match self._backend.apply(ops, guards):
             case 0:
                 return True
-            case 1:
-                raise ReplayedError("this request was seen before")
-            case 2:
+            case 1 | 2:
+                raise ReplayedError("this request was seen before, or its session has ended")
+            case 3:
                 return False
         live = self._backend.hget(keys.live, job.name)
         raise ConflictError(
             f"job {job.name} exists and has not ended ({live}); "
             f"stop it with `grass job stop {job.name}` or choose another name"
         )
+
+    def check_writes(self) -> None:
+        """Try a write that means nothing. Raises what every write meets now: StoreRefusesError or UnreachableError."""
+        self._backend.apply([("SETEX", self._keys.write_check, 1, "1")])
 
     def ticket(self, kind: str, body: dict[str, Any]) -> None:
         self._backend.apply([("XADD", self._keys.tickets, 0, "kind", kind, "body", pack(body))])
@@ -165,9 +171,12 @@ class ApiStore:
     def log_event(self, kind: str, user: str, message: str, **fields: str) -> None:
         self._backend.apply([self._event(kind, user, message, fields)])
 
-    def first_sight(self, request_id: str) -> bool:
-        """Whether this request id was never seen before (remembered longer than a request stays fresh)."""
-        return self._backend.take(self._keys.request(request_id), REQUEST_SECONDS)
+    def horizon(self) -> float:
+        """Up to when requests without a session may have been accepted by earlier API servers; 0: there were none."""
+        return float(self._backend.get(self._keys.horizon) or 0.0)
+
+    def keep_horizon(self, horizon: float) -> None:
+        self._backend.apply([("SET", self._keys.horizon, repr(horizon))])
 
     def ping(self) -> None:
         self._backend.ping()

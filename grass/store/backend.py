@@ -39,10 +39,6 @@ class Backend(Protocol):
 
     def hgetall(self, key: str) -> dict[str, str]: ...
 
-    def take(self, key: str, seconds: int) -> bool:
-        """Set ``key`` for ``seconds`` unless it is set; True for the first who does."""
-        ...
-
     def stream(self, key: str, after: str, limit: int) -> list[Entry]:
         """Entries after the id ``after`` (exclusive, ``"0"``: from the beginning), oldest first."""
         ...

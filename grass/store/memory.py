@@ -84,13 +84,6 @@ class MemoryBackend:
         with self._changed:
             return dict(self._hashes.get(key, {}))
 
-    def take(self, key: str, seconds: int) -> bool:
-        with self._changed:
-            if key in self._strings:
-                return False
-            self._strings[key] = "1"
-            return True
-
     def stream(self, key: str, after: str, limit: int) -> list[Entry]:
         with self._changed:
             return self._after(key, after)[:limit]

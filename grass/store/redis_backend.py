@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import msgpack
@@ -15,12 +19,15 @@ from redis.exceptions import (
     BusyLoadingError,
     ConnectionError,
     NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
     ResponseError,
     TimeoutError,
 )
 from redis.retry import Retry
 
-from grass.errors import NotAllowedError, UnreachableError
+from grass import disk
+from grass.errors import NotAllowedError, StoreFullError, StoreRefusesError, UnreachableError
 from grass.store.backend import Entry, Guard, Op
 
 _APPLY = """
@@ -59,14 +66,29 @@ _MOST_ARGUMENTS = 2_000
 """Lua refuses to unpack much longer lists; longer writes are cut into several of the same step."""
 
 
+_REFUSALS = {
+    "OOM": "it uses all the memory that `maxmemory` allows",
+    "NOREPLICAS": "fewer replicas are connected than `min-replicas-to-write` asks for",
+    "MISCONF": "it cannot save its data on its disk",
+    "READONLY": "it is a read-only replica",
+}
+"""Redis' error codes for a write that it refuses, in the words of its settings."""
+_REFUSED = re.compile(rf"(?:^|: ?-)({'|'.join(_REFUSALS)}) ")
+"""A refused command, and the same in a script: servers before 7.0 put the code behind words of their own."""
+
+
 class RedisBackend:
     """``server``: redis-py's arguments for the server (``unix_socket_path``, or ``host``, ``port``) and the user.
+
+    ``folder``: where a server of this machine keeps its data. On a full disk that server would not refuse a write but
+    end, so the write is refused here.
 
     Talks over redis-py's connections itself: its client takes three times as long per command. Each command has a
     connection to itself, so threads do not wait for each other's.
     """
 
-    def __init__(self, **server: Any) -> None:
+    def __init__(self, folder: Path | None = None, **server: Any) -> None:
+        self._folder = folder
         self._redis = redis.Redis(
             decode_responses=True,
             protocol=2,
@@ -81,6 +103,7 @@ class RedisBackend:
 
     def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
         step = msgpack.packb([guards or [], list(_bounded(ops))])
+        self._check_room()
         with _translated():
             if not self._digest:
                 self._digest = str(self._ask("SCRIPT", "LOAD", _APPLY))
@@ -100,10 +123,6 @@ class RedisBackend:
     def hgetall(self, key: str) -> dict[str, str]:
         with _translated():
             return _pairs(self._ask("HGETALL", key))
-
-    def take(self, key: str, seconds: int) -> bool:
-        with _translated():
-            return bool(self._ask("SET", key, "1", "NX", "EX", seconds))
 
     def stream(self, key: str, after: str, limit: int) -> list[Entry]:
         with _translated():
@@ -138,6 +157,7 @@ class RedisBackend:
 
     def set_user(self, name: str, rules: list[str]) -> None:
         """Make or replace a user and keep it in the server's file of users. Needs the rights of ``admin``."""
+        self._check_room()
         with _translated():
             self._ask("ACL", "SETUSER", name, *rules)
             self._ask("ACL", "SAVE")
@@ -188,6 +208,13 @@ class RedisBackend:
         self._idle.append(connection)
         return answer
 
+    def _check_room(self) -> None:
+        if self._folder is not None and disk.is_full(self._folder):
+            raise StoreFullError(
+                f"the store refuses writes: the disk of {self._folder} is full "
+                f"({disk.free(self._folder) >> 20} MiB free); free some space, and the cluster goes on by itself"
+            )
+
     def _new_connection(self) -> Any:
         """Not by the pool's own method: that counts all connections of its life, and refuses the 101st."""
         pool = self._redis.connection_pool
@@ -224,3 +251,20 @@ def _translated() -> Iterator[None]:
         raise NotAllowedError(f"redis refuses this user: {error}") from error
     except (ConnectionError, TimeoutError, BusyLoadingError) as error:
         raise UnreachableError(f"redis does not answer: {error}") from error
+    except ResponseError as error:
+        code = _refusal_code(error)
+        if code is None:
+            raise
+        if code == "MISCONF" and os.strerror(errno.ENOSPC) in str(error):
+            raise StoreFullError(f"the store refuses writes: redis' disk is full ({error})") from error
+        raise StoreRefusesError(f"the store refuses writes: {_REFUSALS[code]} (redis says {code})") from error
+
+
+def _refusal_code(error: ResponseError) -> str | None:
+    """The code in ``_REFUSALS``; None when redis does not refuse to write. The client keeps two as classes."""
+    if isinstance(error, OutOfMemoryError):
+        return "OOM"
+    if isinstance(error, ReadOnlyError):
+        return "READONLY"
+    found = _REFUSED.search(str(error))
+    return found.group(1) if found else None

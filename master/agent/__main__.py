@@ -7,9 +7,12 @@ import logging
 import os
 import signal
 import sys
+from pathlib import Path
 
 from grass.config import ClusterConfig, Secrets
 from grass.errors import StaleLeaseError
+from grass.provision.redis_watch import watch_redis
+from grass.provision.removed import end_if_removed, watch_folder
 from grass.provision.revival import watch_supervisor
 from grass.provision.shutdown import request_shutdown
 from grass.store.accounts import Accounts, MemoryAccounts, RedisAccounts
@@ -22,7 +25,11 @@ from master.agent.loop import MasterAgent
 
 def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    config = ClusterConfig.load(sys.argv[1])
+    try:
+        config = ClusterConfig.load(sys.argv[1])
+    except FileNotFoundError:
+        end_if_removed(Path(sys.argv[1]))
+        raise
     secrets = Secrets.load(config.home)
     backend = open_backend(config, secrets, "agent")
     store = AgentStore(backend, Keys(config.key_prefix))
@@ -31,7 +38,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _stop)
     gc.freeze()  # what was imported lives for ever; looking through it again and again delays decisions
     gc.set_threshold(50_000, 20, 50)
-    watch_supervisor(config)
+    watch_supervisor(config, first=True)
+    watch_redis(config)
+    watch_folder(config)
     try:
         agent.start(owner=f"{config.node.name}:{os.getpid()}")
         notifier.ready()

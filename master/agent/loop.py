@@ -101,8 +101,8 @@ class MasterAgent:
         self._agenda = Agenda()
         loaded = self._patiently(self._store.load)
         self._cluster = rebuild(loaded, self._agenda, steady(), boot_id(), self._limits.usage_half_life)
-        if self._config.mode == "local":
-            self._store.watch(self._config.node.name)  # it never joined; it is there by itself
+        if self._config.master.own_node is not None:
+            self._store.watch(self._config.master.own_node)  # it never joins
         self._agenda.add(steady(), "nodes")
         self._agenda.add(steady() + self._limits.check_interval, "housekeeping")
         step = self._step()
@@ -165,6 +165,8 @@ class MasterAgent:
         """Where the job may write (GRASS_OUTPUT). A share that fails is no reason not to run it."""
         try:
             self._folder(job_id).mkdir(parents=True, exist_ok=True)
+            if self._config.share is None:  # in the cluster's own folder, which nobody else can enter
+                self._folder(job_id).chmod(0o777)  # containers may run as another user
         except OSError as error:
             log.error("cannot make the folder of job %s in the share: %s", job_id, error)
 

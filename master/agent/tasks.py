@@ -33,7 +33,9 @@ def on_events(step: Step, node: NodeRun, events: list[dict[str, Any]]) -> None:
             case "started":
                 _started(step, run, component, task, event)
             case "waiting":
-                if task.state is TaskState.ASSIGNED or (task.state is TaskState.RUNNING and not task.ready):
+                held_up = task.state is TaskState.ASSIGNED or (task.state is TaskState.RUNNING and not task.ready)
+                stuck = event["reason"] is not None and event["reason"]["code"] == ReasonCode.STUCK.value
+                if held_up or (stuck and task.state.on_node):
                     task.reason = event["reason"]
             case "ready":
                 _ready(step, component, task)

@@ -10,24 +10,24 @@ from werkzeug.exceptions import HTTPException
 from grass import clock
 from grass.config import ClusterConfig
 from grass.store.api_store import ApiStore
-from master.api import events, execs, jobs, joining_files, joins, nodes, schedules, status
-from master.api.call import Api
-from master.api.door import Door
+from master.api import events, execs, jobs, joining_files, joins, nodes, schedules, session, status
+from master.api.authentication import Authenticator
+from master.api.call import Api, Waits
 from master.api.feed import Feed, Places
 
-WAITING = 48
-"""Requests that may wait or follow at once, of the server's 64 threads."""
+DEFAULT_WAITS = Waits()
 
 
 def create_app(
-    config: ClusterConfig, store: ApiStore, *, wall: Callable[[], float] = clock.wall, waiting: int = WAITING
+    config: ClusterConfig, store: ApiStore, *, wall: Callable[[], float] = clock.wall, waits: Waits = DEFAULT_WAITS
 ) -> Flask:
     """Raises NotFoundError if the master has no key. Call ``close_app`` when done with it."""
-    api = Api(config, store, Door(config.master_dir, store), Feed(store), Places(waiting), wall)
+    authenticator = Authenticator(config.master_dir, store, wall())
+    api = Api(config, store, authenticator, Feed(store, waits.look), Places(waits.places), wall, waits)
     app = Flask("master.api", static_folder=None)
     app.extensions["grass"] = api
     app.url_map.merge_slashes = False
-    for noun in (jobs, execs, schedules, nodes, joins, events, status):
+    for noun in (session, jobs, execs, schedules, nodes, joins, events, status):
         app.register_blueprint(noun.blueprint(api))
     joining_files.add_routes(app, api)
     app.add_url_rule("/v1/health", "health", _health, provide_automatic_options=False)

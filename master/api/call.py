@@ -13,15 +13,16 @@ from typing import Any
 from flask import Response, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from grass.api.envelope import EnvelopeError
 from grass.api.keyring import Role
-from grass.api.sealing import KEY_AHEAD, MAX_REQUEST, EnvelopeError, ReplyKey
+from grass.api.sealing import MAX_REQUEST, ReplyKey
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, ManifestError, NotAllowedError, ReplayedError, UnreachableError
 from grass.store.api_store import ApiStore
-from master.api.door import Caller, Door, StaleRequestError
+from master.api.authentication import Authenticator, Caller, StaleRequestError
 from master.api.feed import Feed, Places
 from master.api.query import parse_query
-from master.api.routes import Route
+from master.api.routes import Access, Route
 
 log = logging.getLogger("master.api")
 
@@ -31,15 +32,34 @@ REFUSED = b"the request could not be opened\n"
 
 
 @dataclass(frozen=True)
+class Waits:
+    """How long and how much the server bears. The values here are those of every cluster."""
+
+    places: int = 48
+    """Requests that may wait or follow at once, of the server's 64 threads."""
+    look: float = 1.0
+    """Seconds that one read of the store waits for news; how long closing takes at most."""
+    preview: float = 4.0
+    """Seconds until a master-agent that does not answer counts as away: less than a client waits. It takes
+    milliseconds."""
+    log_late: float = 5.0
+    """Seconds that the log of an ended job may be silent until it is taken for as complete as it will get: a node that
+    is gone took the rest with it."""
+    log_piece: int = 512 * 1024
+    """About how many characters one piece of a whole log carries."""
+
+
+@dataclass(frozen=True)
 class Api:
     """What handlers work with."""
 
     config: ClusterConfig
     store: ApiStore
-    door: Door
+    authenticator: Authenticator
     feed: Feed
     places: Places
     wall: Callable[[], float]
+    waits: Waits
 
 
 @dataclass(frozen=True)
@@ -51,7 +71,7 @@ class Call:
     role: Role
     query: dict[str, Any]
     body: dict[str, Any]
-    request_id: str
+    caller: Caller
 
     def sees(self, owner: str | None) -> bool:
         """A user sees own jobs and schedules; viewers and admins see all."""
@@ -72,24 +92,23 @@ Pieces = Generator[dict[str, Any], None, None]
 """What a stream handler returns: one object per sealed line. Closed when the client goes away."""
 PiecesToEnd = Generator[dict[str, Any], None, dict[str, Any]]
 """As ``Pieces``. What it returns is the last object; of others an empty one says that there is nothing more."""
-HEARTBEAT = 5.0
-"""Seconds after which an idle stream sends a piece all the same. A client that went away is noticed by one of them."""
+HEARTBEAT = 2.0
+"""Seconds after which an idle stream sends a piece all the same: the client knows that the server is there, and one
+that went away is noticed."""
 _Stream = Generator[dict[str, Any], None, dict[str, Any] | None]
 Handler = Callable[..., Any]
 
 
 def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Response:
     try:
-        identify = api.door.identify_guest if route.guest else api.door.identify
-        ahead = api.door.expect(request.headers.get(KEY_AHEAD))  # while the client still seals the body
-        caller = identify(_token(route), request.method, _target(), ahead)
+        caller = _identify(api.authenticator, route)
     except RequestEntityTooLarge:
         return Response(REFUSED, 413, mimetype="text/plain")
     except EnvelopeError:
         return _refusal()
-    reply_key = caller.request.reply
+    reply_key = caller.reply
     try:
-        api.door.admit(caller, api.wall(), route.takes_id)
+        api.authenticator.admit(caller, reads=route.reads, takes_id=route.takes_id)
         call = _call(api, route, caller)
         result = handler(call, **path)
         if route.stream:
@@ -99,7 +118,7 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Res
     except (EnvelopeError, ReplayedError):
         return _refusal()
     except StaleRequestError as error:
-        return _sealed(reply_key, error.http_status, {"error": {**_error_body(error), "now": api.wall()}})
+        return _sealed(reply_key, error.http_status, {"error": {**_error_body(error), "now": api.authenticator.time}})
     except GrassError as error:
         return _sealed(reply_key, error.http_status, {"error": _error_body(error)})
     except Exception:
@@ -107,6 +126,16 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Res
         log.exception("%s failed", route.operation)
         message = "the API server met a defect of its own; its log says more"
         return _sealed(reply_key, 500, {"error": {"code": "internal", "message": message, "problems": []}})
+
+
+def _identify(authenticator: Authenticator, route: Route) -> Caller:
+    """Raises EnvelopeError, RequestEntityTooLarge."""
+    identify = {
+        Access.SESSION: authenticator.identify,
+        Access.SIGNED: authenticator.identify_signer,
+        Access.GUEST: authenticator.identify_guest,
+    }[route.access]
+    return identify(_token(route), request.method, _target())
 
 
 def _call(api: Api, route: Route, caller: Caller) -> Call:
@@ -118,8 +147,8 @@ def _call(api: Api, route: Route, caller: Caller) -> Call:
         user.name if user else "",
         user.role if user else Role.VIEWER,
         parse_query(route.query, request.args),
-        _body(caller.request.body),
-        caller.request.claims.request_id,
+        _body(caller.body),
+        caller,
     )
 
 

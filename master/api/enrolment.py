@@ -11,6 +11,7 @@ from grass.api.node_token import node_token
 from grass.config import ClusterConfig, Secrets
 from grass.errors import InputError
 from grass.model.resources import Resources
+from grass.network_address import host_and_port
 
 _JOIN_ID = re.compile(r"[0-9a-f]{16,64}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
@@ -122,8 +123,7 @@ def reach(config: ClusterConfig, wish: Wish) -> list[tuple[str, str, int]]:
     if config.redis.host and config.redis.port:
         found.append(("redis", config.redis.host, config.redis.port))
     if config.collector:
-        host, _, port = config.collector.rpartition(":")
-        found.append(("log collector", host.strip("[]"), int(port)))
+        found.append(("log collector", *host_and_port(config.collector)))
     if config.samba is not None and wish.offer.get("share") is None:
         found.append(("share (samba)", config.samba.host, config.samba.port))
     return found

@@ -14,7 +14,7 @@ from grass.errors import ConflictError, InputError, NotFoundError
 from grass.model.lifecycle import TaskState
 from master.api.call import Api, Call, Handler, Reply
 from master.api.jobs import find_job
-from master.api.node_client import call_node
+from master.api.node_client import call_node, read_output
 from master.api.registry import noun_blueprint
 from master.api.views import View
 
@@ -59,7 +59,7 @@ def output(call: Call, job: str, task: str, session: str) -> View:
     with call.api.places.take() as granted:
         if not granted:
             return {"chunks": [], "next": after, "code": None, "pause": PAUSE}
-        answer: View = _node(call, node, "GET", f"/{name}/output?after={after}")
+        answer: View = read_output(call.api.config, _record(call, node), f"/v1/exec/{name}/output?after={after}")
     return {**answer, "pause": 0.0}
 
 
@@ -94,10 +94,14 @@ def _parts(session: str) -> tuple[str, str]:
 
 
 def _node(call: Call, name: str, method: str, path: str, body: Any = None) -> Any:
+    return call_node(call.api.config, _record(call, name), method, f"/v1/exec{path}", body)
+
+
+def _record(call: Call, name: str) -> View:
     record = call.api.store.node(name)
     if record is None:
         raise NotFoundError(f"node {name} is no part of the cluster any more")
-    return call_node(call.api.config, record, method, f"/v1/exec{path}", body)
+    return record
 
 
 def _tasks_of(record: View) -> set[str]:

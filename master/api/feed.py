@@ -15,8 +15,6 @@ from grass.errors import UnreachableError
 from grass.store.api_store import ApiStore, News
 from grass.store.keys import ENDS_KEPT
 
-LOOK = 1.0
-"""Seconds that one read waits; how long closing takes at most."""
 PAUSE = 1.0
 """Seconds after which a client asks again that found no place to wait in."""
 _AWAY = 0.1
@@ -26,8 +24,11 @@ EVERYTHING = ""
 
 
 class Feed:
-    def __init__(self, store: ApiStore) -> None:
+    """``look``: seconds that one read waits."""
+
+    def __init__(self, store: ApiStore, look: float) -> None:
         self._store = store
+        self._look = look
         self._lock = threading.Lock()
         self._waiters: dict[str, set[threading.Event]] = {}
         self._thread: threading.Thread | None = None
@@ -83,7 +84,7 @@ class Feed:
     def _follow(self, news: News) -> None:
         while not self.closed:
             try:
-                news = self._store.wait_news(news, LOOK)
+                news = self._store.wait_news(news, self._look)
             except UnreachableError:
                 self._closed.wait(_AWAY)
                 continue

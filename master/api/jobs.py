@@ -20,7 +20,8 @@ from master.api.submission import accept_job
 from master.api.views import View, counted_tasks, ended, first_tasks, job_view, task_views
 from master.api.why import why_view
 
-DELETE_SECONDS = 5.0
+DELETE_SECONDS = 3.0
+"""Less than a client waits for an answer."""
 
 
 def blueprint(api: Api) -> Blueprint:
@@ -56,10 +57,12 @@ def list_jobs(call: Call) -> View:
 
 def start_job(call: Call) -> Reply:
     store = call.api.store
-    accepted = accept_job(call.body, store.nodes, run_id, local=call.api.config.mode == "local")
+    accepted = accept_job(call.body, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
     job, job_id = accepted.job, accepted.job_id
     now, warnings = call.api.wall(), [*accepted.warnings, *check_order(call, job, bool(call.body.get("strict")))]
-    fresh = store.submit(job, job_id=job_id, user=call.user, now=now, warnings=warnings, request_id=call.request_id)
+    sighting = call.caller.sighting
+    assert sighting is not None  # a route of sessions
+    fresh = store.submit(job, job_id=job_id, user=call.user, now=now, warnings=warnings, sighting=sighting)
     if not fresh:
         known = store.job(job_id)
         if known is not None and known["user"] != call.user:

@@ -73,7 +73,7 @@ def make_token(call: Call) -> Reply:
 def _invitation(call: Call, secret: str) -> Invitation:
     config, bundle = call.api.config, find_bundle()
     digest = bundle.digest if bundle is not None else ""
-    return Invitation(enrolment.api_urls(config), call.api.door.key_id, secret, digest, config.name)
+    return Invitation(enrolment.api_urls(config), call.api.authenticator.key_id, secret, digest, config.name)
 
 
 def terms(call: Call) -> View:
@@ -114,7 +114,7 @@ def join(call: Call) -> Reply:
     if wish.check:
         return Reply(_terms_of(call, wish))
     ticket = {"name": wish.name, "digest": secret_digest(wish.password), "user": token.by, "node": wish.node()}
-    api.store.join_tokens.use(digest, wish.join_id, ticket, now, call.request_id)
+    api.store.join_tokens.use(digest, wish.join_id, ticket, now)
     _wait_until_known(api, wish)
     api.store.join_tokens.joined(wish.join_id, wish.name)
     secrets = Secrets.load(api.config.home)

@@ -18,11 +18,6 @@ from master.api.log_lines import LogLine
 from master.api.logs import LINE_COST, Follower
 from master.api.views import View, ended
 
-PIECE_CHARACTERS = 512 * 1024
-"""About how much text one piece of a whole log carries."""
-LATE = 5.0
-"""Seconds that the log of an ended job may be silent until it is taken for as complete as it will get: a node that is
-gone took the rest with it."""
 SETTLED = 0.5
 """Seconds that the last line of an attempt waits for its newline once the next attempt was placed."""
 _SHORTEST, _LONGEST = 0.1, 0.5
@@ -70,13 +65,13 @@ def stream_logs(call: Call, record: View) -> Pieces:
     _check_part(record, query)
     over = ended(record)
     if over and query.tail is not None:
-        if abs(call.api.wall() - record["ended"]) < LATE:
+        if abs(call.api.wall() - record["ended"]) < call.api.waits.log_late:
             return _settled_tail(call, record, query)
-        return _whole(record, query, _follower(call, record, query))
+        return _whole(call, record, query, _follower(call, record, query))
     if query.follow or over:
         # also of a job that has just ended: its last lines may still be on their way from the node
         return _Following(call, record, query, _follower(call, record, query)).pieces()
-    return _whole(record, query, _follower(call, record, query))
+    return _whole(call, record, query, _follower(call, record, query))
 
 
 def _check_part(record: View, query: LogQuery) -> None:
@@ -108,15 +103,16 @@ def _settled_tail(call: Call, record: View, query: LogQuery) -> Pieces:
     envelope = _Envelope(record["id"], query)
     for _ in _Following(call, record, everything, _follower(call, record, everything)).pieces():
         yield envelope.of([])  # so that the client sees that somebody is at work
-    yield from _whole(record, query, _follower(call, record, query))
+    yield from _whole(call, record, query, _follower(call, record, query))
 
 
-def _whole(record: View, query: LogQuery, follower: Follower) -> Pieces:
+def _whole(call: Call, record: View, query: LogQuery, follower: Follower) -> Pieces:
     envelope = _Envelope(record["id"], query)
+    yield {}  # somebody is at work: it may take long to read a whole log
     if query.tail is not None:
         yield envelope.of(follower.drain(), live=True, is_open=False)
         return
-    for lines in _batches(filter(envelope.is_new, follower.drain())):
+    for lines in _batches(filter(envelope.is_new, follower.drain()), call.api.waits.log_piece):
         yield envelope.of(lines)
     yield envelope.of([], live=True, is_open=False)
 
@@ -201,7 +197,7 @@ class _Following:
         return record is None or record["id"] != self._record["id"] or ended(record)
 
     def _nothing_more_comes(self) -> bool:
-        return self._complete() or steady() - self._moved > LATE
+        return self._complete() or steady() - self._moved > self._call.api.waits.log_late
 
     def _complete(self) -> bool:
         tasks = self._call.api.store.tasks(self._record["id"])
@@ -238,13 +234,14 @@ class _Envelope:
         return line.time > self._before if place is None else line.end > place
 
 
-def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:
+def _batches(lines: Iterator[LogLine], most: int) -> Iterator[list[LogLine]]:
+    """Of about ``most`` characters."""
     batch: list[LogLine] = []
     size = 0
     for line in lines:
         batch.append(line)
         size += len(line.text) + LINE_COST
-        if size >= PIECE_CHARACTERS:
+        if size >= most:
             yield batch
             batch, size = [], 0
     yield batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import threading
 from typing import Any
 
 from grass.api.node_token import node_token
@@ -11,20 +12,41 @@ from grass.api.transport import error_of
 from grass.config import ClusterConfig, Secrets
 from grass.errors import NodeUnreachableError
 
-SECONDS = 30.0
-"""Longer than a node keeps anybody waiting."""
+SECONDS = 8.0
+"""For an answer that a node gives at once."""
+OUTPUT_SECONDS = 28.0
+"""Longer than a node keeps anybody waiting for output."""
+AT_ONCE = 12
+"""Calls to nodes at once, besides those for output: nodes that hang hold only so many of the server's threads."""
 CONNECT_SECONDS = 2.0
 """A firewall that swallows what comes is not waited for any longer."""
 _FAILURES = (OSError, http.client.HTTPException, ValueError)
 
 
+_running = threading.BoundedSemaphore(AT_ONCE)
+
+
 def call_node(config: ClusterConfig, record: dict[str, Any], method: str, path: str, body: Any = None) -> Any:
     """``record``: of the node. Raises NodeUnreachableError, or what the node answered."""
+    if not _running.acquire(timeout=CONNECT_SECONDS):
+        raise NodeUnreachableError(f"node {record['name']}: too many calls to nodes that do not answer; try again soon")
+    try:
+        return _call(config, record, method, path, body, SECONDS)
+    finally:
+        _running.release()
+
+
+def read_output(config: ClusterConfig, record: dict[str, Any], path: str) -> Any:
+    """As ``call_node``, of a call that waits at the node. The caller has taken a place to wait."""
+    return _call(config, record, "GET", path, None, OUTPUT_SECONDS)
+
+
+def _call(config: ClusterConfig, record: dict[str, Any], method: str, path: str, body: Any, seconds: float) -> Any:
     name, place = record["name"], node_place(record)
     if place is None:
         raise NodeUnreachableError(f"node {name} has not said where its API is")
     try:
-        status, answer = _exchange(config, record, method, path, body, SECONDS)
+        status, answer = _exchange(config, record, method, path, body, seconds)
     except _FAILURES as error:
         raise NodeUnreachableError(
             f"the master cannot reach node {name} at {place} ({_why(error)}): is it up, and does its firewall let the "
@@ -57,7 +79,7 @@ def _exchange(
     config: ClusterConfig, record: dict[str, Any], method: str, path: str, body: Any, seconds: float
 ) -> tuple[int, Any]:
     secret = Secrets.load(config.home).node_token
-    token = secret if config.mode == "local" else node_token(secret, record["name"])
+    token = secret if record["name"] == config.master.own_node else node_token(secret, record["name"])
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     connection = http.client.HTTPConnection(record["address"], record["api_port"], timeout=CONNECT_SECONDS)
     try:

@@ -77,8 +77,8 @@ def remove(call: Call, node: str) -> Reply:
 def _ticket(call: Call, node: str, kind: str, more: dict[str, Any]) -> Reply:
     """``mark``: of the node as it was before, to wait from."""
     record = _find(call, node)
-    if call.api.config.mode == "local" and kind == "node-remove":
-        raise ConflictError(f"node {node} is this local cluster itself; `grass delete` ends the cluster")
+    if kind == "node-remove" and node == call.api.config.master.own_node:
+        raise ConflictError(f"node {node} is part of the cluster itself; `grass delete` ends the cluster")
     call.api.store.ticket(kind, {"node": node, "user": call.user, **more})
     return Reply({"node": node_view(record), "mark": node_mark(record)}, 202)
 

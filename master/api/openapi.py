@@ -6,16 +6,17 @@ import re
 from typing import Any
 
 import grass
-from master.api.routes import ROUTES, Parameter, Route
+from master.api.routes import ROUTES, Access, Parameter, Route
 from master.api.schemas import SCHEMAS
 
 _SEALING = (
-    "Every request but those without security is sealed: JWE(RSA-OAEP-256, A256GCM, JWS(PS256, claims and body)) in "
-    "compact form; a machine that joins has no user and leaves the JWS out. POST carries it as its body (and may send "
-    "the wrapped content key ahead, as `JOSE-Content-Key`), GET and DELETE as `Authorization: JOSE …`. Every reply is "
-    "JWE(dir, A256GCM) under the key that the request carried. The schemas describe what is inside. A stream is one "
-    "such object a line, numbered, the last one marked; an empty one says that the server is there, or ends it without "
-    "more, and one with `error` ends it, too."
+    "Every request but those without security is sealed, in compact form. A user opens a session with "
+    "JWE(RSA-OAEP-256, A256GCM, JWS(PS256, claims and body)); a machine that joins has no user and leaves the JWS out. "
+    "All other calls are JWE(dir, A256GCM, method, path, request id and body) under the session's key, with its id as "
+    "`kid`. POST carries its request as the body, with its length; GET and DELETE as `Authorization: JOSE …`. Every "
+    "reply is JWE(dir, A256GCM) under the session's key, or the one that the request carried. The schemas say what is "
+    "inside. A stream is one such object a line, numbered, the last one marked; an empty one says that the server "
+    "is there, or ends it without more, and one with `error` ends it, too."
 )
 
 
@@ -34,6 +35,9 @@ def document() -> dict[str, Any]:
     bundle = _open("bundle", "Grass for machines that join: a tar of wheels", _FILE, "application/x-tar")
     bundle["parameters"] = [{"name": "digest", "in": "path", "required": True, "schema": {"type": "string"}}]
     paths["/v1/bundle/{digest}"] = {"get": bundle}
+    token = _open("joinToken", "Why no machine may join with a token any more; null: one may", {"type": "object"})
+    token["parameters"] = bundle["parameters"]
+    paths["/v1/join-tokens/{digest}"] = {"get": token}
     paths["/v1/openapi.json"] = {"get": _open("openapi", "This document", {"type": "object"})}
     return {
         "openapi": "3.1.0",
@@ -55,8 +59,9 @@ def _operation(route: Route) -> dict[str, Any]:
         "operationId": route.operation,
         "tags": [route.noun],
         "summary": route.summary,
-        "security": [{"sealed": [] if route.guest else [route.role.value]}],
-        "x-grass-role": "guest" if route.guest else route.role.value,
+        "security": [{"sealed": [] if route.access is Access.GUEST else [route.role.value]}],
+        "x-grass-role": "guest" if route.access is Access.GUEST else route.role.value,
+        "x-grass-access": route.access.value,
         "x-grass-stream": route.stream,
         "parameters": [*path, *(_parameter(name, parameter) for name, parameter in route.query.items())],
         "responses": {

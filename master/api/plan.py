@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grass.entropy import run_id
-from grass.errors import ManifestError, Problem, UnreachableError
+from grass.errors import ManifestError, MasterAwayError, Problem
 from grass.model.job import Job
 from master.api.call import Call
 from master.api.discretion import Discretion
@@ -13,18 +13,16 @@ from master.api.order import check_after
 from master.api.submission import accept_job
 from master.api.views import View, ended
 
-PATIENCE = 5.0
-"""Seconds until a master-agent that does not answer counts as away; it takes milliseconds."""
-
 
 def plan_job(call: Call) -> View:
     store = call.api.store
-    accepted = accept_job(call.body, store.nodes, run_id, local=call.api.config.mode == "local")
+    accepted = accept_job(call.body, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
     job = accepted.job
     warnings = [*accepted.warnings, *check_order(call, job), *_taken(call, job)]
-    answer = store.preview(job, call.user, accepted.job_id, PATIENCE)
+    patience = call.api.waits.preview
+    answer = store.preview(job, call.user, accepted.job_id, patience)
     if answer is None:
-        raise UnreachableError(f"the master-agent did not answer within {PATIENCE:g} s; `grass status` says how it is")
+        raise MasterAwayError(f"the master-agent did not answer within {patience:g} s; `grass status` says how it is")
     answer = Discretion(call).job(answer)
     return {**answer, "name": job.name, "evictions": _evictions(call, answer), "warnings": warnings}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Literal
 
 from grass.api.keyring import Role
@@ -13,6 +14,15 @@ LONGEST_WAIT = 25.0
 MOST_EVENTS = 10_000
 
 _RANK = {Role.VIEWER: 0, Role.USER: 1, Role.ADMIN: 2}
+
+
+class Access(str, Enum):
+    SESSION = "session"
+    """A call of a session, which a user has opened."""
+    SIGNED = "signed"
+    """Signed by a user: opens a session."""
+    GUEST = "guest"
+    """Of a machine that has no user: sealed, but not signed. The handler judges by a secret in the body."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +54,12 @@ class Route:
     stream: bool = False
     takes_id: bool = False
     """The handler remembers the request's id in the very step that makes its change: one write less to wait for."""
-    guest: bool = False
-    """For machines that have no user: sealed, but not signed. The handler judges by a secret in the body."""
+    access: Access = Access.SESSION
+
+    @property
+    def reads(self) -> bool:
+        """Whether it changes nothing."""
+        return self.method == "GET" or self.stream
 
     @property
     def noun(self) -> str:
@@ -91,6 +105,15 @@ _EVENT_QUERY = {
 }
 
 ROUTES: tuple[Route, ...] = (
+    Route(
+        "session.open",
+        "POST /v1/session",
+        _READ,
+        "A session, under whose key all other calls of a user are sealed",
+        "Session",
+        "SessionWish",
+        access=Access.SIGNED,
+    ),
     Route("jobs.list", "GET /v1/jobs", _READ, "Jobs, oldest first", "Jobs", query={"all": _ALL}),
     Route(
         "jobs.start",
@@ -236,8 +259,7 @@ ROUTES: tuple[Route, ...] = (
         "A machine with a token becomes a node, or asks whether it could",
         "Joined",
         "Join",
-        guest=True,
-        takes_id=True,
+        access=Access.GUEST,
     ),
     Route(
         "joins.show",
@@ -247,7 +269,7 @@ ROUTES: tuple[Route, ...] = (
         "NodeWaited",
         "NodeProof",
         query=_NODE_WAIT,
-        guest=True,
+        access=Access.GUEST,
     ),
     Route(
         "joins.reach",
@@ -256,7 +278,7 @@ ROUTES: tuple[Route, ...] = (
         "A node asks whether the master reaches its API",
         "NodeReached",
         "NodeProof",
-        guest=True,
+        access=Access.GUEST,
     ),
     Route(
         "joins.leave",
@@ -266,7 +288,7 @@ ROUTES: tuple[Route, ...] = (
         "NodeWaited",
         "NodeProof",
         query=_NODE_WAIT,
-        guest=True,
+        access=Access.GUEST,
     ),
     Route(
         "events.list",

@@ -46,7 +46,7 @@ def show_schedule(call: Call, schedule: str) -> View:
 
 def start_schedule(call: Call) -> Reply:
     """Answers when the master-agent has taken it; 202 if that takes long (it is durable all the same)."""
-    parsed = accept_schedule(call.body, call.api.store.nodes, local=call.api.config.mode == "local")
+    parsed = accept_schedule(call.body, call.api.store.nodes, keep_cwd=call.api.config.master.nodes_on_client)
     wire, name = parsed.schedule.to_wire(), parsed.schedule.name
     said = [warning for job in parsed.schedule.jobs for warning in check_order(call, job)]
     warnings = list(dict.fromkeys([*parsed.warnings, *said]))

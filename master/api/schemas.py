@@ -61,6 +61,16 @@ SCHEMAS: dict[str, Schema] = {
             "custom": {"type": "object", "additionalProperties": _WHOLE},
         },
     ),
+    "SessionWish": _object({"protocol": _WHOLE, "version": _TEXT}),
+    "Session": _object(
+        {
+            "session": {**_TEXT, "description": "Its id, 32 hexadecimal digits"},
+            "key": {**_TEXT, "description": "256 bits, base64url"},
+            "seconds": {**_WHOLE, "description": "How long it lasts"},
+            "protocol": {**_WHOLE, "description": "What the server speaks"},
+            "version": {**_TEXT, "description": "Of Grass on the server"},
+        }
+    ),
     "Job": _object(
         {
             "id": _TEXT,
@@ -340,6 +350,7 @@ SCHEMAS: dict[str, Schema] = {
             "role": _TEXT,
             "jobs": _COUNTS,
             "nodes": _COUNTS,
+            "store": {"oneOf": [_object({"code": _TEXT, "message": _TEXT}), {"type": "null"}]},
         }
     ),
     "Error": _object({"error": _ref("ErrorBody")}),

@@ -1,14 +1,10 @@
-"""Request ids of calls that only read, remembered in this process.
-
-Whoever plays such a call again, after a restart, gets a reply that only the first sender can open. So these ids need
-not outlive the process, and reading costs no write to the store.
-"""
+"""Request ids of requests without a session, remembered in this process for as long as such a request is fresh."""
 
 from __future__ import annotations
 
 import threading
 
-from grass.api.sealing import FRESH_SECONDS
+from grass.api.signing import FRESH_SECONDS
 
 KEEP_SECONDS = 2 * FRESH_SECONDS
 """From the earliest to the latest moment at which one request is fresh."""

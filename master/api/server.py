@@ -1,17 +1,24 @@
-"""gunicorn around the application: one worker with threads, each of which can hold one waiting client."""
+"""gunicorn around the application: one worker, whose event loop reads requests and whose threads answer them."""
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
+import os
+import resource
 import signal
 import socket
-import struct
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http import HTTPStatus
 from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
-from gunicorn.workers import gthread
-from gunicorn.workers.gthread import ThreadWorker
+from gunicorn.http.errors import NoMoreData, ParseException
+from gunicorn.http.parser import RequestParser
+from gunicorn.http.wsgi import create
+from gunicorn.workers.base import Worker as BaseWorker
 
 from grass.config import ClusterConfig, Secrets
 from grass.store.api_store import ApiStore
@@ -19,17 +26,17 @@ from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.systemd import Notifier
 from master.api.app import api_of, create_app
+from master.api.front import Answered, Front, refusal
+from master.api.outbox import LONGEST_UNSENT, Outbox
+from master.api.refusals import RefusalLog
 
 THREADS = 64
-_IDLE_SECONDS = 75
-_SILENT_SECONDS = 3
-"""How long a client may be silent in the middle of its request before it loses its thread …"""
-_UNREAD_SECONDS = 30
-"""… and how long it may leave its reply unread."""
-_FIRST_BYTE_SECONDS = 0.1
-"""How long a thread waits for a new connection to say anything; then the poller does, at no cost."""
-_DEFER = getattr(gthread, "_DEFER", None)
-"""What a thread answers to give a connection back to the poller; older gunicorns have only threads to wait."""
+_STOP_SECONDS = 3
+_BEAT_SECONDS = 1.0
+WRITE_SECONDS = 30.0
+"""How long the reader of a stream may take nothing."""
+_DESCRIPTORS = 4096
+"""More than the front's connections need."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -43,10 +50,8 @@ class Server(BaseApplication):  # type: ignore[misc]
             "bind": f"{self._config.master.api_host}:{self._config.master.api_port}",
             "workers": 1,
             "worker_class": Worker,
-            "threads": THREADS,
-            "worker_connections": 1000,
-            "keepalive": _IDLE_SECONDS,
-            "graceful_timeout": 3,
+            "backlog": 2048,
+            "graceful_timeout": _STOP_SECONDS,
             "worker_tmp_dir": self._config.runtime_dir,
             "proc_name": f"grass-api-{self._config.name}",
             "loglevel": "warning",
@@ -65,31 +70,86 @@ class Server(BaseApplication):  # type: ignore[misc]
         return create_app(self._config, store)
 
 
-class Worker(ThreadWorker):  # type: ignore[misc]
+class Worker(BaseWorker):  # type: ignore[misc]
     """gunicorn itself tells systemd when it is ready; that it is alive only the worker can say."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._notifier = Notifier()
+        self._refusals = RefusalLog()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended: asyncio.Event | None = None
 
-    def notify(self) -> None:
-        super().notify()
-        self._notifier.beat()
+    def run(self) -> None:
+        _raise_descriptor_limit()
+        with closing(asyncio.new_event_loop()) as self._loop:
+            self._loop.run_until_complete(self._serve())
 
-    def handle(self, conn: Any) -> Any:
-        """The kernel's timeouts, because gunicorn sets and resets Python's."""
-        if _DEFER is not None and not conn.initialized and not conn.wait_for_data(_FIRST_BYTE_SECONDS):
-            return _DEFER
-        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", _SILENT_SECONDS, 0))
-        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _UNREAD_SECONDS, 0))
-        conn.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _UNREAD_SECONDS)
-        return super().handle(conn)
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        threads = ThreadPoolExecutor(THREADS)
+        front = Front(loop, threads, self._answer, self._refusals.write)
+        for listener in self.sockets:
+            front.listen(listener.sock)
+        while self.alive and self.ppid == os.getppid():
+            super().notify()
+            self._notifier.beat()
+            try:
+                await asyncio.wait_for(self._ended.wait(), _BEAT_SECONDS)
+            except asyncio.TimeoutError:
+                continue
+        self._end_waits()
+        await front.stop(_STOP_SECONDS)
+        threads.shutdown(wait=False, cancel_futures=True)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Those who wait get their answer now, and come back to the next server."""
-        super().handle_exit(sig, frame)
+        self.alive = False
+        self._end_waits()
+        if self._loop is not None and self._ended is not None:
+            self._loop.call_soon_threadsafe(self._ended.set)
+
+    def _end_waits(self) -> None:
         if isinstance(self.wsgi, Flask):
             api_of(self.wsgi).feed.stop()
+
+    def _answer(self, sock: socket.socket, address: tuple[str, int], raw: bytes) -> Answered:
+        """Parse the request and have the application answer it, in a thread."""
+        outbox = Outbox(sock, WRITE_SECONDS)
+        try:
+            request = next(RequestParser(self.cfg, [raw], address))
+            reply, environ = create(request, outbox, address, sock.getsockname(), self.cfg)
+        except (ParseException, NoMoreData, StopIteration) as error:
+            self._refusals.write(address[0], f"{type(error).__name__}: {str(error)[:100]!r}")
+            return Answered(False, refusal(HTTPStatus.BAD_REQUEST))
+        environ["wsgi.multithread"] = True
+        if not self.alive:
+            reply.force_close()
+        pieces = self.wsgi(environ, reply.start_response)
+        try:
+            length = reply.response_length
+            outbox.stream = length is None or length > LONGEST_UNSENT
+            for piece in pieces:
+                reply.write(piece)
+            reply.close()
+        except OSError:
+            return Answered(False)  # whoever asked is gone, or does not read
+        except Exception:
+            self.log.exception("a reply broke off")
+            return Answered(False)
+        finally:
+            if hasattr(pieces, "close"):
+                pieces.close()
+        return Answered(not reply.should_close(), outbox.take_unsent())
+
+
+def _raise_descriptor_limit() -> None:
+    """A login's usual limit of 1,024 is less than the connections that the front may hold."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _die_with_the_arbiter(server: Any, worker: Any) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from flask import Blueprint
 
 import grass
+from grass.errors import StoreRefusesError
 from master.api.call import Api, Call
 from master.api.registry import noun_blueprint
 from master.api.views import View
@@ -29,4 +30,14 @@ def show_status(call: Call) -> View:
         "role": call.role.value,
         "jobs": dict(jobs),
         "nodes": dict(nodes),
+        "store": _refusal(call),
     }
+
+
+def _refusal(call: Call) -> View | None:
+    """Why the store takes no writes now. The agents wait until it does."""
+    try:
+        call.api.store.check_writes()
+    except StoreRefusesError as error:
+        return {"code": error.code, "message": str(error)}
+    return None

@@ -28,15 +28,16 @@ def accept_job(
     nodes: Callable[[], list[dict[str, Any]]],
     new_id: Callable[[str], str],
     *,
-    local: bool = True,
+    keep_cwd: bool = True,
 ) -> Accepted:
     """Raises InputError or ManifestError. With ``strict`` also for warnings, and for what no node could ever satisfy.
 
-    ``nodes``: reads their records, which most jobs do not need. ``local``: the nodes are the client's own machine.
+    ``nodes``: reads their records, which most jobs do not need. ``keep_cwd``: tasks start in the
+    client's folder.
     """
     strict = _optional(body, "strict", bool) or False
     parsed: ParsedJob = parse_job(_document(body, ("manifest", "strict", "cwd", "id")))
-    job = in_folder(parsed.job, _folder(body) if local else None)
+    job = in_folder(parsed.job, _folder(body) if keep_cwd else None)
     missing = unsuited(job, nodes()) if strict or asks_about_nodes(job) else []
     if strict and (parsed.warnings or missing):
         raise ManifestError([*(Problem("", warning) for warning in parsed.warnings), *missing])
@@ -45,10 +46,10 @@ def accept_job(
 
 
 def accept_schedule(
-    body: dict[str, Any], nodes: Callable[[], list[dict[str, Any]]], *, local: bool = True
+    body: dict[str, Any], nodes: Callable[[], list[dict[str, Any]]], *, keep_cwd: bool = True
 ) -> ParsedSchedule:
     parsed = parse_schedule(_document(body, ("manifest", "cwd", "again")))
-    folder = _folder(body) if local else None
+    folder = _folder(body) if keep_cwd else None
     jobs = tuple(in_folder(job, folder) for job in parsed.schedule.jobs)
     first = jobs[0]  # those of a batch differ in their names only
     missing = unsuited(first, nodes()) if asks_about_nodes(first) else []

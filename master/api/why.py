@@ -14,7 +14,10 @@ View = dict[str, Any]
 _SILENT = (TaskState.ASSIGNED, TaskState.STARTING, TaskState.RUNNING, TaskState.SUCCEEDED)
 """States that are progress, so nobody asks why."""
 
-_LATE = (ReasonCode.NOT_READY, ReasonCode.IMAGE, ReasonCode.DISK, ReasonCode.SHARE)
+_LATE = (
+    *(ReasonCode.NOT_READY, ReasonCode.IMAGE, ReasonCode.DISK, ReasonCode.SHARE, ReasonCode.RUNTIME),
+    ReasonCode.STUCK,
+)
 """Reasons for which others may wait, or which hold a task up, although it is on its way."""
 
 _NEXT = {
@@ -37,6 +40,9 @@ _NEXT = {
     ReasonCode.IMAGE: "starts when its image is there",
     ReasonCode.DISK: "starts when its disk has room again; `grass node drain NODE --deadline 0s` places it elsewhere",
     ReasonCode.SHARE: "starts when the share is back; `grass node drain NODE --deadline 0s` places it elsewhere",
+    ReasonCode.RUNTIME: "starts when what runs tasks on its node answers again; "
+    "`grass node drain NODE --deadline 0s` places it elsewhere",
+    ReasonCode.STUCK: "ends when its process does; its node takes no other tasks until then",
     ReasonCode.NOT_READY: "what waits for it starts when its readiness check passes; see its log",
 }
 

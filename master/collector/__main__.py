@@ -15,6 +15,8 @@ import signal
 import sys
 
 from grass.config import ClusterConfig
+from grass.network_address import host_and_port
+from grass.provision.revival import watch_supervisor
 from grass.systemd import Notifier
 from master.collector.server import Connection, Dropped
 from master.collector.storage import Storage
@@ -30,20 +32,16 @@ def main() -> int:
     except BlockingIOError:
         logging.getLogger(__name__).error("a collector of cluster %s runs already; this one ends", config.name)
         return 1
-    asyncio.run(_serve(config, arguments.tcp or (_host_and_port(config.collector) if config.collector else None)))
+    watch_supervisor(config, first=False)
+    asyncio.run(_serve(config, arguments.tcp or (host_and_port(config.collector) if config.collector else None)))
     return 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="master.collector", description="Receives the logs of a Grass cluster.")
     parser.add_argument("cluster", metavar="CLUSTER_JSON")
-    parser.add_argument("--tcp", metavar="HOST:PORT", type=_host_and_port, help="listen there, too")
+    parser.add_argument("--tcp", metavar="HOST:PORT", type=host_and_port, help="listen there, too")
     return parser.parse_args()
-
-
-def _host_and_port(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 async def _serve(config: ClusterConfig, tcp: tuple[str, int] | None) -> None:

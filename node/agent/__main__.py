@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import signal
@@ -10,6 +11,7 @@ import threading
 from typing import Any
 
 from grass.config import ClusterConfig, Secrets
+from grass.environment import whole_environment
 from grass.errors import NotAllowedError
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
@@ -18,9 +20,9 @@ from grass.systemd import Notifier
 from node.agent import gpu
 from node.agent.environment import inherited
 from node.agent.loop import NodeAgent
-from node.agent.passed import mounted
-from node.agent.runtimes import open_runtime
+from node.agent.probe_record import mounted, share_is_mounted
 from node.agent.shipper import Shipper
+from node.runtime.registry import open_runtimes
 
 PROBE_AGAIN = 30.0
 """Seconds after which an agent whose probe failed ends: it is started again, and what was mended is seen."""
@@ -45,9 +47,9 @@ def main(path: str) -> int:
     agent = NodeAgent(
         config,
         NodeStore(backend, Keys(config.key_prefix), config.node.name),
-        open_runtime(config),
+        open_runtimes(config, functools.partial(share_is_mounted, config)),
         lambda on_complete: Shipper(config, on_complete=on_complete),
-        inherited(os.environ),
+        inherited(whole_environment()),
         gpus,
         notifier.beat,
         result,

@@ -12,12 +12,11 @@ from grass.model.reasons import Reason, ReasonCode
 from node.agent import environment
 from node.agent.check import Check
 from node.agent.folders import Removal, attempts_on_disk
-from node.agent.inside import Inside
 from node.agent.readiness import Readiness
 from node.agent.reconcile import DEFAULT_GRACE, Entry, Template
-from node.agent.runtimes import DOCKER
 from node.runtime.attempts import Folders
 from node.runtime.protocol import Observed, Stop
+from node.runtime.registry import kind
 from node.runtime.timers import Timers
 
 FOLLOW_AFTER = 0.05
@@ -156,9 +155,7 @@ class Attempts:
         scratch = self._folders.scratch(key)
         ready: dict[str, Any] = template["ready"]
         command = environment.argv(ready["command"]) if ready["command"] is not None else []
-        inside = None
-        if launch.runtime == DOCKER:
-            inside = Inside(self._config.name, key, command, own_network=launch.container.network != "host")
+        inside = kind(launch.runtime).inside(self._config, key, command, launch)
         return Check(
             key=key,
             ready=ready,

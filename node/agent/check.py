@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from grass.backoff import Backoff
 from grass.errors import GrassError
 from grass.model.expression import compiled
-from node.agent.inside import Inside
 from node.agent.leash import Leash, Running
-from node.agent.printed import Printed
+from node.agent.line_search import Printed
+from node.runtime.kind import Inside
 
-FIRST_WAIT = 0.02
+FIRST_WAIT, LONGEST_WAIT = 0.03, 1.0
 PROBE_TIMEOUT = 10.0
 """Seconds that one try may take."""
 NO_MATCH = "no line of its output matches its check"
@@ -37,7 +38,8 @@ class Check:
     cwd: str
     inside: Inside | None = None
     """The attempt's container: runs the command, which ``argv`` cannot, and knows where its ports answer."""
-    wait: float = FIRST_WAIT
+    pause: Backoff = field(default_factory=lambda: Backoff(FIRST_WAIT, LONGEST_WAIT, 1.5))
+    """Between two tries."""
     deadline: float = math.inf
     """Steady time at which it must have passed."""
     failed: str = ""

@@ -19,7 +19,7 @@ from grass.config import ClusterConfig
 from grass.entropy import request_id
 from grass.model.amounts import show_memory
 from grass.model.reasons import Reason, ReasonCode
-from node.agent.mounted import mount_point
+from node.mounts import mount_point
 
 EVERY = 2.0
 """Seconds between looks."""
@@ -39,8 +39,11 @@ log = logging.getLogger(__name__)
 class Conditions:
     """``changed`` is called, in a thread, when ``now`` returns something else than before."""
 
-    def __init__(self, config: ClusterConfig, changed: Callable[[], None], expected: str | None = None) -> None:
-        """``expected``: where the share was mounted before; None: where it is now."""
+    def __init__(
+        self, config: ClusterConfig, changed: Callable[[], None], expected: str | None = None, every: float = EVERY
+    ) -> None:
+        """``expected``: where the share was mounted before; None: where it is now. ``every``: seconds between looks."""
+        self._every = every
         self._disk = Disk(config.node_dir, config.node.low_disk)
         self._share = Share(config.data_dir, expected) if config.share is not None else None
         self._changed = changed
@@ -60,7 +63,7 @@ class Conditions:
         return self._now
 
     def _run(self) -> None:
-        while not self._stop.wait(EVERY):
+        while not self._stop.wait(self._every):
             if self._look():
                 self._changed()
 

@@ -11,8 +11,9 @@ from grass.config import ClusterConfig
 from grass.model.job import container_from_wire
 from grass.model.matrix import environment as matrix_environment
 from node.runtime.protocol import Launch, Start
+from node.runtime.registry import chosen, kind
 
-_NOT_INHERITED = ("GRASS_", "SUPERVISOR_")
+_NOT_INHERITED = ("GRASS_", "SUPERVISOR_", "NOTIFY_SOCKET", "WATCHDOG_")
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
@@ -34,9 +35,10 @@ def launch(config: ClusterConfig, template: Mapping[str, Any], base: Mapping[str
     A container has its image's environment instead, and none of the host's.
     """
     runtime = runtime_of(template, config.node.runtimes)
+    host_view = kind(runtime).host_view
     job_id, job, component = template["job_id"], template["job"], template["component"]
     env = {
-        **(base if runtime == "process" else {}),
+        **(base if host_view else {}),
         "PYTHONUNBUFFERED": "1",
         **template["env"],
         "GRASS_CLUSTER": config.name,
@@ -58,8 +60,8 @@ def launch(config: ClusterConfig, template: Mapping[str, Any], base: Mapping[str
     }
     cwd = _folder(template["cwd"], template.get("base"), str(config.data_dir))
     plain = Launch(argv(template["command"]), env, cwd, template["grace"], template["width"])
-    if runtime == "process":
-        return plain
+    if host_view:
+        return plain._replace(runtime=runtime)
     limits = template.get("limits", {})
     container = container_from_wire(template["container"])
     return plain._replace(
@@ -78,12 +80,7 @@ def _folder(cwd: str | None, base: str | None, data: str) -> str | None:
 
 
 def runtime_of(template: Mapping[str, Any], offered: Sequence[str]) -> str:
-    """``process`` or ``docker``: what the component says, or docker where there is an image and the node has an engine.
-
-    What was asked for and is not offered is tried all the same, and then says so.
-    """
-    asked: str | None = template.get("runtime")
-    return asked or ("docker" if template.get("image") and "docker" in offered else "process")
+    return chosen(template.get("runtime"), template.get("image"), offered)
 
 
 def start(key: str, launch: str, template: Mapping[str, Any], entry: Mapping[str, Any], node_gpus: int) -> Start:

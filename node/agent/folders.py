@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from grass.atomic_file import replace_file
 from grass.config import ClusterConfig
 from node.agent.environment import addresses_path
 from node.runtime.attempts import Folders
@@ -21,10 +22,7 @@ log = logging.getLogger(__name__)
 def write_addresses(config: ClusterConfig, job_id: str, text: str) -> None:
     """Replace the job's addresses file by rename, so that a reader sees the old text or the new one."""
     path = _addresses_for_all(config, job_id)
-    replacement = path.with_suffix(".new")
-    replacement.write_text(text)
-    replacement.chmod(0o644)
-    replacement.replace(path)
+    replace_file(path, text, mode=0o644)
 
 
 def make_addresses(config: ClusterConfig, job_id: str) -> None:

@@ -18,7 +18,9 @@ from collections.abc import Iterable
 import msgpack
 
 from grass import clock
+from grass.backoff import Backoff
 from grass.config import ClusterConfig
+from grass.network_address import host_and_port
 
 ACK_TIMEOUT = 30.0
 """Seconds without any progress until the peer is given up: a disk may stall for long, and a resend costs more."""
@@ -35,8 +37,7 @@ def collector_address(config: ClusterConfig) -> Address:
     """Its socket on this machine, or where nodes reach it."""
     if config.collector is None:
         return str(config.socket("collector"))
-    host, _, port = config.collector.rpartition(":")
-    return host.strip("[]"), int(port)
+    return host_and_port(config.collector)
 
 
 class Link:
@@ -50,7 +51,7 @@ class Link:
         self._address = address
         self._stop = stop
         self._socket: socket.socket | None = None
-        self._backoff = FIRST_BACKOFF
+        self._backoff = Backoff(FIRST_BACKOFF, LAST_BACKOFF)
         self._failures = 0
         self._chunk = 0
         self.retry_at = 0.0
@@ -81,7 +82,7 @@ class Link:
             return False
         if self._failures:
             log.info("the log collector is back")
-        self._backoff = FIRST_BACKOFF
+        self._backoff.reset()
         self._failures = 0
         return True
 
@@ -107,8 +108,8 @@ class Link:
     def _failed(self, message: str) -> None:
         self.close()
         log.log(logging.WARNING if self._failures == 0 else logging.DEBUG, "%s", message)
-        self.retry_at = clock.steady() + (self._backoff if self._failures else 0.0)
-        self._backoff = min(self._backoff * 2, LAST_BACKOFF)
+        wait = self._backoff.next()
+        self.retry_at = clock.steady() + (wait if self._failures else 0.0)
         self._failures += 1
 
     def _pack(self, batch: Iterable[tuple[str, list[dict[str, object]]]]) -> tuple[memoryview, set[str]]:

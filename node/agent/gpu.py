@@ -22,7 +22,8 @@ EVERY = 2.0
 """Seconds between samples."""
 OVERDUE = 10.0
 """Seconds without a sample after which the driver counts as lost."""
-_LIBRARY = "libnvidia-ml.so.1"
+LIBRARY = "libnvidia-ml.so.1"
+"""NVML, which the driver brings."""
 _CONTAINER = re.compile(rb"[0-9a-f]{64}")
 _TEMPERATURE_OF_GPU = 0
 _UNCORRECTED, _SINCE_BOOT = 1, 0
@@ -32,9 +33,9 @@ log = logging.getLogger(__name__)
 Sample = dict[str, Any]
 
 
-def devices() -> list[dict[str, Any]]:
+def devices(library: str = LIBRARY) -> list[dict[str, Any]]:
     """``{"id", "uuid", "name", "memory"}`` of each, by device index; memory in bytes."""
-    nvml = _library()
+    nvml = _nvml(library)
     if nvml is None:
         return []
     try:
@@ -54,8 +55,11 @@ def devices() -> list[dict[str, Any]]:
 class GpuWatch:
     """``roots``: pids whose descendants, and whose containers, are Grass's own. Samples the devices ``known``."""
 
-    def __init__(self, known: list[dict[str, Any]], roots: Callable[[], Iterable[int]]) -> None:
+    def __init__(
+        self, known: list[dict[str, Any]], roots: Callable[[], Iterable[int]], overdue: float = OVERDUE
+    ) -> None:
         self._known = known
+        self._overdue = overdue
         self._roots = roots
         self._samples: list[Sample] = []
         self._at = clock.steady()
@@ -73,8 +77,8 @@ class GpuWatch:
     def samples(self) -> list[Sample]:
         """The newest of each device, as in docs/internals.md, "Templates and hello, more"."""
         silence = clock.steady() - self._at
-        if self._known and silence > OVERDUE:
-            return [_lost(device, f"the driver has not answered for {OVERDUE:g} s") for device in self._known]
+        if self._known and silence > self._overdue:
+            return [_lost(device, f"the driver has not answered for {self._overdue:g} s") for device in self._known]
         return self._samples
 
     def _run(self) -> None:
@@ -84,11 +88,11 @@ class GpuWatch:
             self._stop.wait(EVERY)
 
 
-def sample(known: list[dict[str, Any]], roots: Iterable[int]) -> list[Sample]:
+def sample(known: list[dict[str, Any]], roots: Iterable[int], library: str = LIBRARY) -> list[Sample]:
     """One of each known device; those that cannot be asked have an ``error``. The driver is opened and closed."""
-    nvml = _library()
+    nvml = _nvml(library)
     if nvml is None:
-        return [_lost(device, f"{_LIBRARY} is gone") for device in known]
+        return [_lost(device, f"{library} is gone") for device in known]
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
@@ -100,10 +104,10 @@ def sample(known: list[dict[str, Any]], roots: Iterable[int]) -> list[Sample]:
         _quietly(nvml, nvml.nvmlShutdown)
 
 
-def _library() -> Any:
+def _nvml(library: str) -> Any:
     """NVML's Python module; None where there is no driver. Looking first saves 10 MiB on machines without one."""
     try:
-        ctypes.CDLL(_LIBRARY)
+        ctypes.CDLL(library)
         import pynvml
     except (OSError, ImportError):
         return None

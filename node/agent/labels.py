@@ -1,4 +1,5 @@
-"""What a node says of itself without being told: ``arch``, ``os`` and, where there are GPUs, ``gpu_model``. Pure."""
+"""What a node says of itself without being told: ``arch``, ``os``, ``share`` if one is mounted, ``gpu_model`` if it has
+GPUs. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +11,12 @@ _BRANDS = re.compile(r"\b(NVIDIA|Tesla|Quadro|GeForce)\s+")
 _VARIANT = re.compile(r"([-\s]+(SXM\d*|PCIE?|NVL|\d+GB))+\b.*", re.IGNORECASE)
 
 
-def found(machine: str, system: str, gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """``machine``, ``system``: as the platform names them. ``gpus``: as NVML lists them; the first counts."""
+def found(machine: str, system: str, gpus: Sequence[Mapping[str, Any]], share: str = "") -> dict[str, str]:
+    """``machine``, ``system``: as the platform names them. ``gpus``: as NVML lists them; the first counts. ``share``:
+    the kind of its file system, as the kernel names it: ``fuse.rclone`` becomes ``fuse``."""
     labels = {"arch": machine, "os": system.lower()}
+    if share:
+        labels["share"] = share.split(".")[0]
     if gpus and gpus[0].get("name"):
         labels["gpu_model"] = short_model(gpus[0]["name"])
     return labels

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from grass import clock
+from grass.backoff import Backoff
 from grass.errors import UnreachableError
 from grass.store.node_store import Desired, NodeStore, OrdersGapError
 
@@ -146,17 +147,17 @@ class _Retry:
     def __init__(self, message: str, stopping: threading.Event) -> None:
         self._message = message
         self._stopping = stopping
-        self._seconds = _FIRST_RETRY
+        self._backoff = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
         self._since: float | None = None
 
     def wait(self, error: UnreachableError) -> None:
         if self._since is None:
             self._since = clock.steady()
             log.warning("%s: %s", self._message, error)
-        self._stopping.wait(self._seconds)
-        self._seconds = min(self._seconds * 2, _LONGEST_RETRY)
+        self._stopping.wait(self._backoff.next())
 
     def reset(self) -> None:
         if self._since is not None:
             log.info("redis is back after %.1f s", clock.steady() - self._since)
-        self._since, self._seconds = None, _FIRST_RETRY
+        self._since = None
+        self._backoff.reset()

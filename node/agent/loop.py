@@ -27,6 +27,7 @@ from node.agent.gpu import GpuWatch
 from node.agent.links import Orders, Reports
 from node.agent.readiness import Readiness
 from node.agent.reconcile import Reconciliation, Template, launch_key
+from node.agent.stuck import Stuck
 from node.agent.usage import Usage, hello
 from node.runtime.protocol import Listed, News, Observed, Runtime, Stop, Waiting
 from node.runtime.timers import Timers
@@ -67,6 +68,9 @@ class NodeAgent:
         self._conditions = Conditions(config, self.wake, mounted)
         self._held: tuple[Reason, ...] = ()
         """Why nothing is started now."""
+        self._stuck = Stuck()
+        self._cannot_end: dict[str, Reason] = {}
+        """Attempts that do not end after KILL, as seen with the last heartbeat."""
         self._pids: dict[str, int] = {}
         """Of running attempts."""
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -149,7 +153,7 @@ class NodeAgent:
 
     def _take(self) -> None:
         self._happened += self._runtime.receive()
-        if self._conditions.now() != self._held:
+        if self._troubles() != self._held:
             self._on_conditions()
         if self._desired:
             for happened in self._happened:
@@ -200,8 +204,7 @@ class NodeAgent:
             self._greeted = True
             self._attempts.resume(known, self._reconciliation.entries)
             self._resume_waiting(known)
-            running = [each.key for each in listed.attempts if each.ended is None]
-            self._reports.hello({**hello(self._config, self._gpus, running), "probe": self._probe, **self._told()})
+            self._reports.hello({**hello(self._config, self._gpus), "probe": self._probe, **self._told()})
             self._beat()
         self._attempts.relisted()
         for attempt in listed.attempts:
@@ -212,13 +215,16 @@ class NodeAgent:
         entry = self._reconciliation.entries.get(key)
         if attempt.ended is not None:
             self._pids.pop(key, None)
+            self._stuck.ended(key)
             sizes = self._attempts.ended(attempt)
             self._reconciliation.ended(key)
             if entry is not None:
                 self._events.append(_ended(attempt, sizes))
             return
-        if self._gpus and attempt.pid is not None:
+        if attempt.pid is not None:
             self._pids[key] = attempt.pid
+        if attempt.stopping and entry is not None and entry["stop"]:  # also by an agent before this one
+            self._stuck.told(key, entry["stop"]["grace"])
         if self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
             self._events.append({"key": key, "event": "started", "pid": attempt.pid, "at": attempt.started})
 
@@ -238,9 +244,15 @@ class NodeAgent:
         self._news.append((what, key, failure))
         self.wake()
 
+    def _troubles(self) -> tuple[Reason, ...]:
+        """Why nothing may start here now."""
+        trouble = self._runtime.trouble()
+        found = (*self._conditions.now(), *self._cannot_end.values())
+        return (*found, trouble) if trouble else found
+
     def _on_conditions(self) -> None:
         """What waits in the runtime goes on waiting, or need not any more. The master hears of it at once."""
-        self._held = self._conditions.now()
+        self._held = self._troubles()
         for name, template in self._defined.items():
             self._define(name, template)
         self._tell_held(self._reconciliation.handed_over())
@@ -271,6 +283,8 @@ class NodeAgent:
             self._start(actions.start)
         if actions.stop:
             self._runtime.stop([Stop(key, grace) for key, grace in actions.stop.items()])
+            for key, grace in actions.stop.items():
+                self._stuck.told(key, grace)
         for key in actions.never:
             self._events.append(_never(key, None))
         if actions.forget:
@@ -318,14 +332,20 @@ class NodeAgent:
 
     def _stop_one(self, stop: Stop) -> None:
         self._runtime.stop([stop])
+        self._stuck.told(stop.key, stop.grace)
 
     def _roots(self) -> list[int]:
-        """Whose descendants are tasks: the shepherd, which adopts what leaves a task, and each task."""
-        lock = self._config.node_dir / "shepherd.lock"
-        shepherd = lock.read_text() if lock.exists() else ""
-        return [*self._pids.copy().values(), *([int(shepherd)] if shepherd.isdigit() else [])]
+        """Whose descendants are tasks: each task, and what adopts processes that leave a task."""
+        return [*self._pids.copy().values(), *self._runtime.roots()]
+
+    def _look_at_stuck(self) -> None:
+        before, self._cannot_end = self._cannot_end, self._stuck.look(self._pids)
+        for key, reason in self._cannot_end.items():
+            if before.get(key) != reason:
+                self._events.append({"key": key, "event": "waiting", "reason": reason.to_wire()})
 
     def _beat(self) -> None:
+        self._look_at_stuck()
         self._reports.heartbeat(self._beat_body())
         self._timers.at(clock.steady() + HEARTBEAT, self._beat)
 

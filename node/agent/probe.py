@@ -8,10 +8,8 @@ failed check says what to do.
 from __future__ import annotations
 
 import select
-import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,22 +18,20 @@ from grass.config import ClusterConfig
 from grass.entropy import request_id
 from grass.errors import GrassError
 from grass.model.resources import DEVICE
-from node.agent import environment
-from node.agent.cutting import block_record
+from grass.network_address import network_address
 from node.agent.forward import Link, Signal, collector_address
-from node.agent.mounted import mount_point
-from node.agent.passed import passed, remember
-from node.agent.runtimes import DOCKER, PROCESS
+from node.agent.log_cut import block_record
+from node.agent.probe_record import passed, remember
+from node.mounts import mount_point
 from node.runtime.attempts import Folders
-from node.runtime.process import ProcessRuntime
 from node.runtime.protocol import Launch, Listed, Observed, Runtime, Start
+from node.runtime.registry import kind
 
 JOB = "grass-probe"
 SECONDS = 30.0
 """For each check; a machine that takes longer to start one task is of no use."""
 TO_MOUNT = 10.0
 """Seconds that a share that was there before may take to be mounted again."""
-_NVML = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetCount())"
 
 
 class Check(NamedTuple):
@@ -50,13 +46,11 @@ def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) 
     if before is not None:
         gone = _unmounted(config, before.get("mount", "/"), min(seconds, TO_MOUNT))
         return before if gone is None else {"passed": False, "checks": [gone._asdict()]}
-    offered = config.node.runtimes
     collector = _collector(config, seconds)
     shared = config.share is not None and collector.ok
     checks = [_share(config, shared, seconds), collector, *_promised(config, gpus)]
     gpus = gpus if config.node.gpu is None else gpus[: _devices(config.node.gpu)]
-    checks += [_process(config, gpus, seconds)] if PROCESS in offered else []
-    checks += [_docker(config, gpus, seconds)] if DOCKER in offered else []
+    checks += [_task(name, config, gpus, seconds) for name in config.node.runtimes]
     result = {"passed": all(check.ok for check in checks), "checks": [check._asdict() for check in checks]}
     if result["passed"]:
         remember(config, result)
@@ -151,61 +145,18 @@ def _collector(config: ClusterConfig, seconds: float) -> Check:
     finally:
         link.close()
         stop.close()
-    place = address if isinstance(address, str) else f"{address[0]}:{address[1]}"
+    place = address if isinstance(address, str) else network_address(*address)
     advice = "is it running on the master, and does a firewall let this machine reach it?"
     return Check("log collector", False, f"nothing takes logs at {place} for {seconds:g} s: {advice}")
 
 
-def _process(config: ClusterConfig, gpus: Sequence[int], seconds: float) -> Check:
+def _task(name: str, config: ClusterConfig, gpus: Sequence[int], seconds: float) -> Check:
+    """One in this runtime that says what it was told to."""
     said = request_id()
-    script = f"echo {said}" + (f'; exec "{sys.executable}" -c "{_NVML}"' if gpus else "")
-    launch = Launch(environment.argv(script), _environment(config), None, 5.0)
-    runtime = ProcessRuntime(config.socket("shepherd"))
-    advice = "look into the log of the shepherd"
-    return _task("process", config, runtime, launch, said, gpus, seconds, advice)
-
-
-def _docker(config: ClusterConfig, gpus: Sequence[int], seconds: float) -> Check:
-    """It also writes to the share from within, as jobs will."""
-    from node.runtime.docker import host_image
-    from node.runtime.docker.engine import Engine
-    from node.runtime.docker.runtime import DockerRuntime
-
-    said = request_id()
-    share = f".probe-{config.node.name}-{said[:8]}"
-    device = "; ls /dev/nvidia[0-9]* >/dev/null || exit 3" if gpus else ""
-    argv = environment.argv(
-        f"echo {said}; echo {said} > $GRASS_DATA/{share} && rm $GRASS_DATA/{share} || exit 2{device}"
-    )
-    allowed = replace(config, node=replace(config.node, mounts=("/",)))
-    engine = Engine()
-    advice = "is the engine running, and is the user of the node-agent in its group (docker)?"
     try:
-        image = host_image.provide(engine)
+        runtime, launch, advice = kind(name).trial(config, said, gpus)
     except GrassError as error:
-        return Check("docker", False, f"{error}; {advice}")
-    finally:
-        engine.close()
-    container = host_image.container()
-    launch = Launch(argv, {"GRASS_DATA": str(config.data_dir)}, None, 5.0, None, DOCKER, image, container=container)
-    advice = "2: containers cannot write to the share; 3: install the container toolkit of the GPU's maker"
-    return _task("docker", config, DockerRuntime(allowed, Engine()), launch, said, gpus, seconds, advice)
-
-
-def _environment(config: ClusterConfig) -> dict[str, str]:
-    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "GRASS_DATA": str(config.data_dir)}
-
-
-def _task(
-    name: str,
-    config: ClusterConfig,
-    runtime: Runtime,
-    launch: Launch,
-    said: str,
-    gpus: Sequence[int],
-    seconds: float,
-    advice: str,
-) -> Check:
+        return Check(name, False, str(error))
     key = f"{JOB}/{name}.0/1"
     output = Path(Folders(str(config.node_dir / "attempts")).path(key, "stdout"))
     try:

@@ -18,7 +18,6 @@ from grass import clock
 from node.agent.check import Check
 from node.agent.leash import Leash
 
-LONGEST_WAIT = 1.0
 WORKERS = 64
 """Checks that are tried at the same time at most."""
 WORTH_TELLING = 2.0
@@ -115,8 +114,7 @@ class _Checks:
                 return
             if failure and now < check.deadline:
                 check.failed = failure
-                check.wait = min(check.wait * 1.5, LONGEST_WAIT)
-                self._push(min(now + check.wait, check.deadline), check)
+                self._push(min(now + check.pause.next(), check.deadline), check)
                 if now < check.since + WORTH_TELLING or failure == check.told:
                     return
                 what, check.told = "not-yet", failure

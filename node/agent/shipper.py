@@ -18,9 +18,9 @@ from pathlib import Path
 
 from grass import clock
 from grass.config import ClusterConfig
-from node.agent.cutting import BLOCK, block_record
-from node.agent.followed import Followed, Stream
 from node.agent.forward import Link, Signal, collector_address
+from node.agent.log_cut import BLOCK, block_record
+from node.agent.log_source import Followed, Stream
 
 BATCH = 1 << 20
 TURN = 4 * BLOCK

@@ -15,6 +15,7 @@ from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.model.resources import DEVICE, Resources
 from node.agent import labels
+from node.mounts import mount_of
 
 _WITHIN = ("lo", "veth", "docker", "br-", "virbr", "cni", "flannel", "tap")
 
@@ -61,11 +62,12 @@ def _network() -> tuple[int, int]:
     return sum(each.bytes_sent for each in counts), sum(each.bytes_recv for each in counts)
 
 
-def hello(config: ClusterConfig, gpus: list[dict[str, Any]], attempts: list[str]) -> dict[str, Any]:
+def hello(config: ClusterConfig, gpus: list[dict[str, Any]]) -> dict[str, Any]:
     """The body of the report of that name: what tasks may use is what the settings say, or else what the machine has,
     without what is kept back for the system. A node that joined (``probe``) offers no more than it has.
     """
     node = config.node
+    share = mount_of(config.data_dir).kind if config.share is not None else ""
     cpu, memory, gpu = 1000 * (os.cpu_count() or 1), psutil.virtual_memory().total, DEVICE * len(gpus)
     resources = Resources(
         cpu=offered(node.cpu, cpu, joined=node.probe),
@@ -81,10 +83,9 @@ def hello(config: ClusterConfig, gpus: list[dict[str, Any]], attempts: list[str]
         "api_port": node.api_port,
         "resources": without(resources, node.reserve).to_wire(),
         "gpus": gpus if node.gpu is None else gpus[: node.gpu // DEVICE],
-        "labels": {**labels.found(platform.machine(), platform.system(), gpus), **node.labels},
+        "labels": {**labels.found(platform.machine(), platform.system(), gpus, share), **node.labels},
         "path": list(node.path),
         "runtimes": list(node.runtimes),
-        "attempts": attempts,
     }
 
 

@@ -1,9 +1,6 @@
 """The node's internal REST interface. Every request carries the node's token; nobody else gets an answer.
 
     GET  /v1/status                                     this machine and its shepherd at a glance
-    GET  /v1/attempts                                   what the shepherd knows: ``Observed``, as objects
-    GET  /v1/logs/<attempt key>?stream=&offset=&limit=  raw bytes of a stream, as they lie on the disk now
-    POST /v1/probe {"host", "port"}                     whether this machine can connect there
 
 A command beside a running attempt, in its folder with its environment or in its container (``sessions.py``):
 
@@ -23,34 +20,26 @@ Errors are ``{"error": {"code", "message"}}`` with the status of their class in 
 from __future__ import annotations
 
 import base64
-import contextlib
 import hmac
 import re
-import socket
 from collections.abc import Mapping
 from typing import Any
 
-from flask import Flask, Response, request
+from flask import Flask, request
 from werkzeug.exceptions import HTTPException
 
 from grass import __version__, clock
 from grass.config import ClusterConfig
-from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError
-from node.api import execution
-from node.api.sessions import Sessions
-from node.runtime.attempts import Folders
-from node.runtime.process import ask
-from node.runtime.protocol import Observed
+from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
+from node.api.sessions import ABANDONED, Sessions
+from node.runtime.process.client import ask
+from node.runtime.registry import execute
 
-STREAMS = ("stdout", "stderr")
-MOST_BYTES = 4 << 20
-"""Of a stream in one reply; ask again with the next offset."""
-_PROBE_SECONDS = 2.0
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _KEY = re.compile(rf"{_NAME}/{_NAME}\.[0-9]+/[1-9][0-9]*")
 
 
-def create_app(config: ClusterConfig, token: str) -> Flask:
+def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONED) -> Flask:
     if not token:
         raise InputError("the node has no token; its API would be open to everybody, so it does not start")
     app = Flask("grass-node")
@@ -70,25 +59,11 @@ def create_app(config: ClusterConfig, token: str) -> Flask:
     def status() -> dict[str, Any]:
         return _status(config)
 
-    @app.get("/v1/attempts")
-    def attempts() -> dict[str, Any]:
-        return {"attempts": [attempt._asdict() for attempt in _attempts(config)]}
-
-    @app.get("/v1/logs/<path:key>")
-    def logs(key: str) -> Response:
-        return _log(config, key)
-
-    @app.post("/v1/probe")
-    def probe() -> dict[str, bool]:
-        return {"open": _answers(request.get_json())}
-
-    _add_exec(app, config)
+    _add_exec(app, config, Sessions(abandoned))
     return app
 
 
-def _add_exec(app: Flask, config: ClusterConfig) -> None:
-    sessions = Sessions()
-
+def _add_exec(app: Flask, config: ClusterConfig, sessions: Sessions) -> None:
     @app.post("/v1/exec")
     def open_session() -> dict[str, str]:
         match request.get_json():
@@ -96,7 +71,7 @@ def _add_exec(app: Flask, config: ClusterConfig) -> None:
                 isinstance(each, str) and "\0" not in each for each in argv
             ):
                 size = _size(rest) if rest.get("tty") else None
-                return {"id": sessions.open(execution.start(config, key, argv, size))}
+                return {"id": sessions.open(execute(config, key, argv, size))}
         raise InputError('the body must be {"key": attempt key, "argv": [string, …], "tty": bool, "rows", "cols"}')
 
     @app.get("/v1/exec/<name>/output")
@@ -132,10 +107,6 @@ def _size(body: Mapping[Any, Any]) -> tuple[int, int]:
     return rows, columns
 
 
-def _attempts(config: ClusterConfig) -> list[Observed]:
-    return ask(config.socket("shepherd"), "list")
-
-
 def _status(config: ClusterConfig) -> dict[str, Any]:
     body: dict[str, Any] = {
         "node": config.node.name,
@@ -144,31 +115,11 @@ def _status(config: ClusterConfig) -> dict[str, Any]:
         "steady": clock.steady(),
     }
     try:
-        known = _attempts(config)
+        known = ask(config.socket("shepherd"), "list")
     except UnreachableError as error:
         return {**body, "shepherd": str(error), "running": None, "ended": None}
     running = sum(attempt.ended is None for attempt in known)
     return {**body, "shepherd": "ok", "running": running, "ended": len(known) - running}
-
-
-def _log(config: ClusterConfig, key: str) -> Response:
-    stream = request.args.get("stream", "stdout")
-    offset = _number("offset", 0)
-    limit = min(_number("limit", MOST_BYTES), MOST_BYTES)
-    if stream not in STREAMS:
-        raise InputError(f"stream: must be one of {', '.join(STREAMS)}, got {stream!r}")
-    if not _KEY.fullmatch(key):
-        raise InputError(f"{key!r} is not an attempt key (JOB-ID/COMPONENT.INDEX/ATTEMPT)")
-    path = Folders(str(config.node_dir / "attempts")).path(key, stream)
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            size = file.seek(0, 2)
-            file.seek(offset)
-            data = file.read(limit)
-    except FileNotFoundError as error:
-        raise NotFoundError(f"attempt {key} has no {stream} on this node (any more)") from error
-    headers = {"Grass-Offset": str(offset), "Grass-Size": str(size)}
-    return Response(data, mimetype="application/octet-stream", headers=headers)
 
 
 def _number(name: str, default: int) -> int:
@@ -178,15 +129,6 @@ def _number(name: str, default: int) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", text):
         raise InputError(f"{name}: must be a number of bytes, got {text!r}")
     return int(text)
-
-
-def _answers(body: Any) -> bool:
-    match body:
-        case {"host": str(host), "port": int(port)} if 0 < port < 65536:
-            with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=_PROBE_SECONDS):
-                return True
-            return False
-    raise InputError('the body must be {"host": string, "port": 1 to 65535}')
 
 
 def _refusal(error: GrassError) -> tuple[dict[str, Any], int]:

@@ -8,12 +8,17 @@ from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
+from gunicorn.workers.gthread import ThreadWorker
 
 from grass.config import ClusterConfig, Secrets
+from grass.network_address import network_address
+from grass.systemd import Notifier
 from node.api.app import create_app
 
 THREADS = 16
 """Made as they are needed; each open terminal waits in one."""
+HUNG_SECONDS = 30
+"""A worker that says nothing for so long is replaced by the arbiter."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -25,10 +30,11 @@ class Server(BaseApplication):  # type: ignore[misc]
 
     def load_config(self) -> None:
         settings = {
-            "bind": _place(self._config.node.address, self._config.node.api_port),
+            "bind": network_address(self._config.node.address, self._config.node.api_port),
             "workers": 1,
-            "worker_class": "gthread",
+            "worker_class": Worker,
             "threads": THREADS,
+            "timeout": HUNG_SECONDS,
             "graceful_timeout": 1,
             "preload_app": True,  # the worker shares the arbiter's memory
             "worker_tmp_dir": self._config.runtime_dir,
@@ -45,8 +51,16 @@ class Server(BaseApplication):  # type: ignore[misc]
         return self._app
 
 
-def _place(address: str, port: int) -> str:
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+class Worker(ThreadWorker):  # type: ignore[misc]
+    """Says to systemd that it is alive: where the arbiter hangs, too, nobody else would replace it."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._notifier = Notifier()
+
+    def notify(self) -> None:
+        super().notify()
+        self._notifier.beat()
 
 
 def _die_with_the_arbiter(server: Any, worker: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from grass import clock
 from grass.entropy import request_id
 from grass.errors import ConflictError, GrassError, NotFoundError
-from node.api.execution import Execution
+from node.runtime.kind import Execution
 
 MOST_SESSIONS = 32
 MOST_WAITING = 1 << 20
@@ -24,8 +24,9 @@ _GLANCE = 0.5
 class Session:
     """``after`` and ``next`` count bytes of output; what is before ``after`` was received and is dropped."""
 
-    def __init__(self, execution: Execution) -> None:
+    def __init__(self, execution: Execution, abandoned: float = ABANDONED) -> None:
         self._execution = execution
+        self._patience = abandoned
         self._changed = threading.Condition()
         self._chunks: list[tuple[str, bytes]] = []
         self._start = 0
@@ -41,7 +42,7 @@ class Session:
 
     @property
     def abandoned(self) -> bool:
-        return clock.steady() - self._asked > ABANDONED
+        return clock.steady() - self._asked > self._patience
 
     def output(self, after: int) -> dict[str, Any]:
         """Waits for more than ``after`` bytes, or the end: ``{"chunks": [[stream, base64]], "next", "code"}``.
@@ -117,7 +118,10 @@ class Session:
 
 
 class Sessions:
-    def __init__(self) -> None:
+    """``abandoned``: seconds without a poll after which one ends."""
+
+    def __init__(self, abandoned: float = ABANDONED) -> None:
+        self._abandoned = abandoned
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
 
@@ -129,7 +133,7 @@ class Sessions:
                 execution.end()
                 raise ConflictError(f"{MOST_SESSIONS} commands are open on this node already; try again in a minute")
             name = request_id()
-            self._sessions[name] = Session(execution)
+            self._sessions[name] = Session(execution, self._abandoned)
         return name
 
     def get(self, name: str) -> Session:

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from node.runtime.attempts import Attempt
-from node.runtime.framing import pack
+from node.runtime.frames import pack
 
 COMPACT_AT = 4 << 20
+"""Bytes beyond which a journal is written anew when most of it is of the past."""
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +84,8 @@ def _apply(attempt: Attempt, entry: list[Any]) -> None:
 class Journal:
     """Opened once the past was read; begins with that, compacted."""
 
-    def __init__(self, path: Path, boot_id: str, guard: int) -> None:
+    def __init__(self, path: Path, boot_id: str, guard: int, compact_at: int = COMPACT_AT) -> None:
+        self._compact_at = compact_at
         self._path = path
         self._life = ["life", boot_id, guard]
         self._descriptor = -1
@@ -126,7 +128,7 @@ class Journal:
 
     @property
     def long(self) -> bool:
-        return self._size > COMPACT_AT and self._size > 2 * self._floor
+        return self._size > self._compact_at and self._size > 2 * self._floor
 
     def rewrite(self, attempts: Iterable[Attempt]) -> None:
         """Replace the file by what is known now; also the way to open it. Not for use between intent and spawn.

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from grass.model.job import PLAIN_CONTAINER, Container
+from grass.model.reasons import Reason
 
 
 class Launch(NamedTuple):
@@ -114,10 +115,6 @@ class Runtime(Protocol):
         """One that has not started yet ends at once, without ever having run. Unknown and ended ones are ignored."""
         ...
 
-    def signal(self, keys: list[str], number: int) -> None:
-        """Send a signal to the whole process group of each."""
-        ...
-
     def forget(self, keys: list[str]) -> None:
         """Ended attempts need not be kept any more. Others are ignored."""
         ...
@@ -132,6 +129,15 @@ class Runtime(Protocol):
 
     def due(self) -> float | None:
         """Steady time at which ``receive`` wants to be called even if nothing became readable."""
+        ...
+
+    def trouble(self) -> Reason | None:
+        """Why the node shall get no tasks: what runs them does not answer. None: it answers, or it is its owner's
+        business and what waits for it says so (``Waiting``)."""
+        ...
+
+    def roots(self) -> list[int]:
+        """Processes of the runtime itself whose descendants are tasks. May be called in any thread."""
         ...
 
     def close(self) -> None:

@@ -20,17 +20,17 @@ from typing import Any
 
 from grass import clock
 from grass.config import ClusterConfig
-from node.runtime import guard, proc
+from node.runtime import guard
 from node.runtime.adoption import MARK, adopt
 from node.runtime.attempts import Attempt, Folders
 from node.runtime.endings import Endings
-from node.runtime.framing import Message
+from node.runtime.frames import Message
 from node.runtime.journal import Journal, replay
 from node.runtime.lanes import Lanes
 from node.runtime.protocol import Launch
 from node.runtime.segments import SegmentWatch
-from node.runtime.serving import Client, Server
-from node.runtime.spawning import CannotStartError, spawn
+from node.runtime.server import Client, Server
+from node.runtime.spawn import CannotStartError, spawn
 from node.runtime.timers import Timers
 from node.runtime.upkeep import Upkeep
 
@@ -75,7 +75,6 @@ class Shepherd:
         self._commands: dict[str, Callable[..., None]] = {
             "start": self._start,
             "stop": self._stop,
-            "signal": self._signal,
             "forget": self._forget,
             "shutdown": self._end,
         }
@@ -141,6 +140,8 @@ class Shepherd:
                 for name in names:
                     self._launches.pop(name, None)
                     self._lanes.drop(name)
+            case ["ping"]:
+                self._server.reply(client, ["pong"])
             case ["list" | "watch" as word]:
                 client.watches = client.watches or word == "watch"
                 self._list(client)
@@ -164,12 +165,6 @@ class Shepherd:
     def _stop(self, stops: list[list[Any]]) -> None:
         known = self._attempts
         self._endings.stop([(known[key], float(grace), reason) for key, grace, reason in stops if key in known])
-
-    def _signal(self, keys: list[str], number: int) -> None:
-        for key in keys:
-            attempt = self._attempts.get(key)
-            if attempt and attempt.pid is not None and attempt.main_ended is None and attempt.ended is None:
-                proc.signal_group(attempt.pid, number)
 
     # starting
 

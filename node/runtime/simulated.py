@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from grass import clock
+from grass.model.reasons import Reason
 from node.runtime.lanes import Lanes
 from node.runtime.protocol import Launch, Listed, News, Observed, Start, Stop
 
@@ -70,11 +71,6 @@ class SimulatedRuntime:
             else:
                 self._end(key, None, 15)
 
-    def signal(self, keys: list[str], number: int) -> None:
-        for key in keys:
-            if key in self._attempts and self._attempts[key].pid is not None:
-                self._end(key, None, number)
-
     def forget(self, keys: list[str]) -> None:
         for key in keys:
             attempt = self._attempts.get(key)
@@ -100,6 +96,12 @@ class SimulatedRuntime:
 
     def due(self) -> float | None:
         return self._ends[0][0] if self._ends else None
+
+    def trouble(self) -> Reason | None:
+        return None
+
+    def roots(self) -> list[int]:
+        return []
 
     def close(self) -> None:
         os.close(self._wake)

@@ -20,13 +20,14 @@ from fleet_nodes import Fleet
 from fleet_tickets import Waits
 
 from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets
-from grass.entropy import password, request_id
+from grass.entropy import password
 from grass.model.job import Component, Job
 from grass.model.resources import Resources
 from grass.store import embedded
 from grass.store.api_store import ApiStore, News
 from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
+from tests.support.sessions import sighting
 
 USERS = ("admin", "agent", "api", "node")
 
@@ -137,7 +138,7 @@ class FleetCluster:
                 user="bench",
                 now=time.time(),
                 warnings=[],
-                request_id=request_id(),
+                sighting=sighting(self.api),
             )
         waiting = set(names)
         news = News([], {}, "0-0", "0-0")

@@ -15,7 +15,7 @@ from typing import Any
 
 from grass import __version__, clock
 from grass.errors import UnreachableError
-from grass.store.backend import Guard, Op
+from grass.store.backend import Entry, Guard, Op
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
 from grass.store.redis_backend import RedisBackend
@@ -37,6 +37,9 @@ class Outbox:
     def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
         self._ops += ops
         return 0
+
+    def newest(self, key: str) -> Entry | None:
+        return self._backend.newest(key)
 
     def flush(self) -> None:
         if self._ops:
@@ -65,7 +68,6 @@ class FleetNode:
             "api_port": 1,
             "resources": self._resources,
             "gpus": [],
-            "attempts": [],
             "labels": {"arch": "x86_64", "hostname": self.name},
             "runtimes": ["process"],
             "probe": {"passed": True, "checks": []},

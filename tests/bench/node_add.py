@@ -18,16 +18,16 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.support.lab import session_lab
 from tests.support.on_premises import Cluster, install, settings
 
-NODES = 4
-
 
 def main() -> None:
-    options = figures.arguments(__doc__, rounds=3).parse_args()
-    with session_lab(NODES) as lab, tempfile.TemporaryDirectory(prefix="grass-bench-") as home:
+    parser = figures.arguments(__doc__, rounds=3)
+    parser.add_argument("--nodes", type=int, default=4, help="all at once (default: %(default)s)")
+    options = parser.parse_args()
+    with session_lab(options.nodes) as lab, tempfile.TemporaryDirectory(prefix="grass-bench-") as home:
         (site := Path(home) / "site").mkdir()
         cluster = Cluster(lab, install(site), Path(home) / "home", settings(lab, name="bench"))
         cluster.created()
-        hosts = [f"ops@{lab.hosts[f'n{number}'].address}" for number in range(1, NODES + 1)]
+        hosts = [f"ops@{lab.hosts[f'n{number}'].address}" for number in range(1, options.nodes + 1)]
         try:
             one = [_seconds(cluster, hosts[:1]) for _ in range(options.rounds)]
             all_of_them = [_seconds(cluster, hosts) for _ in range(options.rounds)]

@@ -146,11 +146,11 @@ def scan_numpy(nodes: Sequence[Node], queue: Sequence[QueuedJob]) -> int:
     return placed
 
 
-def compared(rounds: int) -> list[Figure]:
+def compared(sizes: Sequence[int], tasks_each: int, rounds: int) -> list[Figure]:
     found = []
     for name, scan, share in (("scan in Python", scan_python, 50), ("scan with numpy", scan_numpy, 10)):
-        for size in (200, 1000, 5000):
-            nodes, queue = machines(size), tasks(10_000 // share, 40)
+        for size in sizes:
+            nodes, queue = machines(size), tasks(tasks_each // share, 40)
             samples = []
             for _ in range(rounds):
                 begun = time.perf_counter()
@@ -159,16 +159,16 @@ def compared(rounds: int) -> list[Figure]:
     return found
 
 
-def memory() -> list[Figure]:
+def memory(more_tasks: int, more_nodes: int) -> list[Figure]:
     found = []
     for title, few, many, step in (
         (
             "memory per task",
             lambda: View(machines(10), tasks(10, 5)),
-            lambda: View(machines(10), tasks(10_010, 5)),
-            10_000,
+            lambda: View(machines(10), tasks(10 + more_tasks, 5)),
+            more_tasks,
         ),
-        ("memory per node", lambda: View(machines(10), ()), lambda: View(machines(1_010), ()), 1_000),
+        ("memory per node", lambda: View(machines(10), ()), lambda: View(machines(10 + more_nodes), ()), more_nodes),
     ):
         tracemalloc.start()
         sizes = []
@@ -184,41 +184,51 @@ def memory() -> list[Figure]:
 
 
 def main(options: argparse.Namespace) -> None:
-    rounds = options.rounds
+    rounds, sizes, middle = options.rounds, options.nodes, sorted(options.nodes)[len(options.nodes) // 2]
     gc.freeze()  # as in the master-agent
     gc.set_threshold(50_000, 20, 50)
     figures = []
-    for size in (200, 1000, 5000):
+    for size in sizes:
         progress(f"{size} nodes")
         nodes = machines(size)
-        figures.append(Figure(f"40 kinds of task, {size} nodes", rate(nodes, tasks(10_000, 40), rounds), "/s"))
-    for size in (200, 1000, 5000):
-        queue = tasks(2_000, 2_000)
+        figures.append(Figure(f"40 kinds of task, {size} nodes", rate(nodes, tasks(options.tasks, 40), rounds), "/s"))
+    for size in sizes:
+        queue = tasks(options.tasks // 5, options.tasks // 5)
         figures.append(Figure(f"each task its own kind, {size}", rate(machines(size), queue, rounds), "/s"))
-    nodes = machines(1000)
+    nodes = machines(middle)
     one = tasks(1, 1)
-    figures.append(Figure("one task, 1000 nodes", milliseconds(lambda: decide(View(nodes, one)), rounds * 10), "ms"))
+    figures.append(
+        Figure(f"one task, {middle} nodes", milliseconds(lambda: decide(View(nodes, one)), rounds * 10), "ms")
+    )
     alone = machines(1)
     figures.append(Figure("one task, 1 node", milliseconds(lambda: decide(View(alone, one)), rounds * 10), "ms"))
     figures.append(Figure("one task, 1 node, after a rest", rested(lambda: decide(View(alone, one)), rounds * 4), "ms"))
-    for title, limits in (("100,000 wait, no limits", False), ("100,000 wait, time limits", True)):
+    for title, limits in (
+        (f"{options.waiting:,} wait, no limits", False),
+        (f"{options.waiting:,} wait, time limits", True),
+    ):
         progress(title)
-        queue = tasks(100_000, 40)
-        nodes, held = full(1000, limits)
+        queue = tasks(options.waiting, 40)
+        nodes, held = full(middle, limits)
         view = View(nodes, queue, held)
         first = milliseconds(lambda view=view: decide(view), 1)
         figures.append(Figure(f"{title}: new", first, "ms"))  # each job's kind is told once
         figures.append(Figure(title, milliseconds(lambda view=view: decide(view), rounds), "ms"))
         spent = milliseconds(lambda view=view: decide(view), rounds, time.process_time)
         figures.append(Figure(f"{title}: CPU", spent, "ms"))
-    arrays = [QueuedJob(f"array{n}", "ann", n, (Demand("worker", 5_000, s),)) for n, s in enumerate(shapes(20))]
+    wide = options.waiting // 20
+    arrays = [QueuedJob(f"array{n}", "ann", n, (Demand("worker", wide, s),)) for n, s in enumerate(shapes(20))]
     view = View(nodes, arrays, held)
     figures.append(Figure("the same as 20 arrays", milliseconds(lambda: decide(view), rounds), "ms"))
     progress("scans")
-    figures += compared(rounds) + memory()
+    figures += compared(sizes, options.tasks, rounds) + memory(options.tasks, options.tasks // 10)
     bar = "20,000 placements/s at 1,000 nodes, cost per task flat from 200 to 5,000; 100,000 waiting in 50 ms"
     report(options, "planner: decide() on one core", figures, bar)
 
 
 if __name__ == "__main__":
-    main(arguments(__doc__, 5).parse_args())
+    parser = arguments(__doc__, 5)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[200, 1000, 5000])
+    parser.add_argument("--tasks", type=int, default=10_000, help="to be placed (default: %(default)s)")
+    parser.add_argument("--waiting", type=int, default=100_000, help="of which none fits (default: %(default)s)")
+    main(parser.parse_args())

@@ -113,18 +113,18 @@ def test_a_round_bears_so_many_events_and_a_ticket_that_comes_is_in_the_next(
 
 def test_a_flood_of_tickets_is_taken_in_order_and_reports_are_heard_meanwhile(backend: Backend) -> None:
     store, api = opened(backend, MANY[:3]), ApiStore(backend, KEYS)
-    for number in range(3 * agent_store._TICKETS_AT_ONCE):
+    for number in range(3 * agent_store.TICKETS_AT_ONCE):
         api.ticket("stop", {"id": str(number)})
     NodeStore(backend, KEYS, "n1").report([("heartbeat", {})])
     first = store.receive(0)
-    assert [each.node for each in first] == [""] * agent_store._TICKETS_AT_ONCE + ["n1"]
+    assert [each.node for each in first] == [""] * agent_store.TICKETS_AT_ONCE + ["n1"]
     store.commit(first, [])
     NodeStore(backend, KEYS, "n2").report([("heartbeat", {})])
     second = store.receive(0)
     assert [each.node for each in second if each.node] == ["n2"]
     store.commit(second, [])
     found = [each for each in [*first, *second, *taken(store)] if not each.node]
-    assert [each.body["id"] for each in found] == [str(number) for number in range(3 * agent_store._TICKETS_AT_ONCE)]
+    assert [each.body["id"] for each in found] == [str(number) for number in range(3 * agent_store.TICKETS_AT_ONCE)]
 
 
 def test_what_was_read_ahead_is_read_again_by_the_next_master_agent(backend: Backend) -> None:

@@ -14,13 +14,17 @@ from typing import Any
 import pytest
 from joserfc.jwk import RSAKey
 
+import grass
 from grass import clock
-from grass.api import keyring, sealing
-from grass.api.sealing import Claims, ReplyKey
+from grass.api import keyring, sealing, signing
+from grass.api.sealing import ReplyKey, Session, SessionCall
+from grass.api.signing import Claims
 from grass.entropy import request_id
 from grass.errors import NotAllowedError, NotFoundError
+from grass.wire.version import PROTOCOL
 from tests.support.api_world import ApiWorld, api_world, public_jwk, raw_key, write_client
 
+WISH = {"protocol": PROTOCOL, "version": grass.__version__}
 REFUSED = b"the request could not be opened\n"
 JOB = {"name": "j", "components": {"w": {"command": "true"}}}
 
@@ -40,14 +44,32 @@ class Wire:
         self.user = user
         self.private = RSAKey(raw_key(key or user), raw_key(key or user))
         self.key_id = public_jwk(key or user)["kid"]
+        self._session: Session | None = None
         self.master = RSAKey(raw_key("master").public_key(), raw_key("master").public_key())
 
-    def seal(self, method: str, path: str, body: Any = None, **claims: Any) -> tuple[str, ReplyKey]:
+    @property
+    def session(self) -> Session:
+        """Opened with the first call that needs it."""
+        if self._session is None:
+            token, reply = self.sign("POST", "/v1/session", WISH)
+            status, text = self.send("POST", "/v1/session", token)
+            assert status == 201
+            granted = json.loads(reply.open(text, status)[0])
+            self._session = Session(granted["session"], sealing.decode_key(granted["key"]))
+        return self._session
+
+    def seal(self, method: str, path: str, body: Any = None) -> tuple[str, ReplyKey]:
+        """A call of the session."""
+        text, new_id = None if body is None else json.dumps(body), request_id()
+        return self.session.seal(SessionCall(method, path, new_id, text)), self.session.reply_key(new_id)
+
+    def sign(self, method: str, path: str, body: Any = None, **claims: Any) -> tuple[str, ReplyKey]:
+        """A request without a session."""
         given = {"request_id": request_id(), "issued_at": clock.wall(), "user": self.user, **claims}
         made = Claims(key_id=self.key_id, method=method, path=path, **given)
-        reply = sealing.new_reply_key(made.request_id, os.urandom(32))
+        reply = ReplyKey(made.request_id, os.urandom(32))
         text = None if body is None else json.dumps(body)
-        return sealing.seal_request(made, text, reply, self.private, self.master), reply
+        return signing.seal_request(made, text, reply, self.private, self.master), reply
 
     def send(self, method: str, path: str, token: str | bytes, **headers: str) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.world.port, timeout=20)
@@ -125,17 +147,17 @@ def test_a_changed_body_is_refused_and_changes_nothing(world: ApiWorld) -> None:
 
 def test_an_unknown_user_is_refused(world: ApiWorld) -> None:
     wire = Wire(world, "mallory")
-    token, _ = wire.seal("GET", "/v1/status")
-    assert wire.send("GET", "/v1/status", token) == (401, REFUSED)
+    token, _ = wire.sign("POST", "/v1/session", WISH)
+    assert wire.send("POST", "/v1/session", token) == (401, REFUSED)
 
 
 def test_a_user_cannot_sign_as_another(world: ApiWorld) -> None:
     wire = Wire(world, "ann")
-    token, _ = wire.seal("GET", "/v1/status", user="root")
-    assert wire.send("GET", "/v1/status", token) == (401, REFUSED)
+    token, _ = wire.sign("POST", "/v1/session", WISH, user="root")
+    assert wire.send("POST", "/v1/session", token) == (401, REFUSED)
     impostor = Wire(world, "root", key="ann")
-    token, _ = impostor.seal("GET", "/v1/status")
-    assert impostor.send("GET", "/v1/status", token) == (401, REFUSED)
+    token, _ = impostor.sign("POST", "/v1/session", WISH)
+    assert impostor.send("POST", "/v1/session", token) == (401, REFUSED)
 
 
 def test_a_removed_user_is_refused_at_once(world: ApiWorld) -> None:
@@ -148,8 +170,8 @@ def test_a_removed_user_is_refused_at_once(world: ApiWorld) -> None:
 
 def test_a_user_who_is_registered_now_gets_in_at_once(world: ApiWorld) -> None:
     wire = Wire(world, "mallory")
-    token, _ = wire.seal("GET", "/v1/status")
-    assert wire.send("GET", "/v1/status", token) == (401, REFUSED)
+    token, _ = wire.sign("POST", "/v1/session", WISH)
+    assert wire.send("POST", "/v1/session", token) == (401, REFUSED)
     keyring.register_user(world.config.master_dir, "mallory", "viewer", public_jwk("mallory"))
     assert wire.call("GET", "/v1/status")[1]["role"] == "viewer"
 
@@ -157,12 +179,11 @@ def test_a_user_who_is_registered_now_gets_in_at_once(world: ApiWorld) -> None:
 @pytest.mark.parametrize("offset", [-3600.0, 3600.0])
 def test_a_wrong_clock_gets_the_servers_time_under_seal(world: ApiWorld, offset: float) -> None:
     wire = Wire(world)
-    token, reply = wire.seal("POST", "/v1/jobs", {"manifest": JOB}, issued_at=clock.wall() + offset)
-    status, text = wire.send("POST", "/v1/jobs", token)
+    token, reply = wire.sign("POST", "/v1/session", WISH, issued_at=clock.wall() + offset)
+    status, text = wire.send("POST", "/v1/session", token)
     error = json.loads(reply.open(text, status)[0])["error"]
     assert (status, error["code"]) == (401, "stale-request")
     assert abs(error["now"] - clock.wall()) < 30
-    assert world.store.jobs() == []
 
 
 def test_the_client_corrects_its_clock_by_itself(world: ApiWorld) -> None:
@@ -267,10 +288,8 @@ def test_a_body_that_is_signed_but_senseless_gets_a_clear_error(world: ApiWorld)
 
 def test_deeply_nested_json_is_an_error_not_a_crash(world: ApiWorld) -> None:
     wire = Wire(world)
-    claims = {"request_id": request_id(), "issued_at": clock.wall(), "user": "ann"}
-    made = Claims(key_id=wire.key_id, method="POST", path="/v1/jobs", **claims)
-    reply = sealing.new_reply_key(made.request_id, os.urandom(32))
-    token = sealing.seal_request(made, "[" * 100_000, reply, wire.private, wire.master)
+    reply = wire.session.reply_key(request_id())
+    token = wire.session.seal(SessionCall("POST", "/v1/jobs", reply.request_id, "[" * 100_000))
     status, text = wire.send("POST", "/v1/jobs", token)
     assert json.loads(reply.open(text, status)[0])["error"]["code"] == "bad-input"
 
@@ -285,3 +304,83 @@ def test_a_client_with_a_foreign_key_is_told_so(world: ApiWorld) -> None:
 def test_a_name_is_never_a_path_a_query_or_a_header(world: ApiWorld, name: str) -> None:
     with pytest.raises(NotFoundError):
         world.client("ann").job(name)
+
+
+def test_a_signed_request_opens_a_session_and_nothing_else(world: ApiWorld) -> None:
+    wire = Wire(world)
+    token, _ = wire.sign("GET", "/v1/status")
+    assert wire.send("GET", "/v1/status", token) == (401, REFUSED)
+    token, _ = wire.seal("POST", "/v1/session", WISH)
+    assert wire.send("POST", "/v1/session", token) == (401, REFUSED)
+
+
+def test_a_signed_request_that_is_played_again_opens_nothing(world: ApiWorld) -> None:
+    wire = Wire(world)
+    token, _ = wire.sign("POST", "/v1/session", WISH)
+    assert wire.send("POST", "/v1/session", token)[0] == 201
+    assert wire.send("POST", "/v1/session", token) == (401, REFUSED)
+
+
+def test_a_client_of_another_protocol_gets_a_clear_answer(world: ApiWorld) -> None:
+    wire = Wire(world)
+    token, reply = wire.sign("POST", "/v1/session", {"protocol": 999, "version": "9.9"})
+    status, text = wire.send("POST", "/v1/session", token)
+    error = json.loads(reply.open(text, status)[0])["error"]
+    assert status == 400 and "this client speaks protocol 999 (Grass 9.9), the master speaks" in error["message"]
+
+
+def test_a_session_goes_on_after_a_restart_and_its_calls_are_still_good_once(world: ApiWorld) -> None:
+    wire = Wire(world)
+    token, _ = wire.seal("POST", "/v1/jobs", {"manifest": JOB})
+    stop, _ = wire.seal("POST", "/v1/jobs/j/stop", {})
+    assert wire.send("POST", "/v1/jobs", token)[0] == 201
+    assert wire.send("POST", "/v1/jobs/j/stop", stop)[0] == 200
+    world.stop()
+    world.serve()
+    assert wire.send("POST", "/v1/jobs", token) == (401, REFUSED)
+    assert wire.send("POST", "/v1/jobs/j/stop", stop) == (401, REFUSED)
+    assert wire.call("GET", "/v1/jobs/j")[0] == 200
+
+
+def test_a_session_that_the_store_lost_takes_its_calls_along(world: ApiWorld) -> None:
+    """As after a clock's jump of an hour and back, which ends keys early: what was sent before is not good again."""
+    wire = Wire(world)
+    token, _ = wire.seal("POST", "/v1/jobs", {"manifest": JOB})
+    assert wire.send("POST", "/v1/jobs", token)[0] == 201
+    for key in [key for key in world.backend._strings if ":session:" in key]:
+        world.backend.apply([("DEL", key)])
+    fresh, _ = wire.seal("POST", "/v1/jobs/j/stop", {})
+    assert wire.send("POST", "/v1/jobs", token) == (401, REFUSED)
+    assert wire.send("POST", "/v1/jobs/j/stop", fresh) == (401, REFUSED)
+    world.stop()
+    world.serve()
+    assert wire.send("POST", "/v1/jobs", token) == (401, REFUSED)
+
+
+def test_a_session_of_one_user_is_of_no_use_with_the_key_of_another(world: ApiWorld) -> None:
+    ann, bob = Wire(world), Wire(world, "bob")
+    mixed = Session(ann.session.id, bob.session.key)
+    token = mixed.seal(SessionCall("GET", "/v1/status", request_id(), None))
+    assert ann.send("GET", "/v1/status", token) == (401, REFUSED)
+
+
+def test_a_session_of_another_cluster_is_none_of_this_one(world: ApiWorld) -> None:
+    stolen = Session(os.urandom(16).hex(), os.urandom(32))
+    token = stolen.seal(SessionCall("GET", "/v1/status", request_id(), None))
+    assert Wire(world).send("GET", "/v1/status", token) == (401, REFUSED)
+
+
+def test_a_session_ends_with_the_key_that_opened_it(world: ApiWorld) -> None:
+    """A stolen file is worth nothing once the key was replaced or removed, also while the same name is registered."""
+    wire = Wire(world)
+    assert wire.call("GET", "/v1/status")[0] == 200
+    keyring.register_user(world.config.master_dir, "ann", "user", public_jwk("mallory"))
+    token, _ = wire.seal("GET", "/v1/status")
+    assert wire.send("GET", "/v1/status", token) == (401, REFUSED)
+
+
+def test_a_session_has_the_role_that_its_user_has_now(world: ApiWorld) -> None:
+    wire = Wire(world)
+    assert wire.call("POST", "/v1/jobs", {"manifest": JOB})[0] == 201
+    keyring.register_user(world.config.master_dir, "ann", "viewer", public_jwk("ann"))
+    assert wire.call("POST", "/v1/jobs/j/stop", {})[0] == 403

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, TimeoutError
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ import pytest
 from werkzeug.serving import make_server
 
 import grass
-from grass.api import transport
 from grass.api.guest import Guest, open_guest
 from grass.api.invitation import Invitation, parse_token, secret_digest
 from grass.api.node_token import node_token
@@ -31,9 +31,11 @@ from grass.errors import (
 )
 from grass.model.lifecycle import TaskState
 from grass.provision.on_premises import joining
+from grass.provision.on_premises.join_record import Own
 from grass.store.records import pack
 from master.agent.state import TaskRun
-from master.api.routes import ROUTES
+from master.api import node_client
+from master.api.routes import ROUTES, Access
 from master.api.schemas import SCHEMAS
 from node.api.app import create_app as node_app
 from tests.contract.test_api_replies import Checked
@@ -337,12 +339,10 @@ def node_api(token: str, port: int = 0) -> Iterator[int]:
         server.server_close()
 
 
-def joined(world: ApiWorld) -> tuple[Guest, joining.Own]:
+def joined(world: ApiWorld) -> tuple[Guest, Own]:
     """As the machine is that has just become n1."""
     token = world.client("root").join_token()["token"]
-    own = joining.Own(
-        {"name": "n1", "node_token": node_token("master-secret", "n1"), "urls": ["http://10.0.0.1:51812"]}
-    )
+    own = Own({"name": "n1", "node_token": node_token("master-secret", "n1"), "urls": ["http://10.0.0.1:51812"]})
     return guest(token), own
 
 
@@ -362,17 +362,14 @@ def test_a_node_learns_whether_the_master_reaches_its_api(world: ApiWorld) -> No
         asked.reach("n1", node_token("master-secret", "n2"))
 
 
-def test_a_master_that_cannot_reach_a_node_says_so_to_whoever_joined_it(
-    world: ApiWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(joining, "REACH_SECONDS", 0.1)
+def test_a_master_that_cannot_reach_a_node_says_so_to_whoever_joined_it(world: ApiWorld) -> None:
     asked, own = joined(world)
     with node_api(own.node_token) as port:
         put_node(world, "n1", address="127.0.0.1", api_port=port)
         view = joining.wait_until_ready(asked, "n1", own, lambda _: None)
         joining.check_reached(asked, "n1", own, view)
     with pytest.raises(joining.NotReachedError) as told:
-        joining.check_reached(asked, "n1", own, view)
+        joining.check_reached(asked, "n1", own, view, seconds=0.1)
     assert (told.value.exit_code, told.value.view["state"]) == (1, "READY")
     place = rf"n1 joined, but the master cannot reach it at 127\.0\.0\.1:{port} \(connection refused\)"
     assert re.match(rf"{place}: open this TCP port for 10\.0\.0\.1 on n1;", str(told.value))
@@ -391,14 +388,11 @@ def test_a_node_api_that_is_just_starting_is_given_time(world: ApiWorld) -> None
             looking.result(10)
 
 
-def test_a_command_on_a_node_that_cannot_be_reached_blames_the_node_and_not_the_cluster(
-    world: ApiWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(transport, "PATIENCE", 0.1)
+def test_a_command_on_a_node_that_cannot_be_reached_blames_the_node_and_not_the_cluster(world: ApiWorld) -> None:
     with node_api("x") as port:
         pass
     put_node(world, "n1", address="127.0.0.1", api_port=port)
-    client = world.client("root")
+    client = world.client("root", timeout=0.5)
     job = client.start({"name": "j", "components": {"w": {"command": "true"}}})
     task = TaskRun()
     task.state, task.attempt, task.node = TaskState.RUNNING, 1, "n1"
@@ -429,7 +423,7 @@ def test_administrators_change_nodes_and_the_client_keeps_to_the_document(
         *(f"nodes.{verb}" for verb in ("cordon", "uncordon", "drain", "wait", "remove")),
         "joins.token",
     }
-    assert {route.operation for route in ROUTES if route.guest} == {
+    assert {route.operation for route in ROUTES if route.access is Access.GUEST} == {
         *(f"joins.{verb}" for verb in ("join", "show", "reach", "leave"))
     }
 
@@ -438,6 +432,20 @@ def test_a_node_with_tasks_is_not_removed_unless_forced(world: ApiWorld) -> None
     put_node(world, "n1", tasks=3)
     with pytest.raises(ConflictError, match=r"has 3 task\(s\)"):
         world.client("root").remove_node("n1")
+
+
+def test_the_clusters_own_node_cannot_be_removed_and_takes_its_own_token(world: ApiWorld) -> None:
+    config = replace(world.app.extensions["grass"].config, master=replace(world.config.master, own_node="n1"))
+    object.__setattr__(world.app.extensions["grass"], "config", config)
+    put_node(world, "n1")
+    with pytest.raises(ConflictError, match="node n1 is part of the cluster itself; `grass delete` ends the cluster"):
+        world.client("root").remove_node("n1", force=True)
+    with node_api("master-secret") as port:
+        put_node(world, "n1", address="127.0.0.1", api_port=port)
+        put_node(world, "n2", address="127.0.0.1", api_port=port)
+        nodes = {name: world.store.node(name) for name in ("n1", "n2")}
+        assert node_client.why_unreachable(config, nodes["n1"]) is None
+        assert "another token" in node_client.why_unreachable(config, nodes["n2"])
 
 
 def test_changing_a_node_needs_an_administrator_and_a_node(world: ApiWorld) -> None:

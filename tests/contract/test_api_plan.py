@@ -12,7 +12,6 @@ import pytest
 
 from grass.errors import ManifestError, UnreachableError
 from grass.store.records import pack
-from master.api import plan
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.waiting import wait_until
 
@@ -71,9 +70,11 @@ def test_a_name_that_is_taken_is_said(world: ApiWorld) -> None:
     ]
 
 
-def test_a_master_agent_that_is_away_is_unreachable(world: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "PATIENCE", 0.05)
-    with pytest.raises(UnreachableError, match="the master-agent did not answer within"):
+def test_a_master_agent_that_is_away_is_unreachable(tmp_path: Path) -> None:
+    with (
+        api_world(tmp_path, preview=0.05) as world,
+        pytest.raises(UnreachableError, match="the master-agent did not answer within"),
+    ):
         world.client().plan(job())
 
 

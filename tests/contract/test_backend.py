@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from grass.entropy import request_id
 from grass.errors import ConflictError, ReplayedError, StaleLeaseError, UnreachableError
 from grass.model.job import Component, Job
 from grass.store.agent_store import AgentStore
@@ -19,7 +18,9 @@ from grass.store.keys import ENDS_KEPT, Keys
 from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore, OrdersGapError
 from grass.store.redis_backend import RedisBackend
+from grass.store.sessions import Sighting
 from tests.support.redis_server import RedisServer
+from tests.support.sessions import sighting
 
 KEYS = Keys("grass:test:")
 JOB = Job("digits", {"worker": Component("worker", "true", replicas=2)}, ("worker",))
@@ -39,7 +40,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
 
 def submit(backend: Backend, job_id: str = "digits-1", job: Job = JOB) -> None:
     store = ApiStore(backend, KEYS)
-    store.submit(job, job_id=job_id, user="ann", now=1.0, warnings=[], request_id=request_id())
+    store.submit(job, job_id=job_id, user="ann", now=1.0, warnings=[], sighting=sighting(store))
 
 
 def agent(backend: Backend) -> AgentStore:
@@ -105,11 +106,6 @@ def test_waiting_ends_with_the_first_entry_of_any_stream(backend: Backend) -> No
     assert backend.wait({"b": found["b"][0][0]}, 0.01, 5) == {}
 
 
-def test_only_the_first_takes_a_key(backend: Backend) -> None:
-    assert backend.take("once", 60)
-    assert not backend.take("once", 60)
-
-
 def test_a_submission_is_durable_with_its_ticket_and_the_same_one_again_changes_nothing(backend: Backend) -> None:
     submit(backend)
     submit(backend)
@@ -124,11 +120,20 @@ def test_a_submission_is_durable_with_its_ticket_and_the_same_one_again_changes_
 
 def test_a_request_that_was_seen_submits_nothing(backend: Backend) -> None:
     store = ApiStore(backend, KEYS)
-    assert store.submit(JOB, job_id="digits-1", user="ann", now=1.0, warnings=[], request_id="once")
+    assert store.submit(JOB, job_id="digits-1", user="ann", now=1.0, warnings=[], sighting=sighting(store, "once"))
     agent(backend).commit([], [("HDEL", KEYS.live, "digits"), ("HDEL", KEYS.specs, "digits-1")])
     with pytest.raises(ReplayedError):
-        store.submit(JOB, job_id="digits-1", user="ann", now=1.0, warnings=[], request_id="once")
-    assert not store.first_sight("once")
+        store.submit(JOB, job_id="digits-1", user="ann", now=1.0, warnings=[], sighting=sighting(store, "once"))
+    assert not store.sessions.first_sight(sighting(store, "once"))
+
+
+def test_a_request_without_its_session_submits_nothing(backend: Backend) -> None:
+    store = ApiStore(backend, KEYS)
+    gone = Sighting("1" * 32, "{}", "a")
+    with pytest.raises(ReplayedError):
+        store.submit(JOB, job_id="digits-1", user="ann", now=1.0, warnings=[], sighting=gone)
+    assert not store.sessions.first_sight(gone)
+    assert store.jobs() == []
 
 
 def test_a_name_is_taken_until_its_run_has_ended(backend: Backend) -> None:

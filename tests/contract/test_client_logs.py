@@ -177,14 +177,13 @@ def test_following_ends_when_the_job_has_and_its_log_is_complete(world: ApiWorld
         assert seen == ["one", "two", "last", "end"]
 
 
-def test_following_does_not_wait_for_ever_for_what_a_lost_node_took_along(
-    world: ApiWorld, logs: Logs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log_stream, "LATE", 0.2)
-    logs.print_("w.0", "one\n")
-    logs.end_task("w.0", stdout=1000)
-    world.end_job(logs.job_id)
-    assert texts(world.client().logs("j", follow=True)) == ["one"]
+def test_following_does_not_wait_for_ever_for_what_a_lost_node_took_along(tmp_path: Path) -> None:
+    with api_world(tmp_path, log_late=0.2) as world:
+        logs = Logs(world, world.client().start(JOB)["id"])
+        logs.print_("w.0", "one\n")
+        logs.end_task("w.0", stdout=1000)
+        world.end_job(logs.job_id)
+        assert texts(world.client().logs("j", follow=True)) == ["one"]
 
 
 def test_following_a_job_that_ended_long_ago_is_reading_it(world: ApiWorld, logs: Logs) -> None:
@@ -263,8 +262,8 @@ def test_last_words_of_a_stream_that_is_cut_after_each_piece_are_neither_lost_no
     client = world.client()
     honest = client._transport.stream
 
-    def stream(method: str, target: str, body: Any = None) -> Iterator[dict[str, Any]]:
-        for piece in honest(method, target, body):
+    def stream(method: str, target: str, body: Any = None, **options: Any) -> Iterator[dict[str, Any]]:
+        for piece in honest(method, target, body, **options):
             yield piece
             if piece["lines"]:
                 raise StreamCutError("cut")
@@ -329,8 +328,8 @@ def test_a_tail_whose_stream_is_cut_before_anything_came_is_still_a_tail(
     client = world.client()
     honest, cuts = client._transport.stream, iter([True])
 
-    def stream(method: str, target: str, body: Any = None) -> Iterator[dict[str, Any]]:
-        for piece in honest(method, target, body):
+    def stream(method: str, target: str, body: Any = None, **options: Any) -> Iterator[dict[str, Any]]:
+        for piece in honest(method, target, body, **options):
             yield piece
             if next(cuts, False):
                 raise StreamCutError("cut")
@@ -377,26 +376,25 @@ def test_restarts_of_the_server_lose_and_repeat_no_line(world: ApiWorld, logs: L
     assert seen[-1] == "half"
 
 
-def test_a_stream_that_is_cut_anywhere_goes_on_where_it_was(
-    world: ApiWorld, logs: Logs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log_stream, "PIECE_CHARACTERS", 10)
-    for number in range(200):
-        logs.print_("w.0", f"line {number}\n")
-        logs.print_("w.1", f"line {number}\n", stream="stderr")
-    client = world.client()
-    honest, count = client._transport.stream, iter(range(10_000))
+def test_a_stream_that_is_cut_anywhere_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with api_world(tmp_path, log_piece=10) as world:
+        logs = Logs(world, world.client().start(JOB)["id"])
+        for number in range(200):
+            logs.print_("w.0", f"line {number}\n")
+            logs.print_("w.1", f"line {number}\n", stream="stderr")
+        client = world.client()
+        honest, count = client._transport.stream, iter(range(10_000))
 
-    def stream(method: str, target: str, body: Any = None) -> Iterator[dict[str, Any]]:
-        from grass.api.transport import StreamCutError
+        def stream(method: str, target: str, body: Any = None, **options: Any) -> Iterator[dict[str, Any]]:
+            from grass.api.transport import StreamCutError
 
-        for piece in honest(method, target, body):
-            if next(count) % 7 == 6:
-                raise StreamCutError("cut")
-            yield piece
+            for piece in honest(method, target, body, **options):
+                if next(count) % 7 == 6:
+                    raise StreamCutError("cut")
+                yield piece
 
-    monkeypatch.setattr(client._transport, "stream", stream)
-    assert sorted(texts(client.logs("j"))) == sorted(f"line {number}" for number in range(200) for _ in range(2))
+        monkeypatch.setattr(client._transport, "stream", stream)
+        assert sorted(texts(client.logs("j"))) == sorted(f"line {number}" for number in range(200) for _ in range(2))
 
 
 def test_an_expensive_pattern_cannot_stop_the_server(world: ApiWorld, logs: Logs) -> None:
@@ -409,7 +407,7 @@ def test_an_expensive_pattern_cannot_stop_the_server(world: ApiWorld, logs: Logs
 
 
 def test_followers_beyond_the_places_see_every_line_too(tmp_path: Path) -> None:
-    with api_world(tmp_path, waiting=1) as world:
+    with api_world(tmp_path, places=1) as world:
         logs = Logs(world, world.client().start(JOB)["id"])
         logs.print_("w.0", "0\n")
         with ThreadPoolExecutor(3) as pool:

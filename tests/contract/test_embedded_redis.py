@@ -21,6 +21,7 @@ from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
 from grass.store.redis_backend import RedisBackend
 from tests.support.redis_server import RedisServer
+from tests.support.sessions import sighting
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.needs_redis
@@ -78,7 +79,10 @@ def test_each_facade_of_the_store_works_with_the_rights_of_its_user(server: Redi
         api = ApiStore(api_backend, KEYS)
         api.ticket("stop", {"id": "x"})
         api.log_event("kind", "user", "message")
-        assert api.first_sight("request-1") and not api.first_sight("request-1")
+        assert api.sessions.first_sight(sighting(api, "a")) and not api.sessions.first_sight(sighting(api, "a"))
+        assert api.horizon() == 0.0
+        api.keep_horizon(5.5)
+        assert api.horizon() == 5.5
         assert (api.jobs(), api.nodes(), api.schedules(), api.tasks("x")) == ([], [], [], {})
         assert [event["message"] for event in api.events()] == ["message"]
         node = NodeStore(node_backend, KEYS, "local")
@@ -109,6 +113,13 @@ def test_no_daemon_may_administrate_the_server_or_touch_keys_of_others(
     assert refused(client, "SHUTDOWN", "NOSAVE")
     assert refused(client, "HGETALL", "grass:other:jobs")
     assert refused(client, "EVAL", "return redis.pcall('HSET', 'grass:other:jobs', 'a', 'b')", "1", "grass:other:jobs")
+
+
+def test_only_the_api_reads_what_opens_a_session(server: RedisServer, clients: dict[str, redis.Redis]) -> None:
+    key = KEYS.session("0" * 32)
+    assert refused(clients["node"], "GET", key)
+    assert refused(clients["node"], "SET", key, "x")
+    assert not refused(clients["api"], "GET", key)
 
 
 def test_a_node_that_joins_gets_a_user_that_outlives_the_server_and_its_files_being_written_anew(

@@ -152,14 +152,6 @@ def test_who_ignores_term_is_killed_after_the_grace(subject: Subject) -> None:
     assert ended.signal == signal.SIGKILL
 
 
-def test_a_signal_reaches_the_attempt(subject: Subject) -> None:
-    subject.start(SLOW, "j-1/slow.0/1")
-    subject.runs("j-1/slow.0/1")
-    subject.runtime.signal(["j-1/slow.0/1", "j-1/unknown.0/1"], signal.SIGKILL)
-    [ended] = subject.ended("j-1/slow.0/1")
-    assert (ended.signal, ended.stopping) == (signal.SIGKILL, False)
-
-
 def test_no_more_than_the_width_run_at_once_and_the_others_follow_in_order(subject: Subject) -> None:
     subject.define("j-1/array", width=2)
     keys = [f"j-1/array.{index}/1" for index in range(8)]

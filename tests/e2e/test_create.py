@@ -10,17 +10,28 @@ from pathlib import Path
 import pytest
 
 from tests.support.lab import SessionLab
-from tests.support.on_premises import Cluster, holds, install, settings
+from tests.support.on_premises import Cluster, holds, settings
 from tests.support.waiting import wait_until
 
 REFUSED, UNREACHABLE = 2, 3
 
 
-@pytest.fixture(scope="module")
-def site(running_lab: SessionLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    yield install(tmp_path_factory.mktemp("grass"))
-    for host in ("master", "n1"):  # others come after these tests
+@pytest.fixture(scope="module", autouse=True)
+def _as_new_for_others(running_lab: SessionLab) -> Iterator[None]:
+    yield
+    for host in ("master", "n1", "n3"):
         running_lab.reset(host)
+
+
+@pytest.fixture(scope="module")
+def standing(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """A cluster whose master is n3, for those who only look at it."""
+    running_lab.reset("n3")
+    master = {"hostname": "n3", "address": running_lab.hosts["n3"].address}
+    home = tmp_path_factory.mktemp("standing")
+    made = Cluster(running_lab, site, home, settings(running_lab, name="stands", master=master))
+    assert made.created()["url"] == f"http://{master['address']}:51812"
+    return made
 
 
 @pytest.fixture
@@ -37,76 +48,70 @@ def steps(said: str) -> dict[str, str]:
 
 def test_a_plan_names_every_step_and_changes_nothing(cluster: Cluster) -> None:
     before = holds(cluster.lab)
+    away, near = {"address": "10.255.255.1", "ssh": {"port": 1}}, {"address": cluster.lab.hosts["n1"].address}
+    cluster.settings["nodes"] = [{**near, "name": "first"}, away]
     done = cluster.create("--plan", "-o", "json")
     assert done.returncode == 0, done.stderr
     plan = "\n".join(json.loads(done.stdout)["plan"])
     for words in ("make the user grass", "install Grass in /opt/grass/venv", "start redis, collector, samba"):
         assert words in plan
+    for words in ("join the cluster e2e as first", "start shepherd, node-agent, node-api-server", "mount the share"):
+        assert "node first: [" in plan and words in plan
+    assert "node 10.255.255.1: cannot join: " in plan
     assert holds(cluster.lab) == before
     assert not cluster.client.exists()
 
 
-def test_what_is_created_works_is_left_alone_by_a_second_create_and_is_gone_after_delete(cluster: Cluster) -> None:
-    before = holds(cluster.lab)
-    made = cluster.created()
-    assert made["url"] == f"http://{cluster.lab.hosts['master'].address}:51812"
-
+def daemons(cluster: Cluster) -> dict[str, tuple[str, int]]:
+    """The state and the pid of each."""
     status = json.loads(cluster.grass("status", "-o", "json").stdout)
-    states = {daemon["name"]: daemon["state"] for daemon in status["daemons"]}
+    return {daemon["name"]: (daemon["state"], daemon["pid"]) for daemon in status["daemons"]}
+
+
+def test_all_daemons_of_a_new_cluster_run(standing: Cluster) -> None:
     names = ("redis", "collector", "samba", "master-agent", "master-api-server")
-    assert states == dict.fromkeys(names, "RUNNING")
-
-    again = cluster.create()
-    assert again.returncode == 0, again.stderr
-    assert set(steps(again.stderr).values()) == {"unchanged", "as it should be"}, again.stderr
-    after = json.loads(cluster.grass("status", "-o", "json").stdout)
-    assert [one["pid"] for one in after["daemons"]] == [one["pid"] for one in status["daemons"]]
-
-    gone = cluster.grass("delete", "e2e")
-    assert gone.returncode == 0, gone.stderr
-    assert holds(cluster.lab) == before
-    assert not cluster.client.parent.exists()
+    assert {name: state for name, (state, _) in daemons(standing).items()} == dict.fromkeys(names, "RUNNING")
 
 
-def test_only_ssh_and_the_api_can_be_reached_from_outside_and_keys_stay_where_they_were_made(cluster: Cluster) -> None:
-    cluster.created()
-    address = cluster.lab.hosts["master"].address
-    listening = cluster.lab.ssh("master", "ss", "-H", "-l", "-t", "-n").stdout
+def test_only_ssh_and_the_api_can_be_reached_from_outside_and_keys_stay_where_they_were_made(standing: Cluster) -> None:
+    address = standing.lab.hosts["n3"].address
+    listening = standing.lab.ssh("n3", "ss", "-H", "-l", "-t", "-n").stdout
     found = {line.split()[3] for line in listening.splitlines()}
     everywhere = {place for place in found if place.startswith(("0.0.0.0:", "[::]:", "*:"))}
     assert everywhere == {"0.0.0.0:22", "[::]:22", "0.0.0.0:51812"}
     assert {f"{address}:6379", f"{address}:24224", f"{address}:51445"} <= found
 
-    private = (cluster.client / "user.pem").read_text().splitlines()[2]
-    there = cluster.lab.ssh(
-        "master", "grep", "-rlF", "-e", private, "/var/lib/grass", "/etc/grass", "/opt/grass/bundle"
-    )
+    private = (standing.client / "user.pem").read_text().splitlines()[2]
+    there = standing.lab.ssh("n3", "grep", "-rlF", "-e", private, "/var/lib/grass", "/etc/grass", "/opt/grass/bundle")
     assert (there.code, there.stdout) == (1, "")
-    modes = "stat -c '%a %U %n' /var/lib/grass/clusters/e2e/secrets.json /var/lib/grass/clusters/e2e/master/key.pem"
-    assert [line.split()[:2] for line in cluster.lab.ssh("master", modes).stdout.splitlines()] == [["600", "grass"]] * 2
+    modes = (
+        "stat -c '%a %U %n' /var/lib/grass/clusters/stands/secrets.json /var/lib/grass/clusters/stands/master/key.pem"
+    )
+    assert [line.split()[:2] for line in standing.lab.ssh("n3", modes).stdout.splitlines()] == [["600", "grass"]] * 2
 
 
-def test_the_share_is_for_whoever_has_its_password_and_speaks_smb3(cluster: Cluster) -> None:
-    cluster.created()
-    address = cluster.lab.hosts["master"].address
-    read = "import json; print(json.load(open('/var/lib/grass/clusters/e2e/secrets.json'))['samba'])"
-    password = cluster.lab.ssh("master", "python3", "-", text_in=read).stdout.strip()
+def test_the_share_is_for_whoever_has_its_password_and_speaks_smb3(standing: Cluster) -> None:
+    address = standing.lab.hosts["n3"].address
+    read = "import json; print(json.load(open('/var/lib/grass/clusters/stands/secrets.json'))['samba'])"
+    password = standing.lab.ssh("n3", "python3", "-", text_in=read).stdout.strip()
 
     def client(*words: str, secret: str = password) -> tuple[int, str]:
         target = ["smbclient", f"//{address}/grass", "-p", "51445", "-U", f"grass%{secret}", *words]
-        done = cluster.lab.ssh("n1", *target)
+        done = standing.lab.ssh("n1", *target)
         return done.code, done.stdout + done.stderr
 
     code, said = client("-c", "'put /etc/hostname data/from-n1; ls data/*'")
     assert code == 0 and "from-n1" in said, said
-    owner = cluster.lab.ssh("master", "stat", "-c", "%U", "/srv/grass/e2e/data/from-n1").stdout
+    owner = standing.lab.ssh("n3", "stat", "-c", "%U", "/srv/grass/stands/data/from-n1").stdout
     assert owner.strip() == "grass"
     assert client("-c", "ls", secret="wrong")[0] != 0
     assert client("-N", "-c", "ls", secret="")[0] != 0
     assert client("-m", "SMB2", "-c", "ls")[0] != 0
 
 
-def test_a_create_that_was_killed_is_finished_by_the_next_one_and_removed_whole(cluster: Cluster) -> None:
+def test_a_create_that_was_killed_is_finished_by_the_next_left_alone_by_a_third_and_removed_whole(
+    cluster: Cluster,
+) -> None:
     before = holds(cluster.lab)
     process = cluster.start("create", str(cluster.file()))
     assert process.stderr is not None
@@ -118,8 +123,17 @@ def test_a_create_that_was_killed_is_finished_by_the_next_one_and_removed_whole(
     done = cluster.create()
     assert done.returncode == 0, done.stderr
     assert steps(done.stderr)["make the user grass"] == "unchanged"
-    assert cluster.grass("delete", "e2e").returncode == 0
+
+    made = daemons(cluster)
+    again = cluster.create()
+    assert again.returncode == 0, again.stderr
+    assert set(steps(again.stderr).values()) == {"unchanged", "as it should be"}, again.stderr
+    assert daemons(cluster) == made
+
+    gone = cluster.grass("delete", "e2e")
+    assert gone.returncode == 0, gone.stderr
     assert holds(cluster.lab) == before
+    assert not cluster.client.parent.exists()
 
 
 def test_what_an_interrupted_create_left_can_be_deleted(cluster: Cluster) -> None:
@@ -136,26 +150,26 @@ def test_what_an_interrupted_create_left_can_be_deleted(cluster: Cluster) -> Non
     assert holds(cluster.lab) == before
 
 
-def test_a_step_that_fails_names_host_step_command_and_output(cluster: Cluster) -> None:
+def test_a_step_that_fails_and_a_daemon_that_does_not_start_are_named_and_the_next_create_goes_on(
+    cluster: Cluster,
+) -> None:
+    broken = "/etc/systemd/system/grass-samba@.service.d"
     cluster.lab.ssh("master", "mkdir -p /etc/systemd/system/grass@.target")  # where a file has to go
     done = cluster.create()
     assert done.returncode == 1
     for words in ("master: [", "write units and configuration: failed", "grass@.target", "continues here"):
         assert words in done.stderr + done.stdout
-    cluster.lab.ssh("master", "rmdir /etc/systemd/system/grass@.target")
-    assert cluster.created()["steps"]["unchanged"] > 3
-
-
-def test_a_daemon_that_does_not_start_is_named_with_the_end_of_its_journal(cluster: Cluster) -> None:
-    cluster.lab.ssh("master", "mkdir -p /etc/systemd/system/grass-samba@.service.d")
+    cluster.lab.ssh("master", f"rmdir /etc/systemd/system/grass@.target; mkdir -p {broken}")
     cluster.lab.ssh("master", "sh", "-s", text_in=(
         "printf '[Service]\\nExecStart=\\nExecStart=/bin/sh -c \"echo no share today; exit 9\"\\n'"
-        " > /etc/systemd/system/grass-samba@.service.d/broken.conf"
+        f" > {broken}/broken.conf"
     ))  # fmt: skip
     done = cluster.create()
     assert done.returncode == 1
     assert "grass-samba@e2e.service does not run" in done.stderr
     assert "no share today" in done.stderr
+    cluster.lab.ssh("master", f"rm -r {broken}; systemctl daemon-reload; systemctl reset-failed")
+    assert cluster.created()["steps"]["unchanged"] > 3
 
 
 def test_a_wrong_sudo_password_is_refused_before_anything_is_changed(cluster: Cluster) -> None:
@@ -170,17 +184,17 @@ def test_a_wrong_sudo_password_is_refused_before_anything_is_changed(cluster: Cl
     assert not cluster.client.exists()
 
 
-def test_sudo_with_a_password_works_and_the_password_is_written_nowhere(cluster: Cluster) -> None:
+def test_sudo_with_a_password_works_is_written_nowhere_and_is_not_told_to_another_host(cluster: Cluster) -> None:
     cluster.settings["ssh"]["user"] = "grass-admin"
     secret = cluster.lab.password
     done = cluster.create(GRASS_BECOME_PASSWORD=secret)
     assert done.returncode == 0, done.stderr
     assert secret not in done.stdout + done.stderr
     assert not [path for path in cluster.home.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+    another_host_key_is_refused_with_what_to_check(cluster)
 
 
-def test_another_host_key_is_refused_with_what_to_check(cluster: Cluster) -> None:
-    cluster.created()
+def another_host_key_is_refused_with_what_to_check(cluster: Cluster) -> None:
     cluster.lab.reset("master")
     done = cluster.create()
     assert done.returncode == REFUSED
@@ -217,7 +231,11 @@ def test_a_port_that_another_program_has_is_named_before_anything_is_changed(clu
     assert holds(cluster.lab) == before
 
 
-def test_with_only_port_22_open_the_api_is_reached_through_ssh(cluster: Cluster) -> None:
+def test_an_api_that_a_firewall_hides_is_said_to_be_that_and_is_reached_through_ssh(cluster: Cluster) -> None:
+    assert cluster.lab.ssh("master", "iptables -A INPUT -p tcp --dport 51812 -i eth0 -j REJECT").code == 0
+    done = cluster.create()
+    assert done.returncode == UNREACHABLE
+    assert "every daemon on master runs" in done.stderr and "api: tunnel" in done.stderr
     cluster.settings["api"] = "tunnel"
     block = "iptables -A INPUT -p tcp -m multiport ! --dports 22 -i eth0 -m conntrack --ctstate NEW -j REJECT"
     assert cluster.lab.ssh("master", block).code == 0
@@ -228,19 +246,11 @@ def test_with_only_port_22_open_the_api_is_reached_through_ssh(cluster: Cluster)
     assert followed.returncode == 0, followed.stderr
 
 
-def test_an_api_that_a_firewall_hides_is_said_to_be_that(cluster: Cluster) -> None:
-    assert cluster.lab.ssh("master", "iptables -A INPUT -p tcp --dport 51812 -i eth0 -j REJECT").code == 0
-    done = cluster.create()
-    assert done.returncode == UNREACHABLE
-    assert "every daemon on master runs" in done.stderr and "api: tunnel" in done.stderr
-
-
-def test_a_master_that_is_rebooted_comes_back_with_all_of_its_daemons(cluster: Cluster) -> None:
-    cluster.created()
-    host = cluster.lab.hosts["master"]
+def test_a_master_that_is_rebooted_comes_back_with_all_of_its_daemons(standing: Cluster) -> None:
+    host = standing.lab.hosts["n3"]
     host.reboot()
     host.wait_booted()
-    wait_until(lambda: cluster.grass("status").returncode == 0, 60)
+    wait_until(lambda: standing.grass("status").returncode == 0, 60)
 
 
 def test_maros_file_makes_a_cluster(cluster: Cluster) -> None:
@@ -261,9 +271,10 @@ def test_maros_file_makes_a_cluster(cluster: Cluster) -> None:
     assert json.loads((cluster.client / "profile.json").read_text())["user"] == "admin"
 
 
-def test_nodes_of_the_file_join_and_leave_with_the_cluster(cluster: Cluster) -> None:
+def test_nodes_of_the_file_join_and_one_that_does_not_answer_keeps_the_cluster_until_force(cluster: Cluster) -> None:
+    """That nodes leave with the cluster: ``test_interrupted``."""
     cluster.lab.reset("n1")
-    before = holds(cluster.lab), holds(cluster.lab, "n1")
+    before = holds(cluster.lab)
     cluster.settings["nodes"] = [
         {"address": cluster.lab.hosts["n1"].address, "name": "first", "labels": {"disk": "nvme"}}
     ]
@@ -272,16 +283,6 @@ def test_nodes_of_the_file_join_and_leave_with_the_cluster(cluster: Cluster) -> 
     assert (node["name"], node["state"], node["labels"]["disk"]) == ("first", "READY", "nvme")
     done = cluster.grass("run", "--", "hostname")
     assert (done.returncode, done.stdout.strip()) == (0, "n1"), done.stderr
-    gone = cluster.grass("delete", "e2e")
-    assert gone.returncode == 0, gone.stderr
-    assert (holds(cluster.lab), holds(cluster.lab, "n1")) == before
-
-
-def test_a_node_that_does_not_answer_keeps_the_cluster_until_force(cluster: Cluster) -> None:
-    cluster.lab.reset("n1")
-    before = holds(cluster.lab)
-    cluster.settings["nodes"] = [{"address": cluster.lab.hosts["n1"].address, "name": "first"}]
-    cluster.created()
     cluster.lab.hosts["n1"].cut()
     stayed = cluster.grass("delete", "e2e")
     assert stayed.returncode == UNREACHABLE and "first: " in stayed.stderr and cluster.client.exists()

@@ -2,7 +2,8 @@
 
 It has what the official image is documented to have: an entrypoint that runs the command it is given as any user, and
 the configuration at ``/fluentd/etc/fluent.conf``. Inside is the built-in collector. So this shows that the unit, its
-options, mounts, network and life under systemd are right; what the real fluentd makes of them is not shown.
+options, mounts, network and life under systemd are right. What a real fluentd makes of the configuration is shown in
+``tests/integration/test_fluentd.py``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 
 from grass.api.client import Client
 from tests.support.lab import SessionLab
-from tests.support.on_premises import Cluster, holds, install, settings
+from tests.support.on_premises import Cluster, holds, settings
 from tests.support.waiting import wait_until
 
 IMAGE = "fluent/fluentd:v0-stand-in"
@@ -41,10 +42,9 @@ CMD ["fluentd"]
 
 
 @pytest.fixture
-def cluster(lab: SessionLab, tmp_path: Path) -> Iterator[Cluster]:
+def cluster(lab: SessionLab, site: Path, tmp_path: Path) -> Iterator[Cluster]:
     for host in ("master", "n1"):
         lab.reset(host)
-    site = install(tmp_path)
     master = {"hostname": "master", "address": lab.hosts["master"].address, "fluentd": {"image": IMAGE}}
     nodes = [{"address": lab.hosts["n1"].address, "name": "n1"}]
     made = Cluster(lab, site, tmp_path / "home", settings(lab, master=master, nodes=nodes, collector="fluentd"))

@@ -34,20 +34,22 @@ from tests.support.three_nodes import (
 from tests.support.waiting import wait_until
 
 ALL_READY = dict.fromkeys(NODES, "READY")
-LOST_AFTER = 20.0
+LOST_AFTER = 15.0
 NODE_DAEMONS = ("shepherd", "node-agent", "node-api-server", "share-fuse")
 MASTER_DAEMONS = ("redis", "collector", "samba", "master-agent", "master-api-server")
 
 
 @pytest.fixture(scope="module")
-def cluster(running_lab: SessionLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """n3 has no engine. A node that is silent for 20 s is given up."""
+def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """n3 has no engine. A node that is silent for 15 s is given up."""
 
     def without_an_engine() -> None:
         running_lab.hosts["n3"].sh("systemctl disable --now docker.socket docker.service containerd.service")
 
-    limits = {"silent_after": "6s", "lost_after": LOST_AFTER}
-    with three_nodes(running_lab, tmp_path_factory.mktemp("faults"), "faults", without_an_engine, **limits) as made:
+    limits = {"silent_after": "5s", "lost_after": LOST_AFTER}
+    with three_nodes(
+        running_lab, site, tmp_path_factory.mktemp("faults"), "faults", without_an_engine, **limits
+    ) as made:
         done = made.grass("image", "push", "--file", str(running_lab.busybox_image_tar))
         assert done.returncode == 0, done.stderr
         yield made
@@ -329,6 +331,53 @@ def test_a_share_that_hangs_or_goes_under_a_node_holds_its_starts_back_and_not_i
         wait_until(lambda: states(client) == ALL_READY, 60, "n2 back by itself", 0.2)
         assert client.wait("shares", timeout=60)["state"] == "SUCCEEDED"
         assert [each["text"] for each in client.logs("shares")] == ["hello"]
+
+
+def test_after_the_end_of_the_shares_helper_running_containers_see_the_share_again(
+    cluster: Cluster, client: Client
+) -> None:
+    """Killed, restarted by an operator, and hung for good: the container goes on with the next mount each time."""
+    host, unit = cluster.lab.hosts["n1"], f"grass-share-fuse@{cluster.name}.service"
+    look = 'trap "exit 0" TERM; while :; do cat "$GRASS_DATA/turn" 2>&1; sleep 0.5; done'
+    inside = {"command": look, "image": BUSYBOX, "runtime": "docker", "avoid": ["n2", "n3"]}
+    shared = cluster.lab.hosts["master"]
+    shared.sh(f"echo turn-0 > /srv/grass/{cluster.name}/turn")
+    client.start({"name": "looks", "components": {"t": inside, "u": {**inside, "container": {"data": "/d"}}}})
+    wait_until(lambda: said_by(client, "looks", "turn-0") == {"t.0", "u.0"}, 60, "the first looks", 0.2)
+    for turn, ill in enumerate(
+        (f"systemctl kill -s KILL {unit}", f"systemctl restart {unit}", f"systemctl kill -s STOP {unit}"), start=1
+    ):
+        host.sh(ill)
+        shared.sh(f"echo turn-{turn} > /srv/grass/{cluster.name}/turn")
+        again = lambda: said_by(client, "looks", f"turn-{turn}") == {"t.0", "u.0"}  # noqa: B023, E731
+        wait_until(again, 60, f"looks after {ill}", 0.2)
+    wait_until(lambda: states(client) == ALL_READY, 30, "n1", 0.2)
+    assert set(attempts(client, "looks").values()) == {1}
+
+
+def said_by(client: Client, job: str, line: str) -> set[str]:
+    return {each["task"] for each in client.logs(job) if each["text"] == line}
+
+
+def test_appends_from_two_nodes_through_fuse_break_nothing_and_those_of_one_are_all_kept(
+    cluster: Cluster, client: Client
+) -> None:
+    """What the guide says of it: the last to close the file wins. No error, no dead mount, and no folder U+FF0E."""
+    append = "for i in $(seq 100); do echo $GRASS_NODE.$i >> $GRASS_DATA/data/%s || exit 1; done"
+    both = {"command": append % "both", "cwd": "/", "replicas": 2, "spread": "node", "avoid": ["n3"]}
+    alone = {"command": append % "alone", "cwd": "/", "avoid": ["n1", "n2"]}
+    client.start({"name": "appends", "components": {"both": both, "alone": alone}})
+    assert client.wait("appends", timeout=120)["state"] == "SUCCEEDED"
+    master, folder = cluster.lab.hosts["master"], f"/srv/grass/{cluster.name}"
+    kept = master.sh(f"cat {folder}/data/alone").split()
+    assert kept == [f"n3.{number}" for number in range(1, 101)]
+    lines = master.sh(f"cat {folder}/data/both").split()
+    assert any({f"{node}.{number}" for number in range(1, 101)} <= set(lines) for node in ("n1", "n2")), lines
+    assert states(client) == ALL_READY
+    assert client.node("n1")["labels"]["share"] == "fuse"
+    cluster.lab.hosts["n1"].sh(f"touch {folder}/at-the-top '{folder}/ends with a dot.'")
+    names = master.sh(f"ls {folder}").splitlines()
+    assert {"at-the-top", "ends with a dot."} <= set(names) and all(name.isascii() for name in names), names
 
 
 @pytest.mark.parametrize(("shift", "words"), [(7200, "2.0 h ahead of"), (-7200, "2.0 h behind")])

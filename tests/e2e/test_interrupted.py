@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.lab import SessionLab
-from tests.support.on_premises import Cluster, holds, install, settings
+from tests.support.on_premises import Cluster, holds, settings
 
 MASTER = 12
 NODE = 11
@@ -26,11 +26,6 @@ HOSTS = {"master": "master", "node": "n1"}
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     every = metafunc.config.getoption("--long")
     metafunc.parametrize(("role", "step"), EVERY if every else SOME)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return install(tmp_path_factory.mktemp("site"))
 
 
 def test_a_create_that_was_killed_at_this_step_is_finished_by_the_next_and_removed_whole(

@@ -18,7 +18,7 @@ import yaml
 
 from grass.api.client import Client
 from tests.support.lab import SessionLab
-from tests.support.on_premises import Cluster, holds, install, settings
+from tests.support.on_premises import Cluster, holds, settings
 from tests.support.three_nodes import BUSYBOX
 from tests.support.waiting import wait_until
 
@@ -33,11 +33,10 @@ SLEEPERS = {
 
 
 @pytest.fixture(scope="module")
-def cluster(running_lab: SessionLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A master; its nodes come and go with the tests."""
     for host in ("master", "n1", "n2"):
         running_lab.reset(host)
-    site = install(tmp_path_factory.mktemp("site"))
     made = Cluster(running_lab, site, tmp_path_factory.mktemp("join"), settings(running_lab, name="joins"))
     made.created()
     yield made
@@ -260,7 +259,12 @@ def test_a_machine_without_grass_joins_by_the_masters_script_and_leaves_by_itsel
     wait_until(
         lambda: cluster.lab.ssh("master", "cat", "/srv/grass/joins/jobs/from-n2").stdout == "hello\n", seconds=20
     )
-    left = cluster.lab.ssh("n2", "sudo", "/opt/grass/venv/bin/grass", "leave", user="ops", seconds=120)
+    journal = cluster.lab.ssh("n2", "sudo journalctl --no-pager -o cat -u 'grass-*@joins.service'", user="ops")
+    assert "node-agent" in journal.stdout, journal  # as docs/guide/joining.md has it
+    refused = cluster.grass("delete", "joins")
+    assert refused.returncode == 3 and "nothing was changed\n  second: it joined by itself" in refused.stderr
+    assert states(client) == {"second": "READY"}
+    left = cluster.lab.ssh("n2", "sudo", "grass", "leave", user="ops", seconds=120)
     assert left.code == 0, left
     assert states(client) == {}
     assert of_grass(holds(cluster.lab, "n2")) == of_grass(before)

@@ -172,6 +172,7 @@ def command(name: str, *words: str, home: Path) -> subprocess.CompletedProcess[s
     return subprocess.run(argv, capture_output=True, text=True, timeout=300, env=environment)
 
 
+@pytest.mark.nightly
 def test_a_second_lab_goes_up_beside_the_first_and_leaves_nothing_behind(lab: SessionLab) -> None:
     home = lab.lab.home
     name = f"{lab.name[:20]}-b"

@@ -1,4 +1,7 @@
-"""Machines of another system than the master's, and machines on which a package manager has to install something."""
+"""Machines of another system than the master's, and machines on which a package manager has to install something.
+
+What needs a lab of its own is for the night (``--long``): the images of other releases take minutes to make.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from grass.provision.on_premises.bundle import make_bundle
 from grass.provision.on_premises.requirements import Target
 from scripts.labkit.lab import Lab, lab_home
 from tests.support.lab import ROOT, SessionLab
-from tests.support.on_premises import Cluster, holds, install, settings
+from tests.support.on_premises import Cluster, holds, settings
 
 DIGITS = ROOT / "examples" / "digits"
 TARGET = 0.9
@@ -43,11 +46,6 @@ def another_lab(
         yield SessionLab(lab)
     finally:
         lab.down()
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return install(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +73,7 @@ def add(cluster: Cluster, host: str, *options: str) -> subprocess.CompletedProce
     return cluster.grass("node", "add", f"ops@{cluster.lab.hosts[host].address}", *options, "-o", "json")
 
 
+@pytest.mark.nightly  # the digits are learned on one release in test_work.py
 def test_digits_are_learned_on_two_releases_of_debian_and_what_was_installed_for_it_goes_again(
     systems: SessionLab, site: Path, tmp_path: Path
 ) -> None:
@@ -154,6 +153,7 @@ def test_nodes_with_another_processor_have_all_of_their_wheels_in_the_bundle(tmp
     assert names <= {canonicalize_name(name.partition("-")[0]) for name in contents}
 
 
+@pytest.mark.nightly
 def test_a_machine_that_cannot_get_what_it_lacks_says_so_and_stays_as_it_was(
     running_lab: SessionLab, site: Path, tmp_path: Path
 ) -> None:

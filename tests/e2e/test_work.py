@@ -33,8 +33,8 @@ TARGET = 0.93
 
 
 @pytest.fixture(scope="module")
-def cluster(running_lab: SessionLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with three_nodes(running_lab, tmp_path_factory.mktemp("work"), "works") as made:
+def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with three_nodes(running_lab, site, tmp_path_factory.mktemp("work"), "works") as made:
         push_image(made, running_lab.busybox_image_tar)
         yield made
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +24,12 @@ import pytest
 from grass.api.client import Client
 from grass.config import ClusterConfig, RedisConfig, Secrets
 from grass.errors import UnreachableError
+from grass.model.lifecycle import TaskState
 from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
 from grass.store.records import pack
+from master.agent.state import TaskRun
+from master.api.front import Limits
 from tests.support.api_world import write_client, write_cluster
 from tests.support.example_run import free_port
 from tests.support.processes import ended
@@ -31,6 +37,8 @@ from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.needs_redis
+SLACK = 4
+"""A machine that runs other tests, too, is so much slower than an idle one."""
 JOB = {"name": "j", "components": {"w": {"command": "true"}}}
 
 
@@ -192,34 +200,162 @@ def test_a_hundred_wait_while_others_are_answered(server: Server) -> None:
     assert threads < 80
 
 
-def test_slow_and_broken_peers_do_not_keep_others_out(server: Server) -> None:
+def test_five_hundred_that_send_a_byte_a_second_and_eleven_hundred_silent_ones_keep_nobody_out(server: Server) -> None:
     server.client().status()
-    sockets = [socket.create_connection(("127.0.0.1", server.config.master.api_port)) for _ in range(100)]
+    address = ("127.0.0.1", server.config.master.api_port)
+    silent = [socket.create_connection(address) for _ in range(1100)]
+    slow = [socket.create_connection(address) for _ in range(500)]
+    for sock in slow:
+        sock.sendall(b"POST /v1/jobs HTTP/1.1\r\nContent-Length: 100000\r\n\r\n")
+    ended = threading.Event()
+
+    def drip() -> None:
+        while not ended.wait(0.5):
+            for sock in slow:
+                with suppress(OSError):
+                    sock.send(b"x")
+
+    dripping = threading.Thread(target=drip)
+    dripping.start()
     try:
-        for number, sock in enumerate(sockets):
-            sock.sendall([b"", b"\x16\x03\x01", b"GET /v1/health HTTP/1.1\r\n\r\n"][number % 3])
-        assert server.client().status()["user"] == "ann"
+        slowest = 0.0
+        for _ in range(10):
+            with Client("local", home=server.home / "home-ann") as another:
+                begun = time.monotonic()
+                assert another.jobs() == []
+                slowest = max(slowest, time.monotonic() - begun)
+        assert slowest < 0.5 * SLACK
+        assert server.worker().num_threads() < 40  # a thread is for a whole request
     finally:
-        for sock in sockets:
+        ended.set()
+        dripping.join()
+        for sock in [*silent, *slow]:
             sock.close()
 
 
-def test_connections_that_say_nothing_cost_no_thread_and_half_requests_only_for_a_moment(server: Server) -> None:
-    client, address = server.client(), ("127.0.0.1", server.config.master.api_port)
-    client.status()
-    half = socket.create_connection(address)
-    half.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\n")
-    sockets = [socket.create_connection(address) for _ in range(300)]
+def test_a_request_that_is_not_complete_in_ten_seconds_is_given_up(server: Server) -> None:
+    server.client().status()
+    half = [socket.create_connection(("127.0.0.1", server.config.master.api_port)) for _ in range(3)]
+    begun, answers = time.monotonic(), [b"", b"", b""]
+    for number, sock in enumerate(half):
+        sock.sendall([b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\n", b"", b"\x16\x03\x01"][number])
+    for number, sock in enumerate(half):
+        sock.settimeout(20)
+        while data := sock.recv(4096):
+            answers[number] += data
+        sock.close()
+    assert [answer[:13] for answer in answers] == [b"HTTP/1.1 408 ", b"", b"HTTP/1.1 408 "]
+    assert 8 < time.monotonic() - begun < 15
+
+
+def test_those_who_do_not_read_their_replies_keep_nobody_out(server: Server) -> None:
+    server.client().status()
+    deaf = [socket.socket() for _ in range(100)]
+    for sock in deaf:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        sock.connect(("127.0.0.1", server.config.master.api_port))
+        sock.sendall(b"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 200)
     try:
         begun = time.monotonic()
         with Client("local", home=server.home / "home-ann") as another:
-            assert another.status()["user"] == "ann"
-        assert time.monotonic() - begun < 4  # threads would wait five seconds for each, of which 64 at a time
-        half.settimeout(15)
-        assert half.recv(1) == b""
+            assert another.jobs() == []
+        assert time.monotonic() - begun < 5
     finally:
-        for sock in [half, *sockets]:
+        for sock in deaf:
             sock.close()
+
+
+def test_more_connections_than_the_server_holds_push_out_the_oldest_of_the_same_address(server: Server) -> None:
+    server.client().status()
+    address = ("127.0.0.1", server.config.master.api_port)
+    few, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, most))
+    crowd = [socket.create_connection(address) for _ in range(Limits.connections + 100)]
+    try:
+        with Client("local", home=server.home / "home-ann") as another:
+            assert another.status()["user"] == "ann"
+        crowd[0].settimeout(5)
+        assert crowd[0].recv(1) == b""
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
+        for sock in crowd:
+            sock.close()
+
+
+@pytest.mark.parametrize(
+    ("request_text", "status"),
+    [
+        (b"POST /v1/jobs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\nabc\r\n", 411),
+        (b"POST /v1/jobs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n", 411),
+        (b"POST /v1/jobs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;" + b"x" * 9000 + b"\r\nabc\r\n", 411),
+        (b"POST /v1/jobs HTTP/1.1\r\nContent-Length: ZZ\r\n\r\n", 400),
+        (b"POST /v1/jobs HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", 413),
+        (b"GET /v1/jobs HTTP/1.1\r\nX: " + b"x" * 40_000 + b"\r\n\r\n", 431),
+        (b"GET /v1/jobs HTTP/1.1\r\nX: " + b"x" * 9_000 + b"\r\n\r\n", 400),
+        (b"get\t/v1/jobs\r\n\r\n", 400),
+        (b"GET /v1/jobs HTTP/9.9\r\n\r\n", 400),
+        (b"GET /v1/jobs HTTP/1.1\r\nBad Header: x\r\n\r\n", 400),
+    ],
+)
+def test_what_is_no_request_gets_a_4xx_and_one_line_of_log(server: Server, request_text: bytes, status: int) -> None:
+    server.client().status()
+    with socket.create_connection(("127.0.0.1", server.config.master.api_port)) as peer:
+        peer.sendall(request_text)
+        peer.settimeout(10)
+        answer = b""
+        while data := peer.recv(4096):
+            answer += data
+    assert int(answer.split()[1]) == status
+    lines = [line for line in server.log.read_text().splitlines() if "refused" in line]
+    assert len(lines) == 1 and "Traceback" not in server.log.read_text()
+
+
+def test_refusals_cannot_fill_the_log(server: Server) -> None:
+    server.client().status()
+    for _ in range(200):
+        with socket.create_connection(("127.0.0.1", server.config.master.api_port)) as peer:
+            peer.sendall(b"?\r\n\r\n")
+            peer.recv(100)
+    assert len(server.log.read_text().splitlines()) < 20
+
+
+def test_requests_that_come_together_are_answered_in_order(server: Server) -> None:
+    server.client().status()
+    with socket.create_connection(("127.0.0.1", server.config.master.api_port)) as peer:
+        asked = b"GET /v1/%b HTTP/1.1\r\nHost: x\r\n%b\r\n"
+        peer.sendall(asked % (b"health", b"") + asked % (b"jobs", b"") + asked % (b"nothing", b"Connection: close\r\n"))
+        peer.settimeout(10)
+        answer = b""
+        while data := peer.recv(4096):
+            answer += data
+    assert [int(part[:3]) for part in answer.split(b"HTTP/1.1 ")[1:]] == [200, 401, 404]
+
+
+def test_a_node_whose_api_hangs_blocks_neither_the_server_nor_its_caller(server: Server) -> None:
+    client = server.client()
+    started = client.start(JOB)
+    task = TaskRun()
+    task.state, task.attempt, task.node = TaskState.RUNNING, 1, "n1"
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as hanging, ThreadPoolExecutor(80) as pool:
+        node = {"name": "n1", "state": "READY", "address": "127.0.0.1", "api_port": hanging.getsockname()[1]}
+        server.backend.apply(
+            [
+                ("HSET", server.keys.nodes, "n1", pack(node)),
+                ("HSET", server.keys.tasks(started["id"]), "w.0", pack(task.record())),
+            ]
+        )
+        begun = time.monotonic()
+        asking = [pool.submit(server.client().execute, "j", "w.0", ["true"]) for _ in range(80)]
+        peer, _ = hanging.accept()
+        for _ in range(5):
+            asked = time.monotonic()
+            assert client.job("j")["id"] == started["id"]
+            assert time.monotonic() - asked < 2
+        for future in asking:
+            with pytest.raises(UnreachableError):
+                future.result(30)
+        peer.close()
+        assert time.monotonic() - begun < 30
 
 
 def test_health_and_the_document_are_open_and_the_rest_is_not(server: Server) -> None:
@@ -259,6 +395,33 @@ def test_the_command_line_of_the_daemon_is_its_configuration_and_nothing_else(se
     assert server.process is not None
     arguments = psutil.Process(server.process.pid).cmdline()
     assert arguments[-2:] == ["master.api", str(server.config.path)] or "grass-api" in arguments[0]
+
+
+def test_a_stopped_server_is_unreachable_within_five_seconds_and_found_again_later(server: Server) -> None:
+    client = server.client()
+    started = client.start(JOB)
+    assert server.process is not None
+    stopped = [psutil.Process(server.process.pid), server.worker()]
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(client.wait, "j")
+        following = client.events(follow=True)
+        assert next(following)["kind"] == "job-submitted"
+        for process in stopped:
+            process.suspend()
+        try:
+            begun = time.monotonic()
+            with pytest.raises(UnreachableError):
+                client.jobs()
+            assert 4.5 < time.monotonic() - begun < 6.5
+            with pytest.raises(UnreachableError):
+                waiting.result(15)
+            with pytest.raises(UnreachableError):
+                next(following)
+            assert time.monotonic() - begun < 25
+        finally:
+            for process in stopped:
+                process.resume()
+    assert client.job("j")["id"] == started["id"]
 
 
 def test_an_unreachable_cluster_is_given_up_after_five_seconds(server: Server) -> None:

@@ -235,6 +235,42 @@ def test_waiting_for_a_job_that_failed_or_was_stopped_is_never_0(grass: Grass, f
     assert "STOPPED" in stopped.stdout
 
 
+def test_stopping_a_job_that_has_ended_says_so(grass: Grass, folder: Path) -> None:
+    grass.good("job", "start", job_file(folder, "over", "true"))
+    grass.good("job", "wait", "over")
+    refused = grass("job", "stop", "over")
+    assert refused.returncode == Exit.BAD_INPUT and "job over: already SUCCEEDED; nothing to stop" in refused.stderr
+    grass.good("job", "start", job_file(folder, "stopped", "sleep 100"))
+    grass.good("job", "stop", "stopped", "--grace", "0")
+    grass("job", "wait", "stopped")
+    assert "stopped before" in grass.good("job", "stop", "stopped")  # what was asked for is so
+
+
+def test_a_command_beside_a_task_that_does_not_exist_exits_as_in_a_shell(grass: Grass, folder: Path) -> None:
+    grass.good("job", "start", job_file(folder, "long", "sleep 100"))
+    wait_until(lambda: grass.json("job", "show", "long")["counts"].get("RUNNING") == 1, what="long runs")
+    missing = grass("job", "exec", "long.main.0", "--", "nosuch")
+    assert missing.returncode == 127 and "cannot start nosuch: No such file or directory" in missing.stderr
+    assert grass("job", "exec", "long.main.0", "--", "/etc/passwd").returncode == 126
+    grass.good("job", "stop", "long", "--grace", "0")
+
+
+def test_a_template_is_written_to_a_file_only_where_that_is_asked_for(grass: Grass, folder: Path) -> None:
+    assert grass.json("template", "job")["name"] == "job" and not Path("json").exists()
+    grass.good("template", "job", "--to", str(folder / "new.yml"))
+    assert (folder / "new.yml").read_text() == grass.json("template", "job")["text"]
+    again = grass("template", "job", "--to", str(folder / "new.yml"))
+    assert again.returncode == Exit.BAD_INPUT and "nothing was written" in again.stderr
+
+
+def test_cleaning_keeps_what_jobs_wrote_unless_told(grass: Grass, folder: Path) -> None:
+    for name, options in (("kept", ()), ("removed", ("--outputs",))):
+        job_id = grass.json("job", "start", job_file(folder, name, "echo 1 > $GRASS_OUTPUT/result"))["id"]
+        grass.good("job", "wait", name)
+        grass.good("clean", "--yes", *options)
+        assert (grass.home / "clusters/local/data/jobs" / job_id / "result").exists() == (name == "kept")
+
+
 def test_a_job_that_cannot_start_says_why_at_every_width(grass: Grass, folder: Path) -> None:
     path = folder / "large.yml"
     path.write_text("name: large\ncomponents: {main: {command: 'true', resources: {cpu: 1000}}}\n")

@@ -13,7 +13,7 @@ import pytest
 
 from grass.errors import NotFoundError
 from grass.model.job import Mount
-from node.agent.inside import Inside
+from node.runtime.docker.container_check import Inside
 from node.runtime.docker.plan import container_name, takeover
 from node.runtime.protocol import Stop
 from tests.support.docker_run import ONE, DockerRun

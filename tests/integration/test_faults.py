@@ -34,8 +34,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def pid_of(home: Path, daemon: str) -> int | None:
-    [entry] = [entry for entry in local.status("local", home=home) if entry["name"] == daemon]
-    return int(entry["pid"]) if entry["state"] == "RUNNING" else None
+    [entry] = [entry for entry in local.status("local", home=home) if entry.name == daemon]
+    return entry.pid if entry.state == "RUNNING" else None
 
 
 def until(true: Any, seconds: float, what: str) -> float:

@@ -253,6 +253,63 @@ def test_a_link_within_the_share_is_followed_and_one_in_a_folder_is_copied_as_a_
     assert (tmp_path / "whole" / "out").is_symlink()
 
 
+def test_a_pull_goes_to_any_path_also_above_the_current_folder(
+    place: tuple[Place, Path], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, _ = place
+    (tmp_path / "here").mkdir()
+    (tmp_path / "shortcut").symlink_to(tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    transfers.push(there, Path("../data"), "set", PROGRESS)
+    for local in ("../above", "../shortcut/../beside", "below/deep", "-n"):
+        transfers.pull(there, "set", Path(local), PROGRESS)
+        assert tree(Path(local)) == tree(data), local
+    transfers.pull(there, "set/run.sh", Path("../new-file"), PROGRESS)
+    transfers.pull(there, "set/run.sh", Path(".."), PROGRESS)
+    assert (tmp_path / "new-file").read_text() == (tmp_path / "run.sh").read_text() == "#!/bin/sh\n"
+
+
+def test_links_within_a_folder_are_pushed_as_links(place: tuple[Place, Path], data: Path, tmp_path: Path) -> None:
+    there, share = place
+    (data / "in").symlink_to("deep/er")
+    (data / "deep" / "er" / "back").symlink_to("../../run.sh")
+    transfers.push(there, data, "set", PROGRESS)
+    assert os.readlink(share / "set" / "in") == "deep/er"
+    assert os.readlink(share / "set" / "deep" / "er" / "back") == "../../run.sh"
+    transfers.pull(there, "set", tmp_path / "back", PROGRESS)
+    assert os.readlink(tmp_path / "back" / "deep" / "er" / "back") == "../../run.sh"
+
+
+def test_links_that_lead_out_of_a_folder_are_refused_by_name_and_nothing_is_sent(
+    place: tuple[Place, Path], data: Path, tmp_path: Path
+) -> None:
+    there, share = place
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "file").write_text("content")
+    (data / "absolute").symlink_to(tmp_path / "beside" / "file")
+    (data / "deep" / "out").symlink_to("../../beside")
+    (data / "around").symlink_to("../data/run.sh")
+    with pytest.raises(InputError) as refused:
+        transfers.push(there, data, "set", PROGRESS)
+    for named in (f"absolute -> {tmp_path}/beside/file", "deep/out -> ../../beside", "around -> ../data/run.sh"):
+        assert named in str(refused.value)
+    assert "--copy-links" in str(refused.value) and not list(share.iterdir())
+    transfers.push(there, data, "set", PROGRESS, copy_links=True)
+    assert not [path for path in (share / "set").rglob("*") if path.is_symlink()]
+    assert (
+        (share / "set" / "absolute").read_text() == (share / "set" / "deep" / "out" / "file").read_text() == "content"
+    )
+
+
+def test_a_link_to_a_file_is_pushed_as_that_file(place: tuple[Place, Path], data: Path, tmp_path: Path) -> None:
+    there, share = place
+    (tmp_path / "latest").symlink_to(data / "run.sh")
+    transfers.push(there, tmp_path / "latest", "one", PROGRESS)
+    transfers.push(there, tmp_path / "latest", "folder/", PROGRESS)
+    for pushed in (share / "one", share / "folder" / "latest"):
+        assert not pushed.is_symlink() and pushed.read_text() == "#!/bin/sh\n"
+
+
 def test_a_push_of_nothing_and_a_pull_of_nothing_say_so(place: tuple[Place, Path], tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="on this machine"):
         transfers.push(place[0], tmp_path / "absent", "x", PROGRESS)

@@ -37,10 +37,9 @@ def test_a_driver_that_does_not_work_offers_no_devices(driver: StubDriver) -> No
     assert driver.ask(KNOWN) == []
 
 
-def test_a_machine_without_a_driver_has_no_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "_LIBRARY", "libno-such-driver.so.1")
-    assert gpu.devices() == []
-    [lost] = gpu.sample([{"id": 0}], [])
+def test_a_machine_without_a_driver_has_no_devices() -> None:
+    assert gpu.devices("libno-such-driver.so.1") == []
+    [lost] = gpu.sample([{"id": 0}], [], "libno-such-driver.so.1")
     assert "is gone" in lost["error"]
 
 
@@ -79,9 +78,8 @@ def test_a_device_that_is_lost_is_reported_and_the_others_go_on(driver: StubDriv
     assert all("does not work" in sample["error"] for sample in driver.ask(f"gpu.sample({known}, [])"))
 
 
-def test_a_driver_that_hangs_is_reported_by_its_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "OVERDUE", -1.0)
-    watch = gpu.GpuWatch([{"id": 0}], list)
+def test_a_driver_that_hangs_is_reported_by_its_silence() -> None:
+    watch = gpu.GpuWatch([{"id": 0}], list, overdue=-1.0)
     [lost] = watch.samples()
     assert "has not answered" in lost["error"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from grass.config import Secrets
 from grass.errors import ConflictError, NotFoundError, UnreachableError
 from grass.manifest.settings import PortSettings, RedisSettings, Settings
 from grass.provision import daemons, local, ports, processes, stopping
+from grass.provision.doctor import doctor
 from grass.provision.shutdown import request_shutdown
 from grass.provision.supervision import Supervisor
 from grass.store.embedded import find_server
@@ -79,17 +81,81 @@ def test_a_new_cluster_is_ready_and_all_its_daemons_run(make: Make) -> None:
     print(f"READY after {time.monotonic() - began:.2f} s")
     assert cluster.states() == dict.fromkeys((daemons.SUPERVISOR, *daemons.names(cluster.config)), "RUNNING")
     for entry in local.status("local", cluster.home):
-        assert entry["pid"] > 0 and abs(time.time() - entry["start"]) < 30
+        assert entry.pid and entry.start and abs(time.time() - entry.start) < 30
     with cluster.client() as client:
         assert [node["state"] for node in client.nodes()] == ["READY"]
 
 
 def test_creating_what_runs_already_is_refused_and_changes_nothing(make: Make) -> None:
     cluster = make()
-    before = {entry["name"]: entry["pid"] for entry in local.status("local", cluster.home)}
+    before = {entry.name: entry.pid for entry in local.status("local", cluster.home)}
     with pytest.raises(ConflictError, match="cluster local exists and runs; `grass delete local` ends it"):
         cluster.create()
-    assert {entry["name"]: entry["pid"] for entry in local.status("local", cluster.home)} == before
+    assert {entry.name: entry.pid for entry in local.status("local", cluster.home)} == before
+
+
+@pytest.mark.alone  # others have shared memory of their own
+def grass_create(home: Path) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", "from grass.cli.entry import main; main()", "create"]
+    env = {**os.environ, "GRASS_HOME": str(home)}
+    return subprocess.Popen(words, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def until_started(creating: subprocess.Popen[str]) -> None:
+    assert creating.stderr is not None
+    for line in creating.stderr:
+        if line.startswith("starting redis"):
+            return
+    raise AssertionError("it ended before it started anything")
+
+
+def test_ctrl_c_while_a_cluster_is_made_leaves_nothing(make: Make, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    creating = grass_create(home)
+    until_started(creating)
+    creating.send_signal(signal.SIGINT)
+    _, said = creating.communicate(timeout=40)
+    assert creating.returncode == 130 and "interrupted; removing the cluster local again" in said
+    assert not (home / "clusters" / "local").exists()
+    cluster = make(home=home)
+    assert cluster.states()["master-agent"] == "RUNNING"
+
+
+def test_what_a_killed_create_started_is_waited_for_by_the_next_one(make: Make, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    creating = grass_create(home)
+    until_started(creating)
+    creating.kill()
+    creating.communicate()
+    cluster = make(home=home)  # whether that one's daemons had been started or not
+    with cluster.client() as client:
+        assert [node["state"] for node in client.nodes()] == ["READY"]
+    with pytest.raises(ConflictError, match="exists and runs"):
+        cluster.create()
+
+
+def test_a_cluster_whose_folder_is_removed_ends_with_its_tasks(make: Make, tmp_path: Path) -> None:
+    cluster = make()
+    task = start_sleeper(cluster, tmp_path / "marks")
+    pids = [*cluster.pids(), task]
+    shutil.rmtree(cluster.home / "clusters")
+    wait_until(lambda: not any(alive(pid) for pid in pids), 40, "the end of all its processes")
+
+
+def test_the_doctor_finds_what_runs_on_without_its_folder_and_create_ends_it(make: Make, tmp_path: Path) -> None:
+    cluster = make()
+    [agent] = [one.pid for one in processes.of_cluster(cluster.config) if one.name == "master-agent"]
+    supervisor = cluster.pid(daemons.SUPERVISOR)
+    assert supervisor is not None
+    before = cluster.pids()
+    for pid in (supervisor, agent):  # they would end it, or start it again
+        os.kill(pid, signal.SIGSTOP)
+    shutil.rmtree(cluster.home / "clusters")
+    [finding] = [one for one in doctor(cluster.home) if not one.ok and one.name == "cluster local"]
+    assert "was removed, but processes" in finding.message and str(agent) in finding.message
+    again = make(home=cluster.home)
+    assert not any(alive(pid) for pid in before)
+    assert set(again.pids()).isdisjoint(before)
 
 
 def test_deleting_leaves_no_process_socket_port_file_or_shared_memory(make: Make, tmp_path: Path) -> None:
@@ -262,20 +328,22 @@ def test_a_supervisord_that_was_killed_comes_back_and_tasks_go_on(make: Make, tm
     assert alive(task) and (tmp_path / "marks").read_text() == "run\n"
 
 
-def test_when_supervisord_and_master_agent_are_killed_tasks_go_on_and_create_takes_over(
+def test_when_supervisord_dies_with_all_who_watch_it_tasks_go_on_and_create_takes_over(
     make: Make, tmp_path: Path
 ) -> None:
     cluster = make()
     marks = tmp_path / "marks"
     task = start_sleeper(cluster, marks)
-    supervisor, agent = cluster.pid(daemons.SUPERVISOR), cluster.pid("master-agent")
-    assert supervisor is not None and agent is not None
-    os.kill(agent, signal.SIGSTOP)  # so that it does not see the other's end
-    os.kill(supervisor, signal.SIGKILL)
-    os.kill(agent, signal.SIGKILL)
-    wait_until(lambda: not alive(supervisor) and not alive(agent))
+    pids = [cluster.pid(name) for name in ("master-agent", "collector", daemons.SUPERVISOR)]
+    killed = [pid for pid in pids if pid is not None]
+    assert len(killed) == 3
+    for watcher in killed[:2]:
+        os.kill(watcher, signal.SIGSTOP)  # so that it does not see the other's end
+    for pid in reversed(killed):
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not any(map(alive, killed)))
     states = cluster.states()
-    assert states.pop(daemons.SUPERVISOR) == states.pop("master-agent") == "STOPPED"
+    assert {states.pop(name) for name in (daemons.SUPERVISOR, "master-agent", "collector")} == {"STOPPED"}
     assert set(states.values()) == {"ORPHANED"}
     cluster.create()
     assert set(cluster.states().values()) == {"RUNNING"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,20 @@ def cluster() -> Iterator[LocalCluster]:
 def job(name: str, command: str) -> dict[str, object]:
     parts = {"image": IMAGE, "command": command, "replicas": 2}
     return {"name": name, "components": {"box": {**parts, "resources": {"cpu": 0.1, "memory": "64MiB"}}}}
+
+
+def test_a_container_of_another_user_reads_the_share_and_writes_its_output(cluster: LocalCluster) -> None:
+    folder = cluster.config.data_dir
+    (folder / "set").write_text("known\n")
+    (folder / "set").chmod(0o644)
+    with cluster.client() as client:
+        spec = job("stranger", "cat /data/set > $GRASS_OUTPUT/copy && id -u")
+        spec["components"]["box"] |= {"replicas": 1, "container": {"user": "1000:1000", "data": "/data"}}  # type: ignore[index]
+        started = client.start(spec)
+        view = client.wait("stranger", 60)
+        assert view["state"] == "SUCCEEDED", (view, list(client.logs("stranger")))
+    assert (folder / "jobs" / started["id"] / "copy").read_text() == "known\n"
+    assert Path(cluster.config.home).stat().st_mode & 0o077 == 0
 
 
 def test_a_job_runs_in_containers_and_the_end_of_the_cluster_is_theirs(cluster: LocalCluster) -> None:

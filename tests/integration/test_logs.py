@@ -21,7 +21,7 @@ import pytest
 
 from grass.config import ClusterConfig
 from master.api.logs import Follower, LogLine
-from node.agent.followed import TRUNCATED
+from node.agent.log_source import TRUNCATED
 from node.agent.shipper import Shipper
 
 JOB = "digits-0123abcd"
@@ -125,6 +125,7 @@ def attempt(index: int = 0, number: int = 1) -> str:
     return f"{JOB}/worker.{index}/{number}"
 
 
+@pytest.mark.alone
 def test_a_line_appears_within_a_second_even_after_a_long_silence_before_it(cluster: Cluster):
     folder = cluster.folder(attempt())
     cluster.shipper.follow(attempt(), folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -14,9 +15,8 @@ import pytest
 
 from grass.entropy import run_id
 from grass.errors import InputError, NotFoundError
-from node.agent import images
-from node.agent.images import Images
 from node.runtime.docker.engine import Engine
+from node.runtime.docker.images import Images
 from node.runtime.protocol import Stop
 from tests.support.docker_run import ONE, DockerRun
 from tests.support.engine import image_files, require_engine
@@ -118,11 +118,11 @@ def test_an_image_is_loaded_once_however_many_ask(
 
 
 def test_on_a_full_disk_the_image_that_was_not_used_for_longest_goes_and_those_in_use_stay(
-    share: Share, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    share: Share, engine: Engine
 ) -> None:
-    monkeypatch.setattr(images, "_USED_EVERY", 0.0)
-    full = [0.5]
-    provider = Images(engine, share.folder, share.folder.parent / "state.json", lambda: full[0])
+    usages = itertools.repeat(0.5)
+    state = share.folder.parent / "state.json"
+    provider = Images(engine, share.folder, state, lambda: next(usages), used_every=0.0)
     names = [share.push(str(number)) for number in range(4)]
     for name in names[:3]:
         provider.prepare(name, lambda _: None)
@@ -130,7 +130,6 @@ def test_on_a_full_disk_the_image_that_was_not_used_for_longest_goes_and_those_i
     held = engine.create(f"{share.name}.holder", {"Image": names[0], "Cmd": ["true"]})
     try:
         usages = iter([0.9, 0.9, 0.5])
-        monkeypatch.setattr(provider, "_usage", lambda: next(usages))
         provider.prepare(names[3], lambda _: None)
         with pytest.raises(NotFoundError):
             engine.image(names[2])  # 0 is in use, and 1 was used later
@@ -163,20 +162,19 @@ def test_a_share_that_fails_is_said_and_asked_again_and_fails_no_task(
 def test_a_task_that_waits_for_its_share_can_be_stopped(share: Share, engine: Engine) -> None:
     name = share.push("1")
     (share.folder / "index.json").unlink()
-    provider = Images(engine, share.folder, share.folder.parent / "state.json", mounted="/not-mounted")
+    provider = Images(engine, share.folder, share.folder.parent / "state.json", share_is_mounted=lambda: False)
     with DockerRun(images=provider) as run:
         run.start("true", image=name)
         run.wait(lambda: run.waiting)
-        assert "nothing is mounted at /not-mounted" in run.waiting[0].reason["message"]
+        assert "the share is not mounted" in run.waiting[0].reason["message"]
         run.runtime.stop([Stop(ONE, 5.0, None)])
         ended = run.ended()
         assert (ended.pid, ended.code) == (None, None) and not run.containers()
 
 
-def test_what_is_damaged_or_missing_is_said(share: Share, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "_LOOK_AGAIN", ())
+def test_what_is_damaged_or_missing_is_said(share: Share, engine: Engine) -> None:
     name = share.push("1")
-    provider = Images(engine, share.folder, share.folder.parent / "state.json")
+    provider = Images(engine, share.folder, share.folder.parent / "state.json", look_again=())
     provider.prepare("only-the-engine-has-it", lambda _: None)
     assert "grass image push other:1" in str(provider.missing("other:1"))
     for blob in (share.folder / "blobs").iterdir():

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from node.agent.mounted import mount_point
 from node.agent.probe import probe, within
+from node.mounts import mount_point
 from tests.support.engine import cluster_name, remove_containers, require_engine
 from tests.support.shepherd_run import ShepherdRun
 from tests.support.waiting import wait_until
@@ -101,15 +101,6 @@ def test_after_a_boot_without_the_share_the_node_is_not_fit_until_it_is_mounted(
     assert not checks["share"]["ok"] and f"nothing is mounted at {place.config.data_dir}" in checks["share"]["message"]
     marker.write_text(there)
     assert place.probe("process")["share"]["ok"]
-
-
-def test_the_mount_point_of_a_path_is_the_deepest_above_it() -> None:
-    table = """22 1 254:0 / / rw - ext4 /dev/vda rw
-40 22 0:50 / /srv/gr\\040ss/lab rw shared:9 - fuse.rclone grass:grass rw
-41 22 0:51 / /srv/gr\\040 rw - tmpfs tmpfs rw
-"""
-    assert mount_point(Path("/srv/gr ss/lab/data"), table) == "/srv/gr ss/lab"
-    assert mount_point(Path("/srv/gr ss/other"), table) == "/"
 
 
 def test_a_share_that_cannot_be_written_and_a_collector_that_is_away_fail_with_advice(place: Place) -> None:

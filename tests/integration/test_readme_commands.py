@@ -120,7 +120,7 @@ import os; from pathlib import Path
 from grass.provision import local
 home = Path({str(home / ".grass")!r})
 local.create(None, home=home, progress=lambda _: None)
-print(sorted({{entry["state"] for entry in local.status("local", home)}}))
+print(sorted({{entry.state for entry in local.status("local", home)}}))
 local.delete("local", home=home, progress=lambda _: None)
 """
     try:
@@ -133,7 +133,9 @@ local.delete("local", home=home, progress=lambda _: None)
 
 
 def test_the_test_command_says_what_it_does_and_ends_with_the_summary(clone: Path) -> None:
-    """One small file of tests: all of them are what is running just now."""
+    """One small file of tests: all of them are what is running just now. The types were checked just now, too."""
+    if (CHECKOUT / ".mypy_cache").exists():
+        shutil.copytree(CHECKOUT / ".mypy_cache", clone / ".mypy_cache")
     text = run(clone, "scripts/test", "tests/unit/test_deploy.py")
     assert "== checks" in text and "== every test" in text
     assert re.search(r"\d+ passed.* in ", text.strip().splitlines()[-1])

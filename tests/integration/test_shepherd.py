@@ -14,7 +14,7 @@ import pytest
 
 from grass import clock
 from node.runtime import proc
-from node.runtime.process import ask
+from node.runtime.process.client import ask
 from node.runtime.protocol import Stop
 from tests.support.shepherd_run import ENV, ShepherdRun
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from grass.api.keyring import Profile
 from grass.api.tunnel import Tunnel
-from grass.provision.hosts import (
+from grass.hosts import (
     AccessRefusedError,
     Become,
     CommandTimeoutError,
@@ -25,7 +25,7 @@ from grass.provision.hosts import (
     HostUnreachableError,
     Secret,
 )
-from grass.provision.hosts.ssh import SshAccess, SshHost
+from grass.hosts.ssh import SshAccess, SshHost
 from grass.provision.layout import user_name
 from tests.support.needs import missing
 from tests.support.waiting import wait_until
@@ -153,7 +153,7 @@ def test_what_is_no_ssh_is_told_once_and_by_us(sshd: Sshd, tmp_path: Path) -> No
         answer = threading.Thread(target=refuse)
         answer.start()
         script = (
-            "import sys; from pathlib import Path; from grass.provision.hosts.ssh import SshAccess, SshHost\n"
+            "import sys; from pathlib import Path; from grass.hosts.ssh import SshAccess, SshHost\n"
             "try: SshHost(SshAccess('127.0.0.1', 'me', int(sys.argv[1])), Path('none')).connect()\n"
             "except Exception as error: print(error)"
         )

@@ -37,7 +37,6 @@ import yaml
 
 from grass.manifest import parse_job, parse_schedule
 from grass.model.lifecycle import TaskState
-from grass.store import agent_store
 from grass.store.api_store import ended
 from tests.support.world import World
 
@@ -51,16 +50,14 @@ def test_the_transcript_holds(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
-def test_the_transcript_holds_however_little_a_round_bears(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_store, "_EVENTS_AT_ONCE", 1)
-    monkeypatch.setattr(agent_store, "_TICKETS_AT_ONCE", 1)
+def test_the_transcript_holds_however_little_a_round_bears(path: Path) -> None:
     text = path.read_text()
-    assert replay(text, room=1) == text
+    assert replay(text, room=1, tickets_at_once=1, events_at_once=1) == text
 
 
-def replay(text: str, room: int | None = None) -> str:
-    """``room``: how many tasks a round may assign."""
-    world = World()
+def replay(text: str, room: int | None = None, **bears: int) -> str:
+    """``room``: how many tasks a round may assign. ``bears``: how many messages one takes."""
+    world = World(**bears)
     world.room = room or world.room
     out: list[str] = []
     for block in text.split("\n\n"):

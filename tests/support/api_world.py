@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,15 @@ from werkzeug.serving import make_server
 from grass import clock
 from grass.api import keyring
 from grass.api.client import Client
+from grass.api.transport import TIMEOUT
 from grass.config import ClusterConfig, MasterConfig
 from grass.model.lifecycle import JobState
 from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
 from grass.store.records import pack
-from master.api import feed
 from master.api.app import close_app, create_app
+from master.api.call import Waits
 
 
 @cache
@@ -47,7 +49,7 @@ def write_key(path: Path, name: str) -> None:
 def write_cluster(home: Path, port: int, users: dict[str, str]) -> ClusterConfig:
     """``home``/clusters/local with a master key, and ``home``-<user>/… with the client's side of each user."""
     folder = home / "clusters" / "local"
-    config = ClusterConfig("local", "local", str(folder), str(folder), master=MasterConfig(api_port=port))
+    config = ClusterConfig("local", "local", str(folder), str(folder), master=replace(LOCAL, api_port=port))
     write_key(config.master_dir / "key.pem", "master")
     for user, role in users.items():
         keyring.register_user(config.master_dir, user, role, public_jwk(user))
@@ -65,16 +67,19 @@ def write_client(home: Path, user: str, url: str, key: str | None = None) -> Pat
     return own
 
 
+LOCAL = MasterConfig(own_node="local", nodes_on_client=True)
+
+
 class ApiWorld:
     """``agent``-like moves on the store, clients by user, and a server that can be stopped and started again."""
 
-    def __init__(self, home: Path, *, waiting: int = 48) -> None:
+    def __init__(self, home: Path, **waits: Any) -> None:
+        """``waits``: what shall differ from ``Waits``."""
         self.home = home
         self.backend = MemoryBackend()
         self.keys = Keys("grass:local:")
         self.store = ApiStore(self.backend, self.keys)
-        self.waiting = waiting
-        feed.LOOK = 0.05  # nobody waits for a server to close
+        self.waits = Waits(**{"look": 0.05, **waits})  # nobody waits for a server to close
         self.clients: list[Client] = []
         self.port = 0
         self.serve()
@@ -84,7 +89,9 @@ class ApiWorld:
         write_key(self.home / "clusters" / "local" / "master" / "key.pem", "master")
         (self.home / "clusters" / "local" / "master" / "users").mkdir(exist_ok=True)
         folder = str(self.home / "clusters" / "local")
-        self.app = create_app(ClusterConfig("local", "local", folder, folder), self.store, waiting=self.waiting)
+        self.app = create_app(
+            ClusterConfig("local", "local", folder, folder, master=LOCAL), self.store, waits=self.waits
+        )
         self.server = make_server("127.0.0.1", self.port, self.app, threaded=True)
         self.port = self.server.server_port
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
@@ -96,8 +103,8 @@ class ApiWorld:
         self.thread.join()
         self.server.server_close()
 
-    def client(self, user: str = "ann", *, wall: Callable[[], float] = clock.wall) -> Client:
-        client = Client("local", home=self.home / f"home-{user}", wall=wall)
+    def client(self, user: str = "ann", *, wall: Callable[[], float] = clock.wall, timeout: float = TIMEOUT) -> Client:
+        client = Client("local", home=self.home / f"home-{user}", wall=wall, timeout=timeout)
         self.clients.append(client)
         return client
 

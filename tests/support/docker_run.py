@@ -15,7 +15,8 @@ from grass.config import ClusterConfig
 from grass.model.job import Container
 from node.runtime.attempts import Folders
 from node.runtime.docker.engine import SOCKET, Engine
-from node.runtime.docker.runtime import DockerRuntime, Images
+from node.runtime.docker.runtime import DockerRuntime
+from node.runtime.docker.starts import ImageSource
 from node.runtime.protocol import Launch, Listed, Observed, Start, Waiting
 from tests.support.engine import IMAGE, Door, cluster_name, remove_containers
 from tests.support.shepherd_run import cluster_config
@@ -26,7 +27,7 @@ ONE = "j-1/c.0/1"
 class DockerRun:
     """``connect`` makes the runtime anew, as a node-agent that is started again does."""
 
-    def __init__(self, engine: str = SOCKET, images: Images | None = None, **node: Any) -> None:
+    def __init__(self, engine: str = SOCKET, images: ImageSource | None = None, **node: Any) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="grass-"))
         made = cluster_config(self.folder, **node)
         self.config: ClusterConfig = dataclasses.replace(made, name=cluster_name())

@@ -39,12 +39,12 @@ class LocalCluster:
         return Client(self.settings.name, home=self.home)
 
     def states(self) -> dict[str, str]:
-        return {entry["name"]: entry["state"] for entry in local.status(self.settings.name, self.home)}
+        return {entry.name: entry.state for entry in local.status(self.settings.name, self.home)}
 
     def pid(self, daemon: str) -> int | None:
         """Of supervisord or a daemon, while it runs."""
-        [entry] = [entry for entry in local.status(self.settings.name, self.home) if entry["name"] == daemon]
-        return entry["pid"] if entry["state"] in ("RUNNING", "ORPHANED") else None
+        [entry] = [entry for entry in local.status(self.settings.name, self.home) if entry.name == daemon]
+        return entry.pid if entry.state in ("RUNNING", "ORPHANED") else None
 
     def pids(self) -> list[int]:
         """All processes: supervisord, daemons, tasks."""

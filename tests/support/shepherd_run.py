@@ -16,7 +16,7 @@ from pathlib import Path
 from grass.config import ClusterConfig, NodeConfig, RedisConfig
 from node.runtime import proc
 from node.runtime.attempts import Folders
-from node.runtime.process import ProcessRuntime
+from node.runtime.process.client import ProcessRuntime
 from node.runtime.protocol import Launch, Listed, Observed, Start, Stop
 
 ENV = {"PATH": os.environ.get("PATH", os.defpath)}

@@ -11,7 +11,7 @@ from typing import Any
 
 from grass.api.client import Client
 from tests.support.lab import SessionLab
-from tests.support.on_premises import Cluster, install, settings
+from tests.support.on_premises import Cluster, settings
 from tests.support.waiting import wait_until
 
 NODES = ("n1", "n2", "n3")
@@ -26,13 +26,13 @@ COUNT = (
 
 @contextmanager
 def three_nodes(
-    lab: SessionLab, folder: Path, name: str, prepare: Callable[[], object] = lambda: None, **more: Any
+    lab: SessionLab, site: Path, folder: Path, name: str, prepare: Callable[[], object] = lambda: None, **more: Any
 ) -> Iterator[Cluster]:
-    """On hosts as new, of which nothing is left afterwards. ``prepare`` is called when they are up."""
+    """``site``: Grass. On hosts as new, of which nothing is left afterwards. ``prepare`` is called when they are up."""
     _reset(lab, *(host for host in HOSTS if lab.hosts[host].attempt("test", "-e", "/opt/grass").code == 0))
     prepare()
     nodes = [{"address": lab.hosts[node].address, "name": node} for node in NODES]
-    made = Cluster(lab, install(folder), folder / "home", settings(lab, name=name, nodes=nodes, **more))
+    made = Cluster(lab, site, folder / "home", settings(lab, name=name, nodes=nodes, **more))
     try:
         made.created()
         yield made

@@ -6,7 +6,6 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from grass.entropy import request_id
 from grass.model.job import Job
 from grass.model.resources import DEVICE, Resources
 from grass.store.accounts import MemoryAccounts
@@ -22,6 +21,7 @@ from master.agent.recover import rebuild
 from master.agent.schedules import arm
 from master.agent.step import ASSIGNED_AT_ONCE, Limits, Step
 from tests.support.invariants import check_invariants, check_quotas
+from tests.support.sessions import sighting
 
 BOOT = "boot-1"
 EPOCH = 1_700_000_000.0
@@ -65,7 +65,7 @@ class SimulatedNode:
         resources = self.total.to_wire()
         body = {"boot_id": boot, "version": "0", "address": f"10.0.0.{self.name[-1]}", "api_port": 1}
         body["conditions"] = self.conditions
-        body |= {"resources": resources, "gpus": self.devices, "attempts": sorted(self.running), **self.about}
+        body |= {"resources": resources, "gpus": self.devices, **self.about}
         self.store.report([("hello", body)])
 
     def beat(self) -> None:
@@ -122,7 +122,9 @@ class SimulatedNode:
 
 
 class World:
-    def __init__(self, limits: Limits | None = None, seed: int = 1) -> None:
+    def __init__(self, limits: Limits | None = None, seed: int = 1, **bears: int) -> None:
+        """``bears``: of one round, as ``AgentStore`` takes it."""
+        self.bears = bears
         self.backend = MemoryBackend()
         self.accounts = MemoryAccounts()
         self.keys = Keys("grass:test:")
@@ -148,7 +150,7 @@ class World:
 
     def takeover(self) -> None:
         """A new master-agent: everything that it knows comes from the store."""
-        self.store = AgentStore(self.backend, self.keys)
+        self.store = AgentStore(self.backend, self.keys, **self.bears)
         self.store.acquire("test")
         self.agenda = Agenda()
         self.cluster = rebuild(self.store.load(), self.agenda, self.now, self.boot, self.limits.usage_half_life)
@@ -234,7 +236,7 @@ class World:
 
     def submit(self, job: Job, run: int = 1, user: str = "ann") -> str:
         job_id = f"{job.name}-{run}"
-        self.api.submit(job, job_id=job_id, user=user, now=self.wall, warnings=[], request_id=request_id())
+        self.api.submit(job, job_id=job_id, user=user, now=self.wall, warnings=[], sighting=sighting(self.api))
         self.run()
         return job_id
 

@@ -36,6 +36,8 @@ def test_the_errors_of_grass_and_the_exit_codes_agree() -> None:
         == errors.NotFoundError.exit_code
         == Exit.BAD_INPUT
     )
+    assert errors.CommandNotFoundError.exit_code == Exit.COMMAND_NOT_FOUND
+    assert errors.CommandNotExecutableError.exit_code == Exit.NOT_EXECUTABLE
     assert errors.NotAllowedError.exit_code == Exit.NOT_ALLOWED
     assert errors.UnreachableError.exit_code == Exit.UNREACHABLE
     assert errors.WaitTimeoutError.exit_code == Exit.TIMED_OUT
@@ -121,9 +123,9 @@ def test_templates_are_listed_printed_and_written_once(tmp_path: Path) -> None:
     assert json.loads(grass("template", "--output", "json", home=tmp_path).stdout) == list(templates.names())
     assert grass("template", "job", home=tmp_path).stdout == templates.text("job")
     file = tmp_path / "job.yml"
-    assert grass("template", "job", "-o", str(file), home=tmp_path).returncode == 0
+    assert grass("template", "job", "--to", str(file), home=tmp_path).returncode == 0
     assert file.read_text() == templates.text("job")
-    again = grass("template", "job", "-o", str(file), home=tmp_path)
+    again = grass("template", "job", "--to", str(file), home=tmp_path)
     assert again.returncode == 2
     assert "exists already" in again.stderr
 
@@ -178,7 +180,7 @@ def test_a_closed_pipe_is_no_error_to_tell(tmp_path: Path) -> None:
 
 def test_a_defect_is_one_line_and_its_traceback_is_saved(tmp_path: Path) -> None:
     broken = "import grass.cli.template as t; t._write_new = None; from grass.cli.main import main; main()"
-    command = [sys.executable, "-c", broken, "template", "job", "-o", str(tmp_path / "x")]
+    command = [sys.executable, "-c", broken, "template", "job", "--to", str(tmp_path / "x")]
     environment = {**os.environ, "GRASS_HOME": str(tmp_path / "home")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
     assert done.returncode == Exit.DEFECT

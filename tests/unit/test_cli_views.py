@@ -277,6 +277,7 @@ def test_status_shows_daemons_even_when_the_api_does_not_answer() -> None:
         "daemons": daemons,
         "nodes": None,
         "jobs": None,
+        "store": None,
         "error": "no answer",
     }
     lines = status_page(view, NOW, 80)
@@ -291,10 +292,12 @@ def test_status_counts_jobs_by_state_and_lists_nodes() -> None:
         "daemons": [],
         "nodes": [node()],
         "jobs": {"RUNNING": 2, "FAILED": 1},
+        "store": {"code": "store-refuses-writes", "message": "the store refuses writes: REASON"},
         "error": None,
     }
-    lines = status_page(view, NOW, 80)
+    lines = status_page(view, NOW, 100)
     assert lines[2] == "Jobs     2 running, 1 failed"
+    assert lines[3] == "Store    the store refuses writes: REASON; the agents wait and try again"
     assert lines[-1].startswith("local  READY")
 
 

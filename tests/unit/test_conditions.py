@@ -6,7 +6,6 @@ import pytest
 
 from grass.config import ClusterConfig
 from grass.model.reasons import Reason, ReasonCode
-from node.agent import conditions
 from node.agent.conditions import Conditions, Share, lacks, together
 
 GIB = 1 << 30
@@ -59,15 +58,14 @@ def test_who_waits_is_told_all_that_holds_it_back() -> None:
     assert both == Reason(ReasonCode.DISK, "held back on its node: disk almost full; the share is gone")
 
 
-def test_a_change_is_noticed_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_is_noticed_while_it_runs(tmp_path: Path) -> None:
     import threading
 
-    monkeypatch.setattr(conditions, "EVERY", 0.01)
     folder = tmp_path / "share"
     config = ClusterConfig("c", "m", str(tmp_path), str(tmp_path), share=str(folder))
     (tmp_path / "node").mkdir()
     changed = threading.Event()
-    watch = Conditions(config, changed.set)
+    watch = Conditions(config, changed.set, every=0.01)
     watch.start()
     assert [each.code for each in watch.now()] == [ReasonCode.SHARE]
     folder.mkdir()

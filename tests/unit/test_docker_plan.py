@@ -9,7 +9,7 @@ from grass.config import ClusterConfig, NodeConfig
 from grass.model.job import Container, Mount
 from node.runtime.docker.plan import allowed, request
 from node.runtime.protocol import Launch, Start
-from node.runtime.spawning import CannotStartError
+from node.runtime.spawn import CannotStartError
 
 CONFIG = ClusterConfig(name="lab", mode="local", home="/h", runtime_dir="/r", node=NodeConfig(name="n1"))
 LAUNCH = Launch(["train", "--fast"], {"EPOCHS": "5", "GRASS_DATA": "/h/data"}, None, 5.0, runtime="docker", image="i:1")

@@ -34,14 +34,11 @@ def test_a_link_keeps_its_name_because_the_program_looks_at_it(tmp_path: Path) -
     assert embedded.find_server(str(tmp_path)).path.name == "redis-server"
 
 
-def test_without_any_the_error_says_what_was_found_and_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(embedded, "_IN_WHEELS", ())
+def test_without_any_the_error_says_what_was_found_and_what_to_install(tmp_path: Path) -> None:
     fake_server(tmp_path, "redis-server", "Redis server v=5.0.14 sha=0")
     fake_server(tmp_path, "valkey-server", "nonsense")
     with pytest.raises(embedded.NoRedisError) as raised:
-        embedded.find_server(str(tmp_path))
+        embedded.find_server(str(tmp_path), wheels=())
     for part in ("redis-server is 5.0.14", "valkey-server is not runnable", "apt-get install redis-server"):
         assert part in str(raised.value)
 

@@ -34,9 +34,9 @@ def ask(server: socket.socket) -> Iterator[Ask]:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        connections.append(Connection(server.getsockname(), 5.0))
+        connections.append(Connection(server.getsockname()))
         try:
-            return connections[-1].request("GET", "/", {})
+            return connections[-1].request("GET", "/", {}, timeout=5.0)
         finally:
             thread.join()
 
@@ -85,35 +85,15 @@ def test_a_reply_that_breaks_off_or_is_no_http_is_an_os_error(ask: Ask, answer: 
         ask(answer).read()
 
 
-def test_the_body_is_made_after_the_head_was_sent(server: socket.socket) -> None:
-    heads: list[bytes] = []
-
-    def body() -> bytes:
-        peer, _ = server.accept()
-        peers.append(peer)
-        heads.append(peer.recv(65536))
-        peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        return b"sealed"
-
-    peers: list[socket.socket] = []
-    connection = Connection(server.getsockname(), 5.0)
-    assert connection.request("POST", "/jobs", {"Content-Type": "x"}, body).read() == b""
-    assert heads[0].startswith(b"POST /jobs HTTP/1.1\r\n") and heads[0].endswith(b"\r\n\r\n")
-    with peers[0].makefile("rb") as came:
-        assert came.read(16) == b"6\r\nsealed\r\n0\r\n\r\n"
-    connection.close()
-    peers[0].close()
-
-
 def test_what_nobody_read_of_a_reply_is_not_taken_for_the_next(server: socket.socket) -> None:
-    connection = Connection(server.getsockname(), 5.0)
+    connection = Connection(server.getsockname())
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(connection.request, "GET", "/1", {})
+        first = pool.submit(connection.request, "GET", "/1", {}, timeout=5.0)
         peer, _ = server.accept()
         peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\none\n\r\n")
         assert first.result(5).readline() == b"one\n"
         assert b"GET /1 " in peer.recv(65536)
-        second = pool.submit(connection.request, "GET", "/2", {})
+        second = pool.submit(connection.request, "GET", "/2", {}, timeout=5.0)
         peer.sendall(b"4\r\ntwo\n\r\n0\r\n\r\n")
         assert b"GET /2 " in peer.recv(65536)
         peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nthree")

@@ -17,7 +17,7 @@ from grass.manifest.join_file import parse_join
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     ROOT / "README.md",
-    *sorted((ROOT / "docs" / "guide").glob("*.md")),
+    *sorted((ROOT / "docs").glob("*/*.md")),
     *sorted(ROOT.glob("examples/**/*.md")),
 ]
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]

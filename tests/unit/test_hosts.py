@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.provision.hosts import CommandFailedError, CommandTimeoutError, LocalHost, Secret, command_line, shown
+from grass.hosts import CommandFailedError, CommandTimeoutError, LocalHost, Secret, command_line, shown
 
 HOST = LocalHost("here")
 

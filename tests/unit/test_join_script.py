@@ -1,4 +1,4 @@
-"""`join.py`, which runs on machines that have no Grass yet: two at once."""
+"""`join.py`, which runs on machines that have no Grass yet."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import importlib.util
 import shutil
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from grass.api.invitation import parse_token
+from grass.config import Secrets
 from grass.share import shared
+from tests.support.api_world import api_world
 from tests.support.waiting import wait_until
 
 
@@ -43,3 +47,19 @@ def test_a_second_installation_waits_and_finds_a_folder(
                 shutil.rmtree(folder)
             over.set()
         assert other.result(20)
+
+
+def test_a_token_that_the_master_does_not_know_is_refused_before_anything_is_made(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    with api_world(tmp_path) as world:
+        Secrets({"api": "x"}, "master-secret").save(world.config.home)
+        object.__setattr__(world.app.extensions["grass"], "config", world.config)  # the port is known now
+        true = parse_token(world.client("root").join_token()["token"])
+        words = ["--rootless", "--install-only", "--url", f"http://127.0.0.1:{world.port}", "--bundle", "0" * 64]
+        with pytest.raises(script.Failed, match=r"does not know this join token;.*nothing was installed") as refused:
+            script.main(["--token", replace(true, secret="forged").token(), *words])
+        assert refused.value.code == 2 and not (tmp_path / "home").exists()
+        with pytest.raises(script.Failed, match="another bundle than the token says"):  # it is good, and asked for next
+            script.main(["--token", true.token(), *words])

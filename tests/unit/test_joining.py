@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from grass.api.invitation import Invitation, parse_token
-from grass.cli.offer import NAMES, offered
+from grass.cli.offer import offered
 from grass.errors import ConflictError, InputError, ManifestError
 from grass.manifest.join_file import Offer, parse_join
 from grass.manifest.on_premises import Runtime
 from grass.provision.on_premises import first_nodes, mount, node_design, node_places, node_steps, node_units
 from grass.provision.on_premises.facts import Facts, Listener, Python
-from grass.provision.on_premises.node_add import Added
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Put, Run
+from grass.provision.provisioner import AddedNode
 from grass.share import shared
 
 FACTS = Facts(
@@ -34,6 +34,7 @@ FACTS = Facts(
     addresses=(("eth0", "10.0.0.5"),),
 )
 PLACES = node_places.of_root("lab", None)
+NAMES = ("address", "api_port", "cpu", "memory", "gpu", "labels", "topology", "runtime", "mount", "share", "no_install")
 MARO = {
     "mode": "grass/on-premises",
     "master": {"private_ip_address": "10.0.0.1", "api_server": {"port": 51812}, "redis": {"port": 6379}},
@@ -204,10 +205,10 @@ def test_a_users_units_say_nothing_that_needs_root() -> None:
 
 
 def test_a_node_that_joined_but_cannot_be_reached_is_not_said_to_have_not_joined() -> None:
-    silent = Added("n1", {"name": "n1"}, "n1 joined, but …", "not-reached", 1)
+    silent = AddedNode("n1", {"name": "n1"}, "n1 joined, but …", "not-reached", 1)
     error = first_nodes._missing("lab", [silent], 2)
     assert str(error).splitlines()[0] == "cluster lab is ready, but 1 of its 2 nodes cannot be reached by the master"
     assert "tries these again" not in str(error) and error.exit_code == 1
-    both = first_nodes._missing("lab", [silent, Added("n2", None, "no SSH", "unreachable", 3)], 2)
+    both = first_nodes._missing("lab", [silent, AddedNode("n2", None, "no SSH", "unreachable", 3)], 2)
     assert str(both).splitlines()[0] == "cluster lab is ready, but 1 of its 2 nodes did not join"
     assert both.exit_code == 3

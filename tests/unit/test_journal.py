@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from node.runtime import journal as module
 from node.runtime.attempts import Attempt
 from node.runtime.journal import Journal, replay
 
@@ -91,13 +90,12 @@ def test_what_a_full_disk_refuses_is_written_when_there_is_room(journal: Journal
     assert set(past.attempts) == {"j/c.0/1", "j/c.1/1", "j/c.2/1"}
 
 
-def test_on_a_full_disk_the_old_file_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_full_disk_the_old_file_goes_on(path: Path) -> None:
     first = Journal(path, "boot", 7)
     first.rewrite([])
     write_a_life(first, "j/c.0/1")
     first.close()
-    second = Journal(path, "boot", 8)
-    monkeypatch.setattr(module, "COMPACT_AT", 0)
+    second = Journal(path, "boot", 8, compact_at=0)
     with full_disk(path, room=-10):
         second.rewrite([Attempt(f"j/c.{index}/1") for index in range(9)] + list(replay(path).attempts.values()) * 9)
     assert second.write("i", "j/c.1/1")

@@ -23,9 +23,9 @@ def test_a_new_pair_is_private_and_named_by_its_thumbprint(tmp_path: Path) -> No
     assert jwk.keys() == {"kty", "n", "e", "kid"}
     keyring.save_profile(tmp_path / "client", Profile("local", "http://h:1", "ann", jwk["kid"]), public_jwk("master"))
     keys = keyring.load_client(tmp_path / "client")
-    assert keys.private.thumbprint() == jwk["kid"] == keys.profile.key_id
-    assert keys.private.private_key is not None
-    assert keys.private.private_key.key_size == 3072
+    assert keys.private().thumbprint() == jwk["kid"] == keys.profile.key_id
+    private = keys.private().private_key
+    assert private is not None and private.key_size == 3072
 
 
 def test_the_master_key_is_private(tmp_path: Path) -> None:
@@ -112,7 +112,8 @@ def test_a_damaged_file_of_a_client_is_named(tmp_path: Path, name: str, content:
     keyring.save_profile(tmp_path, Profile("local", "http://h:1", "ann", "x"), public_jwk("master"))
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=rf"{name} is damaged: .+"):
-        keyring.load_client(tmp_path)
+        keys = keyring.load_client(tmp_path)
+        keys.private(), keys.master()
 
 
 def test_missing_keys_say_what_makes_them(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from master.collector.blocks import block_from_line, block_from_record
-from node.agent.cutting import BLOCK, block_record, cut
+from node.agent.log_cut import BLOCK, block_record, cut
 
 
 def pieces(data: bytes) -> list[bytes]:

@@ -92,6 +92,12 @@ def test_what_is_left_out_gets_its_default() -> None:
     assert job.components["x"].resources == Resources(cpu=1000)
 
 
+def test_a_task_that_may_restart_for_ever_waits_a_moment_each_time_and_that_is_said() -> None:
+    text = "{name: a, components: {x: {command: c, restart: {limit: unlimited, backoff: 50ms}}}}"
+    [warning] = parse_job(read_document(text)).warnings
+    assert warning.startswith("components.x.restart.backoff: 0.05s is raised to 0.1s: without a limit")
+
+
 def test_a_job_with_several_components_fails_fast_and_an_array_does_not() -> None:
     several = "{name: a, components: {x: {command: c}, y: {command: c}}}"
     assert job_of(several).fail_fast is True
@@ -115,7 +121,8 @@ def test_a_job_with_several_components_fails_fast_and_an_array_does_not() -> Non
         ("grace: 0", "grace", 0.0),
         ("restart: always", "restart", Restart(RestartOn.ALWAYS)),
         ("restart: {limit: 5}", "restart", Restart(RestartOn.ON_FAILURE, 5)),
-        ("restart: {limit: unlimited, backoff: 0}", "restart", Restart(RestartOn.ON_FAILURE, None, 0.0)),
+        ("restart: {limit: unlimited, backoff: 0}", "restart", Restart(RestartOn.ON_FAILURE, None, 0.1)),
+        ("restart: {limit: 5, backoff: 0}", "restart", Restart(RestartOn.ON_FAILURE, 5, 0.0)),
         ("ports: [a, b-c]", "ports", ("a", "b-c")),
         ("ports: [http], ready: {port: http, timeout: 30s}", "ready", Ready(port="http", timeout=30.0)),
         ("ready: {command: [test, -e, 1]}", "ready", Ready(command=("test", "-e", "1"))),

@@ -7,6 +7,7 @@ import pytest
 from grass.model.job import Component, Condition, Job, Ready, Restart, RestartOn
 from grass.model.resources import Resources
 from master.agent import addresses
+from tests.support.sessions import sighting
 from tests.support.world import World
 
 
@@ -28,7 +29,12 @@ def test_more_tasks_than_a_node_has_ports_wait_and_say_so() -> None:
     world.add_node("n1")
     component = Component("t", "x", replicas=12_000, resources=Resources(), ports=("p",))
     world.api.submit(
-        Job("j", {"t": component}, ("t",)), job_id="j-1", user="ann", now=world.wall, warnings=[], request_id="r"
+        Job("j", {"t": component}, ("t",)),
+        job_id="j-1",
+        user="ann",
+        now=world.wall,
+        warnings=[],
+        sighting=sighting(world.api),
     )
     while world.round() or world.agenda.wait(world.now, 1.0) == 0:
         pass

@@ -16,7 +16,7 @@ GPUS = [{"id": place, "name": "NVIDIA A100-SXM4-40GB", "memory": 40 << 30} for p
 
 def said(tmp_path: Path, gpus: list[dict[str, Any]] = GPUS, **node: Any) -> dict[str, Any]:
     config = ClusterConfig("lab", "local", str(tmp_path), str(tmp_path), node=NodeConfig(**node))
-    return hello(config, gpus, [])
+    return hello(config, gpus)
 
 
 def test_what_the_settings_do_not_say_is_what_the_machine_has(tmp_path: Path) -> None:
@@ -86,3 +86,10 @@ def test_models_are_called_as_people_ask_for_them(name: str, short: str) -> None
 
 def test_a_device_without_a_name_gives_no_label() -> None:
     assert found("x86_64", "Linux", [{"id": 0, "name": ""}]) == {"arch": "x86_64", "os": "linux"}
+
+
+def test_the_kind_of_file_system_of_a_mounted_share_is_a_label(tmp_path: Path) -> None:
+    assert found("x86_64", "Linux", [], "fuse.rclone") == {"arch": "x86_64", "os": "linux", "share": "fuse"}
+    assert "share" not in said(tmp_path)["labels"]
+    config = ClusterConfig("lab", "m", str(tmp_path), str(tmp_path), share="/proc")
+    assert hello(config, [], [])["labels"]["share"] == "proc"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from grass.cli.node_add import check_distinct
 from grass.errors import ConflictError, InputError
+from grass.hosts import LocalHost
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import Login, Runtime, spelled_host
-from grass.provision.hosts import LocalHost
 from grass.provision.on_premises import facts, node_design, node_places, offers
 from grass.provision.on_premises.facts import Facts, Python
-from grass.provision.on_premises.joining import Own
+from grass.provision.on_premises.join_record import Own
+from grass.provision.on_premises.node_hosts import check_distinct
 
 FACTS = Facts(
     hostname="box",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 from dataclasses import replace
@@ -12,8 +13,8 @@ from typing import Any
 import pytest
 
 from grass.errors import ConflictError, InputError
+from grass.hosts import LocalHost
 from grass.manifest import Settings, parse_settings
-from grass.provision.hosts import LocalHost
 from grass.provision.on_premises import facts as facts_module
 from grass.provision.on_premises import record
 from grass.provision.on_premises.bundle import Bundle
@@ -268,6 +269,14 @@ def test_a_record_cannot_make_grass_remove_what_is_not_its_own(path: str) -> Non
     assert (made.folders, made.files, made.mounts) == (("/opt/grass",), (), ())
 
 
+def test_a_grass_command_that_was_there_before_is_not_taken_for_ours() -> None:
+    """The link is in the record only if this installation makes it."""
+    ours = made_on_master(design(settings(), DEBIAN, PEER), DEBIAN)
+    assert "/usr/local/bin/grass" in Made.parse(json.loads(ours.text())).files
+    occupied = replace(DEBIAN, paths=frozenset({"/usr/local/bin/grass"}))
+    assert "/usr/local/bin/grass" not in made_on_master(design(settings(), occupied, PEER), occupied).files
+
+
 def test_removal_undoes_what_was_noted_and_keeps_packages_unless_asked() -> None:
     made = Made(units=("grass@lab.target",), folders=("/opt/grass",), users=("grass",), packages=("samba",))
     records = {"lab": json.loads(made.text())}
@@ -278,6 +287,42 @@ def test_removal_undoes_what_was_noted_and_keeps_packages_unless_asked() -> None
     [step] = [step for step in steps if "packages" in step.name]
     assert isinstance(step.actions[0], Run) and step.actions[0].argv[-1] == "samba"
     assert removal_steps("other", records) == []
+
+
+_OWN_DISKS = """
+set -e
+mount -t tmpfs tmpfs /var/lib; mount -t tmpfs tmpfs /opt
+mkdir -p /var/lib/grass /opt/grass
+mount -t tmpfs /dev/disk1 /var/lib/grass; mount -t tmpfs /dev/disk2 /opt/grass
+mkdir -p /var/lib/grass/lost+found /var/lib/grass/clusters/lab /var/lib/grass/installed /opt/grass/venv
+echo 1 > /var/lib/grass/.profile; echo "$2" > /var/lib/grass/installed/lab.json
+sh -c "$1"
+cd /; find /var/lib/grass /opt/grass
+"""
+
+
+def test_folders_that_are_disks_of_their_own_are_emptied_and_stay() -> None:
+    require_root()
+    require(shutil.which("unshare") is not None, "unshare")
+    made = Made(folders=("/opt/grass", "/var/lib/grass/clusters/lab"))
+    steps = removal_steps("lab", {"lab": json.loads(made.text())})
+    commands = [shlex.join(action.argv) for step in steps for action in step.actions if isinstance(action, Run)]
+    words = ["unshare", "--mount", "sh", "-c", _OWN_DISKS, "test", " && ".join(commands), made.text().decode()]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split()) == ["/opt/grass", "/var/lib/grass", "/var/lib/grass/lost+found"]
+
+
+def test_a_mount_that_is_no_disk_is_never_emptied() -> None:
+    """It may be the share of the cluster, with everybody's files."""
+    require_root()
+    require(shutil.which("unshare") is not None, "unshare")
+    steps = removal_steps("lab", {"lab": json.loads(Made(folders=("/srv/grass/lab",)).text())})
+    [command] = [shlex.join(action.argv) for action in steps[0].actions if isinstance(action, Run)]
+    share = "set -e; mount -t tmpfs tmpfs /srv; mkdir -p /srv/grass/lab; mount -t tmpfs //m/grass /srv/grass/lab; "
+    share += 'touch /srv/grass/lab/precious; ! sh -c "$1" || exit 7; cat /srv/grass/lab/precious'
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", share, "test", command], capture_output=True, text=True)
+    assert done.returncode == 0 and "something is mounted there" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.provision.hosts import CommandFailedError, LocalHost
+from grass.hosts import CommandFailedError, LocalHost
 from grass.provision.on_premises.steps import Call, Put, Run, Step, StepFailedError, plan_lines, run_steps
 from tests.support.needs import require_root
 

@@ -16,7 +16,17 @@ from master.api.routes import ROUTES
 from master.api.schemas import SCHEMAS
 from tests.support.api_world import ApiWorld, api_world
 
-OPEN = {(path, "GET") for path in ("/v1/health", "/v1/openapi.json", "/v1/key", "/v1/join.py", "/v1/bundle/{digest}")}
+OPEN = {
+    (path, "GET")
+    for path in (
+        "/v1/health",
+        "/v1/openapi.json",
+        "/v1/key",
+        "/v1/join.py",
+        "/v1/bundle/{digest}",
+        "/v1/join-tokens/{digest}",
+    )
+}
 
 
 @pytest.fixture

@@ -5,8 +5,11 @@ from __future__ import annotations
 import configparser
 import multiprocessing
 import os
+import resource
 import shlex
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -20,6 +23,7 @@ from grass.manifest.settings import OfferedResources, PortSettings, RedisSetting
 from grass.provision import daemons, layout, local, machine, ports, processes, runtime_folder
 from grass.provision.doctor import doctor
 from grass.provision.filelock import cluster_lock
+from tests.support.needs import require_root
 
 
 def config_in(home: Path, **settings: object) -> ClusterConfig:
@@ -156,7 +160,8 @@ def test_secrets_are_neither_in_the_environment_nor_in_what_others_may_read(
     layout.make_redis(config, secrets)
     layout.make_keys(config)
     words = [*secrets.redis.values(), secrets.node_token]
-    for path in (tmp_path / "home").rglob("*"):
+    share = {config.data_dir, config.data_dir / "jobs"}  # for containers; nobody else gets past the folders above
+    for path in set((tmp_path / "home").rglob("*")) - share:
         if path.is_dir() or any(word in path.read_text() for word in words) or path.suffix == ".pem":
             assert path.stat().st_mode & 0o077 == 0, path
     text = daemons.supervisord_conf(config, [], 0o022)
@@ -246,6 +251,49 @@ def test_the_doctor_knows_a_cluster_whose_making_was_interrupted(tmp_path: Path)
     (tmp_path / "clusters" / "half").mkdir(parents=True)
     [finding] = [finding for finding in doctor(tmp_path) if finding.name == "cluster half"]
     assert not finding.ok and "interrupted" in finding.message
+
+
+def test_the_doctor_goes_on_after_what_it_cannot_check(tmp_path: Path) -> None:
+    for name, text in (("broken", "{}"), ("corrupt", '{"name": 5}'), ("half", "")):
+        (tmp_path / "clusters" / name).mkdir(parents=True)
+        (tmp_path / "clusters" / name / "cluster.json").write_text(text)
+    found = {finding.name: finding.message for finding in doctor(tmp_path) if not finding.ok}
+    assert {"cluster broken", "cluster corrupt", "cluster half"} <= set(found)
+    assert found["cluster broken"].startswith("cannot be checked: ")
+
+
+def test_a_machine_without_an_ipv4_loopback_is_told_so(tmp_path: Path) -> None:
+    require_root()
+    with pytest.raises(InputError, match=r"192\.0\.2\.1 is no address of this machine"):
+        ports.available("192.0.2.1", 1)
+    script = (
+        "from pathlib import Path; from grass.provision import doctor, local; import sys; home = Path(sys.argv[1])\n"
+    )
+    script += "print([one.message for one in doctor.doctor(home) if one.name == 'loopback' and not one.ok])\n"
+    script += "local.create(home=home, progress=lambda _: None)"
+    words = ["unshare", "--net", sys.executable, "-c", script, str(tmp_path / "home")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "127.0.0.1 does not work here" in done.stdout
+    assert "InputError: 127.0.0.1 does not work here: set the loopback up" in done.stderr
+
+
+def test_a_limit_of_processes_that_leaves_no_room_for_the_daemons_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NPROC)
+    monkeypatch.setattr(os, "getuid", lambda: 65534)  # root is not limited
+    try:
+        resource.setrlimit(resource.RLIMIT_NPROC, (5, before[1]))
+        with pytest.raises(InputError, match=r"a cluster needs 32; raise `ulimit -u` \(now 5\)"):
+            machine.check_processes()
+        room = machine.room_for_processes()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NPROC, before)
+    assert room is not None and room <= 5
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "clusters").touch()
+    with pytest.raises(InputError, match=r"cannot write .*/clusters.*: .*; set GRASS_HOME to a folder of yours"):
+        layout.make_folders(config_in(tmp_path / "clusters" / "c"))
 
 
 def test_what_a_task_made_unreadable_is_removed_and_what_it_linked_to_is_not(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore
 from master.agent import loop
 from master.agent.step import ASSIGNED_AT_ONCE, Step
+from tests.support.sessions import sighting
 from tests.support.world import World
 
 
@@ -35,7 +36,7 @@ def one_round(world: World) -> Step:
 
 
 def submitted(world: World, job: Job) -> None:
-    world.api.submit(job, job_id="j-1", user="ann", now=world.wall, warnings=[], request_id="r")
+    world.api.submit(job, job_id="j-1", user="ann", now=world.wall, warnings=[], sighting=sighting(world.api))
 
 
 def test_a_wide_job_gets_its_places_in_several_rounds_even_on_one_node() -> None:
@@ -119,7 +120,7 @@ def test_what_the_master_agent_could_not_hear_is_no_silence_of_the_nodes(
     monkeypatch.setattr(loop, "sleep", clock.sleep)
     backend, keys = Redis(clock), Keys("grass:test:")
     config = ClusterConfig("test", "local", str(tmp_path), str(tmp_path))
-    config = replace(config, node=replace(config.node, name="n1"))
+    config = replace(config, master=replace(config.master, own_node="n1"))
     agent = loop.MasterAgent(config, AgentStore(backend, keys), MemoryAccounts(), lambda: None)
     node, api = NodeStore(backend, keys, "n1"), ApiStore(backend, keys)
     hello = {"boot_id": "b", "version": loop.__version__, "address": "a", "api_port": 1}

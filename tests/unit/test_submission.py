@@ -32,7 +32,9 @@ def test_an_id_that_does_not_belong_to_the_name_is_refused(job_id: Any) -> None:
 def test_components_run_in_the_folder_of_their_file() -> None:
     assert accept({"manifest": document(), "cwd": "/home/ann"}).job.components["w"].base == "/home/ann"
     assert accept({"manifest": document()}).job.components["w"].base is None
-    there = accept_job({"manifest": document(), "cwd": "/home/ann"}, list, lambda name: f"{name}-00000000", local=False)
+    there = accept_job(
+        {"manifest": document(), "cwd": "/home/ann"}, list, lambda name: f"{name}-00000000", keep_cwd=False
+    )
     assert there.job.components["w"].base is None
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from grass.provision.on_premises.status import parse
+from grass.provision.provisioner import DaemonState
 from grass.systemd import Notifier
 
 
@@ -80,7 +81,7 @@ MainPID=0
 ActiveEnterTimestampMonotonic=1
 """
     assert list(parse(text)) == [
-        {"name": "redis", "pid": 7, "state": "RUNNING", "start": 900.0},
-        {"name": "master-agent", "pid": None, "state": "STOPPED", "start": None},
+        DaemonState("redis", 7, "RUNNING", 900.0),
+        DaemonState("master-agent", None, "STOPPED", None),
     ]
     assert list(parse("1000\n1.0\n")) == []

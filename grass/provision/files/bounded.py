@@ -10,10 +10,11 @@ the folder in which it starts may be the share.
 from __future__ import annotations
 
 import glob
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+from grass.environment import whole_environment
 
 
 def outside(root: Path, module: str, arguments: Iterable[str]) -> str | None:
@@ -53,8 +54,9 @@ def asked(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def main() -> int:
-    root, module = os.environ["RSYNC_MODULE_PATH"], os.environ["RSYNC_MODULE_NAME"]
-    path = outside(Path(root), module, asked(os.environ))
+    environ = whole_environment()
+    root, module = environ["RSYNC_MODULE_PATH"], environ["RSYNC_MODULE_NAME"]
+    path = outside(Path(root), module, asked(environ))
     if path is None:
         return 0
     sys.stdout.write(f"{path} leaves the share by a symbolic link\n")

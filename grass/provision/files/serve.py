@@ -14,6 +14,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from grass.environment import ssh_original_command
 from grass.errors import GrassError, InputError
 from grass.provision.files import share
 
@@ -73,4 +74,4 @@ def answer(folder: Path, text: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], os.environ.get("SSH_ORIGINAL_COMMAND", "")))
+    sys.exit(main(sys.argv[1], sys.argv[2], ssh_original_command()))

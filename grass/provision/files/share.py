@@ -35,7 +35,7 @@ def list_files(share: Path, path: str) -> list[dict[str, Any]]:
         raise NotFoundError(f"there is no {path!r} in the share")
     if not place.is_dir():
         return [_entry(place)]
-    return sorted((_entry(each) for each in place.iterdir() if not _hidden(each.name)), key=_by_name)
+    return sorted((_entry(each) for each in place.iterdir() if not each.name.startswith(".")), key=_by_name)
 
 
 def kind_of(share: Path, path: str) -> str:
@@ -137,11 +137,6 @@ def _inside(share: Path, path: str, *, follow: bool = False) -> Path:
     if real != root and root not in real.parents:
         raise InputError(f"{path!r} leaves the share by a symbolic link")
     return place
-
-
-def _hidden(name: str) -> bool:
-    """With a dot before it; or rclone's, which makes a folder of a full-width dot where it mounts a share."""
-    return name.startswith(".") or name == "\uff0e"
 
 
 def _entry(path: Path) -> dict[str, Any]:

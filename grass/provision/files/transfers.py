@@ -16,39 +16,61 @@ from grass import clock
 from grass.errors import InputError, NotFoundError
 from grass.model.amounts import show_memory
 from grass.model.image import full_name
-from grass.provision.files import paths, rsync
+from grass.provision.files import links, paths, rsync
 from grass.provision.files.image_archive import Image, blobs_of, unpack
 from grass.provision.files.place import Place, rsync_program
 
 OnProgress = Callable[[rsync.Progress], object]
+_NAMED = 10
+"""Links that an error names."""
 _JUST_MADE = 60.0
 """Seconds that a push may take from making its folder to holding it."""
 
 
-def push(place: Place, local: Path, remote: str, on_progress: OnProgress) -> int:
+def push(place: Place, local: Path, remote: str, on_progress: OnProgress, *, copy_links: bool = False) -> int:
     """A folder's content goes into the folder ``remote``; a file becomes ``remote``, or goes into ``remote/``.
 
-    Returns the bytes looked at. NotFoundError, InputError; UnreachableError: the same call goes on where it stopped.
+    Symbolic links stay links; ``copy_links``: the content of what they point to is sent instead. Returns the bytes
+    looked at. NotFoundError; InputError, also for a link that leads out of the folder, which rsync's daemon would turn
+    into another link; UnreachableError: the same call goes on where it stopped.
     """
     if not local.exists():
         raise NotFoundError(f"there is no {local} on this machine")
     target = paths.to_write(remote)
+    source = str(local.resolve())
     if local.is_dir():
-        source, target = f"{local}/", f"{target}/"
-    else:
-        source = str(local)
-        target = f"{target}/" if remote.endswith("/") else target
-    argv = rsync.command(rsync_program(), place.rsync_options(), [_plain(source)], place.rsync_path("data", target))
+        if not copy_links:
+            _refuse_outward_links(local)
+        source, target = f"{source}/", f"{target}/"
+    elif remote.endswith("/"):
+        target = f"{target}/{local.name}"
+    options = [*place.rsync_options(), *(["--copy-links"] if copy_links else [])]
+    argv = rsync.command(rsync_program(), options, [source], place.rsync_path("data", target))
     return rsync.transfer(argv, f"push of {local}", on_progress)
 
 
+def _refuse_outward_links(folder: Path) -> None:
+    outward = links.outward(folder)
+    if outward:
+        named = "; ".join(f"{link} -> {target}" for link, target in outward[:_NAMED])
+        more = f"; and {len(outward) - _NAMED} more" if len(outward) > _NAMED else ""
+        raise InputError(
+            f"push of {folder}: symbolic links in it point outside of it, and would be broken in the share: {named}"
+            f"{more}; --copy-links sends the content of what links point to, or remove these"
+        )
+
+
 def pull(place: Place, remote: str, local: Path, on_progress: OnProgress) -> int:
-    """The file or the content of the folder ``remote`` becomes ``local``; a file goes into it when it is a folder."""
+    """The file or the content of the folder ``remote`` becomes ``local``; a file goes into it when it is a folder.
+
+    Links stay as they are. rsync is told absolute paths: since 3.5 it makes no folder whose path contains ``..``.
+    """
     path = paths.to_read(remote)
     kind = "folder" if not path else _kind(place, path)
     source = place.rsync_path("data", f"{path}/" if kind == "folder" and path else path)
-    target = f"{local}/" if kind == "folder" or local.is_dir() else str(local)
-    argv = rsync.command(rsync_program(), place.rsync_options(), [source], _plain(target))
+    becomes = local.parent.resolve() / local.name  # a link in its place is replaced
+    target = f"{local.resolve()}/" if kind == "folder" or local.is_dir() else str(becomes)
+    argv = rsync.command(rsync_program(), place.rsync_options(), [source], target)
     return rsync.transfer(argv, f"pull of {remote or 'the share'}", on_progress)
 
 
@@ -164,8 +186,3 @@ def _engine_error(name: str, errors: IO[bytes], code: int) -> Exception:
 def _kind(place: Place, path: str) -> str:
     kind: str = place.ask("kind", path=path)
     return kind
-
-
-def _plain(local: str) -> str:
-    """A local path that rsync takes for one, whatever it is called."""
-    return local if local.startswith("/") else f"./{local}"

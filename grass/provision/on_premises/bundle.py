@@ -31,7 +31,6 @@ FORMAT = 1
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 """Of nodes."""
 CONTENTS = "wheels.json"
-_TAR = tarfile.USTAR_FORMAT
 _KEPT, _KEPT_SETS = 4, 24
 """Tars of earlier versions, and sets of wheels, that stay in the cache."""
 _SECONDS = 900

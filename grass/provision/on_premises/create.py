@@ -12,35 +12,28 @@ from pathlib import Path
 from grass import clock
 from grass.api import keyring
 from grass.config import ClusterConfig
-from grass.environment import cluster_home, grass_home
 from grass.errors import ConflictError, GrassError, UnreachableError
+from grass.hosts.ssh import SshHost
 from grass.manifest.on_premises import ApiWay, HostSettings, OnPremises
 from grass.manifest.settings import Settings
 from grass.provision.filelock import cluster_lock
 from grass.provision.files.place import FilesAccess
-from grass.provision.hosts.ssh import SshHost
 from grass.provision.layout import user_name
+from grass.provision.mode_file import write_mode
 from grass.provision.on_premises import on_host
 from grass.provision.on_premises.bundle import Bundle, make_bundle
 from grass.provision.on_premises.design import MasterDesign, design
 from grass.provision.on_premises.facts import Facts, gather, look_for_image
-from grass.provision.on_premises.machines import KNOWN_HOSTS, Ask, Machines, load_machines, open_host
+from grass.provision.on_premises.first_nodes import join_nodes, offer_of
+from grass.provision.on_premises.machines import KNOWN_HOSTS, Machines, load_machines, open_host
 from grass.provision.on_premises.master import Admin, master_steps
+from grass.provision.on_premises.node_plan import PlannedMaster, plan_node
 from grass.provision.on_premises.services import why_not
-from grass.provision.on_premises.steps import Outcome, Step, plan_lines, run_steps
+from grass.provision.on_premises.steps import Step, plan_lines, run_steps
+from grass.provision.provisioner import Created, Session
 
-Progress = Callable[[str], None]
 FILES_KEY = "files_key"
 _CLOCKS_APART = 60.0
-
-
-@dataclass(frozen=True)
-class Created:
-    """``url``: of the API, as this machine reaches it (through the tunnel, if there is one)."""
-
-    name: str
-    url: str
-    outcome: Outcome
 
 
 @dataclass(frozen=True)
@@ -52,45 +45,53 @@ class _Known:
     bundle: Bundle
 
 
-def create(settings: Settings, *, home: Path | None = None, progress: Progress, ask: Ask | None = None) -> Created:
-    """Set up the master, or finish what an interrupted call began; return when its API answers. ``home``: GRASS_HOME.
+def create(settings: Settings, session: Session) -> Created:
+    """Set up the master and join its nodes, or finish what an interrupted call began; return when its API answers.
 
     Raises ConflictError (the name is taken), InputError (what is missing there), UnreachableError, StepFailedError.
     """
     machines = _machines(settings)
-    base = (home or grass_home()).absolute()
-    folder = cluster_home(settings.name, base)
-    client = folder / "client"
-    with cluster_lock(base, settings.name), _kept_if_touched(folder) as touch:
-        _check_name(settings.name, machines, base)
+    client = session.client_dir
+    with cluster_lock(session.home, session.name), _kept_if_touched(session.folder) as touch:
+        _check_name(machines, session)
         client.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open_host(machines.master, client, ask) as host:
-            known = _look(host, settings, client, base, progress)
+        with open_host(machines.master, client, session.ask) as host:
+            known = _look(host, settings, session)
             admin = _admin(machines, client)
             touch()
-            Machines(machines.master, _nodes_before(settings.name, base)).save(client)
+            write_mode(session.folder, settings.mode)
+            Machines(machines.master, _nodes_before(session)).save(client)
             steps = master_steps(known.design, known.facts, known.bundle, admin, machines.samba_password)
-            outcome = run_steps(host, steps, progress, _label(host))
+            outcome = run_steps(host, steps, session.progress, _label(host))
             url = _remember(host, machines, known.design.config, admin, client)
-            _call_api(host, known.design, base, machines, url)
+            _call_api(host, known.design, session, machines, url)
         if machines.nodes and machines.join_after_create:
-            _join_nodes(settings.name, machines, client, str(known.design.config.share), progress, ask)
-    return Created(settings.name, url, outcome)
+            join_nodes(session, machines, str(known.design.config.share))
+    return Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged)
 
 
-def plan(settings: Settings, *, home: Path | None = None, progress: Progress, ask: Ask | None = None) -> list[str]:
+def plan(settings: Settings, session: Session) -> list[str]:
     """What ``create`` would do, step by step. Changes nothing, neither there nor here (but for a cache of packages)."""
     machines = _machines(settings)
-    base = (home or grass_home()).absolute()
-    folder = cluster_home(settings.name, base)
-    with cluster_lock(base, settings.name), _kept_if_touched(folder):
-        _check_name(settings.name, machines, base)
-        (folder / "client").mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open_host(machines.master, folder / "client", ask) as host:
-            known = _look(host, settings, folder / "client", base, progress)
+    client = session.client_dir
+    with cluster_lock(session.home, session.name), _kept_if_touched(session.folder):
+        _check_name(machines, session)
+        client.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open_host(machines.master, client, session.ask) as host:
+            known = _look(host, settings, session)
             admin = Admin(machines.admin or user_name(), {}, "")
             steps = master_steps(known.design, known.facts, known.bundle, admin, machines.samba_password)
-            return list(_described(host, known, steps))
+            lines = list(_described(host, known, steps))
+        if machines.join_after_create:
+            lines += _planned_nodes(machines, known, session)
+        return lines
+
+
+def _planned_nodes(machines: OnPremises, known: _Known, session: Session) -> Iterator[str]:
+    config, bundle = known.design.config, known.bundle
+    master = PlannedMaster(config, machines.master, api_url(machines, config), bundle.digest, bundle.nodes)
+    for node in machines.nodes:
+        yield from plan_node(session, master, node.host, offer_of(node, machines, str(config.share)))
 
 
 def _described(host: SshHost, known: _Known, steps: list[Step]) -> Iterator[str]:
@@ -108,11 +109,11 @@ def _machines(settings: Settings) -> OnPremises:
     return settings.on_premises
 
 
-def _check_name(name: str, machines: OnPremises, base: Path) -> None:
-    folder = cluster_home(name, base)
-    if (folder / "cluster.json").exists():
+def _check_name(machines: OnPremises, session: Session) -> None:
+    name = session.name
+    if (session.folder / "cluster.json").exists():
         raise ConflictError(f"cluster {name} exists on this machine; `grass delete {name}` ends it")
-    before = load_machines(name, base)
+    before = load_machines(name, session.home)
     if before is not None and before.master.address != machines.master.address:
         raise ConflictError(
             f"cluster {name} exists with the master {before.master.address}; `grass delete {name}` ends it, "
@@ -120,8 +121,8 @@ def _check_name(name: str, machines: OnPremises, base: Path) -> None:
         )
 
 
-def _look(host: SshHost, settings: Settings, client: Path, base: Path, progress: Progress) -> _Known:
-    label = _label(host)
+def _look(host: SshHost, settings: Settings, session: Session) -> _Known:
+    label, progress = _label(host), session.progress
     progress(f"{label}: connecting to {host.access}")
     host.connect()
     host.become_root()
@@ -130,13 +131,13 @@ def _look(host: SshHost, settings: Settings, client: Path, base: Path, progress:
         facts = replace(facts, image=look_for_image(host, image))
     if abs(facts.time - clock.wall()) > _CLOCKS_APART:
         progress(f"{label}: its clock differs from this machine's by {abs(facts.time - clock.wall()):.0f} s")
-    if facts.config is not None and not (client / "user.pem").exists():
+    if facts.config is not None and not (session.client_dir / "user.pem").exists():
         raise ConflictError(
             f"{host.name} is the master of a cluster {settings.name} already, made by somebody else; choose another "
             f"name, or have an administrator of it let you in"
         )
     decided = design(settings, facts, host.server_address())
-    bundle = make_bundle(decided.target, base / "cache", progress, machines=_machines(settings).machines)
+    bundle = make_bundle(decided.target, session.home / "cache", progress, machines=_machines(settings).machines)
     return _Known(facts, decided, bundle)
 
 
@@ -161,8 +162,8 @@ def _files_key(client: Path) -> str:
     return key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH).decode()
 
 
-def _nodes_before(name: str, base: Path) -> dict[str, HostSettings]:
-    before = load_machines(name, base)
+def _nodes_before(session: Session) -> dict[str, HostSettings]:
+    before = load_machines(session.name, session.home)
     return dict(before.nodes) if before else {}
 
 
@@ -196,21 +197,15 @@ def api_url(machines: OnPremises, config: ClusterConfig) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{config.master.api_port}"
 
 
-def _call_api(host: SshHost, decided: MasterDesign, base: Path, machines: OnPremises, url: str) -> None:
+def _call_api(host: SshHost, decided: MasterDesign, session: Session, machines: OnPremises, url: str) -> None:
     """It listens, as the last step saw: whether a call from here gets there. A call is patient by itself."""
     from grass.api.client import Client
 
     try:
-        with Client(decided.config.name, home=base) as client:
+        with Client(session.name, home=session.home) as client:
             client.status()
     except UnreachableError as error:
         raise UnreachableError(_unready(host, decided, machines, url, error)) from error
-
-
-def _join_nodes(name: str, machines: OnPremises, client: Path, share: str, progress: Progress, ask: Ask | None) -> None:
-    from grass.provision.on_premises.first_nodes import join_nodes
-
-    join_nodes(name, machines, client, share, progress, ask)
 
 
 def _unready(host: SshHost, decided: MasterDesign, machines: OnPremises, url: str, error: GrassError) -> str:

@@ -1,30 +1,32 @@
-"""`grass delete` of a cluster on several hosts: the nodes leave, then the master, then what this machine knows of it.
+"""`grass delete` of a cluster on several hosts: clean the nodes, then the master, then what this machine knows of it.
 
-A host that does not answer stops it before anything is lost that is needed to reach the others; ``force`` goes on
-without such hosts, and says which ones keep what was made there.
+A host that cannot be cleaned stops it before any other is; ``force`` goes on without such hosts, and says which ones
+keep what was made there. Called by ``provisioner``.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import replace
 
-from grass.environment import cluster_home, grass_home
+from grass import clock
+from grass.api.client import Client
 from grass.errors import GrassError, UnreachableError
 from grass.manifest.on_premises import HostSettings
 from grass.provision.filelock import cluster_lock
 from grass.provision.on_premises import node_places
 from grass.provision.on_premises.facts import gather
 from grass.provision.on_premises.leaving import clean
-from grass.provision.on_premises.machines import Ask, Machines, load_machines, open_host
+from grass.provision.on_premises.machines import Machines, load_machines, open_host
+from grass.provision.on_premises.node_add import remember
 from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.steps import run_steps
+from grass.provision.provisioner import Deleted, Session
 
-Progress = Callable[[str], None]
 AT_ONCE = 5
+_GONE_SECONDS = 10.0
 
 
 class StayedError(UnreachableError):
@@ -33,71 +35,67 @@ class StayedError(UnreachableError):
     code = "hosts-stayed"
 
 
-@dataclass(frozen=True)
-class Deleted:
-    """``left``: hosts, or nodes by name, that keep what was made there, with the reason."""
-
-    name: str
-    left: dict[str, str] = field(default_factory=dict)
-
-
-def delete(
-    name: str,
-    *,
-    home: Path | None = None,
-    progress: Progress,
-    ask: Ask | None = None,
-    force: bool = False,
-    packages: bool = False,
-) -> Deleted:
-    """StayedError: a host could not be cleaned, and ``force`` was not given. What was done stays done; try again."""
-    base = (home or grass_home()).absolute()
-    folder = cluster_home(name, base)
-    with cluster_lock(base, name):
-        machines = load_machines(name, base)
-        assert machines is not None, "a cluster on this machine is deleted elsewhere"
-        client = folder / "client"
-        left = {**_strangers(name, base, machines), **_leave(name, machines, client, progress, ask, packages)}
-        if left and not force:
-            raise StayedError(_text(name, left))
-        try:
-            _clean(name, "", machines.master, client, progress, ask, packages)
-        except GrassError as error:
-            if not force:
-                raise
-            left[machines.master.name or machines.master.address] = str(error)
-        shutil.rmtree(folder)
-    return Deleted(name, left)
+def delete(session: Session, *, force: bool, packages: bool) -> Deleted:
+    """StayedError: a host could not be cleaned, and ``force`` was not given. Try again: what was done stays done."""
+    with cluster_lock(session.home, session.name):
+        machines = load_machines(session.name, session.home)
+        # without machines an interrupted call has done all but remove the folder
+        left = _delete_hosts(session, machines, force, packages) if machines is not None else {}
+        shutil.rmtree(session.folder)
+    return Deleted(session.name, left)
 
 
-def _strangers(name: str, base: Path, machines: Machines) -> dict[str, str]:
-    """Nodes that joined by themselves: from here there is no way into them. Nothing is known without the API."""
-    from grass.api.client import Client
-
+def _delete_hosts(session: Session, machines: Machines, force: bool, packages: bool) -> dict[str, str]:
+    """Looks at every host before it cleans the first: one that is away stops it while nothing was changed."""
+    left = _self_joined(session, machines)
+    if not force:
+        away = _out_of_reach(session, machines)
+        if left or away:
+            raise StayedError(_text(session.name, {**left, **away}, "nothing was changed"))
+    failed = _on_nodes(machines, lambda _, host: _clean(session, "node", host, packages))
+    left |= failed
+    if left and not force:
+        _take_out(session, machines.nodes.keys() - failed.keys())
+        raise StayedError(_text(session.name, left, "the other nodes have left it"))
     try:
-        client = Client(name, home=base)
-        try:
+        _clean(session, "", machines.master, packages)
+    except GrassError as error:
+        if not force:
+            raise
+        left[machines.master.name or machines.master.address] = str(error)
+    return left
+
+
+def _self_joined(session: Session, machines: Machines) -> dict[str, str]:
+    """Nodes that joined by themselves: from here there is no way into them. Nothing is known without the API."""
+    try:
+        with Client(session.name, home=session.home) as client:
             nodes = client.nodes()
-        finally:
-            client.close()
     except (GrassError, OSError, ValueError):
         return {}
     ours = {address for host in machines.nodes.values() for address in (host.address, host.private_address)}
     return {
-        node["name"]: "it joined by itself: run `grass leave` on that machine"
+        node["name"]: "it joined by itself: run `grass leave` on that machine first"
         for node in nodes
         if node["name"] not in machines.nodes and node["address"] not in ours and node["state"] != "LEFT"
     }
 
 
-def _leave(
-    name: str, machines: Machines, client: Path, progress: Progress, ask: Ask | None, packages: bool
-) -> dict[str, str]:
-    """Several at once. Returns those that could not."""
+def _out_of_reach(session: Session, machines: Machines) -> dict[str, str]:
+    def reach(_: str, settings: HostSettings) -> None:
+        with open_host(settings, session.client_dir, session.ask) as host:
+            host.become_root()
+
+    everyone = {**machines.nodes, machines.master.name or machines.master.address: machines.master}
+    return _on_nodes(replace(machines, nodes=everyone), reach)
+
+
+def _on_nodes(machines: Machines, work: Callable[[str, HostSettings], None]) -> dict[str, str]:
+    """Several at once. Returns those on which it failed, with the reason."""
 
     def one(item: tuple[str, HostSettings]) -> tuple[str, str]:
         try:
-            _clean(name, "node", item[1], client, progress, ask, packages)
+            work(*item)
         except GrassError as error:
             return item[0], str(error)
         return item[0], ""
@@ -106,10 +104,34 @@ def _leave(
         return {node: why for node, why in pool.map(one, machines.nodes.items()) if why}
 
 
-def _clean(
-    name: str, role: str, settings: HostSettings, client: Path, progress: Progress, ask: Ask | None, packages: bool
-) -> None:
-    with open_host(settings, client, ask) as host:
+def _take_out(session: Session, cleaned: Collection[str]) -> None:
+    """The cluster stays, without the nodes that were cleaned: they are out of its list, and can be added again."""
+    try:
+        with Client(session.name, home=session.home) as client:
+            known = {node["name"] for node in client.nodes()}
+            for name in sorted(known.intersection(cleaned)):
+                client.remove_node(name, force=True)
+                _wait_until_gone(client, name)
+    except GrassError as error:
+        session.progress(f"{', '.join(sorted(cleaned))}: cleaned, but still in the list of nodes ({error})")
+        return  # still known here, so that `grass delete` does not take them for nodes that joined by themselves
+    for name in cleaned:
+        remember(session.name, session.client_dir, name, None)
+
+
+def _wait_until_gone(client: Client, name: str) -> None:
+    until, mark = clock.steady() + _GONE_SECONDS, None
+    while (left := until - clock.steady()) > 0:
+        answer = client.watch_node(name, mark, left)
+        if answer["node"] is None:
+            return
+        mark = answer["mark"]
+    raise UnreachableError(f"the master-agent has not removed {name} after {_GONE_SECONDS:g} s")
+
+
+def _clean(session: Session, role: str, settings: HostSettings, packages: bool) -> None:
+    name, progress = session.name, session.progress
+    with open_host(settings, session.client_dir, session.ask) as host:
         host.become_root()
         facts = gather(host, name)
         if (f"{name}+{role}" if role else name) not in facts.records:
@@ -120,11 +142,11 @@ def _clean(
             run_steps(host, removal_steps(name, facts.records, packages=packages), progress, host.name)
 
 
-def _text(name: str, left: dict[str, str]) -> str:
+def _text(name: str, left: dict[str, str], done: str) -> str:
     lines = [f"  {host}: {why}" for host, why in left.items()]
     return "\n".join(
         [
-            f"cluster {name} still exists: not every host could be cleaned",
+            f"cluster {name} still exists, because not every host can be cleaned; {done}",
             *lines,
             "try again when they answer, or `grass delete --force` goes on without them and leaves them as they are",
         ]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from grass.provision.hosts import Host
+from grass.hosts import Host
 from grass.share import shared
 
 OLDEST_PYTHON = (3, 10)

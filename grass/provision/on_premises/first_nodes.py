@@ -11,9 +11,9 @@ from grass.api.client import Client
 from grass.errors import GrassError
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings, NodeSettings, OnPremises
-from grass.provision.on_premises.machines import Ask, load_machines
-from grass.provision.on_premises.node_add import Added, Adding, Machine, add_machines
-from grass.provision.on_premises.steps import Progress
+from grass.provision.on_premises.machines import load_machines
+from grass.provision.on_premises.node_add import Adding, Machine, add_machines
+from grass.provision.provisioner import AddedNode, Session
 
 AT_ONCE = 8
 
@@ -24,18 +24,17 @@ class NodesMissingError(GrassError):
     code = "nodes-missing"
 
 
-def join_nodes(
-    cluster: str, machines: OnPremises, client_dir: Path, share: str, progress: Progress, ask: Ask | None
-) -> None:
+def join_nodes(session: Session, machines: OnPremises, share: str) -> None:
     """NodesMissingError names those that did not join or lack something, and why; the others are nodes."""
-    with Client(cluster, home=client_dir.parents[2]) as client:
+    cluster, client_dir = session.name, session.client_dir
+    with Client(cluster, home=session.home) as client:
         wanted = _not_yet(cluster, machines.nodes, client, client_dir)
         if not wanted:
             return
         new = _remember(cluster, client_dir, [node.host for node in wanted])
-        adding = Adding(cluster, client_dir, client, Offer(), progress, ask)
+        adding = Adding(session, client)
         with ThreadPoolExecutor(min(AT_ONCE, len(wanted))) as pool:
-            found = add_machines(adding, [Machine(node.host, _offer(node, machines, share)) for node in wanted], pool)
+            found = add_machines(adding, [Machine(node.host, offer_of(node, machines, share)) for node in wanted], pool)
         done = [(node.host, one) for node, one in zip(wanted, found, strict=True)]
         gone = [host for host, one in done if one.view or (not one.entered and _place(host) in new)]
         _forget(cluster, client_dir, gone)
@@ -77,7 +76,7 @@ def _not_yet(cluster: str, nodes: Sequence[NodeSettings], client: Client, client
     return [node for node in nodes if (node.host.address, node.host.login.port) not in there]
 
 
-def _offer(node: NodeSettings, machines: OnPremises, share: str) -> Offer:
+def offer_of(node: NodeSettings, machines: OnPremises, share: str) -> Offer:
     return Offer(
         name=node.host.name,
         address=node.host.private_address,
@@ -94,7 +93,7 @@ def _offer(node: NodeSettings, machines: OnPremises, share: str) -> Offer:
     )
 
 
-def _missing(cluster: str, failed: Sequence[Added], count: int) -> NodesMissingError:
+def _missing(cluster: str, failed: Sequence[AddedNode], count: int) -> NodesMissingError:
     lines = [f"  {one.label}: {(one.error or '').removeprefix(f'{one.label}: ')}" for one in failed]
     outside = sum(one.view is None for one in failed)
     what = "did not join" if outside else "cannot be reached by the master"

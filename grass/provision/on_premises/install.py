@@ -10,6 +10,8 @@ from grass.provision.on_premises.record import FOLDER, Made
 from grass.provision.on_premises.steps import Put, Run, Step
 
 BUNDLE = "/opt/grass/bundle"
+COMMAND = "/usr/local/bin/grass"
+"""A link, so that `grass` is a command for everybody on that machine."""
 
 _HOLDS = """
 holds() { [ "$(cat /opt/grass/venv/bundle 2>/dev/null)" = "$1" ] &&
@@ -101,6 +103,13 @@ def bundle_steps(bundle: Bundle, python: str) -> list[Step]:
             Run(("sh", "-c", f'{_HOLDS} holds "$1"', "check", bundle.digest)),
         ),
     ]
+
+
+def command_step() -> Step:
+    """Another `grass` that is there already stays."""
+    make = Run(("ln", "-s", f"{VENV}/bin/grass", COMMAND))
+    check = '[ -e "$1" ] || [ -L "$1" ] || [ ! -d "$(dirname "$1")" ]'
+    return Step("make `grass` a command there", (make,), Run(("sh", "-c", check, "check", COMMAND)))
 
 
 def old_versions_step() -> Step:

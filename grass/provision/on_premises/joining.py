@@ -7,26 +7,30 @@ What was interrupted is continued by the same call: what the machine chose lies 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from grass import __version__, clock
+from grass import clock
 from grass.api.guest import Guest
 from grass.api.invitation import Invitation
-from grass.entropy import password, request_id
 from grass.errors import ConflictError, GrassError, InputError, UnreachableError
+from grass.hosts import Host
 from grass.manifest.join_file import Offer
 from grass.model.lifecycle import NodeState
-from grass.provision.hosts import Host
-from grass.provision.on_premises import install, node_design, node_places, node_steps, offers, packages, record
+from grass.provision.on_premises import node_design, node_places, node_steps, offers
 from grass.provision.on_premises.facts import Facts, gather
-from grass.provision.on_premises.mount import share_steps
-from grass.provision.on_premises.node_design import NodeDesign
+from grass.provision.on_premises.join_record import Own, with_record
+from grass.provision.on_premises.join_steps import (
+    claim_step,
+    expected_share,
+    join_request,
+    steps_after_claim,
+    steps_to_claim,
+)
 from grass.provision.on_premises.node_places import Places
-from grass.provision.on_premises.record import Made
-from grass.provision.on_premises.steps import Call, Progress, Put, Step, plan_lines, run_steps
+from grass.provision.on_premises.steps import Progress, plan_lines, run_steps
 
 READY_SECONDS = 120.0
 REACH_SECONDS = 5.0
@@ -86,7 +90,7 @@ def join(
 
     NotReachedError: it is READY, but the master cannot reach its API.
 
-    ``places`` None: the system's, as root. Raises what ``grass.errors`` and ``grass.provision.hosts`` have; as long as
+    ``places`` None: the system's, as root. Raises what ``grass.errors`` and ``grass.hosts`` have; as long as
     the checks are not through, nothing was changed.
     """
     facts, since = gather(host, invitation.cluster), clock.steady()
@@ -107,52 +111,21 @@ def join(
     design = node_design.design(facts, offer, places, served=asked.served, joined=joined, granted=own.granted)
     _check_reach(host, facts, label, asked.reach)
     made = replace(node_steps.made(facts, design, places), details=own.details())
-    claim = None if own.granted else _claim(guest, invitation, offer, design, places, own, made)
-    steps = list(_steps(design, places, invitation, asked.bundle, made, own, claim))
-    expected = list(_after_claim(design, places, own, again=True, share=own.share or _share_at(asked.reach)))
+    claim = None if own.granted else claim_step(guest, invitation, offer, design, places, own, made)
+    steps = list(steps_to_claim(design, places, invitation, asked.bundle, made, own, claim))
+    expected = list(steps_after_claim(design, places, own, again=True, share=own.share or expected_share(asked.reach)))
     if plan is not None:
         for line in plan_lines([*steps, *expected], label):
             plan(line)
         return None
     run_steps(host, steps, progress, label, after=len(expected))
     taken_in(label)
-    rest = list(_after_claim(design, places, own, again=claim is not None))
+    rest = list(steps_after_claim(design, places, own, again=claim is not None))
     run_steps(host, rest, progress, label, before=len(steps))
     view = wait_until_ready(guest, label, own, progress)
     if view["state"] == NodeState.READY.value:
         check_reached(guest, label, own, view)
     return view
-
-
-class Own:
-    """What this machine chose and was given; it survives in the details of its record."""
-
-    def __init__(self, details: dict[str, Any]) -> None:
-        self.join_id: str = details.get("join_id") or request_id()
-        self.password: str = details.get("password") or password()
-        self.name: str | None = details.get("name")
-        self.node_token: str = details.get("node_token") or ""
-        self.share: dict[str, Any] | None = details.get("share")
-        self.urls: list[str] = details.get("urls") or []
-        self.key: str = details.get("key") or ""
-        self.offer: dict[str, Any] = details.get("offer") or {}
-        """As ``offers.noted``."""
-        self.granted = False
-        """The master knows this node: there is nothing to ask for."""
-
-    @classmethod
-    def of(cls, facts: Facts, places: Places) -> Own:
-        wire = facts.records.get(f"{places.cluster}+{node_steps.ROLE}")
-        return cls(Made.parse(wire).details if wire else {})
-
-    def details(self) -> dict[str, Any]:
-        kept = {"join_id": self.join_id, "password": self.password, "name": self.name}
-        given = {"node_token": self.node_token, "share": self.share, "urls": self.urls, "key": self.key}
-        return {**kept, **given, "offer": self.offer}
-
-    def invitation(self, cluster: str) -> Invitation:
-        """To find the master again."""
-        return Invitation(tuple(self.urls), self.key, "", cluster=cluster)
 
 
 def _complete(host: Host, facts: Facts, offer: Offer, invitation: Invitation, own: Own) -> Offer:
@@ -178,14 +151,6 @@ for what, host, port in json.load(sys.stdin):
         answers.append([False, str(error)])
 print(json.dumps(answers))
 """
-
-
-def _share_at(reach: tuple[tuple[str, str, int], ...]) -> dict[str, Any] | None:
-    """What will be mounted, as far as it is known before; not with which password."""
-    for what, host, port in reach:
-        if what.startswith("share"):
-            return {"host": host, "port": port, "share": "grass", "user": "grass", "password": ""}
-    return None
 
 
 def _look(host: Host, facts: Facts, places: list[tuple[str, str, int]]) -> list[tuple[bool, str]]:
@@ -225,31 +190,11 @@ def _ask(
         own.granted = guest.wait(own.name or "", own.node_token, None, 0.0)["node"] is not None
         if own.granted:  # the master need not be asked whether it may join
             return Asked(invitation.cluster, invitation.bundle, own.share is not None, (), 0.0)
-    answer = check({**_request(invitation, offer, own), "check": True})
+    answer = check({**join_request(invitation, offer, own), "check": True})
     reach = tuple((item["what"], item["host"], item["port"]) for item in answer["reach"])
     ahead = facts.time + (clock.steady() - since) - answer["time"]
     served = any(what.startswith("share") for what, _, _ in reach)
     return Asked(answer["cluster"], answer["bundle"], served, reach, ahead, tuple(answer.get("kinds", ())))
-
-
-def _request(invitation: Invitation, offer: Offer, own: Own) -> View:
-    facts = {"address": offer.address, "api_port": offer.api_port, "version": __version__}
-    return {
-        "secret": invitation.secret,
-        "join_id": own.join_id,
-        "password": own.password,
-        "name": offer.name,
-        "facts": facts,
-        "node": {
-            "cpu": offer.cpu,
-            "memory": offer.memory,
-            "gpu": offer.gpu,
-            "labels": offer.labels,
-            "path": list(offer.topology),
-            "mounts": list(offer.mounts),
-            "share": offer.share,
-        },
-    }
 
 
 def _check_reach(host: Host, facts: Facts, label: str, reach: tuple[tuple[str, str, int], ...]) -> None:
@@ -266,85 +211,9 @@ def _check_reach(host: Host, facts: Facts, label: str, reach: tuple[tuple[str, s
         )
 
 
-def _claim(
-    guest: Guest, invitation: Invitation, offer: Offer, design: NodeDesign, places: Places, own: Own, made: Made
-) -> Step:
-    """The one step that changes the cluster: it makes the node known and writes what the master answers."""
-
-    def do(host: Host) -> None:
-        request = _request(invitation, offer, own)
-        request["node"]["runtimes"] = [runtime.value for runtime in design.runtimes]
-        reply = guest.join(request)
-        own.node_token, own.share = reply["secrets"]["node_token"], reply["share"]
-        mounted = None if places.rootless else reply["config"].get("share") or places.share
-        share = offer.share or mounted  # without root nothing is mounted: its tasks have a folder of its own
-        config = {**reply["config"], "home": places.home, "runtime_dir": places.runtime_dir, "share": share}
-        host.put(_json(config), places.config, 0o644, places.owner, sudo=True)
-        host.put(_json(reply["secrets"]), places.secrets, 0o600, places.owner, sudo=True)
-        put_record(host, replace(made, details=own.details()), places)
-
-    text = f"ask the master to take it in as {offer.name}; write {places.config} and {places.secrets}"
-    return Step(f"join the cluster {invitation.cluster} as {offer.name}", (Call(text, do),))
-
-
-def with_record(host: Host, facts: Facts, places: Places) -> Facts:
-    """A user's record is in the user's own folder, where the facts do not look."""
-    if not places.rootless:
-        return facts
-    done = host.run(["cat", record_path(places)])
-    if not done.ok:
-        return facts
-    return replace(facts, records={**facts.records, f"{places.cluster}+{node_steps.ROLE}": json.loads(done.out)})
-
-
-def put_record(host: Host, made: Made, places: Places) -> None:
-    """With what steps have noted there meanwhile."""
-    root = None if places.rootless else "root:root"
-    if (there := host.run(["cat", record_path(places)], sudo=True)).ok:
-        made = record.merged(Made.parse(json.loads(there.out)), made)
-    host.put(made.text(), record_path(places), 0o600, root, sudo=True)
-
-
-def record_path(places: Places) -> str:
-    if places.rootless:
-        return f"{places.home}/record.json"
-    return record.path(places.cluster, node_steps.ROLE)
-
-
-def _steps(
-    design: NodeDesign,
-    places: Places,
-    invitation: Invitation,
-    bundle: str,
-    made: Made,
-    own: Own,
-    claim: Step | None,
-) -> Iterator[Step]:
-    if design.packages:
-        yield packages.fetch_step(design.packages, design.packager)
-    if not places.rootless:
-        yield install.record_step(made, record_path(places))
-    yield from node_steps.before_claim(design, places, invitation.urls, bundle)
-    if places.rootless:
-        yield Step("note what it chose", (Put(record_path(places), made.text(), 0o600, places.owner),))
-    if claim is not None:
-        yield claim
-
-
-def _after_claim(
-    design: NodeDesign, places: Places, own: Own, *, again: bool, share: dict[str, Any] | None = None
-) -> Iterator[Step]:
-    """What there is to mount is known only now; ``share`` says what is expected."""
-    share = own.share or share
-    if design.mount is not None and share is not None:
-        yield from share_steps(places, design.mount, share)
-    yield node_steps.unit_step(places)
-    yield node_steps.start_step(places, again=again)
-
-
-def check_reached(guest: Guest, name: str, own: Own, view: View) -> None:
+def check_reached(guest: Guest, name: str, own: Own, view: View, seconds: float = REACH_SECONDS) -> None:
     """That the master reaches the node, too: so far only the node had to reach the master. Raises NotReachedError."""
-    until = clock.steady() + REACH_SECONDS
+    until = clock.steady() + seconds
     while (answer := guest.reach(own.name or name, own.node_token))["error"] is not None:
         if clock.steady() >= until:
             master = urlsplit(own.urls[0]).hostname
@@ -385,7 +254,3 @@ def wait_until_ready(guest: Guest, name: str, own: Own, progress: Progress) -> V
         f"node {name} was set up, but is not READY after {READY_SECONDS:g} s ("
         f"{reason.get('message', 'its node-agent said nothing')}); `journalctl -u 'grass-node-agent@*'` on it says more"
     )
-
-
-def _json(value: View) -> bytes:
-    return (json.dumps(value, indent=2) + "\n").encode()

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from grass import clock
 from grass.api.guest import Guest, open_guest
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError, WaitTimeoutError
+from grass.hosts import Host
 from grass.model.image import PROBE_IMAGE
-from grass.provision.hosts import Host
 from grass.provision.on_premises import node_places, node_steps
 from grass.provision.on_premises.facts import Facts, gather
-from grass.provision.on_premises.joining import Own, with_record
+from grass.provision.on_premises.join_record import Own, with_record
 from grass.provision.on_premises.node_design import unit_names
 from grass.provision.on_premises.node_places import Places
 from grass.provision.on_premises.record import Made

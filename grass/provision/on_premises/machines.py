@@ -7,21 +7,19 @@ cluster that has this file is one of several hosts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from grass.environment import become_password, cluster_home, ssh_password
+from grass.hosts import Ask, Become, Secret
+from grass.hosts.ssh import SshAccess, SshHost, host_id
 from grass.manifest.on_premises import Become as Way
 from grass.manifest.on_premises import HostSettings, Login
 from grass.private_file import write_private
-from grass.provision.hosts import Become, Secret
-from grass.provision.hosts.ssh import SshAccess, SshHost, host_id
 from grass.provision.layout import user_name
 
 MACHINES, KNOWN_HOSTS = "machines.json", "known_hosts"
-Ask = Callable[[str], str | None]
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def master_steps(
         steps.append(_share_step(config))
     if design.fluentd_image and design.pull:
         steps.append(_image_step(design.fluentd_image))
-    steps += install.bundle_steps(bundle, design.python)
+    steps += [*install.bundle_steps(bundle, design.python), install.command_step()]
     drop_ins = Run(("mkdir", "-p", "--", UNIT_FOLDER, *_drop_ins(design)))
     steps.append(Step("write units and configuration", (drop_ins, *files, Run(("systemctl", "daemon-reload")))))
     steps.append(_setup_step(config, setup))
@@ -71,7 +71,7 @@ def made_on_master(design: MasterDesign, facts: Facts) -> Made:
     folders = [path for path, _, _ in _folders(design)[1:] if path not in (ETC, f"{STATE}/clusters", "/srv/grass")]
     wanted = Made(
         units=(f"grass@{config.name}.target", *reversed(design.units)),
-        files=tuple(files),
+        files=(*files, install.COMMAND),
         folders=("/opt/grass", *folders, *_drop_ins(design), config.runtime_dir),
         users=("grass",),
         packages=design.packages,

@@ -108,9 +108,11 @@ def _environment(places: Places, share: Mapping[str, Any]) -> bytes:
     lines = {
         "SHARE": f"//{share['host']}/{share['share']}",
         "SHARE_NAME": share["share"],
+        "SHARE_HOST": share["host"],
         "SHARE_PORT": share["port"],
         "SHARE_FOLDER": places.share,
         "SHARE_CREDENTIALS": places.credentials,
         "SHARE_CACHE": f"{places.home}/share-cache",
+        "GRASS_PYTHON": places.python,
     }
     return "".join(f"{name}={value}\n" for name, value in lines.items()).encode()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grass.api.guest import Guest
 from grass.api.invitation import Invitation, parse_token
@@ -16,8 +16,8 @@ from grass.errors import GrassError
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings
 from grass.provision.on_premises import joining
-from grass.provision.on_premises.machines import Ask, load_machines, open_host, unpin
-from grass.provision.on_premises.steps import Progress
+from grass.provision.on_premises.machines import load_machines, open_host, unpin
+from grass.provision.provisioner import AddedNode, Session
 
 if TYPE_CHECKING:
     from grass.api.client import Client
@@ -28,64 +28,42 @@ _remembering = threading.Lock()
 
 @dataclass(frozen=True)
 class Adding:
-    """``client``: of an administrator. ``offer``: of every machine, unless it has one of its own."""
+    """``client``: of an administrator."""
 
-    cluster: str
-    client_dir: Path
+    session: Session
     client: Client
-    offer: Offer
-    progress: Progress
-    ask: Ask | None = None
     plan: Callable[[str], None] | None = None
     """Only told the steps, with each line."""
 
 
 @dataclass(frozen=True)
-class Added:
-    """``view``: of the node that joined. ``error``: why it did not, or what it still lacks, with the exit code of that.
-
-    ``entered``: SSH came as far as the machine, so something may have been made there.
-    """
-
-    label: str
-    view: dict[str, Any] | None = None
-    error: str | None = None
-    code: str = ""
-    exit_code: int = 0
-    entered: bool = True
-
-
-@dataclass(frozen=True)
 class Machine:
     settings: HostSettings
-    offer: Offer = field(default_factory=Offer)
+    offer: Offer
 
 
-def add_all(adding: Adding, hosts: Sequence[HostSettings], pool: Executor) -> list[Added]:
-    return add_machines(adding, [Machine(host, adding.offer) for host in hosts], pool)
-
-
-def add_machines(adding: Adding, machines: Sequence[Machine], pool: Executor) -> list[Added]:
+def add_machines(adding: Adding, machines: Sequence[Machine], pool: Executor) -> list[AddedNode]:
     """One result for each, in order; what fails on one does not touch the others. A plan needs no token."""
     if adding.plan is None:
         invitation = parse_token(adding.client.join_token(None, TOKEN_SECONDS, len(machines))["token"])
     else:
         terms = adding.client.join_terms()
         invitation = Invitation(tuple(terms["urls"]), terms["key"], "", terms["bundle"], terms["cluster"])
-    keys = load_client(adding.client_dir)
-    guest = Guest(keys.profile, keys.master)
+    keys = load_client(adding.session.client_dir)
+    guest = Guest(keys.profile, keys.master())
     try:
         return list(pool.map(lambda machine: _add(adding, guest, invitation, machine), machines))
     finally:
         guest.close()
 
 
-def _add(adding: Adding, guest: Guest, invitation: Invitation, machine: Machine) -> Added:
-    host = open_host(machine.settings, adding.client_dir, adding.ask)
+def _add(adding: Adding, guest: Guest, invitation: Invitation, machine: Machine) -> AddedNode:
+    session = adding.session
+    host = open_host(machine.settings, session.client_dir, session.ask)
     label, entered = host.name, False
     try:
         with host:
-            adding.progress(f"{label}: connecting to {host.access}")
+            session.progress(f"{label}: connecting to {host.access}")
             host.connect()
             entered = True
             view = joining.join(
@@ -93,16 +71,16 @@ def _add(adding: Adding, guest: Guest, invitation: Invitation, machine: Machine)
                 guest,
                 invitation,
                 machine.offer,
-                progress=adding.progress,
+                progress=session.progress,
                 plan=adding.plan,
                 check=None if adding.plan is None else adding.client.join_check,
-                taken_in=lambda name: remember(adding.cluster, adding.client_dir, name, machine.settings),
+                taken_in=lambda name: remember(session.name, session.client_dir, name, machine.settings),
             )
     except joining.NotReachedError as error:
-        return Added(label, error.view, str(error), error.code, error.exit_code)
+        return AddedNode(label, error.view, str(error), error.code, error.exit_code)
     except GrassError as error:
-        return Added(label, None, str(error), error.code, error.exit_code, entered)
-    return Added(label, view)
+        return AddedNode(label, None, str(error), error.code, error.exit_code, entered)
+    return AddedNode(label, view)
 
 
 def remember(cluster: str, client_dir: Path, node: str, settings: HostSettings | None) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 NODE_UNITS = ("shepherd", "node-agent", "node-api-server")
-SHARE_UNIT = "share"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ ROLE = "node"
 def made(facts: Facts, design: NodeDesign, places: Places) -> Made:
     """All that joining makes on this host and that was not there before Grass."""
     units = (*unit_names(places), f"grass@{places.cluster}.target")
-    files = [put.target for put in node_units.unit_puts(places)] + [places.env]
+    files = [put.target for put in node_units.unit_puts(places)] + [places.env, install.COMMAND]
     mounts: tuple[str, ...] = ()
     if design.mount is not None:
         units = (*units, design.mount.unit(places.cluster))
@@ -54,7 +54,7 @@ def before_claim(design: NodeDesign, places: Places, urls: Sequence[str], bundle
     folders = [("/var/lib/grass", 0o755, "grass:grass"), ("/etc/grass", 0o755, "root:root")]
     parent = places.home.rpartition("/")[0]
     folders += [(parent, 0o755, "root:root"), (places.home, 0o711, places.owner)]
-    return [*wanted, install.user_step(), *docker, install.folder_step(folders), *steps]
+    return [*wanted, install.user_step(), *docker, install.folder_step(folders), *steps, install.command_step()]
 
 
 def _user_folders(places: Places) -> Step:

@@ -7,7 +7,7 @@ import os
 import pwd
 from pathlib import Path
 
-from grass.provision.hosts import LocalHost
+from grass.hosts import LocalHost
 from grass.provision.on_premises import node_places
 from grass.provision.on_premises.node_places import Places
 

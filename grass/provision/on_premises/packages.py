@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from grass.errors import InputError
-from grass.provision.hosts import Host
+from grass.hosts import Host
 from grass.provision.on_premises import record
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Call, Run, Step

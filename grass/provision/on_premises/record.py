@@ -14,7 +14,9 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 FOLDER = "/var/lib/grass/installed"
-_OURS = re.compile(r"/(opt|etc|srv|run|var/lib)/grass(/[^\n]*)?|/etc/systemd/system/[^/\n]*grass[^/\n]*(/[^\n]*)?")
+_OURS = re.compile(
+    r"/(opt|etc|srv|run|var/lib)/grass(/[^\n]*)?|/etc/systemd/system/[^/\n]*grass[^/\n]*(/[^\n]*)?|/usr/local/bin/grass"
+)
 """Whatever a record says, nothing else is ever removed from a host."""
 
 

@@ -24,19 +24,29 @@ done
 """
 _UNMOUNT = """
 for place in "$@"; do
-  grep -qs " $place " /proc/self/mounts || continue
-  timeout 20 umount "$place" 2>/dev/null || timeout 20 fusermount3 -u "$place" 2>/dev/null || umount --lazy "$place"
-  ! grep -qs " $place " /proc/self/mounts || exit 1
+  while grep -qs " $place " /proc/self/mounts; do  # one on top of another: see node/share_mount.py
+    timeout 20 umount "$place" 2>/dev/null || timeout 20 fusermount3 -u "$place" 2>/dev/null ||
+      umount --lazy "$place" || exit 1
+  done
 done
 """
-_FOLDERS = """
+_MOUNTS = """
+mounted() { grep -qs " $1 " /proc/self/mounts; }
+disk() { grep -qs "^/dev/[^ ]* $1 " /proc/self/mounts; }
+empty() { find "$1" -xdev -mindepth 1 -maxdepth 1 ! -name lost+found -exec rm -rf --one-file-system -- {} +; }
+"""
+"""A disk that an administrator mounted at one of Grass's folders is emptied and stays."""
+_FOLDERS = (
+    _MOUNTS
+    + """
 for folder in "$@"; do
-  case "$(cat /proc/self/mounts)" in
-    *" $folder "*|*" $folder/"*) echo "$folder: something is mounted there" >&2; exit 1;;
-  esac
+  ! grep -qs " $folder/" /proc/self/mounts || { echo "$folder: something is mounted below it" >&2; exit 1; }
+  if disk "$folder"; then empty "$folder" || exit 1; continue; fi
+  ! mounted "$folder" || { echo "$folder: something is mounted there" >&2; exit 1; }
   rm -rf --one-file-system -- "$folder" || exit 1
 done
 """
+)
 _USERS = """
 for user in "$@"; do
   id "$user" >/dev/null 2>&1 || continue
@@ -49,24 +59,31 @@ for user in "$@"; do
   ! getent group "$user" >/dev/null || groupdel "$user" || exit 1
 done
 """
-_EMPTY = """
+_EMPTY = (
+    _MOUNTS
+    + """
 state=/var/lib/grass
 for folder in /run/grass /srv/grass /etc/grass $state/installed $state/clusters $state/nodes $state/samba $state \
   /opt/grass; do
-  [ ! -d "$folder" ] || rmdir --ignore-fail-on-non-empty "$folder"
+  [ ! -d "$folder" ] || mounted "$folder" || rmdir --ignore-fail-on-non-empty "$folder"
 done
 # its user's home, in which tasks may have left files, when that user was made here and went with the last of all
 if [ -d "$state" ] && [ ! -e "$state/installed" ] && ! id grass >/dev/null 2>&1; then
-  rm -rf --one-file-system -- "$state"
+  if mounted "$state"; then empty "$state"; else rm -rf --one-file-system -- "$state"; fi
 fi
 """
-_LEFT = """
+)
+_LEFT = (
+    _MOUNTS
+    + """
 code=0
 for path in "$@"; do
+  ! disk "$path" || continue
   if [ -e "$path" ] || [ -L "$path" ]; then echo "$path is still there" >&2; code=1; fi
 done
 exit $code
 """
+)
 
 
 def removal_steps(

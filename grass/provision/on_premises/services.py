@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from grass import clock
-from grass.provision.hosts import CommandFailedError, Host
+from grass.hosts import CommandFailedError, Host
 from grass.provision.on_premises.design import MasterDesign
 from grass.provision.on_premises.facts import Listener, parse_listeners
 from grass.provision.on_premises.steps import Call, Put, Run, Step

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grass.errors import GrassError
-from grass.provision.hosts import Host, shown
+from grass.hosts import Host, shown
 
 Progress = Callable[[str], None]
 

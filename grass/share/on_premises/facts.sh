@@ -43,8 +43,9 @@ say time; date +%s
 say nologin; for shell in /usr/sbin/nologin /sbin/nologin /bin/false; do [ -x "$shell" ] && echo "$shell" && break; done
 say users; id -u grass 2>/dev/null; getent group docker 2>/dev/null
 say paths
-for path in /opt/grass /etc/grass /var/lib/grass /var/lib/grass/installed /var/lib/grass/clusters /run/grass /srv/grass; do
-  [ -e "$path" ] && echo "$path"
+for path in /opt/grass /etc/grass /var/lib/grass /var/lib/grass/installed /var/lib/grass/clusters /run/grass /srv/grass \
+  /usr/local/bin/grass; do
+  { [ -e "$path" ] || [ -L "$path" ]; } && echo "$path"
 done
 say units; ls -d /etc/systemd/system/grass* 2>/dev/null
 say venv; cat /opt/grass/venv/bundle 2>/dev/null

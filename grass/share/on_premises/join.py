@@ -52,7 +52,7 @@ def main(words: list[str]) -> None:
     parser.add_argument("--rootless", action="store_true", help="without root: in ~/.grass, with user units")
     parser.add_argument("--install-only", action="store_true", help="bring Grass onto the machine, and stop")
     options, rest = parser.parse_known_args(words)
-    urls, digest = opened(options.token) if options.token else ([], "")
+    urls, digest, secret = opened(options.token) if options.token else ([], "", "")
     urls = [options.url, *urls] if options.url else urls
     digest = options.bundle or digest
     if not urls or not digest:
@@ -61,6 +61,8 @@ def main(words: list[str]) -> None:
     folder = Path.home() / ".grass" if options.rootless else Path("/opt/grass")
     venv = folder / "venv"
     made = not folder.exists()
+    if secret and not RECORDS.exists() and not (folder / "nodes").exists():  # else it may go on from an earlier join
+        check_token(urls, secret)
     with alone(folder):
         fresh = made and not any(folder.iterdir())
         if installed(venv) != digest:
@@ -88,16 +90,30 @@ def ended(child: subprocess.Popen[bytes]) -> int:
             continue
 
 
-def opened(token: str) -> tuple[list[str], str]:
-    """The URLs of the API, and the digest of the bundle."""
+def opened(token: str) -> tuple[list[str], str, str]:
+    """The URLs of the API, the digest of the bundle, the secret."""
     kind, _, rest = token.strip().partition(".")
     try:
         if kind != "grass1":
             raise ValueError(kind)
         wire = json.loads(base64.urlsafe_b64decode(rest + "=" * (-len(rest) % 4)))
-        return [str(url) for url in wire["api"]], str(wire["bundle"])
+        return [str(url) for url in wire["api"]], str(wire["bundle"]), str(wire["secret"])
     except (ValueError, KeyError, TypeError):
         raise Failed("this is not a join token (was it copied whole?); `grass node token` makes one") from None
+
+
+def check_token(urls: list[str], secret: str) -> None:
+    """A token that is refused is refused before anything is installed. Its secret stays here."""
+    digest = hashlib.sha256(secret.encode()).hexdigest()
+    for url in urls:
+        try:
+            with urllib.request.urlopen(f"{url}/v1/join-tokens/{digest}", timeout=SECONDS) as answer:
+                problem = json.load(answer)["problem"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # the next step says what is wrong there
+        if problem:
+            raise Failed(f"{problem}; nothing was installed")
+        return
 
 
 def check_machine(rootless: bool) -> None:

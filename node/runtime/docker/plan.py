@@ -1,4 +1,4 @@
-"""From what is to be started to the engine's request for a container. Pure but for looking up links of mounts.
+"""From what is to be started to the engine's request for a container. Pure but for looking up mounts and their links.
 
 The log driver is ``local``: docker's ``json-file`` replaces each byte that is not UTF-8, and tears code points of lines
 over 16 KiB. What it keeps is never rotated away; the container is removed when the master has noted its end.
@@ -14,8 +14,9 @@ from typing import Any
 from grass import clock
 from grass.config import ClusterConfig
 from grass.model.job import Mount
+from node.mounts import mount_of
 from node.runtime.protocol import Launch, Start
-from node.runtime.spawning import NOT_EXECUTABLE, CannotStartError
+from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
 
 LABEL = "grass."
 CLUSTER, NODE, ATTEMPT, LAUNCH, BOOT = (LABEL + name for name in ("cluster", "node", "attempt", "launch", "boot"))
@@ -51,7 +52,7 @@ def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, c
             "RestartPolicy": {"Name": "no"},
             "LogConfig": _LOGS,
             "NetworkMode": plan.network,
-            "Mounts": [_bind(*mount) for mount in _mounts(config, start, launch, scratch)],
+            "Mounts": [_share(config, launch), *(_bind(*mount) for mount in _mounts(config, start, launch, scratch))],
             "Ulimits": [{"Name": name, "Soft": most, "Hard": most} for name, most in sorted(plan.ulimits.items())],
             **_limits(launch, cores),
             **_devices(start),
@@ -128,14 +129,21 @@ def _devices(start: Start) -> dict[str, Any]:
     return {"DeviceRequests": [wanted]}
 
 
+def _share(config: ClusterConfig, launch: Launch) -> dict[str, Any]:
+    """Through FUSE, the mount of today may die; the one after it comes on top of it (``node.share_mount``), and has to
+    reach the container. The engine refuses to pass on the changes of a mount that has none to pass on."""
+    folder = str(config.data_dir)
+    bind = dict(_bind(folder, launch.container.data or folder, False))
+    mount = mount_of(config.data_dir)
+    if mount.through_fuse and mount.propagates:
+        bind["BindOptions"] = {"Propagation": "rslave"}
+    return bind
+
+
 def _mounts(config: ClusterConfig, start: Start, launch: Launch, scratch: str) -> list[tuple[str, str, bool]]:
     """(source on the host, target in the container, read only)."""
     addresses = addresses_folder(config, start.key)
-    own = [
-        (str(config.data_dir), launch.container.data or str(config.data_dir), False),
-        (scratch, scratch, False),
-        (addresses, addresses, True),
-    ]
+    own = [(scratch, scratch, False), (addresses, addresses, True)]
     return own + [(allowed(each, config.node.mounts), each.target, each.read_only) for each in launch.container.mounts]
 
 

@@ -1,0 +1,58 @@
+"""The session of a client between two processes: ``client/session.json``, mode 0600. Used by ``Transport`` only.
+
+Every process may replace it, whole. A session that was replaced goes on; one that is lost is opened again with one
+signed request. So nothing here is an error: a file that cannot be read or written is no file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from grass.api.sealing import SESSION_ID, Session, decode_key, encode_key
+from grass.entropy import request_id
+
+_NAME = "session.json"
+
+
+def load_session(client_dir: Path, key_id: str) -> Session | None:
+    """The session that was opened with the key ``key_id``, if only its owner can read the file."""
+    try:
+        descriptor = os.open(client_dir / _NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor) as file:
+            facts = os.fstat(descriptor)
+            if facts.st_mode & 0o077 or facts.st_uid != os.geteuid():
+                return None
+            content = json.loads(file.read())
+        if content["key_id"] != key_id or not SESSION_ID.fullmatch(content["session"]):
+            return None
+        return Session(content["session"], decode_key(content["key"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def save_session(client_dir: Path, key_id: str, session: Session) -> None:
+    """By rename from a file of its own, so that processes that save at once do not mix."""
+    content = {"session": session.id, "key": encode_key(session.key), "key_id": key_id}
+    draft = client_dir / f"{_NAME}.{request_id()}"
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(json.dumps(content))
+        draft.replace(client_dir / _NAME)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
+
+
+def forget_session(client_dir: Path, session: Session) -> None:
+    """Remove the file if it still holds this session."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        path = client_dir / _NAME
+        if json.loads(path.read_text())["session"] == session.id:
+            path.unlink()

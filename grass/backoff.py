@@ -1,0 +1,28 @@
+"""Growing waits between tries of something that fails. Used by loops; it neither sleeps nor reads a clock."""
+
+from __future__ import annotations
+
+
+class Backoff:
+    """The first wait takes ``first`` seconds, each later one ``factor`` times as long, none longer than ``longest``."""
+
+    def __init__(self, first: float, longest: float, factor: float = 2.0) -> None:
+        self._first = first
+        self._longest = longest
+        self._factor = factor
+        self._following = first
+
+    @property
+    def fresh(self) -> bool:
+        """Nothing has failed since the beginning, or since ``reset``."""
+        return self._following == self._first
+
+    def next(self) -> float:
+        """Seconds to wait before the next try."""
+        wait = self._following
+        self._following = min(wait * self._factor, self._longest)
+        return wait
+
+    def reset(self) -> None:
+        """A try succeeded."""
+        self._following = self._first

@@ -1,0 +1,57 @@
+"""The provisioner of the cluster that a command is about, with the user's terminal behind it. Called by commands."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from grass import environment
+from grass.cli.invocation import Invocation
+from grass.errors import InputError
+from grass.provision import registry
+from grass.provision.provisioner import Provisioner, Session
+
+if TYPE_CHECKING:
+    from grass.hosts import Ask
+    from grass.manifest.settings import Settings
+
+
+def of_settings(invocation: Invocation, settings: Settings, *, ask_become_pass: bool = False) -> Provisioner:
+    return registry.for_settings(settings, _session(invocation, settings.name, ask_become_pass))
+
+
+def of_cluster(invocation: Invocation, name: str | None = None, *, ask_become_pass: bool = False) -> Provisioner:
+    """NotFoundError: there is no such cluster."""
+    return registry.for_cluster(_session(invocation, invocation.existing_cluster(name), ask_become_pass))
+
+
+def _session(invocation: Invocation, name: str, ask_become_pass: bool) -> Session:
+    lock, output = threading.Lock(), invocation.output
+
+    def progress(line: str) -> None:
+        with lock:  # several machines are set up at once
+            output.note(line)
+
+    return Session(name, environment.grass_home(), progress, _asker(ask_become_pass))
+
+
+def _asker(first: bool) -> Ask | None:
+    """Asks for a password of sudo: at once if told to, or when a host wants one on a terminal, or never."""
+    if not first:
+        return _one_at_a_time if sys.stdin is not None and sys.stdin.isatty() else None
+    answer = _one_at_a_time("sudo password: ")
+    if answer is None:
+        raise InputError("there is no terminal to ask for the password of sudo; GRASS_BECOME_PASSWORD may hold it")
+    return lambda _: answer
+
+
+_asking = threading.Lock()
+
+
+def _one_at_a_time(question: str) -> str | None:
+    """Several machines may want a password at the same time."""
+    from grass.hosts.port import prompt
+
+    with _asking:
+        return prompt(question)

@@ -1,0 +1,289 @@
+"""A machine over SSH. The only module that imports paramiko.
+
+One connection carries everything: commands, files, and the channels of an API tunnel. The machine's key is pinned in
+``known_hosts`` (a file of the cluster) when it is first seen, and every later connection has to show the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grass import clock
+from grass.hosts.errors import AccessRefusedError, CommandTimeoutError, HostKeyError, HostUnreachableError
+from grass.hosts.local import CHUNK, send
+from grass.hosts.port import Ask, Become, Done, Host, Stdin
+from grass.hosts.words import Secret, command_line, shown
+
+if TYPE_CHECKING:
+    import paramiko
+
+REACH_SECONDS = 5.0
+"""For a machine to take the connection: one that is there does so in less than a second, all around the world."""
+CONNECT_SECONDS = 15.0
+"""For each later part of it: greeting, keys, login, another channel."""
+_ALIVE_SECONDS = 15
+"""Between signs of life, so that a connection that is gone is noticed, and no firewall forgets it."""
+_POLL = 0.5
+_PACKET = 1 << 15
+
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+"""What it has to say is in the errors that it raises; without a handler it would also print it."""
+
+
+@dataclass(frozen=True)
+class SshAccess:
+    """How to get in. ``key``: a private key's file; None: the agent's keys and those in ``~/.ssh``."""
+
+    address: str
+    username: str
+    port: int = 22
+    key: str | None = None
+    password: Secret | None = None
+
+    def __str__(self) -> str:
+        return f"{self.username}@{self.address}" + (f":{self.port}" if self.port != 22 else "")
+
+
+class SshHost(Host):
+    """``known_hosts``: the file of pinned keys; its folder is made when a key is first pinned."""
+
+    def __init__(
+        self,
+        access: SshAccess,
+        known_hosts: Path,
+        *,
+        name: str | None = None,
+        become: Become = Become.NONE,
+        password: Secret | None = None,
+        ask: Ask | None = None,
+    ) -> None:
+        super().__init__(name or access.address, become=become, password=password, ask=ask)
+        self.access = access
+        self._known_hosts = known_hosts
+        self._client: paramiko.SSHClient | None = None
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def connect(self) -> None:
+        """Now instead of with the first command. Raises HostUnreachableError, AccessRefusedError."""
+        self._transport()
+
+    def server_address(self) -> str:
+        """The address of the machine that this connection goes to."""
+        peer: tuple[str, int] = self._transport().getpeername()
+        return peer[0]
+
+    def open_channel(self, host: str, port: int) -> paramiko.Channel:
+        """A stream to ``host:port`` as that machine sees it. HostUnreachableError when nothing listens there."""
+        import paramiko
+
+        try:
+            return self._transport().open_channel(
+                "direct-tcpip", (host, port), ("127.0.0.1", 0), timeout=CONNECT_SECONDS
+            )
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            raise HostUnreachableError(f"{self.name}: no tunnel over SSH to {host}:{port} ({error})") from error
+
+    def _execute(self, argv: Sequence[str], stdin: Stdin, before: bytes, timeout: float) -> Done:
+        import paramiko
+
+        transport = self._transport()
+        try:
+            channel = transport.open_session(timeout=CONNECT_SECONDS)
+            channel.exec_command(command_line(argv).encode())
+            return self._talk(channel, argv, stdin, before, timeout)
+        except (paramiko.SSHException, EOFError, ConnectionError) as error:
+            self.close()
+            raise HostUnreachableError(f"{self.name}: the connection broke during `{shown(argv)}` ({error})") from error
+
+    def _talk(
+        self, channel: paramiko.Channel, argv: Sequence[str], stdin: Stdin, before: bytes, timeout: float
+    ) -> Done:
+        feeder = threading.Thread(target=_feed, args=(channel, before, stdin), daemon=True)
+        errors: list[bytes] = []
+        listener = threading.Thread(target=_read, args=(channel.recv_stderr, errors), daemon=True)
+        until = clock.steady() + timeout
+        channel.settimeout(_POLL)
+        feeder.start()
+        listener.start()
+        pieces: list[bytes] = []
+        try:
+            while piece := self._piece(channel, until, argv, timeout):
+                pieces.append(piece)
+            if not channel.status_event.wait(max(0.0, until - clock.steady())):
+                raise CommandTimeoutError(f"{self.name}: `{shown(argv)}` did not end within {timeout:g} s")
+            listener.join(10)
+            code = channel.recv_exit_status()
+        finally:
+            channel.close()
+            feeder.join(5)
+        if code < 0 and not self._alive():
+            raise EOFError("it was lost before the command ended")
+        out, err = b"".join(pieces), b"".join(errors)
+        code = code if code >= 0 else 255
+        return Done(tuple(argv), code, out.decode(errors="replace"), err.decode(errors="replace"), out, self.name)
+
+    def _piece(self, channel: paramiko.Channel, until: float, argv: Sequence[str], timeout: float) -> bytes:
+        while True:
+            try:
+                return channel.recv(CHUNK)
+            except TimeoutError:
+                if clock.steady() > until:
+                    raise CommandTimeoutError(
+                        f"{self.name}: `{shown(argv)}` did not end within {timeout:g} s"
+                    ) from None
+
+    def _alive(self) -> bool:
+        transport = self._client.get_transport() if self._client else None
+        return transport is not None and transport.is_active()
+
+    def _transport(self) -> paramiko.Transport:
+        with self._lock:
+            if not self._alive():
+                self.close()
+                self._client = self._connected()
+            assert self._client is not None
+            transport = self._client.get_transport()
+            assert transport is not None
+            return transport
+
+    def _connected(self) -> paramiko.SSHClient:
+        import paramiko
+
+        access, client = self.access, paramiko.SSHClient()
+        where = f"{access.address} port {access.port}"
+        pinned = self._pinned(client)
+        try:
+            client.connect(
+                access.address,
+                access.port,
+                access.username,
+                password=access.password.reveal() if access.password else None,
+                key_filename=str(Path(access.key).expanduser()) if access.key else None,
+                allow_agent=access.key is None,
+                look_for_keys=access.key is None,
+                sock=socket.create_connection((access.address, access.port), REACH_SECONDS),
+                timeout=CONNECT_SECONDS,
+                banner_timeout=CONNECT_SECONDS,
+                auth_timeout=CONNECT_SECONDS,
+            )
+        except paramiko.BadHostKeyException as error:
+            client.close()
+            raise HostKeyError(self._changed(error)) from error
+        except (paramiko.AuthenticationException, paramiko.PasswordRequiredException) as error:
+            client.close()
+            raise AccessRefusedError(f"{self.name}: {where} refuses {self._offered()} ({error})") from error
+        except FileNotFoundError as error:
+            client.close()
+            raise AccessRefusedError(f"{self.name}: the key {error.filename} does not exist") from error
+        except socket.gaierror as error:
+            raise HostUnreachableError(
+                f"{self.name}: the address {access.address!r} is unknown ({error.strerror})"
+            ) from error
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            client.close()
+            said = str(error) or type(error).__name__
+            raise HostUnreachableError(
+                f"{self.name}: no SSH at {where} ({said}); is the machine up, and is this the port of its sshd?"
+            ) from error
+        self._pin(client, pinned)
+        transport = client.get_transport()
+        assert transport is not None
+        transport.set_keepalive(_ALIVE_SECONDS)
+        return client
+
+    def _offered(self) -> str:
+        with_what = [f"the key {self.access.key}"] if self.access.key else ["the keys of the agent and of ~/.ssh"]
+        if self.access.password:
+            with_what.append("the password")
+        return f"the user {self.access.username} with {' and '.join(with_what)}"
+
+    def _host_id(self) -> str:
+        return host_id(self.access.address, self.access.port)
+
+    def _pinned(self, client: paramiko.SSHClient) -> bool:
+        import paramiko
+
+        client.set_missing_host_key_policy(paramiko.AutoAddPolicy())  # in memory; `_pin` writes it down
+        if not self._known_hosts.exists():
+            return False
+        client.load_host_keys(str(self._known_hosts))
+        client._host_keys_filename = None  # type: ignore[attr-defined] # it would be rewritten without a lock
+        return client.get_host_keys().lookup(self._host_id()) is not None
+
+    def _pin(self, client: paramiko.SSHClient, pinned: bool) -> None:
+        """Only after the user was let in: what refuses us is not worth remembering."""
+        if pinned:
+            return
+        transport = client.get_transport()
+        assert transport is not None
+        key = transport.get_remote_server_key()
+        self._known_hosts.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._known_hosts.open("a") as file:
+            file.write(f"{self._host_id()} {key.get_name()} {key.get_base64()}\n")
+
+    def _changed(self, error: paramiko.BadHostKeyException) -> str:
+        return (
+            f"{self.name}: the host key of {self._host_id()} is {fingerprint(error.key)}, but "
+            f"{fingerprint(error.expected_key)} was pinned when the cluster first spoke to it. Either the machine was "
+            f"installed anew, or another one answers in its place; nothing was sent to it. If it is the right one "
+            f"(compare `ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on its console), remove its line from "
+            f"{self._known_hosts}"
+        )
+
+
+def host_id(address: str, port: int) -> str:
+    """What a machine is called in ``known_hosts``."""
+    return address if port == 22 else f"[{address}]:{port}"
+
+
+def fingerprint(key: paramiko.PKey) -> str:
+    """As `ssh-keygen -l` prints it."""
+    import base64
+    import hashlib
+
+    digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
+    return f"SHA256:{digest} ({key.get_name()})"
+
+
+def _feed(channel: paramiko.Channel, before: bytes, stdin: Stdin) -> None:
+    """A command that does not read all of its input has its reasons."""
+    with suppress(OSError, EOFError):
+        send(lambda piece: _send_all(channel, piece), before, stdin)
+    with suppress(OSError, EOFError):
+        channel.shutdown_write()
+
+
+def _send_all(channel: paramiko.Channel, piece: bytes) -> None:
+    """``sendall`` gives up at the channel's timeout; we go on for as long as the channel is there."""
+    sent = 0
+    while sent < len(piece):
+        try:
+            sent += channel.send(piece[sent : sent + _PACKET])
+        except TimeoutError:
+            if channel.closed:
+                raise
+
+
+def _read(receive: Callable[[int], bytes], pieces: list[bytes]) -> None:
+    while True:
+        try:
+            piece = receive(CHUNK)
+        except TimeoutError:
+            continue
+        except (OSError, EOFError):
+            return
+        if not piece:
+            return
+        pieces.append(piece)

@@ -1,0 +1,24 @@
+"""Starting a Grass module as a process of its own: nobody's child, which outlives the daemon that asked for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from grass.config import ClusterConfig
+
+
+def run_apart(config: ClusterConfig, module: str, log_name: str) -> None:
+    """``python -m module CLUSTER_JSON`` by way of a shell, so that nobody has to wait for it. Returns at once."""
+    command = [sys.executable, "-m", module, str(config.path)]
+    with (Path(config.home) / "log" / log_name).open("w") as log:
+        subprocess.run(
+            ["/bin/sh", "-c", '"$@" &', "sh", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            start_new_session=True,
+            check=True,
+        )

@@ -1,0 +1,45 @@
+"""What `grass doctor` finds of a cluster on this machine. Changes nothing. Called by ``local``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from grass.config import ClusterConfig
+from grass.provision import layout, ports, processes
+from grass.provision.provisioner import Finding
+from grass.provision.supervision import Supervisor
+
+
+def local_findings(folder: Path) -> Iterator[Finding]:
+    config = layout.existing(folder)
+    again = f"`grass create` finishes it, `grass delete {folder.name}` removes it"
+    if config is None:
+        yield Finding(f"cluster {folder.name}", False, "its making was interrupted", again)
+        return
+    yield _daemons(config)
+    yield from _ports(config)
+
+
+def _daemons(config: ClusterConfig) -> Finding:
+    name = f"cluster {config.name}"
+    try:
+        states = Supervisor(config).daemons()
+    except OSError:
+        alive = sorted({process.name for process in processes.of_cluster(config)})
+        if alive:
+            fix = "`grass create` with its settings takes them over; tasks go on meanwhile"
+            return Finding(name, False, f"runs without supervisord: {', '.join(alive)}", fix)
+        return Finding(name, True, "is stopped; `grass create` starts it again")
+    down = [f"{state.name} is {state.state}" for state in states if state.state != "RUNNING"]
+    return Finding(name, not down, ", ".join(down) or "all its daemons run", f"read the logs in {config.home}/log")
+
+
+def _ports(config: ClusterConfig) -> Iterator[Finding]:
+    """Only of a stopped cluster: a running one has them itself."""
+    if processes.of_cluster(config):
+        return
+    for port in (config.master.api_port, config.node.api_port):
+        if not ports.available(config.master.api_host, port):
+            message = f"port {port} of cluster {config.name} is taken by {ports.holder(port)}"
+            yield Finding(f"port {port}", False, message, "end that, or name another port in the settings file")

@@ -1,0 +1,48 @@
+"""From the words of `grass node add` to machines that can be reached over SSH. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from grass.errors import InputError
+from grass.manifest.on_premises import Become, HostSettings, Login, spelled_host
+from grass.manifest.values import Wrong
+from grass.provision.provisioner import NodeRequest
+
+
+def wanted_hosts(request: NodeRequest, master: Login) -> list[HostSettings]:
+    """What ``request`` leaves open is as for the master. InputError: a word is no host, or names one twice."""
+    key = str(Path(request.key).absolute()) if request.key else master.key
+    login = replace(master, port=22, key=key)
+    if request.become is not None:
+        login = replace(login, become=Become(request.become))
+    hosts = [_host(word, login) for word in request.hosts]
+    check_distinct(hosts)
+    return hosts
+
+
+def _host(word: str, login: Login) -> HostSettings:
+    try:
+        return spelled_host(word, login)
+    except Wrong as wrong:
+        raise InputError(f"HOST {wrong}") from wrong
+
+
+def check_distinct(wanted: Sequence[HostSettings]) -> None:
+    """InputError: a machine is named twice, so it would join twice at the same time."""
+    seen = set()
+    for host in wanted:
+        address = (_normalized(host.address), host.login.port)
+        if address in seen:
+            raise InputError(f"{host.address}, port {host.login.port}, is named twice; each machine joins once")
+        seen.add(address)
+
+
+def _normalized(address: str) -> str:
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        return address.lower().rstrip(".")

@@ -1,0 +1,77 @@
+"""What `grass create --plan` says of the nodes of a settings file: there is no master yet that could be asked.
+
+Called by ``create``. Looks at the machines, and changes nothing there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from grass.api.invitation import Invitation
+from grass.config import ClusterConfig
+from grass.errors import GrassError
+from grass.hosts import Host
+from grass.hosts.ssh import SshHost
+from grass.manifest.join_file import Offer
+from grass.manifest.on_premises import HostSettings
+from grass.provision.on_premises import node_design, node_places, node_steps
+from grass.provision.on_premises.facts import gather
+from grass.provision.on_premises.join_record import Own
+from grass.provision.on_premises.join_steps import claim_name, claim_text, steps_after_claim, steps_to_claim
+from grass.provision.on_premises.machines import open_host
+from grass.provision.on_premises.steps import Call, Step, plan_lines
+from grass.provision.provisioner import Session
+
+
+@dataclass(frozen=True)
+class PlannedMaster:
+    """``kinds``: of machines that its bundle is for."""
+
+    config: ClusterConfig
+    settings: HostSettings
+    url: str
+    bundle: str
+    kinds: tuple[str, ...]
+
+
+def plan_node(session: Session, master: PlannedMaster, settings: HostSettings, offer: Offer) -> Iterator[str]:
+    """The lines of one machine; the reason, if it cannot be looked at or cannot become a node."""
+    host = open_host(settings, session.client_dir, session.ask)
+    label = f"node {host.name}"
+    try:
+        with host:
+            session.progress(f"{label}: connecting to {host.access}")
+            yield from _lines(session, host, label, master, offer)
+    except GrassError as error:
+        yield f"{label}: cannot join: {error}"
+
+
+def _lines(session: Session, host: SshHost, label: str, master: PlannedMaster, offer: Offer) -> Iterator[str]:
+    host.become_root()
+    facts = gather(host, session.name)
+    own_config = {"redis": {"embedded": True}} if host.access.address == master.settings.address else None
+    places = node_places.of_root(session.name, facts.config or own_config)
+    own = Own.of(facts, places)
+    yield f"{label} ({host.access}): {facts.os_name}, {facts.machine}"
+    if own.node_token:
+        yield f"{label}: joined before, as {own.name}"
+        return
+    offer = replace(offer, name=offer.name or facts.hostname, address=offer.address or host.server_address())
+    samba = master.config.samba
+    design = node_design.design(
+        node_design.fitting(facts, master.kinds), offer, places, served=samba is not None, joined=False
+    )
+    invitation = Invitation((master.url,), "", "", master.bundle, session.name)
+    share = {"host": samba.host, "port": samba.port, "share": samba.share, "user": samba.user} if samba else None
+    made = node_steps.made(facts, design, places)
+    claim = Step(claim_name(invitation, offer), (Call(claim_text(offer, places), _refuse),))
+    steps = [
+        *steps_to_claim(design, places, invitation, master.bundle, made, own, claim),
+        *steps_after_claim(design, places, own, again=True, share=None if share is None else {**share, "password": ""}),
+    ]
+    yield from plan_lines(steps, label)
+
+
+def _refuse(_: Host) -> None:
+    raise AssertionError("a plan is not carried out")

@@ -1,0 +1,91 @@
+"""Clusters of the mode `grass/on-premises`: machines that are set up over SSH. Made by ``grass.provision.registry``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from grass.api.keyring import load_profile
+from grass.errors import ConflictError, InputError, NotFoundError
+from grass.provision.on_premises import create, delete, node_remove, status
+from grass.provision.on_premises.machines import KNOWN_HOSTS, Machines, load_machines
+from grass.provision.on_premises.node_add import Adding, Machine, add_machines
+from grass.provision.on_premises.node_hosts import wanted_hosts
+from grass.provision.provisioner import (
+    AddedNode,
+    ClusterStatus,
+    Created,
+    Deleted,
+    Finding,
+    NodeRequest,
+    Provisioner,
+    Session,
+)
+
+if TYPE_CHECKING:
+    from grass.api.client import Client
+    from grass.manifest.settings import Settings
+
+NODES_AT_ONCE = 8
+
+
+class OnPremisesProvisioner(Provisioner):
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def plan(self, settings: Settings) -> list[str]:
+        return create.plan(settings, self._session)
+
+    def create(self, settings: Settings | None, *, repair: bool = False) -> Created:
+        if repair:
+            raise InputError("--repair is for a cluster on this machine; for a host see docs/guide/faults.md")
+        if settings is None:
+            raise InputError(f"cluster {self._session.name} is on several hosts; name its settings file")
+        return create.create(settings, self._session)
+
+    def delete(self, *, force: bool, packages: bool) -> Deleted:
+        return delete.delete(self._session, force=force, packages=packages)
+
+    def status(self) -> ClusterStatus:
+        url = load_profile(self._session.client_dir).url
+        daemons, problem = status.master_daemons(self._session)
+        if problem:
+            self._session.progress(problem)
+        return ClusterStatus(url, tuple(daemons))
+
+    def findings(self) -> list[Finding]:
+        """What its hosts need is checked when they are set up and by each node's probe."""
+        return []
+
+    def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
+        hosts = wanted_hosts(request, self._machines().master.login)
+        adding = Adding(self._session, client, request.plan)
+        with ThreadPoolExecutor(min(NODES_AT_ONCE, len(hosts))) as pool:
+            return add_machines(adding, [Machine(host, request.offer) for host in hosts], pool)
+
+    def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
+        node_remove.remove_node(self._session, name, take_out, force=force, packages=packages)
+
+    def ssh_command(self, name: str, client: Client) -> list[str]:
+        """With the host key that was pinned when it was added; a node that joined by itself is reached by the user's
+        own SSH settings."""
+        settings = self._machines().nodes.get(name)
+        if settings is None:
+            address = client.node(name).get("address")
+            if not address:
+                raise NotFoundError(f"node {name} has not said its address yet")
+            return ["ssh", str(address)]
+        login = settings.login
+        pinned = self._session.client_dir / KNOWN_HOSTS
+        words = ["ssh", "-p", str(login.port), "-o", f'UserKnownHostsFile="{pinned}"']
+        words += ["-o", "StrictHostKeyChecking=yes", "-o", "GlobalKnownHostsFile=/dev/null"]
+        if login.key:
+            words += ["-i", login.key]
+        return [*words, f"{login.username}@{settings.address}" if login.username else settings.address]
+
+    def _machines(self) -> Machines:
+        machines = load_machines(self._session.name, self._session.home)
+        if machines is None:
+            raise ConflictError(f"cluster {self._session.name}: its making was interrupted; repeat `grass create FILE`")
+        return machines

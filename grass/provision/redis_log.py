@@ -1,0 +1,169 @@
+"""The append-only log of a cluster's own redis: is it damaged, where, and the explicit repair.
+
+Called by `grass create` and `grass status` when redis does not answer. redis' own check tool does the work: it is part
+of the server's program, which takes that role when it is called by the tool's name. Nothing is repaired unless asked.
+By hand, on a host: ``python -m grass.provision.redis_log CLUSTER_JSON [--repair]``.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from grass import clock
+from grass.config import ClusterConfig
+from grass.errors import GrassError
+from grass.store import embedded
+
+_ANALYZED = re.compile(r"^AOF analyzed: (?:filename=(?P<name>.+), )?size=(?P<size>\d+), ok_up_to=(?P<good>\d+),", re.M)
+_PATIENCE = 60.0
+"""Seconds for the check of one log; it reads some hundred MB a second."""
+_ANSWER = 1.0
+
+
+class DamagedLogError(GrassError):
+    """redis cannot read what it wrote. Fix: `grass create --repair`, which loses what follows the damage."""
+
+    code = "damaged-log"
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Damage:
+    """``file`` can be read up to the byte ``good`` of ``size``; ``words``: what redis' tool says is wrong there."""
+
+    file: Path
+    size: int
+    good: int
+    words: str
+
+    def __str__(self) -> str:
+        return f"redis cannot read its log {self.file}: damaged after byte {self.good} of {self.size}" + (
+            f" ({self.words})" if self.words else ""
+        )
+
+
+def answers(config: ClusterConfig, patience: float = 2.5) -> bool:
+    """Whether the cluster's redis says anything: also that it still loads, or wants a password.
+
+    ``patience``: seconds for one that was killed to be started again.
+    """
+    until = clock.steady() + patience
+    while not (said := _says_something(config)) and clock.steady() < until:
+        clock.sleep(0.05)
+    return said
+
+
+def _says_something(config: ClusterConfig) -> bool:
+    if not config.redis.embedded or config.redis.socket is None:
+        return True
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.settimeout(_ANSWER)
+        try:
+            line.connect(config.redis.socket)
+            line.sendall(b"PING\r\n")
+            return bool(line.recv(64))
+        except OSError:
+            return False
+
+
+def damage(config: ClusterConfig) -> str:
+    """What to tell the user about a redis that does not answer. Empty: its log is whole."""
+    found = find_damage(embedded.find_server().path, _folder(config))
+    if found is None:
+        return ""
+    return (
+        f"cluster {config.name}: {found}; `grass create --repair` keeps a copy of that file and cuts off the last "
+        f"{found.size - found.good} bytes, which are lost; everything before them stays"
+    )
+
+
+def check(config: ClusterConfig) -> None:
+    """Raises DamagedLogError."""
+    if said := damage(config):
+        raise DamagedLogError(said)
+
+
+def repair(config: ClusterConfig, progress: Callable[[str], None]) -> None:
+    """Cut off what cannot be read, after a copy was kept. redis must not run. Does nothing to a log that is whole.
+
+    Raises DamagedLogError when redis' tool cannot mend it: the damage is not at the end of the last file.
+    """
+    folder, server = _folder(config), embedded.find_server().path
+    found = find_damage(server, folder)
+    if found is None:
+        progress(f"the log of redis in {folder} is whole")
+        return
+    copy = found.file.with_name(f"{found.file.name}.damaged-{int(clock.wall())}")
+    shutil.copy2(found.file, copy)
+    _tool(server, "--fix", str(_log(folder)), answer="y\n")
+    if (left := find_damage(server, folder)) is not None:
+        raise DamagedLogError(f"cluster {config.name}: {left}; redis' tool cannot repair it; a copy is in {copy}")
+    progress(f"cut {found.size - found.good} bytes off {found.file}; a copy of the damaged file is {copy}")
+
+
+def find_damage(server: Path, folder: Path) -> Damage | None:
+    """None: all can be read, or there is no log yet. ``server``: its program. ``folder``: the one it works in."""
+    log = _log(folder)
+    if not log.exists():
+        return None
+    said, code = _tool(server, str(log))
+    files = list(_ANALYZED.finditer(said))
+    if code == 0 or not files:
+        return None
+    last = files[-1]
+    file = log.parent / last["name"] if last["name"] else log
+    before = said[: last.start()].rstrip().rpartition("\n")[2]
+    words = re.sub(r"^0x\s*[0-9a-f]+: ", "", before) if before.startswith("0x") else ""
+    return Damage(file, int(last["size"]), int(last["good"]), words)
+
+
+def _folder(config: ClusterConfig) -> Path:
+    return Path(config.home) / "redis"
+
+
+def _log(folder: Path) -> Path:
+    """Servers from 7.0 on keep several files and a list of them."""
+    manifest = folder / "appendonlydir" / "appendonly.aof.manifest"
+    return manifest if manifest.exists() else folder / "appendonly.aof"
+
+
+def _tool(server: Path, *arguments: str, answer: str = "") -> tuple[str, int]:
+    done = subprocess.run(
+        ["redis-check-aof", *arguments],
+        executable=server,
+        input=answer,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_PATIENCE,
+        check=False,
+    )
+    return done.stdout, done.returncode
+
+
+def main(path: str, *options: str) -> int:
+    config = ClusterConfig.load(path)
+    try:
+        if "--repair" in options:
+            repair(config, _say)
+        else:
+            check(config)
+    except DamagedLogError as error:
+        _say(str(error))
+        return error.exit_code
+    return 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

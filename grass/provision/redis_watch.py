@@ -1,0 +1,78 @@
+"""A redis that takes connections and says nothing is killed; whoever supervises it starts it again.
+
+A thread of the master-agent, the same under supervisord and systemd: redis gives no sign of life by itself, as the
+other daemons do (``grass.systemd``). Only the cluster's own redis on this machine is watched.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import struct
+import threading
+
+from grass import clock
+from grass.config import ClusterConfig
+
+LOOK = 5.0
+"""Seconds between two looks …"""
+PATIENCE = 5.0
+"""… seconds that an answer may take …"""
+MISSES = 4
+"""… and looks in a row without one until it is killed: 40 s at most. Looks are counted, not seconds, so that a machine
+that slept, or a watcher that got no turn, is not taken for a redis that hangs."""
+_CREDENTIALS = struct.Struct("3i")
+
+log = logging.getLogger("grass.redis-watch")
+
+
+def watch_redis(config: ClusterConfig) -> None:
+    """Returns at once."""
+    if config.redis.embedded and config.redis.socket is not None:
+        threading.Thread(target=_watch, args=(config.redis.socket,), name="redis-watch", daemon=True).start()
+
+
+def _watch(path: str) -> None:
+    pid, misses = 0, 0
+    while True:
+        clock.sleep(LOOK)
+        found, answered = look(path)
+        misses = 0 if answered or (found and found != pid and pid) else misses + 1
+        pid = found or pid
+        if misses >= MISSES and pid:
+            log.error("redis (pid %d) has not answered %d times in a row; killing it", pid, misses)
+            _kill(pid)
+            pid, misses = 0, 0
+
+
+def look(path: str) -> tuple[int, bool]:
+    """The pid of who listens at ``path`` (0: nobody took the connection), and whether it said anything, be it an error.
+
+    One that is away counts as an answer: its supervisor sees that by itself.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as line:
+        line.settimeout(PATIENCE)
+        try:
+            line.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return 0, True
+        except OSError:
+            return 0, False
+        pid = _CREDENTIALS.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[0]
+        try:
+            line.sendall(b"PING\r\n")
+            line.recv(64)  # also the end of the connection: it ended, and did not hang
+        except ConnectionError:
+            return pid, True
+        except OSError:
+            return pid, False
+        return pid, True
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except OSError as error:
+        log.error("cannot kill redis (pid %d): %s", pid, error)

@@ -1,0 +1,45 @@
+"""Which ``Provisioner`` is whose: by the mode of the settings, or of a cluster that exists. The one place that decides.
+
+Called by the CLI. A new kind of cluster is one more entry of ``_PROVISIONERS``. A cluster's mode is kept in the file
+``mode`` of its folder, from before anything else is made until all of it is deleted.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grass.model.mode import LOCAL, ON_PREMISES
+from grass.provision.mode_file import read_mode
+from grass.provision.provisioner import Provisioner, Session
+
+if TYPE_CHECKING:
+    from grass.manifest.settings import Settings
+
+_PROVISIONERS = {
+    LOCAL: "grass.provision.local:LocalProvisioner",
+    ON_PREMISES: "grass.provision.on_premises.provisioner:OnPremisesProvisioner",
+}
+"""``module:class`` by mode; imported when it is used, because some import what speaks SSH."""
+
+
+def for_settings(settings: Settings, session: Session) -> Provisioner:
+    return _provisioner(settings.mode, session)
+
+
+def for_cluster(session: Session) -> Provisioner:
+    """Of a cluster whose folder exists. Without a mode nothing was made outside this machine."""
+    return _provisioner(read_mode(session.folder) or LOCAL, session)
+
+
+def _provisioner(mode: str, session: Session) -> Provisioner:
+    module, _, name = _PROVISIONERS[mode].partition(":")
+    make: Callable[[Session], Provisioner] = getattr(importlib.import_module(module), name)
+    return make(session)
+
+
+def clusters(home: Path) -> list[str]:
+    """Names of all clusters of this GRASS_HOME, of every mode."""
+    return sorted(path.name for path in (home / "clusters").glob("*") if path.is_dir() and not path.is_symlink())

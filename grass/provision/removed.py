@@ -1,0 +1,77 @@
+"""The end of a local cluster whose folder was removed under it: nobody could find its processes, or end them, later.
+
+The master-agent calls ``watch_folder``. ``python -m grass.provision.removed CLUSTER_JSON`` does the work, a process of
+its own, because it also ends the one that asked. It must touch nothing while a cluster is at that path.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from grass import clock
+from grass.config import ClusterConfig
+from grass.model.mode import LOCAL
+from grass.provision import processes, runtime_folder, stopping
+from grass.provision.filelock import cluster_lock
+
+log = logging.getLogger("grass.removed")
+
+_PAUSE = 1.0
+"""Seconds between two looks: one call of stat(2) each."""
+
+
+def watch_folder(config: ClusterConfig) -> None:
+    """If supervisord runs this process, the removal of the cluster's folder ends the cluster. Returns at once."""
+    if processes.is_supervisor(os.getppid(), config):
+        threading.Thread(target=_wait, args=(config.path,), name="folder-watch", daemon=True).start()
+
+
+def end_if_removed(path: Path) -> None:
+    """Called by a daemon that starts and finds no configuration at ``path``. Returns at once."""
+    if not path.exists():
+        _end_apart(path)
+
+
+def _wait(path: Path) -> None:
+    while path.exists():
+        clock.sleep(_PAUSE)
+    log.error("%s was removed; ending the cluster", path.parent)
+    _end_apart(path)
+
+
+def _end_apart(path: Path) -> None:
+    """By way of a shell: it is nobody's child, and nobody has to wait for it. There is no place for a log."""
+    command = [sys.executable, "-m", "grass.provision.removed", str(path)]
+    nowhere = subprocess.DEVNULL
+    words = ["/bin/sh", "-c", '"$@" &', "sh", *command]
+    subprocess.run(words, stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd="/", start_new_session=True, check=True)
+
+
+def removed_cluster(path: Path) -> ClusterConfig:
+    """What is known of a cluster from the place of its configuration alone."""
+    return ClusterConfig(path.parent.name, LOCAL, str(path.parent), str(runtime_folder.choose(path.parent)))
+
+
+def main(path: Path) -> None:
+    base = path.parents[2]
+    if base.is_dir():
+        with cluster_lock(base, path.parent.name):
+            _end(path)
+    else:  # GRASS_HOME went, too: no lock, so that it is not made again
+        _end(path)
+
+
+def _end(path: Path) -> None:
+    if not path.exists():
+        config = removed_cluster(path)
+        stopping.stop(config, forever=True)
+        runtime_folder.remove(Path(config.runtime_dir))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,117 @@
+"""Inside supervisord: a daemon that gives no sign of life is killed, and supervisord starts it again.
+
+Daemons speak to it as to systemd (`sd_notify(3)`, ``grass.systemd.Notifier``): supervisord's environment names a socket
+and a period, and each daemon's own loop sends ``WATCHDOG=1`` and its name. So the same few lines of a daemon serve both
+kinds of clusters, and a daemon joins in by calling ``Notifier.beat``; nothing here lists them.
+
+supervisord loads this by its configuration (``rpcinterface``), in its own process: no daemon more, and no thread.
+Nothing here may wait. A supervisord that hangs itself is seen by the master-agent (``grass.provision.revival``).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from supervisor import events
+
+from grass import clock
+from grass.environment import service_manager
+from grass.systemd import DAEMON, SILENCE
+
+TICK = 5.0
+"""Seconds between two looks."""
+_AWAY = 10.0
+"""Seconds that a look may come late. Beyond, the machine slept or supervisord got no turn: nobody else did either."""
+
+
+class SignsOfLife:
+    """Who was heard when. A daemon counts from its first sign: one that gives none is not watched. Pure."""
+
+    def __init__(self, limit: float = SILENCE) -> None:
+        self._limit = limit
+        self._heard: dict[str, tuple[int, float]] = {}
+        self._looked: float | None = None
+
+    def heard(self, name: str, pid: int, now: float) -> None:
+        self._heard[name] = (pid, now)
+
+    def overdue(self, pids: Mapping[str, int], now: float) -> list[str]:
+        """Names of daemons that are silent for too long. ``pids``: of those that run now."""
+        late = 0.0 if self._looked is None else now - self._looked - TICK
+        self._looked = now
+        forgiven = late if late > _AWAY else 0.0
+        self._heard = {
+            name: (pid, last + forgiven) for name, (pid, last) in self._heard.items() if pids.get(name) == pid
+        }
+        return [name for name, (_, last) in self._heard.items() if now - last > self._limit]
+
+
+class Watchdog:
+    """What supervisord's loop calls: ``handle_read_event`` when a datagram came, ``look`` every 5 s."""
+
+    def __init__(self, supervisord: Any, path: str) -> None:
+        self._supervisord = supervisord
+        self._signs = SignsOfLife()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        with suppress(FileNotFoundError):
+            Path(path).unlink()
+        self._socket.bind(path)
+        supervisord.options.get_socket_map()[self._socket.fileno()] = self
+        events.subscribe(events.Tick5Event, self.look)
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return False
+
+    def handle_read_event(self) -> None:
+        while True:
+            try:
+                words = self._socket.recv(4096).decode(errors="replace").split("\n")
+            except BlockingIOError:
+                return
+            if "WATCHDOG=1" in words or "READY=1" in words:
+                self._heard([word.removeprefix(DAEMON) for word in words if word.startswith(DAEMON)])
+
+    def handle_error(self) -> None:
+        self._supervisord.options.logger.error("the watchdog cannot read its socket")
+
+    def look(self, _: object) -> None:
+        processes = self._running()
+        for name in self._signs.overdue({name: process.pid for name, process in processes.items()}, clock.steady()):
+            pid = processes[name].pid
+            self._supervisord.options.logger.critical(
+                f"{name} (pid {pid}) gave no sign of life for {SILENCE:g} s; killing it, to start it again"
+            )
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _heard(self, names: list[str]) -> None:
+        running = self._running()
+        for name in names:
+            if name in running:
+                self._signs.heard(name, running[name].pid, clock.steady())
+
+    def _running(self) -> dict[str, Any]:
+        groups = self._supervisord.process_groups.values()
+        found = [process for group in groups for process in group.processes.values()]
+        return {process.config.name: process for process in found if process.pid}
+
+
+class _Nothing:
+    """What a remote caller finds here."""
+
+
+def attach(supervisord: Any) -> _Nothing:
+    """The factory that supervisord's configuration names; called once, before it starts any daemon."""
+    address, _ = service_manager()
+    if address:
+        Watchdog(supervisord, address)
+    return _Nothing()

@@ -1,0 +1,46 @@
+"""Sessions of clients in the store, and which of their requests were seen. Part of ``ApiStore``; holds no policy.
+
+An id of a request is kept longer than its session, by the same clock: whenever a clock's jump ends the ids early, it
+has ended the session before, and a request without its session is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grass.store.backend import Backend, Guard, Op
+from grass.store.keys import SESSION_SECONDS, Keys
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """One request of a session. ``record``: of the session, as it is in the store."""
+
+    session: str
+    record: str
+    request_id: str
+
+
+class Sessions:
+    def __init__(self, backend: Backend, keys: Keys) -> None:
+        self._backend = backend
+        self._keys = keys
+
+    def add(self, session: str, record: str) -> None:
+        self._backend.apply([("SETEX", self._keys.session(session), SESSION_SECONDS, record)])
+
+    def find(self, session: str) -> str | None:
+        return self._backend.get(self._keys.session(session))
+
+    def first_sight(self, sighting: Sighting) -> bool:
+        """Remember the request. False: it was seen before, or its session is gone."""
+        return self._backend.apply(self.ops(sighting), self.guards(sighting)) == 0
+
+    def guards(self, sighting: Sighting) -> list[Guard]:
+        """For a step that must happen once only, with ``ops``: the session is there, the request is new."""
+        seen = self._keys.session_request(sighting.session, sighting.request_id)
+        return [("equals", self._keys.session(sighting.session), sighting.record), ("no-key", seen, "")]
+
+    def ops(self, sighting: Sighting) -> list[Op]:
+        seen = self._keys.session_request(sighting.session, sighting.request_id)
+        return [("SETEX", seen, 2 * SESSION_SECONDS, "1")]

@@ -1,0 +1,28 @@
+"""One line of the cluster's event log: what happened, and who did it. Written by the API and the master-agent."""
+
+from __future__ import annotations
+
+import msgspec
+
+from grass.wire.codec import Form
+
+
+class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """On the stream ``events``; the entry's id is the event's. Names that do not apply are empty."""
+
+    time: float
+    """Seconds since the epoch, by the master's clock."""
+    kind: str
+    """Stable word: ``job-submitted``, ``node-silent``…"""
+    message: str
+    """For people."""
+    user: str = ""
+    """Who did it."""
+    job: str = ""
+    """Name."""
+    task: str = ""
+    node: str = ""
+    schedule: str = ""
+
+
+EVENT_RECORD: Form[EventRecord] = Form(EventRecord)

@@ -1,0 +1,42 @@
+"""GPUs as a node tells of them: what they are (hello) and how they are (heartbeat)."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class GpuDevice(msgspec.Struct, frozen=True):
+    id: int
+    """Index, as NVML counts."""
+    uuid: str = ""
+    name: str = ""
+    memory: int = 0
+    """Bytes; 0 with an empty name: the device does not answer."""
+
+
+class GpuProcess(msgspec.Struct, frozen=True):
+    pid: int
+    user: str
+    memory: int | None
+    """Bytes on the device; None: the driver does not say."""
+    ours: bool
+    """Whether it belongs to a task of this cluster."""
+
+
+class GpuSample(msgspec.Struct, frozen=True):
+    """None: the device does not say."""
+
+    id: int
+    utilisation: int | None = None
+    """Percent."""
+    memory_used: int | None = None
+    """Bytes."""
+    temperature: int | None = None
+    """Degrees Celsius."""
+    ecc: int | None = None
+    """Uncorrected memory errors since the last reset."""
+    processes: tuple[GpuProcess, ...] = ()
+    busy: str | None = None
+    """User of a program on it that does not belong to Grass."""
+    error: str | None = None
+    """Why the device, or its driver, does not answer."""

@@ -1,0 +1,81 @@
+"""Identifiers made of several parts, typed, and the text that stands for them in messages and in the store.
+
+A job id is ``<name>-<8 hex>`` (one run of a job), a task ``<component>.<index>``. A component's name holds neither a
+dot nor a slash, a job id no slash.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from grass.errors import UndecodableError
+
+_ATTEMPT = re.compile(r"([^/]+)/([^/.]+)\.([0-9]{1,9})/([0-9]{1,9})")
+_LAUNCH = re.compile(r"([^/]+)/([^/.]+)")
+_TASK = re.compile(r"([^/.]+)\.([0-9]{1,9})")
+
+
+class LaunchKey(msgspec.Struct, frozen=True, order=True):
+    """What the attempts of one component on one node have in common. Text: ``<job id>/<component>``."""
+
+    job_id: str
+    component: str
+
+    def __str__(self) -> str:
+        return f"{self.job_id}/{self.component}"
+
+    @classmethod
+    def parse(cls, text: str) -> LaunchKey:
+        """Raises UndecodableError."""
+        found = _LAUNCH.fullmatch(text)
+        if found is None:
+            raise UndecodableError("", f"not a launch key: {text!r}")
+        return cls(found[1], found[2])
+
+
+class TaskKey(msgspec.Struct, frozen=True, order=True):
+    """One task of a known job. Text: ``<component>.<index>``."""
+
+    component: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.component}.{self.index}"
+
+    @classmethod
+    def parse(cls, text: str) -> TaskKey:
+        """Raises UndecodableError."""
+        found = _TASK.fullmatch(text)
+        if found is None:
+            raise UndecodableError("", f"not a task: {text!r}")
+        return cls(found[1], int(found[2]))
+
+
+class AttemptKey(msgspec.Struct, frozen=True, order=True):
+    """One execution of a task, numbered from 1. Text: ``<job id>/<component>.<index>/<attempt>``."""
+
+    job_id: str
+    component: str
+    index: int
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.job_id}/{self.component}.{self.index}/{self.attempt}"
+
+    @property
+    def launch(self) -> LaunchKey:
+        return LaunchKey(self.job_id, self.component)
+
+    @property
+    def task(self) -> TaskKey:
+        return TaskKey(self.component, self.index)
+
+    @classmethod
+    def parse(cls, text: str) -> AttemptKey:
+        """Raises UndecodableError."""
+        found = _ATTEMPT.fullmatch(text)
+        if found is None:
+            raise UndecodableError("", f"not an attempt key: {text!r}")
+        return cls(found[1], found[2], int(found[3]), int(found[4]))

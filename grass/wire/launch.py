@@ -1,0 +1,41 @@
+"""The launch template: what the master tells a node about one component of a job, once for all its attempts there."""
+
+from __future__ import annotations
+
+import msgspec
+
+from grass.model.job import DEFAULT_GRACE, PLAIN_CONTAINER, Container, Ready
+
+
+class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """By launch key in the hash ``node:<n>:launch``. Most fields are those of ``grass.model.job.Component``."""
+
+    job_id: str
+    job: str
+    """Its name."""
+    component: str
+    replicas: int = 1
+    command: str | tuple[str, ...]
+    """Text is run by ``/bin/sh -c``, a list is an argv."""
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    base: str | None = None
+    """Folder that ``cwd`` is relative to; without one: the share."""
+    ready: Ready | None = None
+    grace: float = DEFAULT_GRACE
+    """Seconds between TERM and KILL when an attempt is stopped for its time limit, or because nobody desires it."""
+    timeout: float | None = None
+    """Seconds that an attempt may run."""
+    width: int | None = None
+    """Most attempts of this template that run at once on this node. The others wait there in order of ``seq``, and
+    start as soon as one ends, without asking the master (ADR 2). None: no limit."""
+    framework: str | None = None
+    runtime: str | None = None
+    """``process``, ``docker``, or None: docker if there is an image and the node has an engine."""
+    image: str | None = None
+    cpu: int = 0
+    """Limit of a container, in thousandths of a core; 0: none."""
+    memory: int = 0
+    """Limit of a container, in bytes; 0: none."""
+    container: Container = PLAIN_CONTAINER
+    matrix: dict[str, tuple[str, ...]] = {}

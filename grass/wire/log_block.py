@@ -1,0 +1,56 @@
+"""One block of a task's output, from the node's shipper to the collector and into the log file (``docs/internals.md``).
+
+Tag ``grass.<job id>.<component>.<index>`` of the forward protocol; one line of JSON in the log file.
+"""
+
+from __future__ import annotations
+
+import base64 as encoding
+from typing import Literal
+
+import msgspec
+
+from grass.errors import UndecodableError
+from grass.wire.codec import Form
+
+Stream = Literal["stdout", "stderr"]
+
+
+class LogBlock(msgspec.Struct, frozen=True, omit_defaults=True):
+    """At most 64 KiB. It ends at a newline where it can. Exactly one of ``text`` and ``base64`` is set.
+
+    Readers find ``attempt``, ``stream``, ``offset`` and ``time`` at the start of the line: their order is part of the
+    format.
+    """
+
+    attempt: int
+    stream: Stream
+    offset: int
+    """Of its first byte in the stream's file."""
+    time: float
+    """Seconds since the epoch, by the node's clock, at which it was read."""
+    text: str | None = None
+    base64: str | None = None
+    """If the block is not UTF-8."""
+
+    @classmethod
+    def of(cls, attempt: int, stream: Stream, offset: int, time: float, data: bytes) -> LogBlock:
+        try:
+            return cls(attempt, stream, offset, time, text=data.decode())
+        except UnicodeDecodeError:
+            return cls(attempt, stream, offset, time, base64=encoding.b64encode(data).decode())
+
+    def data(self) -> bytes:
+        """Its bytes. Raises UndecodableError."""
+        if (self.text is None) == (self.base64 is None):
+            raise UndecodableError("", "must have one of text and base64")
+        if self.base64 is None:
+            assert self.text is not None
+            return self.text.encode()
+        try:
+            return encoding.b64decode(self.base64, validate=True)
+        except ValueError as error:
+            raise UndecodableError("base64", str(error)) from error
+
+
+LOG_BLOCK: Form[LogBlock] = Form(LogBlock)

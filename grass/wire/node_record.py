@@ -1,0 +1,67 @@
+"""The record of one node. Written by the master-agent."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from grass.model.lifecycle import NodeState
+from grass.model.reasons import Reason
+from grass.model.resources import Resources
+from grass.wire.codec import Form
+from grass.wire.gpu import GpuDevice
+from grass.wire.heartbeat import NodeUsage
+from grass.wire.moment import Moment
+
+
+class DrainRecord(NamedTuple):
+    """As JSON: a list."""
+
+    user: str
+    deadline: Moment | None
+    """When its tasks are stopped. None: it waits until they end."""
+    remove: bool
+    """Whether it leaves the cluster when it is empty."""
+
+
+class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """By name in the hash ``nodes``."""
+
+    name: str
+    state: NodeState
+    reason: Reason | None = None
+    address: str = ""
+    resources: Resources = Resources()
+    """What tasks may use."""
+    free: Resources = Resources()
+    """What no task holds. Negative if the node has shrunk below what its tasks hold."""
+    tasks: int = 0
+    """Attempts that are, or wait, there."""
+    usage: NodeUsage = NodeUsage()
+    version: str = ""
+    """Of Grass on the node."""
+    api_port: int = 0
+    gpus: tuple[GpuDevice, ...] = ()
+    boot: str = ""
+    """Boot id."""
+    seen: float | None = None
+    """When it was heard last: seconds since the epoch, by the master's clock."""
+    labels: dict[str, str] = {}
+    path: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ("process",)
+    digest: str = ""
+    """SHA-256 of the password of its redis user, if it joined by a ticket."""
+    cordoned: bool = False
+    unfit: Reason | None = None
+    """Why its last hello makes it unfit for tasks."""
+    conditions: tuple[Reason, ...] = ()
+    """Why its last message makes it unfit for now."""
+    forgiven: dict[int, int] = {}
+    """Device id → number of ECC errors that an administrator has accepted."""
+    quarantine: dict[int, str] = {}
+    """Device id → why no new task gets it."""
+    drain: DrainRecord | None = None
+
+
+NODE_RECORD: Form[NodeRecord] = Form(NodeRecord)

@@ -1,0 +1,47 @@
+"""The answer to a ticket of kind ``plan``: what would become of a job if it were submitted now."""
+
+from __future__ import annotations
+
+import msgspec
+
+from grass.model.job import Condition
+from grass.model.reasons import Reason
+from grass.wire.codec import Form
+
+
+class PlannedNode(msgspec.Struct, frozen=True):
+    node: str
+    count: int
+    """Tasks that would go there."""
+    devices: tuple[tuple[int, int], ...] = ()
+    """(device id, thousandths) that they would hold together."""
+
+
+class PlannedComponent(msgspec.Struct, frozen=True):
+    replicas: int
+    at_once: int
+    """Tasks that its own ``parallelism`` lets run at once."""
+    depends_on: dict[str, Condition] = {}
+    nodes: tuple[PlannedNode, ...] = ()
+    reason: Reason | None = None
+    """Why the other tasks would wait."""
+
+
+class PlannedPreemption(msgspec.Struct, frozen=True):
+    job: str
+    """Name."""
+    user: str
+    count: int
+    """Tasks of it that would be stopped for the job."""
+
+
+class PlanAnswer(msgspec.Struct, frozen=True):
+    """On the stream ``plans`` (fields ``question``, ``body``), with the commit that takes the ticket."""
+
+    components: dict[str, PlannedComponent] = {}
+    preemptions: tuple[PlannedPreemption, ...] = ()
+    reason: Reason | None = None
+    """What the job would wait for besides free resources, or why it could not be planned."""
+
+
+PLAN_ANSWER: Form[PlanAnswer] = Form(PlanAnswer)

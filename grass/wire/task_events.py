@@ -1,0 +1,58 @@
+"""What happened to attempts, as their node reports it. In order for each attempt; a repeat is harmless."""
+
+from __future__ import annotations
+
+import msgspec
+
+from grass.model.reasons import Reason
+
+
+class Started(msgspec.Struct, frozen=True, tag_field="event", tag="started"):
+    key: str
+    """Attempt key."""
+    at: float
+    """Seconds since the epoch, by the node's clock."""
+    pid: int | None = None
+
+
+class Waiting(msgspec.Struct, frozen=True, tag_field="event", tag="waiting"):
+    """It cannot be started yet, or runs and is not ready yet."""
+
+    key: str
+    reason: Reason | None = None
+    """None: nothing holds it up any more."""
+
+
+class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):
+    """Its readiness check passes."""
+
+    key: str
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="ended"):
+    """Implies ``started``. An attempt that could not be started has code 127 (not found) or 126."""
+
+    key: str
+    at: float
+    """Seconds since the epoch, by the node's clock."""
+    code: int | None = None
+    """Exit code. None: ended by ``signal``, or nobody saw how."""
+    signal: int | None = None
+    reason: Reason | None = None
+    """Set if there is more to say than code or signal: ``cannot-start``, ``exit-unknown``, ``node-rebooted``,
+    ``port-taken``, ``timeout``."""
+    started: float | None = None
+    """Seconds since the epoch, by the node's clock."""
+    sizes: dict[str, int] = {}
+    """``stdout`` and ``stderr`` → bytes: where its log is complete."""
+    stopped: bool = False
+    """It was told to stop before it ended."""
+
+
+TaskEvent = Started | Waiting | Ready | Ended
+
+
+class TaskEvents(msgspec.Struct, frozen=True, tag_field="kind", tag="tasks"):
+    """A report with what happened since the one before."""
+
+    events: tuple[TaskEvent, ...]

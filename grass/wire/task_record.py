@@ -1,0 +1,47 @@
+"""The record of one task that was assigned at least once. Written often, so it is a JSON list of its fields."""
+
+from __future__ import annotations
+
+import msgspec
+
+from grass.model.lifecycle import TaskState
+from grass.model.reasons import Reason
+from grass.wire.codec import Form
+from grass.wire.moment import Moment
+
+
+class TaskRecord(msgspec.Struct, array_like=True):
+    """``<component>.<index>`` → record in the hash ``tasks:<job id>``.
+
+    Not frozen: the master-agent's memory of a task is its record. Nobody else changes one.
+    """
+
+    state: TaskState = TaskState.PENDING
+    attempt: int = 0
+    """Number of the newest attempt, from 1."""
+    node: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: Reason | None = None
+    started: float | None = None
+    """Seconds since the epoch, by the master's clock; so is ``ended``."""
+    ended: float | None = None
+    ports: dict[str, int] = {}
+    """Port name → number."""
+    restarts: int = 0
+    pid: int | None = None
+    """Of its first process, on the node."""
+    sizes: dict[str, int] | None = None
+    """``stdout`` and ``stderr`` → bytes, of an attempt that has ended."""
+    ready: bool = False
+    gpus: tuple[tuple[int, int], ...] = ()
+    """(device id, thousandths of it) of each device."""
+    not_before: Moment | None = None
+    """When it starts again; only the master-agent reads this and what follows."""
+    seq: int = 0
+    """Order of starting on its node."""
+    preempted: Reason | None = None
+    """Why its attempt was told to end, after which the task is placed again."""
+
+
+TASK_RECORD: Form[TaskRecord] = Form(TaskRecord)

@@ -1,0 +1,21 @@
+"""How much of the cluster a user has had lately, for fair shares. Written by the master-agent."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from grass.wire.codec import Form
+
+
+class UsageRecord(NamedTuple):
+    """By user in the hash ``usage``. As JSON: a list."""
+
+    value: float
+    """Share of the cluster times seconds, decayed to ``at``."""
+    at: float
+    """Steady seconds."""
+    boot: str
+    """Boot that ``at`` belongs to."""
+
+
+USAGE_RECORD: Form[UsageRecord] = Form(UsageRecord)

@@ -1,0 +1,147 @@
+"""Who is calling: from an HTTP request to an authenticated caller, or a refusal that tells nothing.
+
+Three kinds of requests: of a session, signed (which opens a session), and of a machine without a user. Order for
+each: open, compare with the request that arrived, freshness, id never seen before. The body is looked at by whoever
+called this, after it returned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from joserfc.jwk import RSAKey
+
+from grass.api.envelope import EnvelopeError
+from grass.api.keyring import User, load_master_key, load_users
+from grass.api.sealing import ReplyKey, open_call, session_of
+from grass.api.signing import Claims, OpenedRequest, open_guest_request, open_request
+from grass.clock import steady
+from grass.errors import InputError, NotAllowedError
+from grass.store.api_store import ApiStore
+from grass.store.sessions import Sighting
+from master.api.freshness import Freshness
+from master.api.session_book import SessionBook
+
+
+class StaleRequestError(NotAllowedError):
+    """The sender's clock and ours differ too much (or an old request is played again). The reply carries our time."""
+
+    code = "stale-request"
+    http_status = 401
+
+
+@dataclass(frozen=True)
+class Caller:
+    """``user`` is None for a machine without one, which proves with the body what it may do."""
+
+    user: User | None
+    key_id: str
+    request_id: str
+    body: str | None
+    reply: ReplyKey
+    claims: Claims | None = None
+    """Of a request without a session."""
+    sighting: Sighting | None = None
+    """Of a request of a session."""
+
+
+class Users:
+    """The registered users. Read again when the folder changes (`register_user` replaces files by rename)."""
+
+    def __init__(self, master_dir: Path) -> None:
+        self._master_dir = master_dir
+        self._folder = master_dir / "users"
+        self._stamp: int | None = None
+        self._users: dict[str, User] = {}
+
+    def find(self, key_id: str) -> User | None:
+        """Raises EnvelopeError if the files make no sense."""
+        stamp = self._folder.stat().st_mtime_ns
+        if stamp != self._stamp:
+            try:
+                self._users, self._stamp = load_users(self._master_dir), stamp
+            except InputError as error:
+                raise EnvelopeError("the users of this cluster cannot be read") from error
+        return self._users.get(key_id)
+
+
+class Authenticator:
+    """``wall``: the time now."""
+
+    def __init__(self, master_dir: Path, store: ApiStore, wall: float) -> None:
+        self._key = load_master_key(master_dir)
+        self._users = Users(master_dir)
+        self._store = store
+        self._freshness = Freshness(wall, store.horizon())
+        self.sessions = SessionBook(store.sessions)
+
+    @property
+    def key_id(self) -> str:
+        """The thumbprint of the master's key."""
+        return self._key.thumbprint()
+
+    def public_key(self) -> dict[str, object]:
+        """The public half, as a JWK."""
+        return dict(self._key.as_dict(private=False, kid=self.key_id))
+
+    def identify(self, token: bytes, method: str, target: str) -> Caller:
+        """The caller of a session. Raises EnvelopeError: nothing may be answered but a constant."""
+        known = self.sessions.find(session_of(token), steady())
+        if known is None:
+            raise EnvelopeError("there is no such session")
+        call = open_call(token, known.session)
+        user = self._users.find(known.key_id)
+        if user is None or user.name != known.user or (call.method, call.path) != (method, target):
+            raise EnvelopeError("a call does not fit its session")
+        sighting = Sighting(known.session.id, known.record, call.request_id)
+        reply = known.session.reply_key(call.request_id)
+        return Caller(user, known.key_id, call.request_id, call.body, reply, sighting=sighting)
+
+    def identify_signer(self, token: bytes, method: str, target: str) -> Caller:
+        """As ``identify``, of a request that a user signed."""
+        user: User | None = None
+
+        def key_of(key_id: str) -> RSAKey | None:
+            nonlocal user
+            user = self._users.find(key_id)
+            return user.key if user else None
+
+        opened = open_request(token, self._key, key_of)
+        if user is None or opened.claims.user != user.name:
+            raise EnvelopeError("a request is signed by another user")
+        return _without_session(opened, user, method, target)
+
+    def identify_guest(self, token: bytes, method: str, target: str) -> Caller:
+        """As ``identify``, of a request that nobody signed."""
+        opened = open_guest_request(token, self._key)
+        if opened.claims.user:
+            raise EnvelopeError("a request of nobody names a user")
+        return _without_session(opened, None, method, target)
+
+    def admit(self, caller: Caller, *, reads: bool, takes_id: bool) -> None:
+        """Freshness and replay. ``takes_id``: the handler remembers the id in its own step.
+
+        Raises StaleRequestError (answered under seal) or EnvelopeError.
+        """
+        if caller.claims is not None:
+            if not self._freshness.is_fresh(caller.claims.issued_at):
+                raise StaleRequestError("this request is too old or too new: the clocks of client and server differ")
+            if (horizon := self._freshness.next_horizon()) is not None:
+                self._store.keep_horizon(horizon)
+            if not self._freshness.first_sight(caller.request_id):
+                raise EnvelopeError("a request was played again")
+        if caller.sighting is not None and not self.sessions.admit(caller.sighting, reads=reads, takes_id=takes_id):
+            raise EnvelopeError("a call was played again, or its session has ended")
+
+    @property
+    def time(self) -> float:
+        """What a client takes for our clock."""
+        return self._freshness.now()
+
+
+def _without_session(opened: OpenedRequest, user: User | None, method: str, target: str) -> Caller:
+    claims = opened.claims
+    if (claims.method, claims.path) != (method, target):
+        raise EnvelopeError("a request does not fit its claims")
+    return Caller(user, claims.key_id, claims.request_id, opened.body, opened.reply, claims)

@@ -1,0 +1,274 @@
+"""Event-driven front of the API server: it reads whole requests, and only a whole request gets a thread.
+
+Run by the gunicorn worker (`server.py`) in its main thread. Slow, silent and broken peers cost a socket and a
+buffer here, never a thread. The front must not block: it neither parses requests nor makes replies, apart from
+refusals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from master.api.framing import FramingError, request_length
+
+
+@dataclass(frozen=True)
+class Answered:
+    """``unsent``: what the socket did not take yet. ``reusable``: another request may come on this connection."""
+
+    reusable: bool
+    unsent: bytes = b""
+
+
+Handle = Callable[[socket.socket, tuple[str, int], bytes], Answered]
+"""Answers one request, in a thread. The socket does not block."""
+Refused = Callable[[str, str], None]
+"""Told the address and the reason whenever a request is refused here."""
+
+_READ = 1 << 16
+_ACCEPTS = 64
+"""Connections taken before others get their turn."""
+_LINGER_SECONDS = 2.0
+"""For a peer to read the last reply, before the connection is closed under it."""
+_MOST_DISCARDED = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Limits:
+    connections: int = 2000
+    """When there are more, the one that has waited longest is closed, of the address that has the most."""
+    buffered: int = 64 * 1024 * 1024
+    """Bytes of all requests that are not complete. The largest one goes first."""
+    request_seconds: float = 10.0
+    """For the head of a request, from its first byte (or from the connection) …"""
+    bytes_per_second: int = 64 * 1024
+    """… and so much longer for its body."""
+    idle_seconds: float = 75.0
+    """Between two requests."""
+    write_seconds: float = 30.0
+    """For the rest of a reply that the peer did not read at once, besides the time that its length takes."""
+
+
+class _Peer:
+    """One connection. ``total``: the length of the request that is being read, once it is known."""
+
+    __slots__ = ("address", "buffer", "deadline", "discarded", "leaving", "reusable", "socket", "total", "unsent")
+
+    def __init__(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        self.socket = sock
+        self.address = address
+        self.buffer = bytearray()
+        self.total: int | None = None
+        self.leaving = False
+        self.reusable = False
+        self.unsent = memoryview(b"")
+        self.discarded = 0
+        self.deadline: asyncio.TimerHandle | None = None
+
+
+class Front:
+    """Everything but ``handle`` runs in the thread of ``loop``."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        threads: Executor,
+        handle: Handle,
+        refused: Refused,
+        limits: Limits | None = None,
+    ) -> None:
+        self._loop = loop
+        self._threads = threads
+        self._handle = handle
+        self._refused = refused
+        self._limits = limits or Limits()
+        self._listeners: list[socket.socket] = []
+        self._waiting: dict[_Peer, None] = {}
+        """Connections without a whole request, the one that has waited longest first."""
+        self._busy = 0
+        self._buffered = 0
+        self._stopped = False
+        self._drained = asyncio.Event()
+
+    def listen(self, listener: socket.socket) -> None:
+        listener.setblocking(False)
+        self._listeners.append(listener)
+        self._loop.add_reader(listener, self._accept, listener)
+
+    async def stop(self, seconds: float) -> None:
+        """Take nothing new, and give requests that are being answered so many seconds."""
+        self._stopped = True
+        for listener in self._listeners:
+            self._loop.remove_reader(listener)
+        for peer in list(self._waiting):
+            self._close(peer)
+        if self._busy:
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._drained.wait(), seconds)
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(_ACCEPTS):
+            try:
+                sock, address = listener.accept()
+            except OSError:  # none left, or gone before we came; or no descriptor is free
+                return
+            while len(self._waiting) + self._busy >= self._limits.connections and self._waiting:
+                self._close(self._least_welcome())
+            sock.setblocking(False)
+            with suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._read(_Peer(sock, address[:2]), self._limits.request_seconds)
+
+    def _least_welcome(self) -> _Peer:
+        counts = Counter(peer.address[0] for peer in self._waiting)
+        most = max(counts, key=counts.__getitem__)
+        return next(peer for peer in self._waiting if peer.address[0] == most)
+
+    def _read(self, peer: _Peer, seconds: float) -> None:
+        self._waiting[peer] = None
+        self._until(peer, seconds)
+        self._loop.add_reader(peer.socket, self._readable, peer)
+
+    def _until(self, peer: _Peer, seconds: float) -> None:
+        if peer.deadline is not None:
+            peer.deadline.cancel()
+        peer.deadline = self._loop.call_later(seconds, self._expire, peer)
+
+    def _expire(self, peer: _Peer) -> None:
+        if peer.buffer and not peer.leaving:
+            self._refuse(peer, HTTPStatus.REQUEST_TIMEOUT)
+        else:
+            self._close(peer)
+
+    def _readable(self, peer: _Peer) -> None:
+        try:
+            data = peer.socket.recv(_READ)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._close(peer)
+        elif peer.leaving:
+            peer.discarded += len(data)
+            if peer.discarded > _MOST_DISCARDED:
+                self._close(peer)
+        else:
+            if not peer.buffer:
+                self._until(peer, self._limits.request_seconds)
+            peer.buffer += data
+            self._buffered += len(data)
+            self._look(peer)
+
+    def _look(self, peer: _Peer) -> None:
+        """Whether the request is complete, and who has to go if too much is unfinished."""
+        if peer.total is None:
+            try:
+                peer.total = request_length(peer.buffer)
+            except FramingError as error:
+                self._refuse(peer, error.status)
+                return
+            if peer.total is not None and peer.total > len(peer.buffer):
+                self._until(peer, self._limits.request_seconds + peer.total / self._limits.bytes_per_second)
+        if peer.total is not None and len(peer.buffer) >= peer.total:
+            self._answer(peer, peer.total)
+        elif self._buffered > self._limits.buffered:
+            self._refuse(max(self._waiting, key=lambda other: len(other.buffer)), HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _answer(self, peer: _Peer, length: int) -> None:
+        request = bytes(peer.buffer[:length])
+        del peer.buffer[:length]
+        self._buffered -= length
+        peer.total = None
+        self._forget(peer)
+        self._busy += 1
+        self._threads.submit(self._in_thread, peer, request)
+
+    def _in_thread(self, peer: _Peer, request: bytes) -> None:
+        answered = Answered(reusable=False)
+        try:
+            answered = self._handle(peer.socket, peer.address, request)
+        finally:
+            with suppress(RuntimeError):  # the loop is closed: the process ends
+                self._loop.call_soon_threadsafe(self._answered, peer, answered)
+
+    def _answered(self, peer: _Peer, answered: Answered) -> None:
+        peer.reusable = answered.reusable
+        if answered.unsent:
+            peer.unsent = memoryview(answered.unsent)
+            seconds = self._limits.write_seconds + len(peer.unsent) / self._limits.bytes_per_second
+            peer.deadline = self._loop.call_later(seconds, self._sent, peer, False)
+            self._loop.add_writer(peer.socket, self._writable, peer)
+        else:
+            self._sent(peer, True)
+
+    def _writable(self, peer: _Peer) -> None:
+        try:
+            peer.unsent = peer.unsent[peer.socket.send(peer.unsent) :]
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self._sent(peer, False)
+            return
+        if not peer.unsent:
+            self._sent(peer, True)
+
+    def _sent(self, peer: _Peer, whole: bool) -> None:
+        self._loop.remove_writer(peer.socket)
+        peer.unsent = memoryview(b"")
+        self._busy -= 1
+        if self._stopped and not self._busy:
+            self._drained.set()
+        if not whole:
+            self._close(peer)
+        elif not peer.reusable or self._stopped:
+            self._leave(peer)
+        elif peer.buffer:
+            self._read(peer, self._limits.request_seconds)
+            self._look(peer)
+        else:
+            self._read(peer, self._limits.idle_seconds)
+
+    def _refuse(self, peer: _Peer, status: HTTPStatus) -> None:
+        self._refused(peer.address[0], f"{status.value} {status.phrase}")
+        with suppress(OSError):
+            peer.socket.send(refusal(status))
+        self._leave(peer)
+
+    def _leave(self, peer: _Peer) -> None:
+        """Say no more, and read what is on its way: to close before would take the reply from the peer."""
+        self._buffered -= len(peer.buffer)
+        peer.buffer.clear()
+        peer.leaving = True
+        try:
+            peer.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            self._close(peer)
+        else:
+            self._read(peer, _LINGER_SECONDS)
+
+    def _forget(self, peer: _Peer) -> None:
+        self._loop.remove_reader(peer.socket)
+        self._waiting.pop(peer, None)
+        if peer.deadline is not None:
+            peer.deadline.cancel()
+            peer.deadline = None
+
+    def _close(self, peer: _Peer) -> None:
+        self._forget(peer)
+        self._buffered -= len(peer.buffer)
+        peer.buffer.clear()
+        peer.socket.close()
+
+
+def refusal(status: HTTPStatus) -> bytes:
+    text = f"{status.phrase}\n"
+    head = f"HTTP/1.1 {status.value} {status.phrase}\r\nConnection: close\r\nContent-Type: text/plain\r\n"
+    return f"{head}Content-Length: {len(text)}\r\n\r\n{text}".encode()

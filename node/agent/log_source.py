@@ -1,0 +1,258 @@
+"""One attempt whose output is shipped: how far each stream is, what can be read next, what is remembered on disk.
+
+Only the shipper's thread calls these. They never raise for what a task does to its own files: a file that cannot be
+read has nothing to ship.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from grass.atomic_file import replace_file
+from node.agent.log_cut import cut
+
+HOLD = 0.5
+"""Seconds that the beginning of a line waits for the rest of it."""
+FIRST_LOOK, LAST_LOOK = 0.1, 0.5
+"""Seconds between two looks at a file: a tenth of its silence, within these. A line has one second to appear."""
+STORE_EVERY, STORE_BYTES = 5.0, 1 << 20
+"""Offsets are stored after so many seconds, or so many bytes but not within a second. The rest would be sent twice."""
+TRUNCATED = b"[the task truncated its output: what was not shipped before is lost]\n"
+HEAD = 256
+"""So many bytes from the beginning of a file tell whether it was written anew."""
+_OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+log = logging.getLogger(__name__)
+
+
+class Place(NamedTuple):
+    """How far a stream is. Never changed, so that other threads can look at it.
+
+    ``offset``: acknowledged by the collector; it never goes back. ``base``: where in that the file begins now, 0 until
+    the task truncates it; while it is beyond ``offset``, what is between them says so. ``head``: how the file began.
+    ``whole``: whether the last byte that was shipped ended a line.
+    """
+
+    offset: int = 0
+    base: int = 0
+    head: bytes = b""
+    whole: bool = False
+
+    @property
+    def notice(self) -> bytes:
+        missing = self.base - self.offset
+        return (b"\n" + TRUNCATED)[-missing:] if missing > 0 else b""
+
+    @property
+    def at(self) -> int:
+        """The next byte of the file."""
+        return max(0, self.offset - self.base)
+
+    def again(self) -> Place:
+        """The file begins anew."""
+        return Place(self.offset, self.offset + len(TRUNCATED) + (not self.whole))
+
+    def beyond(self, data: bytes) -> Place:
+        """``data``, of the notice and the file, was acknowledged."""
+        head = self.head if self.at > len(self.head) else self.head + data[len(self.notice) :][: HEAD - len(self.head)]
+        return Place(self.offset + len(data), self.base, head, data.endswith(b"\n"))
+
+
+class Stream:
+    """``stdout`` or ``stderr`` of one attempt. ``limit``: final size of the file."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path = path
+        self.name = name
+        self.place = Place()
+        self.stored_base = 0
+        self.limit: int | None = None
+        self.more = False
+        """There was more than the last ``read`` had room for."""
+        self.held: tuple[int, float] | None = None
+        """Offset of a line that has not ended, and since when it waits."""
+        self._next = self.place
+        self._seen: tuple[int, int] | None = None
+        """Size and time of change of the file when it was last looked at."""
+
+    @property
+    def offset(self) -> int:
+        return self.place.offset
+
+    def advance(self) -> None:
+        """What was last read has been acknowledged."""
+        self.place = self._next
+
+    def end(self, size: int) -> None:
+        """The file has its final size."""
+        self.place = self._looked_after(self.place)
+        self.limit = size
+
+    def told(self, size: int) -> int:
+        """Where the stream will end for its readers, when this is the final size of the file. For any thread."""
+        return self._looked_after(self.place).base + size
+
+    def read(self, room: int, now: float) -> list[bytes]:
+        """The next blocks, at most ``room`` bytes of them; [] when there is nothing to send yet."""
+        data, at_end = self._bytes(room)
+        flush = self.held is not None and self.held[0] == self.offset and now - self.held[1] >= HOLD
+        last = self.limit is not None and at_end
+        blocks, start = [], 0
+        while (stop := cut(data, start, flush=flush, end=last)) > start:
+            blocks.append(data[start:stop])
+            start = stop
+        self.more = bool(blocks) and not at_end
+        self._next = self.place.beyond(data[:start])
+        if start == len(data):
+            self.held = None
+        elif not (self.held and self.held[0] == self.offset + start):
+            self.held = (self.offset + start, now)
+        return blocks
+
+    def _bytes(self, room: int) -> tuple[bytes, bool]:
+        """What lies beyond ``offset``, and whether that is all there is. A final size that is not there is cut down."""
+        try:
+            wanted = self._size() if self.limit is None else self.limit
+            at = self.place.at
+            if wanted <= at:
+                return self.place.notice, True
+            data, head = self._pread(min(wanted - at, room), at, len(self.place.head))
+        except OSError as error:
+            at = wanted = self.place.at
+            if self.limit is not None or not isinstance(error, FileNotFoundError):
+                log.warning("%s: cannot be read (%s); its log ends at byte %d", self.path, error, at)
+            data, head = b"", self.place.head
+        if head != self.place.head:
+            # written anew after ``_size``: what was read may lie in the middle of a line
+            self.place = self.place.again()
+            return self._bytes(room)
+        if not data and self.limit is not None:
+            self.limit = at
+        return self.place.notice + data, not data or at + len(data) >= wanted
+
+    def _size(self) -> int:
+        """Looks whether what was shipped is still there."""
+        info = self.path.stat()
+        seen, self._seen = self._seen, (info.st_size, info.st_mtime_ns)
+        if info.st_size < self.place.at or (info.st_size == self.place.at and self._seen != seen):
+            self.place = self._looked_after(self.place)
+        if self.place.at and not self.place.head:
+            # restored: from here on it is known again
+            self.place = self.place._replace(head=self._pread(0, 0, min(HEAD, self.place.at))[1])
+        return info.st_size
+
+    def _looked_after(self, place: Place) -> Place:
+        """``place``, or the beginning when the file does not hold any more what was shipped of it."""
+        if place.at == 0:
+            return place
+        try:
+            there = self.path.stat().st_size >= place.at and self._pread(0, 0, len(place.head))[1] == place.head
+        except OSError:
+            return place
+        return place if there else place.again()
+
+    def _pread(self, size: int, at: int, head: int) -> tuple[bytes, bytes]:
+        """``size`` bytes from ``at``, then ``head`` from the beginning, which tell whether those can be trusted."""
+        descriptor = os.open(self.path, _OPEN)
+        try:
+            data = os.pread(descriptor, size, at) if size else b""
+            return data, os.pread(descriptor, head, 0) if head else b""
+        finally:
+            os.close(descriptor)
+
+    @property
+    def finished(self) -> bool:
+        return self.limit is not None and self.offset - self.place.base >= self.limit
+
+
+class Followed:
+    """One attempt. ``ticket``: the one entry in the shipper's queue that is valid for it."""
+
+    def __init__(self, key: str, directory: Path, prefix: str = "") -> None:
+        job_id, task, attempt = key.rsplit("/", 2)
+        self.key = key
+        self.tag = f"grass.{job_id}.{task}"
+        self.attempt = int(attempt)
+        self.streams = tuple(Stream(directory / f"{prefix}{name}", name) for name in ("stdout", "stderr"))
+        self.sizes: dict[str, int] | None = None
+        self.ticket = -1
+        self._file = directory / f"{prefix}shipped"
+        self._restored = False
+        self._grown = 0.0
+        self._unstored = 0
+        self._stored_at = 0.0
+
+    def restore(self, now: float) -> None:
+        """Goes on where the last shipper of this attempt stopped. A file that makes no sense means: from the start."""
+        if self._restored:
+            return
+        self._restored = True
+        self._grown = self._stored_at = now
+        try:
+            offsets = json.loads(self._file.read_bytes())
+            bases = offsets.get("base", {})
+            for stream in self.streams:
+                stream.stored_base = max(0, int(bases.get(stream.name, 0)))
+                stream.place = Place(max(0, int(offsets[stream.name])), stream.stored_base)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            for stream in self.streams:
+                stream.place = Place()
+
+    def end(self) -> None:
+        """Takes over the final sizes, once the shipper was told."""
+        if self.sizes is not None:
+            for stream in self.streams:
+                if stream.limit is None:
+                    stream.end(self.sizes.get(stream.name, 0))
+
+    def told(self, sizes: dict[str, int]) -> dict[str, int]:
+        """Where the streams will end for their readers, when these are the final sizes. For any thread."""
+        return {stream.name: stream.told(sizes.get(stream.name, 0)) for stream in self.streams}
+
+    def advance(self, stream: Stream, size: int, now: float) -> None:
+        stream.advance()
+        self._unstored += size
+        self._grown = now
+
+    def next_look(self, now: float) -> float:
+        """When to look again, after the streams were read."""
+        if any(stream.more or stream.limit is not None for stream in self.streams):
+            return now
+        due = now + min(max((now - self._grown) / 10, FIRST_LOOK), LAST_LOOK)
+        held = [max(stream.held[1] + HOLD, now + FIRST_LOOK) for stream in self.streams if stream.held]
+        return min([due, *held])
+
+    @property
+    def finished(self) -> bool:
+        return all(stream.finished for stream in self.streams)
+
+    def unstored(self) -> bool:
+        return self._unstored > 0
+
+    def store_due(self, now: float) -> bool:
+        waited = now - self._stored_at
+        return self._unstored > 0 and (waited >= STORE_EVERY or (waited >= 1 and self._unstored >= STORE_BYTES))
+
+    def store_bases(self, now: float) -> None:
+        """Before anything is sent that counts from a new base: after a crash nobody else would know it."""
+        if any(stream.place.base != stream.stored_base for stream in self.streams):
+            self.store(now)
+
+    def store(self, now: float) -> None:
+        """By rename, so that it is whole or not there. Not being able to store costs a resend, nothing more."""
+        self._stored_at = now
+        offsets: dict[str, object] = {stream.name: stream.offset for stream in self.streams}
+        bases = {stream.name: stream.place.base for stream in self.streams}
+        if any(bases.values()):
+            offsets["base"] = bases
+        try:
+            replace_file(self._file, json.dumps(offsets))
+            self._unstored = 0
+            for stream in self.streams:
+                stream.stored_base = bases[stream.name]
+        except OSError as error:
+            log.debug("%s: cannot be written: %s", self._file, error)

@@ -1,0 +1,178 @@
+"""How containers end: by themselves or told to, with all of their log, and with what they left removed.
+
+An attempt has ended when its container is over and its log completely written; only then is its end told.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import signal
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from grass import clock
+from grass.config import ClusterConfig
+from grass.errors import GrassError, NotFoundError
+from grass.model.reasons import Reason, ReasonCode
+from node.runtime.attempts import Folders
+from node.runtime.docker import plan
+from node.runtime.docker.container import Container
+from node.runtime.docker.engine import Engine
+from node.runtime.docker.line import Line
+from node.runtime.docker.outcome import Past, outcome
+from node.runtime.docker.output import Output
+from node.runtime.docker.reactor import Reactor
+
+_AGAIN = 0.05
+"""Seconds until a log is asked for again that was over before its container."""
+_LOG_PATIENCE = 5.0
+"""Seconds that the log of a container that is over may take."""
+_HEAD = 512
+_UNKNOWN = "its container is gone and nothing saw how it ended"
+
+log = logging.getLogger(__name__)
+
+
+class Ends:
+    """``attempts``: those that the runtime knows, by key. ``ended`` is called for each one that has ended."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        engine: Engine,
+        folders: Folders,
+        reactor: Reactor,
+        line: Line,
+        attempts: Mapping[str, Container],
+        ended: Callable[[Container], None],
+    ) -> None:
+        self._config = config
+        self._engine = engine
+        self._folders = folders
+        self._reactor = reactor
+        self._line = line
+        self._attempts = attempts
+        self._ended = ended
+        self.output = Output(engine, folders, reactor, line, self._on_output_over)
+
+    # told to end
+
+    def stop(self, attempt: Container) -> None:
+        """TERM now, KILL when its time is over."""
+        assert attempt.kill_at is not None
+        self._kill(attempt, signal.SIGTERM)
+        self._reactor.at(attempt.kill_at, lambda: self._kill(attempt, signal.SIGKILL))
+        self._reactor.wake()
+
+    def remove(self, container: str) -> None:
+        self._reactor.removers.ask(functools.partial(self._engine.remove, container), self._on_removed)
+
+    def _kill(self, attempt: Container, number: int) -> None:
+        if attempt.runs and attempt.id is not None:
+            attempt.told = True
+            self._reactor.errands.ask(functools.partial(self._engine.kill, attempt.id, number), self._ignore)
+
+    def _ignore(self, _: object) -> None:
+        """A container that is over cannot be signalled; of an engine that is away the line tells."""
+
+    def _on_removed(self, result: GrassError | None) -> None:
+        if result is not None:  # it is listed again, and then forgotten again
+            log.warning("a container could not be removed: %s", result)
+
+    # seen to end
+
+    def died(self, container: str) -> None:
+        """Normally its log is over at once, and that is what counts; an engine's log that hangs must not hang a job."""
+        for attempt in self._attempts.values():
+            if attempt.id == container:
+                self._reactor.after(_LOG_PATIENCE, functools.partial(self._look, attempt))
+
+    def _on_output_over(self, attempt: Container) -> None:
+        if attempt.over is not None:
+            self._end(attempt, attempt.over)
+        else:
+            self._look(attempt)
+
+    def _look(self, attempt: Container) -> None:
+        if attempt.runs and attempt.id is not None:
+            ask = functools.partial(self._engine.inspect, attempt.id)
+            self._reactor.errands.ask(ask, functools.partial(self._on_inspected, attempt))
+
+    def _on_inspected(self, attempt: Container, inspected: dict[str, Any] | GrassError) -> None:
+        if self._attempts.get(attempt.key) is not attempt or not attempt.runs:
+            return
+        if isinstance(inspected, NotFoundError):
+            self.finish_unknown(attempt)
+        elif isinstance(inspected, GrassError):
+            self._line.cut(str(inspected))
+        elif inspected["State"]["Status"] not in ("exited", "dead"):
+            self._reactor.after(_AGAIN, lambda: self.output.open(attempt))
+        elif attempt.over is None:
+            attempt.over = inspected["State"]
+            self.output.pause(attempt)
+            self.output.open(attempt)
+
+    def _end(self, attempt: Container, state: dict[str, Any]) -> None:
+        past = Past(
+            same_boot=attempt.same_boot,
+            booted=clock.wall() - clock.steady(),
+            stderr=_beginning(self._folders.path(attempt.key, "stderr")),
+            memory=attempt.memory,
+            told=attempt.told,
+        )
+        result = outcome(state, past)
+        attempt.code, attempt.signal = result.code, result.signal
+        if attempt.reason is None and result.reason is not None:
+            attempt.reason = result.reason.to_wire()
+        ended = max(result.ended or clock.wall(), attempt.started or 0.0)
+        scratch = self._folders.scratch(attempt.key)
+        if _has_others_files(scratch):
+            body = plan.takeover(self._config, attempt.image, scratch, os.geteuid(), os.getegid())
+            take = functools.partial(self._engine.run, body)
+            self._reactor.removers.ask(take, lambda code: self._on_taken(attempt, ended, code))
+        else:
+            self.finish(attempt, ended)
+
+    def _on_taken(self, attempt: Container, ended: float, code: int | GrassError) -> None:
+        if code != 0:
+            log.warning("%s: its image has no chown, so its scratch folder stays: %s", attempt.key, code)
+        if self._attempts.get(attempt.key) is attempt and attempt.runs:
+            self.finish(attempt, ended)
+
+    def finish_unknown(self, attempt: Container) -> None:
+        attempt.reason = attempt.reason or Reason(ReasonCode.EXIT_UNKNOWN, _UNKNOWN).to_wire()
+        self.finish(attempt, clock.wall())
+
+    def cannot_start(self, attempt: Container, code: int, reason: Reason) -> None:
+        attempt.code, attempt.reason = code, reason.to_wire()
+        self.finish(attempt, clock.wall())
+
+    def finish(self, attempt: Container, ended: float) -> None:
+        """It has ended, at this wall time."""
+        self.output.close(attempt)
+        attempt.ended, attempt.start = ended, None
+        attempt.sizes = self._folders.sizes(attempt.key)
+        self._reactor.say(attempt.observed())
+        self._ended(attempt)
+
+
+def _has_others_files(folder: str) -> bool:
+    """Which this process may not remove."""
+    me = os.geteuid()
+    if me == 0:
+        return False
+    try:
+        with os.scandir(folder) as entries:
+            return any(entry.stat(follow_symlinks=False).st_uid != me for entry in entries)
+    except OSError:
+        return False
+
+
+def _beginning(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return file.read(_HEAD)
+    except OSError:
+        return b""

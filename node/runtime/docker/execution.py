@@ -1,0 +1,81 @@
+"""A command in the container of an attempt, by the engine."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+from grass.config import ClusterConfig
+from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
+from node.runtime.docker.exec_end import kill
+from node.runtime.docker.plan import CLUSTER, container_name
+from node.runtime.docker.streams import Demultiplexer, EngineTerminal
+from node.runtime.kind import Output
+
+_WRITE_SECONDS = 2.0
+
+
+class ContainerExecution:
+    def __init__(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> None:
+        from node.runtime.docker.engine import Engine  # 15 MiB, where it is needed only
+
+        self._engine = Engine()
+        self._tty = size is not None
+        self._frames = Demultiplexer()
+        try:
+            container = self._engine.inspect(container_name(config.name, key))
+            if (container["Config"]["Labels"] or {}).get(CLUSTER) != config.name:
+                raise NotFoundError(f"there is no attempt {key} on this node")
+            if not container["State"]["Running"]:
+                raise ConflictError(f"attempt {key} does not run now")
+            self._container = str(container["Id"])
+            self._id = self._engine.prepare(self._container, argv, tty=self._tty)
+            self._connection = EngineTerminal(self._engine.socket, self._id, tty=self._tty)
+            if size is not None:
+                self.resize(*size)
+        except NotFoundError as error:
+            self._engine.close()
+            raise NotFoundError(f"there is no attempt {key} on this node") from error
+        except OSError as error:
+            self._engine.close()
+            raise UnreachableError(f"the container engine does not answer: {error}") from error
+        except GrassError:
+            self._engine.close()
+            raise
+
+    def descriptors(self) -> list[int]:
+        return [self._connection.fileno()]
+
+    def read(self, descriptor: int) -> Output | None:
+        data = self._connection.read()
+        if data is None:
+            return None
+        if self._tty:
+            return [("stdout", data)] if data else []
+        return [(name, bytes(part)) for name, part in self._frames.feed(data)]
+
+    def write(self, data: bytes) -> int:
+        return self._connection.write(data, _WRITE_SECONDS)
+
+    def end_input(self) -> None:
+        if self._tty:
+            self.write(b"\x04")
+        else:
+            self._connection.end_input()
+
+    def resize(self, rows: int, columns: int) -> None:
+        with suppress(InputError, ConflictError, NotFoundError):  # it is over, or not quite there
+            self._engine.resize_terminal(self._id, rows, columns)
+
+    def code(self) -> int:
+        return self._engine.exit_code(self._id)
+
+    def end(self) -> None:
+        """The engine ends no command whose caller went. It is killed by a thread, as the engine may need a while."""
+        self._connection.close()
+        threading.Thread(target=self._kill, name="exec-end", daemon=True).start()
+
+    def _kill(self) -> None:
+        with suppress(GrassError):
+            kill(self._engine, self._container, self._id)
+        self._engine.close()

@@ -1,0 +1,292 @@
+"""Images on the way from the share into the node's engine, and out of it again when the disk fills.
+
+In the share lie ``images/index.json``, ``{name: {"id": "sha256:…", "config": digest, "layers": [digests]}}``, and
+``images/blobs/<digest>``: layers as plain tars under their diff ids, and configurations; digests are 64 hexadecimal
+digits. ``id`` is the engine's id of the image, the digest of its configuration. An image is loaded before the first
+container that needs it: what `docker load` wants is put together on the way, with no copy of it in between.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import tarfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from grass import clock
+from grass.atomic_file import replace_file
+from grass.errors import ConflictError, InputError, NotFoundError, UnreachableError
+from grass.model.image import full_name
+from node.runtime.docker.engine import Engine
+
+WATERMARK = 0.85
+"""Share of the engine's disk in use above which images that were not used for longest go."""
+_PIECE = 1 << 20
+_SAY_EVERY = 1.0
+_NO_INDEX = 0
+"""In the place of a time stamp: nothing was ever pushed."""
+LOOK_AGAIN = (0.5, 1.5)
+"""Seconds between looks for an image that is nowhere, or damaged, as far as can be seen."""
+USED_EVERY = 60.0
+"""Seconds by which the time of the last use may be off."""
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_BLOCK = tarfile.BLOCKSIZE
+
+log = logging.getLogger(__name__)
+
+
+class Entry(NamedTuple):
+    id: str
+    config: str
+    layers: tuple[str, ...]
+
+
+class Images:
+    """``folder``: that of the share. ``state``: remembers which images were loaded by Grass, and when each was used.
+    ``share_is_mounted``: an empty folder in the place of the share holds no images, and says nothing about any.
+
+    Used by several threads; one image is loaded at a time, and once however many ask for it.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        folder: Path,
+        state: Path,
+        usage: Callable[[], float] | None = None,
+        share_is_mounted: Callable[[], bool] = lambda: True,
+        look_again: Sequence[float] = LOOK_AGAIN,
+        used_every: float = USED_EVERY,
+    ) -> None:
+        self._engine = engine
+        self._folder = folder
+        self._state = state
+        self._usage = usage or self._disk_usage
+        self._share_is_mounted = share_is_mounted
+        self._look_again = look_again
+        self._used_every = used_every
+        self._lock = threading.Lock()
+        self._loading = threading.Lock()
+        self._current: dict[str, int] = {}
+        """Image → the time stamp of the index by which the engine has it as the share does."""
+
+    def prepare(self, image: str, say: Callable[[str], None]) -> None:
+        """Before a container of ``image`` is made: load what the share has of that name and the engine has not.
+
+        ``say`` gets what to tell who waits. An image that only the engine has is left alone. One that is nowhere, or
+        damaged, is looked for again: a mount of the share shows what was just pushed a second later, the list of images
+        maybe before what is in it. Raises GrassError; UnreachableError: the share or the engine does not answer.
+        """
+        for pause in self._look_again:
+            try:
+                if self._prepared(image, say):
+                    return
+            except InputError as error:
+                log.info("looking again: %s", error)
+            clock.sleep(pause)
+        self._prepared(image, say)
+
+    def _prepared(self, image: str, say: Callable[[str], None]) -> bool:
+        stamp = self._stamp(image)
+        if self._current.get(image) != stamp:
+            entry = None if stamp == _NO_INDEX else self._entry(image)
+            if entry is not None:
+                self._load(image, entry, say)
+            elif not self._in_engine(image):
+                return False
+            self._current[image] = stamp
+        self._used(image)
+        return True
+
+    def _stamp(self, image: str) -> int:
+        index = self._folder / "index.json"
+        with _share_asked(image):
+            try:
+                return index.stat().st_mtime_ns
+            except FileNotFoundError:
+                if not self._share_is_mounted():
+                    raise UnreachableError(f"image {image}: the share is not mounted") from None
+                return _NO_INDEX
+
+    def _in_engine(self, image: str) -> bool:
+        try:
+            self._engine.image(image)
+        except NotFoundError:
+            return False
+        return True
+
+    def missing(self, image: str) -> NotFoundError:
+        """What to say when neither the engine nor the share has it."""
+        message = f"image {image} is neither on this node nor in the share; `grass image push {image}` brings it"
+        return NotFoundError(message)
+
+    def _load(self, image: str, entry: Entry, say: Callable[[str], None]) -> None:
+        if self._loading.locked():
+            say(f"waits for another image to be loaded before {image}")
+        with self._loading:
+            if self._is_there(image, entry):
+                return
+            self._make_room(keep=image)
+            self._engine.load(_archive(self._folder / "blobs", image, entry, _Progress(image, say)))
+            try:
+                found = self._engine.image(image)["Id"]
+            except NotFoundError as error:
+                raise InputError(f"image {image} of the share is damaged; push it again") from error
+            with self._lock:
+                known = self._remembered()
+                known[image] = {"used": clock.wall(), "id": entry.id, "engine": found}
+                self._remember(known)
+            log.info("loaded image %s", image)
+
+    def _is_there(self, image: str, entry: Entry) -> bool:
+        """Not every engine names an image by its configuration: what was loaded is remembered by both names."""
+        try:
+            found = self._engine.image(image)["Id"]
+        except NotFoundError:
+            return False
+        known = self._remembered().get(image, {})
+        return found == entry.id or (known.get("id") == entry.id and known.get("engine") == found)
+
+    def _used(self, image: str) -> None:
+        """Only of images that Grass loaded, as only those are removed again."""
+        with self._lock:
+            known = self._remembered()
+            if image in known and clock.wall() - known[image]["used"] > self._used_every:
+                known[image]["used"] = clock.wall()
+                self._remember(known)
+
+    def _make_room(self, keep: str) -> None:
+        with self._lock:
+            known = self._remembered()
+            for image in sorted((each for each in known if each != keep), key=lambda each: known[each]["used"]):
+                if self._usage() <= WATERMARK:
+                    break
+                try:
+                    self._engine.remove_image(image)
+                    log.info("removed image %s: the disk is nearly full, and it was not used for longest", image)
+                except ConflictError:
+                    continue  # a container uses it
+                except NotFoundError:
+                    log.info("image %s was removed by somebody else", image)
+                del known[image]
+                self._current.pop(image, None)
+            self._remember(known)
+
+    def _disk_usage(self) -> float:
+        disk = os.statvfs(self._engine.facts()["DockerRootDir"])
+        return 1 - disk.f_bavail / disk.f_blocks
+
+    def _entry(self, image: str) -> Entry | None:
+        """None: the share has none of that name."""
+        with _share_asked(image):
+            text = (self._folder / "index.json").read_bytes()
+        try:
+            found = json.loads(text).get(full_name(image))
+            entry = None if found is None else Entry(str(found["id"]), found["config"], tuple(found["layers"]))
+            if entry is not None and not all(_DIGEST.fullmatch(digest) for digest in (entry.config, *entry.layers)):
+                raise ValueError("not a digest")
+        except (ValueError, TypeError, LookupError, AttributeError) as error:  # anybody's job may write there
+            message = f"the share's list of images is damaged at {image} ({error}); push it again"
+            raise InputError(message) from error
+        return entry
+
+    def _remembered(self) -> dict[str, dict[str, Any]]:
+        try:
+            found: dict[str, dict[str, Any]] = json.loads(self._state.read_text())
+            return found
+        except (OSError, ValueError):
+            return {}
+
+    def _remember(self, known: dict[str, dict[str, Any]]) -> None:
+        """Without it (on a full disk) an image may be loaded once more, or stay for longer."""
+        try:
+            self._state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_file(self._state, json.dumps(known))
+        except OSError as error:
+            log.warning("what is known of images cannot be kept: %s", error)
+
+
+class _Progress:
+    """Says how far it is, about once a second."""
+
+    def __init__(self, image: str, say: Callable[[str], None]) -> None:
+        self._image = image
+        self._say = say
+        self._next = 0.0
+        self._done = 0
+        self.total = 1
+
+    def add(self, size: int) -> None:
+        self._done += size
+        now = clock.steady()
+        if now >= self._next:
+            self._next = now + _SAY_EVERY
+            self._say(f"loading image {self._image} ({100 * self._done // max(1, self.total)} %)")
+
+
+@contextmanager
+def _share_asked(image: str) -> Iterator[None]:
+    """What goes wrong there is the share's fault, not the image's: it may be back in a moment."""
+    try:
+        yield
+    except OSError as error:
+        raise UnreachableError(f"image {image} cannot be read from the share: {error}") from error
+
+
+def _archive(blobs: Path, image: str, entry: Entry, progress: _Progress) -> Iterator[bytes]:
+    """What `docker load` takes: manifest, configuration, layers; piece by piece. InputError: a blob is missing."""
+    files = [(f"{entry.config}.json", blobs / entry.config)]
+    files += [(f"{digest}/layer.tar", blobs / digest) for digest in dict.fromkeys(entry.layers)]
+    with _share_asked(image):
+        try:
+            sizes = {name: path.stat().st_size for name, path in files}
+        except FileNotFoundError as error:
+            raise InputError(f"a part of image {image} is missing in the share ({error}); push it again") from error
+    progress.total = sum(sizes.values())
+    yield from _member("manifest.json", _manifest(image, entry))
+    for name, path in files:
+        yield _header(name, sizes[name])
+        with _share_asked(image):
+            yield from _content(path, sizes[name], progress)
+        yield _padding(sizes[name])
+    yield bytes(2 * _BLOCK)
+
+
+def _manifest(image: str, entry: Entry) -> bytes:
+    name = full_name(image)
+    layers = [f"{digest}/layer.tar" for digest in entry.layers]
+    manifest: list[dict[str, Any]] = [{"Config": f"{entry.config}.json", "RepoTags": [name], "Layers": layers}]
+    return json.dumps(manifest).encode()
+
+
+def _content(path: Path, size: int, progress: _Progress) -> Iterator[bytes]:
+    left = size
+    with path.open("rb") as file:
+        while left and (piece := file.read(min(_PIECE, left))):
+            left -= len(piece)
+            progress.add(len(piece))
+            yield piece
+    if left:
+        raise InputError(f"{path} became shorter while it was read")
+
+
+def _member(name: str, data: bytes) -> Iterator[bytes]:
+    yield _header(name, len(data))
+    yield data
+    yield _padding(len(data))
+
+
+def _header(name: str, size: int) -> bytes:
+    entry = tarfile.TarInfo(name)
+    entry.size = size
+    return entry.tobuf(tarfile.PAX_FORMAT)
+
+
+def _padding(size: int) -> bytes:
+    return bytes(-size % _BLOCK)

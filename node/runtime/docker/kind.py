@@ -1,0 +1,66 @@
+"""Attempts as containers, for the registry. The docker SDK is imported by what needs the engine, and only then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from grass.config import ClusterConfig
+from grass.errors import GrassError, UnreachableError
+from node.runtime.docker.container_check import ContainerCheck
+from node.runtime.docker.execution import ContainerExecution
+from node.runtime.kind import Execution, Trial
+from node.runtime.protocol import Launch
+
+if TYPE_CHECKING:
+    from node.runtime.docker.runtime import DockerRuntime
+
+_ADVICE = "2: containers cannot write to the share; 3: install the container toolkit of the GPU's maker"
+
+
+class DockerKind:
+    host_view = False
+
+    def open(self, config: ClusterConfig, share_is_mounted: Callable[[], bool]) -> DockerRuntime:
+        from node.runtime.docker.engine import Engine
+        from node.runtime.docker.images import Images
+        from node.runtime.docker.runtime import DockerRuntime
+
+        folder, state = config.data_dir / "images", config.node_dir / "images.json"
+        images = Images(Engine(), folder, state, share_is_mounted=share_is_mounted)
+        return DockerRuntime(config, Engine(), images)
+
+    def execute(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
+        return ContainerExecution(config, key, argv, size)
+
+    def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> ContainerCheck:
+        return ContainerCheck(config.name, key, argv, own_network=launch.container.network != "host")
+
+    def trial(self, config: ClusterConfig, said: str, gpus: Sequence[int]) -> Trial:
+        """It also writes to the share from within, as jobs will."""
+        from node.runtime.docker import host_image
+        from node.runtime.docker.engine import Engine
+        from node.runtime.docker.runtime import DockerRuntime
+
+        share = f".probe-{config.node.name}-{said[:8]}"
+        device = "; ls /dev/nvidia[0-9]* >/dev/null || exit 3" if gpus else ""
+        script = f"echo {said}; echo {said} > $GRASS_DATA/{share} && rm $GRASS_DATA/{share} || exit 2{device}"
+        try:
+            with closing(Engine()) as engine:
+                image = host_image.provide(engine)
+        except GrassError as error:
+            advice = "is the engine running, and is the user of the node-agent in its group (docker)?"
+            raise UnreachableError(f"{error}; {advice}") from error
+        launch = Launch(
+            ["/bin/sh", "-c", script],
+            {"GRASS_DATA": str(config.data_dir)},
+            None,
+            5.0,
+            runtime="docker",
+            image=image,
+            container=host_image.container(),
+        )
+        allowed = replace(config, node=replace(config.node, mounts=("/",)))
+        return Trial(DockerRuntime(allowed, Engine()), launch, _ADVICE)

@@ -1,0 +1,90 @@
+"""The line to the engine: the stream of its events. When it breaks, the engine counts as away; it is tried again."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+
+from grass.backoff import Backoff
+from node.runtime.docker.engine import Engine
+from node.runtime.docker.reactor import Reactor
+from node.runtime.docker.streams import EngineStream
+
+_FIRST_RETRY, _LONGEST_RETRY = 0.05, 2.0
+_FILTERS = '{"type":["container"],"event":["die"]}'
+
+log = logging.getLogger(__name__)
+
+
+class Line:
+    """``connected`` is called when the line is up, ``broken`` when it is not any more, ``died`` with the id of each
+    container that ended meanwhile."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        reactor: Reactor,
+        connected: Callable[[], None],
+        broken: Callable[[], None],
+        died: Callable[[str], None],
+    ) -> None:
+        self._engine = engine
+        self._reactor = reactor
+        self._connected = connected
+        self._broken = broken
+        self._died = died
+        self._stream: EngineStream | None = None
+        self._event = b""
+        """The beginning of one that has not come completely."""
+        self._retry = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
+        self.life = 0
+        """Number of the present connection, to tell an answer of an earlier one."""
+        reactor.after(0.0, self._connect)
+
+    @property
+    def up(self) -> bool:
+        return self._stream is not None
+
+    def answered(self) -> None:
+        """The engine is really there: after the next break it is tried again soon."""
+        self._retry.reset()
+
+    def cut(self, why: str) -> None:
+        """The engine does not answer; it is tried again after a while."""
+        if self._stream is not None:
+            self.close()
+            self._broken()
+            self._try_again(why)
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._reactor.forsake(self._stream.fileno())
+            self._stream.close()
+            self._stream, self._event = None, b""
+
+    def _connect(self) -> None:
+        try:
+            self._stream = EngineStream(self._engine.socket, "/events", filters=_FILTERS)
+        except OSError as error:
+            self._try_again(str(error))
+            return
+        self.life += 1
+        self._reactor.watch(self._stream.fileno(), self._on_event)
+        self._engine.renew()
+        self._connected()
+
+    def _try_again(self, why: str) -> None:
+        if self._retry.fresh:
+            log.warning("the container engine is away: %s", why)
+        self._reactor.after(self._retry.next(), self._connect)
+
+    def _on_event(self) -> None:
+        assert self._stream is not None
+        data = self._stream.read()
+        if data is None or self._stream.status not in (None, 200):
+            self.cut("it closed the connection")
+            return
+        *lines, self._event = (self._event + data).split(b"\n")
+        for line in lines:
+            self._died(json.loads(line)["id"])

@@ -1,0 +1,91 @@
+"""The loop of the docker runtime: descriptors, timers, threads that ask the engine, and the news for the node-agent.
+
+Driven by ``DockerRuntime.receive``, in the node-agent's thread. It knows nothing of containers.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable
+from contextlib import suppress
+
+from grass import clock
+from node.runtime.docker.workers import Workers
+from node.runtime.protocol import News
+from node.runtime.timers import Timers
+
+STARTERS, ERRANDS, REMOVERS = 4, 3, 2
+"""Threads that start containers, that ask and signal, that remove."""
+
+
+class Reactor:
+    def __init__(self) -> None:
+        self._news: list[News] = []
+        self._timers = Timers()
+        self._poll = select.epoll()
+        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poll.register(self._wakeup, select.EPOLLIN)
+        self._handlers: dict[int, Callable[[], None]] = {self._wakeup: self._woken}
+        self.starters = Workers(STARTERS, self.wake)
+        self.errands = Workers(ERRANDS, self.wake)
+        self.removers = Workers(REMOVERS, self.wake)
+        self._workers = (self.starters, self.errands, self.removers)
+
+    def turn(self) -> list[News]:
+        """Do what is due, without waiting; the news since the last turn."""
+        self._timers.run(clock.steady())
+        for descriptor, _ in self._poll.poll(0):
+            handler = self._handlers.get(descriptor)
+            if handler is not None:  # otherwise one before it closed this one
+                handler()
+        news, self._news = self._news, []
+        return news
+
+    def fileno(self) -> int:
+        return self._poll.fileno()
+
+    def due(self) -> float | None:
+        return self._timers.due
+
+    def at(self, due: float, action: Callable[[], None]) -> None:
+        """Call ``action`` at this steady time."""
+        self._timers.at(due, action)
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        self._timers.at(clock.steady() + seconds, action)
+
+    def watch(self, descriptor: int, handler: Callable[[], None]) -> None:
+        """Call ``handler`` whenever the descriptor is readable."""
+        self._handlers[descriptor] = handler
+        self._poll.register(descriptor, select.EPOLLIN)
+
+    def forsake(self, descriptor: int) -> None:
+        """Before it is closed."""
+        del self._handlers[descriptor]
+        self._poll.unregister(descriptor)
+
+    def say(self, news: News) -> None:
+        """Also when nobody is in ``turn``: then it is worth calling."""
+        self._news.append(news)
+        self.wake()
+
+    def wake(self) -> None:
+        with suppress(OSError):  # closed in the meantime
+            os.eventfd_write(self._wakeup, 1)
+
+    def end_work(self, seconds: float) -> None:
+        """Wait so long for requests under way; those that wait in line are not begun."""
+        deadline = clock.steady() + seconds
+        for workers in self._workers:
+            workers.close(deadline)
+
+    def close(self) -> None:
+        self._poll.close()
+        os.close(self._wakeup)
+
+    def _woken(self) -> None:
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._wakeup)
+        for workers in self._workers:
+            workers.handle()

@@ -1,0 +1,140 @@
+"""How containers start: image, folders, container, all in threads, as the engine takes its time over each."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+from grass import clock
+from grass.config import ClusterConfig
+from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
+from grass.model.reasons import Reason, ReasonCode
+from node.runtime.attempts import Folders
+from node.runtime.docker import plan
+from node.runtime.docker.container import Container
+from node.runtime.docker.engine import Engine
+from node.runtime.docker.reactor import Reactor
+from node.runtime.protocol import Launch, Waiting
+from node.runtime.spawn import NOT_EXECUTABLE, NOT_FOUND, CannotStartError
+
+_REMOVAL_PATIENCE = 10.0
+"""Seconds that a container of the same name may take to go."""
+_REMOVAL_PAUSE = 0.05
+
+
+class ImageSource(Protocol):
+    """``images.Images``: brings an image into the engine. Called in threads.
+
+    UnreachableError: not for now, ask again. Another GrassError: it cannot be had.
+    """
+
+    def prepare(self, image: str, say: Callable[[str], None]) -> None: ...
+    def missing(self, image: str) -> GrassError: ...
+
+
+class LaterError(GrassError):
+    """Its image cannot be had for now; that was said."""
+
+
+Made = dict[str, Any] | GrassError | None
+"""A container that runs, as inspected; why there is none; None: it was told to stop before it was there."""
+
+
+class Starts:
+    """``images`` None: only what the engine has can be started."""
+
+    def __init__(
+        self, config: ClusterConfig, engine: Engine, folders: Folders, reactor: Reactor, images: ImageSource | None
+    ) -> None:
+        self._config = config
+        self._engine = engine
+        self._folders = folders
+        self._reactor = reactor
+        self._images = images
+        self._cores = os.cpu_count() or 1
+
+    def begin(self, attempt: Container, launch: Launch | None, made: Callable[[Made], None]) -> None:
+        """``made`` is called in the loop. Raises CannotStartError for what cannot even be asked for."""
+        assert attempt.start is not None
+        attempt.since = clock.steady()
+        if launch is None:
+            raise CannotStartError(NOT_EXECUTABLE, f"cannot start: nobody said what {attempt.launch} is")
+        body = plan.request(self._config, attempt.start, launch, self._folders.scratch(attempt.key), self._cores)
+        attempt.starting = True
+        self._reactor.starters.ask(functools.partial(self._make, attempt, body, launch.image), made)
+
+    def _make(self, attempt: Container, body: dict[str, Any], image: str) -> dict[str, Any] | None:
+        """In a thread."""
+        name = plan.container_name(self._config.name, attempt.key)
+        self._make_folders(attempt.key)
+        self._prepare(attempt, image)
+        if attempt.stopping:
+            return None
+        try:
+            made = self._create(name, body)
+        except NotFoundError:
+            if self._images is None:
+                raise
+            raise self._images.missing(image) from None
+        try:
+            self._engine.start(made)
+            return self._engine.inspect(made)
+        except GrassError:
+            with suppress(GrassError):
+                self._engine.remove(made)
+            raise
+
+    def _prepare(self, attempt: Container, image: str) -> None:
+        if self._images is None:
+            return
+        try:
+            self._images.prepare(image, functools.partial(self._say_waiting, attempt))
+        except UnreachableError as error:
+            if not attempt.stopping:
+                self._say_waiting(attempt, f"{error}; it is tried again")
+                raise LaterError from error
+
+    def _create(self, name: str, body: dict[str, Any]) -> str:
+        """A container of the same name is what is left of a start that got lost; its removal may be under way."""
+        deadline = clock.steady() + _REMOVAL_PATIENCE
+        while True:
+            try:
+                return self._engine.create(name, body)
+            except ConflictError:
+                if clock.steady() > deadline:
+                    raise
+            self._remove_older(name)
+
+    def _remove_older(self, name: str) -> None:
+        try:
+            labels = self._engine.inspect(name)["Config"]["Labels"] or {}
+        except NotFoundError:
+            return
+        if any(labels.get(label) != value for label, value in (each.split("=", 1) for each in plan.mine(self._config))):
+            raise InputError(f"the engine has a container {name} already, which is not of this cluster")
+        self._engine.remove(name)
+        clock.sleep(_REMOVAL_PAUSE)
+
+    def _make_folders(self, key: str) -> None:
+        """A container's user may be anybody; nobody else gets into the folders above."""
+        try:
+            scratch = self._folders.make(key)
+            os.chmod(scratch, 0o1777)  # noqa: PTH101
+            os.makedirs(plan.addresses_folder(self._config, key), exist_ok=True)  # noqa: PTH103
+        except OSError as error:
+            raise InputError(f"cannot make its scratch folder: {error}") from error
+
+    def _say_waiting(self, attempt: Container, message: str) -> None:
+        """In a thread. Its time counts from when it has its image."""
+        attempt.since = clock.steady()
+        reason = Reason(ReasonCode.IMAGE, message).to_wire()
+        self._reactor.starters.tell(lambda: self._reactor.say(Waiting(attempt.key, reason)))
+
+
+def why_not(error: GrassError) -> tuple[int, Reason]:
+    """As a shell would have ended, and what the engine says."""
+    code = NOT_FOUND if isinstance(error, NotFoundError) else NOT_EXECUTABLE
+    return code, Reason(ReasonCode.CANNOT_START, f"cannot start its container: {error}")

@@ -1,0 +1,1 @@
+"""Attempts as processes of the host: the client of the shepherd."""

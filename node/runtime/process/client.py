@@ -1,0 +1,211 @@
+"""Attempts as real processes: the client of the shepherd. Part of the node-agent's (or any) single-threaded loop.
+
+It also watches over the shepherd: one that does not answer is named (``trouble``), and then killed, as its guard starts
+another one that adopts the tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from grass import clock
+from grass.backoff import Backoff
+from grass.errors import UnreachableError
+from grass.model.reasons import Reason, ReasonCode
+from node.runtime.frames import READ, Lines, Message, Outbox, pack
+from node.runtime.process.hung import end_hung, peer
+from node.runtime.process.pulse import Pulse
+from node.runtime.protocol import PROCESS_FIELDS, Launch, Listed, News, Observed, Start, Stop
+
+_FIRST_RETRY, _LONGEST_RETRY = 0.02, 0.5
+
+log = logging.getLogger(__name__)
+
+
+class Patience(NamedTuple):
+    """With a shepherd, in seconds: how often to ask a silent one, when to say so, when to kill it.
+
+    A shepherd waits for its disk only, and a disk may stall. To be killed harms no task, so the last one may be short.
+    """
+
+    ask: float = 2.5
+    name: float = 10.0
+    kill: float = 20.0
+
+
+PATIENCE = Patience()
+
+
+class ProcessRuntime:
+    """Connects by itself, and again when the shepherd was restarted; until then commands are lost (see protocol.py)."""
+
+    def __init__(self, path: Path, patience: Patience = PATIENCE) -> None:
+        self._path = str(path)
+        self._patience = patience
+        self._pulse = Pulse(patience.ask, clock.steady())
+        self._poll = select.epoll()
+        self._connection: socket.socket | None = None
+        self._outbox: Outbox | None = None
+        self._lines = Lines()
+        self._launches: dict[str, Launch] = {}
+        self._told: set[str] = set()
+        """Ids of launches that this connection has sent."""
+        self._inherited = False
+        """The shepherd has attempts that wait, and so launches that an earlier connection sent."""
+        self._retry = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
+        self._due: float | None = 0.0
+
+    def define(self, launches: dict[str, Launch]) -> None:
+        """New ones go with their first start; one that the shepherd knows is replaced there at once."""
+        self._launches.update(launches)
+        known = set(launches) if self._inherited else self._told.intersection(launches)
+        self._told.difference_update(launches)
+        if known and self._connection is not None:
+            self._told |= known
+            self._send([["launch", name, *self._launches[name][:PROCESS_FIELDS]] for name in known])
+
+    def drop(self, launches: Iterable[str]) -> None:
+        gone = [name for name in launches if self._launches.pop(name, None)]
+        self._told.difference_update(gone)
+        if gone:
+            self._send([["drop", gone]])
+
+    def start(self, starts: list[Start]) -> None:
+        fresh = {start.launch for start in starts} - self._told
+        messages: list[Message] = [["launch", name, *self._launches[name][:PROCESS_FIELDS]] for name in fresh]
+        if self._connection is not None:
+            self._told |= fresh
+        self._send([*messages, ["start", [[start.key, start.launch, start.env] for start in starts]]])
+
+    def stop(self, stops: list[Stop]) -> None:
+        self._send([["stop", stops]])
+
+    def forget(self, keys: list[str]) -> None:
+        self._send([["forget", keys]])
+
+    def receive(self) -> list[News]:
+        if self._connection is None and self._due is not None and clock.steady() >= self._due:
+            self._connect()
+        happened = self._received()
+        self._watch_over(clock.steady())
+        return happened
+
+    def _received(self) -> list[News]:
+        if self._connection is None:
+            return []
+        try:
+            assert self._outbox is not None
+            self._outbox.send()
+            self._arm()
+            data = self._connection.recv(READ)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        if not data:
+            self._disconnect()
+            return []
+        self._pulse.heard()
+        happened: list[News] = []
+        for message in self._lines.feed(data):
+            match message:
+                case ["list", attempts]:
+                    self._retry.reset()
+                    listed = [Observed(*attempt) for attempt in attempts]
+                    self._inherited = any(each.pid is None and each.ended is None for each in listed)
+                    happened.append(Listed(listed))
+                case ["events", attempts]:
+                    happened += [Observed(*attempt) for attempt in attempts]
+        return happened
+
+    def fileno(self) -> int:
+        return self._poll.fileno()
+
+    def due(self) -> float | None:
+        return self._pulse.due if self._due is None else min(self._due, self._pulse.due)
+
+    def trouble(self) -> Reason | None:
+        if self._pulse.silent < self._patience.name:
+            return None
+        message = "the shepherd of this node does not answer; it is started again, and its running tasks go on"
+        return Reason(ReasonCode.RUNTIME, message)
+
+    def roots(self) -> list[int]:
+        connection = self._connection
+        try:
+            return [peer(connection)] if connection is not None else []
+        except OSError:  # closed meanwhile
+            return []
+
+    def close(self) -> None:
+        self._disconnect()
+        self._poll.close()
+
+    def _connect(self) -> None:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.setblocking(False)  # from now on: a shepherd that hangs takes only so many connections
+        try:
+            connection.connect(self._path)
+        except OSError:
+            connection.close()
+            self._due = clock.steady() + self._retry.next()
+            return
+        self._pulse.met()
+        self._connection, self._outbox = connection, Outbox(connection)
+        self._lines = Lines()
+        self._told.clear()
+        self._due = None
+        self._poll.register(connection.fileno(), select.EPOLLIN)
+        self._send([["watch"]])
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._poll.unregister(self._connection.fileno())
+            self._connection.close()
+        self._connection = self._outbox = None
+        self._due = clock.steady() + self._retry.next()
+
+    def _watch_over(self, now: float) -> None:
+        if self._pulse.look(now):
+            self._send([["ping"]])
+        if self._pulse.ignored >= self._patience.kill and self._connection is not None:
+            if end_hung(self._connection):
+                log.error("the shepherd did not answer for %g s; it is killed", self._pulse.ignored)
+            self._disconnect()
+
+    def _send(self, messages: list[Message]) -> None:
+        if self._outbox is None:
+            return
+        try:
+            self._outbox.send(b"".join(pack(message) for message in messages))
+            self._arm()
+        except OSError:
+            self._disconnect()
+
+    def _arm(self) -> None:
+        """Also wake when the socket takes more, if something waits to be sent."""
+        assert self._connection is not None and self._outbox is not None
+        wanted = select.EPOLLIN | (select.EPOLLOUT if len(self._outbox) else 0)
+        self._poll.modify(self._connection.fileno(), wanted)
+
+
+def ask(path: Path, *message: Any, seconds: float = 5.0) -> list[Observed]:
+    """One request outside any loop: ``ask(path, "list")``. Raises UnreachableError."""
+    lines = Lines()
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(seconds)
+            connection.connect(str(path))
+            connection.sendall(pack(message))
+            while data := connection.recv(READ):
+                for reply in lines.feed(data):
+                    if reply[0] == "list":
+                        return [Observed(*attempt) for attempt in reply[1]]
+    except (OSError, ValueError) as error:
+        raise UnreachableError(f"the shepherd does not answer at {path}: {error}") from error
+    raise UnreachableError(f"the shepherd at {path} closed the connection")

@@ -1,0 +1,51 @@
+"""The end of a shepherd that does not answer. Called by its client; nothing here waits."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import struct
+from contextlib import suppress
+
+from node.runtime import proc
+
+_CREDENTIALS = struct.Struct("3i")
+
+
+def peer(connection: socket.socket) -> int:
+    """The process that listens at the other end of a unix socket."""
+    found: int = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[0]
+    return found
+
+
+def end_hung(connection: socket.socket) -> bool:
+    """Kill the process at the other end, and let its parent run on, which starts it again. False: it is gone already.
+
+    Its tasks survive: they become children of the guard, which keeps their exit codes for the next shepherd (ADR 6). A
+    guard that was stopped together with the shepherd would keep them for ever, so it is continued first.
+    """
+    try:
+        pidfd = os.pidfd_open(peer(connection))
+    except OSError:
+        return False
+    try:
+        if _is_closed(connection):  # then the process may be another one of the same number
+            return False
+        stat = proc.stat(peer(connection))
+        if stat is not None and stat.parent > 1:
+            with suppress(OSError):
+                os.kill(stat.parent, signal.SIGCONT)
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    except OSError:
+        return False
+    finally:
+        os.close(pidfd)
+    return True
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(connection, 0)  # which reports a hang-up all the same
+    return bool(poll.poll(0))

@@ -1,0 +1,111 @@
+"""The shepherd's socket: takes messages from clients, pushes events to those that watch."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+
+from node.runtime.frames import READ, Lines, Message, Outbox, pack
+
+_MOST_WAITING = 64 << 20
+"""A client that lets more pile up is cut off; it comes back and asks for the list."""
+
+
+class Client:
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.lines = Lines()
+        self.outbox = Outbox(connection)
+        self.watches = False
+
+
+class Server:
+    """``on_message(client, message)`` is called for each message of each client."""
+
+    def __init__(
+        self, path: str, selector: selectors.BaseSelector, on_message: Callable[[Client, Message], None]
+    ) -> None:
+        self._selector = selector
+        self._on_message = on_message
+        self._clients: set[Client] = set()
+        self._path = path
+        with suppress(FileNotFoundError):
+            os.unlink(path)  # noqa: PTH108
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(path)
+        os.chmod(path, 0o600)  # noqa: PTH101
+        self._listener.listen(64)
+        self._listener.setblocking(False)
+        selector.register(self._listener, selectors.EVENT_READ, self._accept)
+
+    def push(self, message: object) -> None:
+        """To every client that watches."""
+        watching = [client for client in self._clients if client.watches]
+        if watching:
+            data = pack(message)
+            for client in watching:
+                self._send(client, data)
+
+    def reply(self, client: Client, message: object) -> None:
+        self._send(client, pack(message))
+
+    def close(self) -> None:
+        for client in list(self._clients):
+            self._drop(client)
+        self._selector.unregister(self._listener)
+        self._listener.close()
+        with suppress(FileNotFoundError):
+            os.unlink(self._path)  # noqa: PTH108
+
+    def _accept(self, _: int) -> None:
+        try:
+            connection, _address = self._listener.accept()
+        except OSError:
+            return
+        connection.setblocking(False)
+        client = Client(connection)
+        self._clients.add(client)
+        self._selector.register(connection, selectors.EVENT_READ, lambda events: self._serve(client, events))
+
+    def _serve(self, client: Client, events: int) -> None:
+        if events & selectors.EVENT_WRITE:
+            self._send(client, b"")
+        if events & selectors.EVENT_READ:
+            try:
+                data = client.connection.recv(READ)
+                messages = client.lines.feed(data)
+            except BlockingIOError:
+                return
+            except (OSError, ValueError):
+                data, messages = b"", []
+            if not data:
+                self._drop(client)
+                return
+            for message in messages:
+                self._on_message(client, message)
+
+    def _send(self, client: Client, data: bytes) -> None:
+        if client not in self._clients:
+            return
+        waited = len(client.outbox) > 0
+        try:
+            client.outbox.send(data)
+        except OSError:
+            self._drop(client)
+            return
+        waits = len(client.outbox) > 0
+        if len(client.outbox) > _MOST_WAITING:
+            self._drop(client)
+        elif waits != waited:
+            key = self._selector.get_key(client.connection)
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if waits else 0)
+            self._selector.modify(client.connection, events, key.data)
+
+    def _drop(self, client: Client) -> None:
+        if client in self._clients:
+            self._clients.remove(client)
+            self._selector.unregister(client.connection)
+            client.connection.close()

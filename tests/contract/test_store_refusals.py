@@ -1,0 +1,131 @@
+"""A real server that answers and takes no writes: what the store's edge makes of it, for every server that is here."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from grass import disk
+from grass.errors import StoreFullError, StoreRefusesError
+from grass.store.embedded import find_server
+from grass.store.redis_backend import RedisBackend
+from tests.contract.test_embedded_redis import servers
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.needs_redis
+
+KEY = "grass:test:key"
+
+
+@pytest.fixture(scope="module", params=servers(), ids=lambda server: f"{server.origin}-{server.version[0]}")
+def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
+    running = RedisServer(request.param)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.remove()
+
+
+@pytest.fixture
+def admin(server: RedisServer) -> Iterator[redis.Redis]:
+    client = redis.Redis(unix_socket_path=str(server.socket), username="admin", password=server.passwords["admin"])
+    yield client
+    client.config_set("maxmemory", 0)
+    client.config_set("min-replicas-to-write", 0)
+    client.config_set("save", "")
+    client.close()
+
+
+@pytest.fixture
+def backend(server: RedisServer) -> Iterator[RedisBackend]:
+    made = server.backend()
+    yield made
+    made.close()
+
+
+def refusal(backend: RedisBackend) -> str:
+    """The same for a step and for a single write; reads go on."""
+    with pytest.raises(StoreRefusesError) as step:
+        backend.apply([("SET", KEY, "new")])
+    with pytest.raises(StoreRefusesError) as single:
+        backend.take(KEY + "2", 1)
+    assert str(step.value) == str(single.value)
+    assert (step.value.exit_code, backend.get(KEY)) == (3, "old")
+    return str(step.value)
+
+
+def test_a_server_without_memory_refuses_writes(backend: RedisBackend, admin: redis.Redis) -> None:
+    backend.apply([("SET", KEY, "old")])
+    admin.config_set("maxmemory", 1)
+    assert refusal(backend).startswith("the store refuses writes: it uses all the memory that `maxmemory` allows")
+    admin.config_set("maxmemory", 0)
+    assert backend.apply([("SET", KEY, "new")]) == 0
+
+
+def test_a_server_without_its_replicas_refuses_writes(backend: RedisBackend, admin: redis.Redis) -> None:
+    backend.apply([("SET", KEY, "old")])
+    admin.config_set("min-replicas-to-write", 1)
+    assert refusal(backend).startswith("the store refuses writes: fewer replicas are connected")
+
+
+def test_a_server_that_cannot_save_refuses_writes(
+    server: RedisServer, backend: RedisBackend, admin: redis.Redis
+) -> None:
+    backend.apply([("SET", KEY, "old")])
+    (server.folder / "dump.rdb").mkdir()
+    try:
+        admin.config_set("save", "3600 1")
+        admin.bgsave()
+        wait_until(lambda: admin.info("persistence")["rdb_last_bgsave_status"] == "err", what="the failed save")
+        assert refusal(backend).startswith("the store refuses writes: it cannot save its data on its disk")
+    finally:
+        (server.folder / "dump.rdb").rmdir()
+        admin.bgsave()
+        wait_until(lambda: admin.info("persistence")["rdb_last_bgsave_status"] == "ok", what="the save")
+
+
+def test_a_replica_refuses_writes(backend: RedisBackend, admin: redis.Redis) -> None:
+    backend.apply([("SET", KEY, "old")])
+    admin.execute_command("REPLICAOF", "127.0.0.1", "1")
+    try:
+        assert refusal(backend).startswith("the store refuses writes: it is a read-only replica")
+    finally:
+        admin.execute_command("REPLICAOF", "NO", "ONE")
+
+
+@pytest.mark.needs_root
+def test_a_full_disk_is_a_refusal_of_its_own_and_the_server_stays() -> None:
+    server = RedisServer(find_server())
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32M", "tmpfs", str(server.folder)], check=True)
+    try:
+        server.write_files()
+        server.start()
+        backend = RedisBackend(
+            server.folder, unix_socket_path=str(server.socket), username="admin", password=server.passwords["admin"]
+        )
+        backend.apply([("SET", KEY, "old")])
+        filler = server.folder / "filler"
+        filler.write_bytes(bytes(disk.free(server.folder)))
+        for _ in range(3):
+            with pytest.raises(StoreFullError, match=rf"the disk of {server.folder} is full \(0 MiB free\)") as error:
+                backend.apply([("SET", KEY, "new")])
+            assert error.value.exit_code == 74
+        assert backend.get(KEY) == "old"
+        assert server.process is not None and server.process.poll() is None
+        filler.unlink()
+        assert backend.apply([("SET", KEY, "new")]) == 0
+        backend.close()
+    finally:
+        server.kill()
+        subprocess.run(["umount", str(server.folder)], check=True)
+        server.remove()
+
+
+def test_a_folder_that_is_gone_is_not_called_full(tmp_path: Path) -> None:
+    assert not disk.is_full(tmp_path / "gone")

@@ -1,0 +1,67 @@
+"""Every bench runs and prints its figures. How large these are says nothing here: each measures for a second."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.bench_run import figures, printed, programs
+from tests.support.engine import require_engine
+
+pytestmark = pytest.mark.timeout(180)
+
+ONE_ROUND = ["--rounds", "1"]
+SHORT = {
+    "array_throughput": ([*ONE_ROUND, "--tasks", "20"], {"Grass": "/s", "HyperQueue 0.27": "/s"}),
+    "create": (ONE_ROUND, {"Grass": "s", "HyperQueue 0.27": "s"}),
+    "data_push": ([*ONE_ROUND, "--files", "100", "--mebibytes", "1"], {"Grass": "MiB/s", "rsync": "MiB/s"}),
+    "end_latency": (["--rounds", "2"], {"Grass": "ms", "HyperQueue 0.27": "ms"}),
+    "fleet": (
+        [*ONE_ROUND, "--nodes", "5", "--tasks", "50", "--idle", "0.2"],
+        {"5 nodes, nothing changes": "%", "5 nodes, tasks": "/s", "5 nodes, silence is noticed": "s"},
+    ),
+    "job_list": (ONE_ROUND, {"grass job list": "ms", "python -c pass": "ms"}),
+    "memory": ([*ONE_ROUND, "--tasks", "20"], {"node: agent + api": "MiB", "master: agent + api": "MiB"}),
+    "planner": (
+        [*ONE_ROUND, "--nodes", "10", "20", "--tasks", "200", "--waiting", "400"],
+        {"40 kinds of task, 20 nodes": "/s", "400 wait, no limits": "ms", "memory per task, view and plan": "B"},
+    ),
+    "start_latency": (["--rounds", "2"], {"Grass": "ms", "HyperQueue 0.27": "ms"}),
+}
+"""Bench → how to make it short, and some of the figures that it prints, with their units."""
+
+OTHERS = {"container_start", "node_idle", "trace", "node_add"}
+"""Below; the last one, which needs hosts, in ``tests/e2e/test_benches.py``."""
+
+
+def check(bench: str, arguments: list[str], expected: dict[str, str]) -> None:
+    units = {figure["name"]: figure["unit"] for figure in figures(bench, *arguments)}
+    assert expected.items() <= units.items()
+
+
+@pytest.mark.parametrize("bench", sorted(SHORT))
+def test_a_bench_prints_its_figures(bench: str) -> None:
+    check(bench, *SHORT[bench])
+
+
+def test_a_bench_with_containers_prints_its_figures() -> None:
+    require_engine()
+    check("container_start", ONE_ROUND, {"grass": "ms", "SDK": "ms"})
+    idle = {
+        f"{what}, {of}": unit for what, unit in (("CPU", "%"), ("PSS", "MiB")) for of in ("processes", "and containers")
+    }
+    check("node_idle", [*ONE_ROUND, "--seconds", "0.3"], idle)
+
+
+def test_the_replayed_trace_tells_what_each_scheduler_made_of_it() -> None:
+    said = printed("trace", "--nodes", "5", "--jobs", "60", "--seeds", "1", "--load", "0.9")
+    assert re.findall(r"^  (first come|EASY|Grass) +used \d+\.\d .*Jain \d\.\d+", said, re.MULTILINE) == [
+        "first come",
+        "EASY",
+        "Grass",
+    ]
+
+
+def test_no_bench_is_left_out() -> None:
+    assert programs() == SHORT.keys() | OTHERS

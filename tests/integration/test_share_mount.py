@@ -1,0 +1,204 @@
+"""The share through FUSE: a real rclone, mounted by the program that the unit runs.
+
+Another mount namespace stands for a container. rclone's server is a folder of this machine."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from grass.config import ClusterConfig, NodeConfig
+from node.mounts import detach, mounts
+from node.runtime.docker.plan import request
+from node.runtime.protocol import Launch, Start
+from tests.support.needs import require, require_root
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.needs_root
+HUNG = 2.0
+
+
+@dataclass
+class Mount:
+    """``server``: the folder that rclone serves at ``folder``."""
+
+    server: Path
+    folder: Path
+    argv: list[str]
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        before = self.depth()
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(self.argv, stderr=log)
+        wait_until(lambda: self.depth() == before + 1 and self.sees("hello"), what="the mount")
+
+    def depth(self) -> int:
+        return sum(each.point == str(self.folder) for each in mounts())
+
+    def sees(self, name: str) -> bool:
+        try:
+            return (self.folder / name).exists()
+        except OSError as error:
+            assert error.errno == errno.ENOTCONN
+            return False
+
+    def rclone(self) -> psutil.Process:
+        assert self.process is not None
+        (child,) = psutil.Process(self.process.pid).children()
+        return child
+
+    def ended(self) -> str:
+        """What it said."""
+        assert self.process is not None
+        self.process.wait(20)
+        return self.log.read_text()
+
+    @property
+    def log(self) -> Path:
+        return self.server.parent / "log"
+
+
+def dead(folder: Path) -> bool:
+    try:
+        (folder / "hello").stat()  # what the kernel remembers of it is good for a second
+    except OSError as error:
+        return error.errno == errno.ENOTCONN
+    return False
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+@pytest.fixture
+def mount(tmp_path: Path, listening: socket.socket) -> Iterator[Mount]:
+    require_root()
+    require(shutil.which("rclone") is not None and shutil.which("fusermount3") is not None, "rclone and fuse3")
+    require(Path("/dev/fuse").exists(), "/dev/fuse")
+    server, folder = tmp_path / "server", tmp_path / "share"
+    server.mkdir()
+    folder.mkdir()
+    (server / "hello").touch()
+    (tmp_path / "rclone.conf").write_text("[grass]\ntype = local\n")
+    given = {
+        "name": server,
+        "host": "127.0.0.1",
+        "port": listening.getsockname()[1],
+        "folder": folder,
+        "credentials": tmp_path / "rclone.conf",
+        "cache": tmp_path / "cache",
+        "stage": tmp_path / "stage",
+        "user": "root",
+        "hung": HUNG,
+    }
+    options = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    made = Mount(server, folder, [sys.executable, "-m", "node.share_mount", *options])
+    try:
+        made.start()
+        yield made
+    finally:
+        if made.process is not None:
+            made.process.terminate()
+            made.process.wait()
+        while made.depth():
+            detach(str(folder))
+
+
+@pytest.fixture
+def container(mount: Mount, tmp_path: Path) -> Iterator[Path]:
+    """What a process in another mount namespace, which bound the share with the propagation `rslave`, sees of it."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    bind = f"mount --bind '{mount.folder}' '{inside}' && mount --make-rslave '{inside}' && echo ready && exec cat"
+    process = subprocess.Popen(
+        ["unshare", "--mount", "--propagation", "slave", "sh", "-c", bind],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    yield Path(f"/proc/{process.pid}/root{inside}")
+    process.communicate()
+
+
+def test_who_has_the_mount_of_before_sees_the_next_one(mount: Mount, container: Path) -> None:
+    assert (container / "hello").exists()
+    for _ in range(3):
+        mount.rclone().kill()
+        assert "mounts it again" in mount.ended()
+        wait_until(lambda: dead(container), what="the end of the mount in the container")
+        mount.start()
+        assert (container / "hello").exists()
+        (container / "from-inside").write_text("x")
+        wait_until(lambda: (mount.server / "from-inside").exists(), what="the file on the server")
+        (mount.server / "from-inside").unlink()
+
+
+def test_the_end_of_the_service_leaves_the_mount_so_that_the_next_start_reaches_who_has_it(
+    mount: Mount, container: Path
+) -> None:
+    assert mount.process is not None
+    mount.process.send_signal(signal.SIGTERM)
+    mount.ended()
+    assert mount.process.returncode == 0 and mount.depth() == 1
+    mount.start()
+    assert (container / "hello").exists()
+
+
+def test_a_mount_that_hangs_although_its_server_answers_is_ended(mount: Mount) -> None:
+    rclone = mount.rclone()
+    rclone.suspend()
+    said = mount.ended()
+    assert "did not answer for 2 s, although its server does" in said
+    assert mount.process is not None and mount.process.returncode == 1
+    assert not rclone.is_running()
+    wait_until(lambda: dead(mount.folder), what="an error for whoever uses it")
+
+
+def test_a_mount_that_waits_for_its_server_is_left_alone(mount: Mount, listening: socket.socket) -> None:
+    listening.close()
+    rclone = mount.rclone()
+    rclone.suspend()
+    assert mount.process is not None
+    with pytest.raises(subprocess.TimeoutExpired):
+        mount.process.wait(3 * HUNG)
+    rclone.resume()
+    assert mount.sees("hello")
+
+
+def test_a_mount_that_was_killed_with_its_stage_is_made_anew(mount: Mount, container: Path) -> None:
+    assert mount.process is not None
+    rclone = mount.rclone()
+    mount.process.kill()
+    rclone.kill()
+    mount.ended()
+    mount.start()
+    assert (container / "hello").exists() and os.listdir(mount.folder) == ["hello"]
+
+
+def test_containers_are_told_to_take_what_is_mounted_later(mount: Mount) -> None:
+    config = ClusterConfig("lab", "m", "/h", "/r", share=str(mount.folder), node=NodeConfig(name="n1"))
+    launch = Launch(["true"], {}, None, 5.0, runtime="docker", image="i:1")
+    body = request(config, Start("job-1/t.0/1", "job-1/t", {}), launch, "/scratch", 4)
+    assert body["HostConfig"]["Mounts"][0] == {
+        "Type": "bind",
+        "Source": str(mount.folder),
+        "Target": str(mount.folder),
+        "ReadOnly": False,
+        "BindOptions": {"Propagation": "rslave"},
+    }

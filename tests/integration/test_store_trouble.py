@@ -1,0 +1,168 @@
+"""A cluster whose redis takes no writes, or cannot read its log: what the command says, and what the daemons do."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from grass import disk
+from grass.config import Secrets
+from grass.environment import whole_environment
+from grass.errors import ConflictError
+from grass.provision import daemons, redis_log
+from tests.support.local_cluster import LocalCluster
+from tests.support.waiting import wait_until
+
+PROGRAM = [sys.executable, "-c", "from grass.cli.main import main; main()"]
+NAMED_WITHIN = 5.0
+
+
+@pytest.fixture
+def cluster() -> Iterator[LocalCluster]:
+    made = LocalCluster()
+    try:
+        made.create()
+        yield made
+    finally:
+        made.end()
+
+
+def grass(cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**whole_environment(), "GRASS_HOME": str(cluster.home)}
+    return subprocess.run(
+        [*PROGRAM, *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=50
+    )
+
+
+def job_file(folder: Path) -> str:
+    path = folder / "job.yml"
+    path.write_text("name: small\ncomponents: {t: {command: 'true'}}\n")
+    return str(path)
+
+
+def pids(cluster: LocalCluster) -> dict[str, int | None]:
+    return {name: cluster.pid(name) for name in (*daemons.names(cluster.config), daemons.SUPERVISOR)}
+
+
+def test_while_redis_refuses_writes_the_daemons_wait_and_the_command_says_why(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    password = Secrets.load(cluster.config.home).redis["admin"]
+    admin = redis.Redis(unix_socket_path=cluster.config.redis.socket, username="admin", password=password)
+    before = pids(cluster)
+    with cluster.client() as client:
+        client.start(
+            {"name": "ends", "components": {"t": {"command": f"until [ -e {tmp_path}/go ]; do sleep .1; done"}}}
+        )
+        wait_until(lambda: client.job("ends")["state"] == "RUNNING", what="RUNNING")
+        admin.config_set("maxmemory", 1)
+        (tmp_path / "go").touch()  # its end is reported while nothing can be written
+        started = grass(cluster, "job", "start", job_file(tmp_path))
+        assert started.returncode == 3
+        assert "the store refuses writes: it uses all the memory" in started.stderr
+        status = grass(cluster, "status")
+        assert status.returncode == 3
+        assert "Store" in status.stdout and "the store refuses writes" in status.stdout
+        assert client.job("ends")["state"] == "RUNNING"
+        admin.config_set("maxmemory", 0)
+        assert client.wait("ends", timeout=30)["state"] == "SUCCEEDED"
+    admin.close()
+    assert grass(cluster, "status").returncode == 0
+    assert grass(cluster, "job", "start", job_file(tmp_path)).returncode == 0
+    assert pids(cluster) == before
+
+
+@pytest.mark.needs_root
+def test_a_full_disk_gives_74_and_nothing_crashes(tmp_path: Path) -> None:
+    home = Path("/tmp") / f"grass-full-{tmp_path.name}"
+    home.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64M,mode=0700", "tmpfs", str(home)], check=True)
+    cluster = LocalCluster(home=home)
+    try:
+        cluster.create()
+        before = pids(cluster)
+        filler = home / "filler"
+        with filler.open("wb") as file, pytest.raises(OSError, match="No space left"):
+            while file.write(bytes(1 << 20)):
+                file.flush()
+        assert disk.free(home) < 1 << 20
+        started = grass(cluster, "job", "start", job_file(tmp_path))
+        assert (started.returncode, started.stdout) == (74, "")
+        assert "the store refuses writes: the disk of" in started.stderr
+        status = grass(cluster, "status")
+        assert status.returncode == 74
+        assert "is full (0 MiB free)" in status.stdout
+        filler.unlink()
+        assert grass(cluster, "job", "start", job_file(tmp_path)).returncode == 0
+        with cluster.client() as client:
+            assert client.wait("small", timeout=30)["state"] == "SUCCEEDED"
+        assert pids(cluster) == before
+    finally:
+        if (home / "clusters" / "local").exists():
+            cluster.delete()
+        subprocess.run(["umount", str(home)], check=True)
+        shutil.rmtree(home)
+
+
+def damaged(cluster: LocalCluster) -> Path:
+    """The cluster is stopped, and a command in the middle of redis' log is no command any more."""
+    subprocess.run([sys.executable, "-m", "grass.provision.shutdown", str(cluster.config.path)], check=True)
+    [log] = [*(Path(cluster.config.home) / "redis").glob("**/*.incr.aof")] or [
+        Path(cluster.config.home) / "redis" / "appendonly.aof"
+    ]
+    content = bytearray(log.read_bytes())
+    at = content.rindex(b"\r\n*", 0, len(content) // 2) + 2
+    content[at : at + 1] = b"?"
+    log.write_bytes(content)
+    return log
+
+
+def test_a_damaged_log_is_named_within_seconds_and_repaired_only_when_asked(cluster: LocalCluster) -> None:
+    with cluster.client() as client:
+        client.start({"name": "early", "components": {"t": {"command": "true"}}})
+        client.wait("early", timeout=20)
+    log = damaged(cluster)
+    size = log.stat().st_size
+    for _ in range(2):  # the first leaves daemons behind that wait for redis
+        began = time.monotonic()
+        done = grass(cluster, "create")
+        assert done.returncode == 3
+        assert time.monotonic() - began < NAMED_WITHIN + 5  # the interpreter, the daemons' start on a busy machine
+        assert f"redis cannot read its log {log}: damaged after byte" in done.stderr
+        assert "`grass create --repair` keeps a copy" in done.stderr
+        assert log.stat().st_size == size
+    assert "redis cannot read its log" in grass(cluster, "status").stderr
+    repaired = grass(cluster, "create", "--repair")
+    assert repaired.returncode == 0, repaired.stderr
+    assert f"bytes off {log}; a copy of the damaged file is" in repaired.stderr
+    [copy] = log.parent.glob(f"{log.name}.damaged-*")
+    assert copy.stat().st_size == size
+    with cluster.client() as client:
+        client.start({"name": "after", "components": {"t": {"command": "true"}}})
+        assert client.wait("after", timeout=30)["state"] == "SUCCEEDED"
+
+
+def test_repair_of_a_log_that_is_whole_changes_nothing(cluster: LocalCluster) -> None:
+    with pytest.raises(ConflictError, match="exists and runs"):
+        cluster.create()
+    assert grass(cluster, "create", "--repair").returncode == 2  # it runs
+    subprocess.run([sys.executable, "-m", "grass.provision.shutdown", str(cluster.config.path)], check=True)
+    done = grass(cluster, "create", "--repair")
+    assert done.returncode == 0 and "is whole" in done.stderr
+
+
+def test_an_incomplete_last_command_is_no_damage(cluster: LocalCluster) -> None:
+    """As a power cut leaves it: redis cuts it off by itself."""
+    subprocess.run([sys.executable, "-m", "grass.provision.shutdown", str(cluster.config.path)], check=True)
+    [log] = (Path(cluster.config.home) / "redis").glob("**/*.incr.aof")
+    with log.open("ab") as file:
+        file.write(b"*3\r\n$3\r\nSET\r\n$1\r\na")
+    assert grass(cluster, "create").returncode == 0
+    assert not redis_log.damage(cluster.config)

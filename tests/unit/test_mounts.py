@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from node.mounts import Mounted, mount_of, mount_point
+
+TABLE = """22 1 254:0 / / rw - ext4 /dev/vda rw
+40 22 0:50 / /srv/gr\\040ss/lab rw shared:9 - fuse.rclone grass:grass rw
+41 22 0:51 / /srv/gr\\040 rw - tmpfs tmpfs rw
+42 22 0:52 / /mnt rw,relatime master:3 - cifs //m/grass rw
+43 42 0:53 / /mnt rw - fuseblk /dev/sdb rw
+"""
+
+
+def test_the_mount_point_of_a_path_is_the_deepest_above_it() -> None:
+    assert mount_point(Path("/srv/gr ss/lab/data"), TABLE) == "/srv/gr ss/lab"
+    assert mount_point(Path("/srv/gr ss/other"), TABLE) == "/"
+
+
+def test_of_several_mounts_at_one_point_the_last_is_what_is_seen() -> None:
+    assert mount_of(Path("/mnt/a"), TABLE) == Mounted("/mnt", "fuseblk", propagates=False)
+    assert mount_of(Path("/mnt/a"), TABLE.rpartition("43 ")[0]) == Mounted("/mnt", "cifs", propagates=True)
+
+
+def test_only_a_file_system_of_a_program_is_one_through_fuse() -> None:
+    assert mount_of(Path("/srv/gr ss/lab"), TABLE).through_fuse
+    assert not mount_of(Path("/mnt"), TABLE).through_fuse  # ntfs-3g, on a disk of its own: nothing is stacked there

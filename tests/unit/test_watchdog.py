@@ -1,0 +1,43 @@
+"""When silence is too long: the pure part of the watchdog."""
+
+from __future__ import annotations
+
+from grass.provision.watchdog import TICK, SignsOfLife
+
+
+def looks(signs: SignsOfLife, start: float, end: float, pids: dict[str, int]) -> list[str]:
+    """Looks every 5 s from ``start`` to ``end``; returns what was overdue at the last."""
+    found: list[str] = []
+    now = start
+    while now <= end:
+        found = signs.overdue(pids, now)
+        now += TICK
+    return found
+
+
+def test_a_daemon_that_goes_silent_is_overdue_after_the_limit_and_not_before() -> None:
+    signs = SignsOfLife(limit=40)
+    signs.heard("collector", 7, 0.0)
+    assert looks(signs, 0, 40, {"collector": 7}) == []
+    assert looks(signs, 45, 45, {"collector": 7}) == ["collector"]
+
+
+def test_one_that_is_heard_is_never_overdue() -> None:
+    signs = SignsOfLife(limit=40)
+    for now in range(0, 400, 5):
+        signs.heard("collector", 7, float(now))
+        assert signs.overdue({"collector": 7, "redis": 8}, float(now)) == []
+
+
+def test_the_next_process_of_that_name_has_its_own_time() -> None:
+    signs = SignsOfLife(limit=40)
+    signs.heard("collector", 7, 0.0)
+    assert looks(signs, 0, 100, {"collector": 9}) == []
+
+
+def test_after_a_machine_slept_nobody_is_overdue_at_once() -> None:
+    signs = SignsOfLife(limit=40)
+    signs.heard("collector", 7, 0.0)
+    looks(signs, 0, 20, {"collector": 7})
+    assert signs.overdue({"collector": 7}, 8 * 3600.0) == []
+    assert looks(signs, 8 * 3600.0 + TICK, 8 * 3600.0 + 60, {"collector": 7}) == ["collector"]

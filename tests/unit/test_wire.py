@@ -1,0 +1,204 @@
+"""The types of ``grass.wire``: every message comes back as it was sent, and what is wrong is refused with its path."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from grass.errors import UndecodableError
+from grass.model.job import Component, Condition, Container, GpuNeed, Job, Mount, Ready
+from grass.model.lifecycle import JobState, NodeState, TaskState
+from grass.model.reasons import Reason, ReasonCode
+from grass.model.resources import Resources
+from grass.model.schedule import Schedule, ScheduleKind
+from grass.wire import codec, tables, version
+from grass.wire.desired import DesiredAttempt, DesiredChange
+from grass.wire.hello import Hello, Probe, ProbeCheck
+from grass.wire.job_record import JOB, JOB_RECORD, Outcome, first_record
+from grass.wire.keys import AttemptKey, LaunchKey, TaskKey
+from grass.wire.launch import LaunchTemplate
+from grass.wire.log_block import LOG_BLOCK, LogBlock
+from grass.wire.moment import Moment
+from grass.wire.node_record import NODE_RECORD, DrainRecord, NodeRecord
+from grass.wire.reports import REPORT, SPEAKER
+from grass.wire.schedule_record import SCHEDULE_RECORD, ScheduleRecord, ScheduleState
+from grass.wire.task_events import Ended, Started, TaskEvents, Waiting
+from grass.wire.task_events import Ready as ReadyEvent
+from grass.wire.task_record import TASK_RECORD, TaskRecord
+from grass.wire.tickets import TICKET, DrainNode, JoinNode, PlanJob, StartJob, StopJob
+
+REASON = Reason(ReasonCode.SIGNAL, "ended by signal SIGKILL", {"signal": 9})
+JOB_SPEC = Job(
+    "j",
+    {
+        "a": Component("a", "echo", ready=Ready(port="p"), ports=("p",)),
+        "b": Component(
+            "b",
+            ("x", "y"),
+            resources=Resources(1, 2, 3, 4, (("licence", 5),)),
+            depends_on={"a": Condition.READY},
+            gpu=GpuNeed("a100", 1),
+            where={"os": ("linux",)},
+            matrix={"lr": ("1", "2")},
+            container=Container(mounts=(Mount("/a", "/b", True),)),
+        ),
+    },
+    ("a",),
+)
+RECORD = first_record(JOB_SPEC, job_id="j-1", user="ann", now=1.5, warnings=("w",), reason=REASON)
+HELLO = Hello(
+    protocol=version.PROTOCOL,
+    version="1",
+    boot_id="b",
+    address="10.0.0.1",
+    api_port=1,
+    resources=Resources(1000, custom=(("licence", 2),)),
+    probe=Probe(False, (ProbeCheck("share", False, "gone"),)),
+    conditions=(REASON,),
+)
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        (JOB, JOB_SPEC),
+        (JOB_RECORD, RECORD),
+        (
+            JOB_RECORD,
+            msgspec.structs.replace(
+                RECORD,
+                state=JobState.STOPPING,
+                outcome=Outcome(JobState.FAILED, REASON, 1),
+                deadline=Moment(1.0, "b"),
+                counts={TaskState.RUNNING: 2},
+            ),
+        ),
+        (
+            TASK_RECORD,
+            TaskRecord(TaskState.RUNNING, 1, "n", reason=REASON, gpus=((0, 500),), not_before=Moment(1, "b")),
+        ),
+        (
+            NODE_RECORD,
+            NodeRecord(
+                name="n", state=NodeState.READY, forgiven={0: 2}, drain=DrainRecord("ann", Moment(2, "b"), True)
+            ),
+        ),
+        (
+            SCHEDULE_RECORD,
+            ScheduleRecord(
+                name="s",
+                state=ScheduleState.ACTIVE,
+                kind=ScheduleKind.CRON,
+                user="ann",
+                spec=Schedule("s", ScheduleKind.CRON, (JOB_SPEC,), "* * * * *"),
+            ),
+        ),
+        (TICKET, StartJob(JOB_SPEC, RECORD)),
+        (TICKET, StopJob("j-1", "ann", 2.5)),
+        (TICKET, PlanJob("q", JOB_SPEC, "ann")),
+        (TICKET, JoinNode("n", "0" * 64)),
+        (TICKET, DrainNode("n", "ann")),
+        (REPORT, HELLO),
+        (
+            REPORT,
+            TaskEvents(
+                (
+                    Started("j-1/a.0/1", 1.0, 7),
+                    Waiting("j-1/a.0/1"),
+                    ReadyEvent("j-1/a.0/1"),
+                    Ended(key="j-1/a.0/1", at=2.0, signal=9, reason=REASON, sizes={"stdout": 1}),
+                )
+            ),
+        ),
+        (
+            codec.Form[DesiredChange](DesiredChange),
+            DesiredChange(
+                launch={"j-1/a": LaunchTemplate(job_id="j-1", job="j", component="a", command=("x",), width=1)},
+                set={"j-1/a.0/1": DesiredAttempt(1, {"p": 20000}, ((0, 1000),), 10.0)},
+                remove=("j-1/a.0/1",),
+            ),
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_message_comes_back_as_it_was_sent(form: codec.Form[Any], value: object) -> None:
+    text = codec.encode(value)
+    assert form.decode(text) == value
+    assert form.convert(json.loads(text)) == value
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "said"),
+    [
+        (TICKET, '{"kind":"stop","id":1,"user":"a"}', "id: Expected str, got int"),
+        (TICKET, '{"kind":"stop","id":"x"}', "Object missing required field user"),
+        (TICKET, '{"kind":"dance"}', "kind: Invalid value 'dance'"),
+        (TICKET, '{"id":"x"}', "Object missing required field kind"),
+        (REPORT, '{"kind":"tasks","events":[{"event":"ready","key":"k"},{"event":"born"}]}', "events[1].event: "),
+        (JOB, codec.encode(JOB_SPEC).replace('"replicas":1', '"replicas":"1"'), "components[...].replicas: Expected"),
+        (TASK_RECORD, '["AWAY"]', "[0]: Invalid enum value 'AWAY'"),
+        (TICKET, "{", "Input data was truncated"),
+        (TICKET, b"\xff", "malformed"),
+        (TICKET, '{"kind":"delete","more":' + "[" * 100_000, "recursion"),
+    ],
+)
+def test_what_is_no_message_is_refused_with_the_path_of_what_is_wrong(
+    form: codec.Form[Any], text: str | bytes, said: str
+) -> None:
+    with pytest.raises(UndecodableError) as refused:
+        form.decode(text)
+    assert said in str(refused.value)
+
+
+def test_text_that_is_no_unicode_can_be_sent_all_the_same() -> None:
+    reason = Reason(ReasonCode.CANNOT_START, "no such file: \udcff")
+    assert codec.Form[Reason](Reason).decode(codec.encode(reason)).message == "no such file: ?"
+
+
+@pytest.mark.parametrize("text", ["j-1/a.0/1", "a-b_c.d-0123/learner.15/200"])
+def test_an_attempt_key_is_read_as_it_was_written(text: str) -> None:
+    key = AttemptKey.parse(text)
+    assert str(key) == text
+    assert f"{key.launch}.{key.index}/{key.attempt}" == text and str(key.task) in text
+    assert LaunchKey.parse(str(key.launch)) == key.launch and TaskKey.parse(str(key.task)) == key.task
+
+
+@pytest.mark.parametrize(
+    "text", ["", "j", "j/a", "j/a.0", "j/a.x/1", "j/a.0/-1", "j/a.b.0/1", "/a.0/1", "j/a.0/1\n", "j/a.١/1"]
+)
+def test_what_is_no_attempt_key_is_refused(text: str) -> None:
+    with pytest.raises(UndecodableError, match="not an attempt key"):
+        AttemptKey.parse(text)
+
+
+@pytest.mark.parametrize("data", [b"a line\n", "gr\u00fc\u00df".encode(), b"\xff\x00", b""])
+def test_a_log_block_carries_any_bytes_and_begins_with_what_readers_look_for(data: bytes) -> None:
+    line = codec.encode(LogBlock.of(2, "stderr", 10, 1.5, data))
+    assert line.startswith('{"attempt":2,"stream":"stderr","offset":10,"time":1.5,')
+    assert LOG_BLOCK.decode(line).data() == data
+
+
+@pytest.mark.parametrize("more", ['"text":"a","base64":"YQ=="', '"base64":"%"'])
+def test_a_log_block_with_no_or_two_contents_is_refused(more: str) -> None:
+    with pytest.raises(UndecodableError):
+        LOG_BLOCK.decode('{"attempt":1,"stream":"stdout","offset":0,"time":1,' + more + "}").data()
+
+
+def test_a_peer_of_another_protocol_is_told_what_both_speak() -> None:
+    assert version.mismatch("node n1", version.PROTOCOL, "0.1", "0.1") is None
+    newer = '{"kind":"hello","protocol":99,"version":"9.9","what":"is this"}'
+    with pytest.raises(UndecodableError):
+        REPORT.decode(newer)
+    speaker = SPEAKER.decode(newer)
+    said = version.mismatch("node n1", speaker.protocol, speaker.version, "0.1")
+    assert said is not None and "protocol 99 (Grass 9.9)" in said and f"protocol {version.PROTOCOL} (Grass 0.1)" in said
+    silent = version.mismatch("node n1", 0, "", "0.1")
+    assert silent is not None and "no known protocol" in silent
+
+
+def test_the_page_of_messages_is_what_the_types_say() -> None:
+    assert tables.main(["--check"]) == 0
+    assert "| `deadline` | `float \\| None` | `None` | Seconds from now" in tables.page()
