@@ -8,10 +8,11 @@ from grass.manifest import values
 from grass.manifest.fields import Fields
 from grass.manifest.placement import one_word
 from grass.model.job import After
+from grass.model.names import MAX_NAME
 
 STATES = ("succeeded", "ended")
 
-_LONGEST = values.MAX_NAME + 1 + 8
+_LONGEST = MAX_NAME + 1 + 8
 """An id is the name with nine characters more."""
 
 
@@ -50,7 +51,7 @@ def _read_one_after(fields: Fields, path: str, item: Any) -> After:
 
 def job_or_id(value: Any) -> str:
     """The name of a job (its latest run), or the id of one run."""
-    if isinstance(value, str) and values.MAX_NAME < len(value) <= _LONGEST:
+    if isinstance(value, str) and MAX_NAME < len(value) <= _LONGEST:
         name, _, run = value.rpartition("-")
         if len(run) == 8:
             return f"{values.name(name)}-{values.name(run)}"

@@ -79,7 +79,7 @@ def data_folder(value: Any) -> str:
     """Where the share is mounted: not over what every program in the container needs."""
     path = inside_path(value)
     if path in _NEEDED_FOLDERS or path.startswith(_KERNELS_FOLDERS):
-        raise Wrong(f"must not be {path}, which the container itself needs; a folder such as /data will do")
+        raise Wrong(f"must not be {path}, which the container itself needs; use a folder such as /data")
     return path
 
 

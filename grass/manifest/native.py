@@ -201,8 +201,8 @@ def _read_restart(fields: Fields, warnings: list[str]) -> Restart:
     section.done()
     if restart.limit is None and restart.backoff < LEAST_ENDLESS_BACKOFF:
         warnings.append(
-            f"{section.at('backoff')}: {restart.backoff:g}s is raised to {LEAST_ENDLESS_BACKOFF:g}s: without a limit, "
-            "a task that fails at once would be restarted all the time"
+            f"{section.at('backoff')}: {restart.backoff:g}s is raised to {LEAST_ENDLESS_BACKOFF:g}s; without a limit, "
+            "a task that fails at once would restart all the time"
         )
         restart = replace(restart, backoff=LEAST_ENDLESS_BACKOFF)
     return restart

@@ -14,7 +14,7 @@ from typing import Any
 
 from grass.manifest import quantities, values
 from grass.manifest.fields import Fields, Problems
-from grass.manifest.placement import label_name, label_value
+from grass.manifest.placement import read_labels, read_topology
 from grass.manifest.values import Wrong, show
 from grass.model import mode
 
@@ -269,8 +269,8 @@ def read_node(item: Any, path: str, problems: Problems, default: Login) -> NodeS
     offer = fields.section("resources")
     node = NodeSettings(
         host,
-        labels=_labels(fields),
-        topology=fields.read("topology", topology, ()),
+        labels=read_labels(fields),
+        topology=read_topology(fields),
         cpu=offer.read("cpu", quantities.all_or(quantities.cpu), None) if offer else None,
         memory=offer.read("memory", quantities.all_or(quantities.memory), None) if offer else None,
         gpu=offer.read("gpu", quantities.all_or(quantities.gpu), None) if offer else None,
@@ -293,16 +293,6 @@ def _runtimes(fields: Fields) -> tuple[Runtime, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _labels(fields: Fields) -> dict[str, str]:
-    section = fields.section("labels")
-    if section is None:
-        return {}
-    return {
-        section.parsed(section.at(key), label_name, key, key): section.parsed(section.at(key), label_value, value, "")
-        for key, value in section.entries()
-    }
-
-
 def spelled_host(text: str, default: Login) -> HostSettings:
     """``[user@]host[:port]``; an address of IPv6 with a port stands in brackets. Raises Wrong."""
     bare = text.strip()
@@ -320,14 +310,6 @@ def spelled_host(text: str, default: Login) -> HostSettings:
         port=port_number(int(port)) if port else default.port,
     )
     return HostSettings(address(host), login)
-
-
-def topology(value: Any) -> tuple[str, ...]:
-    """``rack1/switch3``, or a list of its parts."""
-    parts = value.split("/") if isinstance(value, str) else value
-    if not isinstance(parts, (list, tuple)) or not parts:
-        raise Wrong(f"must be a path such as rack1/switch3, got {show(value)}")
-    return tuple(values.name(part) for part in parts)
 
 
 def address(value: Any) -> str:

@@ -5,7 +5,6 @@ What must hold between these is checked in ``placement_checks``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,18 +12,15 @@ from grass.manifest import values
 from grass.manifest.fields import Fields
 from grass.manifest.values import Wrong, show
 from grass.model.job import NODE_LEVEL, Policy
+from grass.model.names import LABEL_RULE, MAX_NAME, MAX_TOPOLOGY_LEVELS, is_label_name, is_topology_path
 
-MAX_LEVEL = 8
 METRICS = ("cpu", "memory", "gpu", "disk")
-
-_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
 
 
 def label_name(value: Any) -> str:
-    if not isinstance(value, str) or not _LABEL.fullmatch(value) or len(value) > values.MAX_NAME:
-        alphabet = "letters, digits and `-` `_` `.` `/`, with a letter or digit at both ends"
-        raise Wrong(f"a label must be made of at most {values.MAX_NAME} {alphabet}; got {show(value)}")
-    return value
+    if not is_label_name(value):
+        raise Wrong(f"a label must be made of at most {MAX_NAME} {LABEL_RULE}; got {show(value)}")
+    return str(value)
 
 
 def label_value(value: Any) -> str:
@@ -38,8 +34,8 @@ def level(value: Any) -> int:
     """``node``, or the number of a part of a node's topology path: 1 is ``rack1`` in ``rack1/switch3``."""
     if value == "node":
         return NODE_LEVEL
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_LEVEL:
-        raise Wrong(f"must be node, or a level of the topology from 1 to {MAX_LEVEL}; got {show(value)}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_TOPOLOGY_LEVELS:
+        raise Wrong(f"must be node, or a level of the topology from 1 to {MAX_TOPOLOGY_LEVELS}; got {show(value)}")
     return value
 
 
@@ -137,15 +133,12 @@ def _no_metric(fields: Fields, path: str, policy: Policy) -> None:
 
 
 def topology(value: Any) -> tuple[str, ...]:
-    """A node's path, from the outside in: ``rack1/switch3``."""
-    parts = values.text(value).split("/")
-    if len(parts) > MAX_LEVEL:
-        raise Wrong(f"must have at most {MAX_LEVEL} parts, got {len(parts)}")
-    for part in parts:
-        try:
-            values.name(part)
-        except Wrong as wrong:
-            raise Wrong(f"must be names separated by /, such as rack1/switch3; got {show(value)}") from wrong
+    """A node's path, from the outside in: ``rack1/switch3``, or a list of its parts."""
+    parts = value if isinstance(value, (list, tuple)) and value else values.text(value).split("/")
+    if len(parts) > MAX_TOPOLOGY_LEVELS:
+        raise Wrong(f"must have at most {MAX_TOPOLOGY_LEVELS} parts, got {len(parts)}")
+    if not is_topology_path(parts):
+        raise Wrong(f"must be names separated by /, such as rack1/switch3; got {show(value)}")
     return tuple(parts)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from grass.manifest import amounts, quantities, values
 from grass.manifest.fields import Fields
 from grass.manifest.values import Wrong, show
+from grass.model.names import MAX_NAME
 
 DEFAULT = "default"
 
@@ -31,7 +32,7 @@ def read_quotas(fields: Fields) -> tuple[dict[str, Quota], Quota]:
 
 def _user(value: Any) -> str:
     name = values.text(value)
-    if len(name) > values.MAX_NAME or any(mark.isspace() or not mark.isprintable() for mark in name):
+    if len(name) > MAX_NAME or any(mark.isspace() or not mark.isprintable() for mark in name):
         raise Wrong(f"must be a user name, got {show(value)}")
     return name
 

@@ -11,18 +11,15 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from grass.manifest.document import one_line, show_text
+from grass.model import names
 from grass.model.expression import compiled
 
 Choice = TypeVar("Choice", bound=Enum)
 
 MAX_ARGUMENT = 128 * 1024 - 1
 """Linux refuses a longer argument or environment entry (MAX_ARG_STRLEN)."""
-MAX_NAME = 63
 MAX_PATTERN = 4096
 
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-_COMPONENT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
-_PORT = re.compile(r"[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -134,27 +131,27 @@ def one_of(kind: type[Choice]) -> Callable[[Any], Choice]:
 
 
 def name(value: Any) -> str:
-    """Of a job, schedule or cluster: also a folder's name and part of keys, never a path or an option."""
+    """Of a job, schedule, node or cluster (``grass.model.names``)."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = show(value)
-    return _word(value, _NAME, "letters, digits and `-` `_` `.`, with a letter or digit at both ends")
+    return _word(value, names.is_name, names.NAME_RULE)
 
 
 def component_name(value: Any) -> str:
-    return _word(value, _COMPONENT, "letters, digits and `-` `_`, with a letter or digit at both ends")
+    return _word(value, names.is_component_name, names.COMPONENT_RULE)
 
 
 def port_name(value: Any) -> str:
-    return _word(value, _PORT, "letters, digits and `-` `_`, starting with a letter")
+    return _word(value, names.is_port_name, names.PORT_RULE)
 
 
-def _word(value: Any, pattern: re.Pattern[str], alphabet: str) -> str:
+def _word(value: Any, matches: Callable[[object], bool], rule: str) -> str:
     if not isinstance(value, str):
         raise Wrong(f"must be a name, got {show(value)}")
-    if not pattern.fullmatch(value) or ".." in value:
-        raise Wrong(f"must be a name made of {alphabet}; got {show(value)}")
-    if len(value) > MAX_NAME:
-        raise Wrong(f"must be at most {MAX_NAME} characters long, got {len(value)}")
+    if len(value) > names.MAX_NAME:
+        raise Wrong(f"must be at most {names.MAX_NAME} characters long, got {len(value)}")
+    if not matches(value):
+        raise Wrong(f"must be a name made of {rule}; got {show(value)}")
     return value
 
 

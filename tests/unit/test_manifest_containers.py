@@ -55,7 +55,7 @@ def test_an_empty_entrypoint_leaves_the_images_out() -> None:
         ("mounts: ['/a/../etc:/b']", "mounts[0]: must be an absolute path without `.` or `..`, got"),
         ("mounts: [{source: /a}]", "mounts[0].target: is missing"),
         ("mounts: ['/a:/b', '/c:/b']", "mounts[1]: its target /b is that of components.x.container.mounts[0], too"),
-        ("data: /etc", "data: must not be /etc, which the container itself needs; a folder such as /data will do"),
+        ("data: /etc", "data: must not be /etc, which the container itself needs; use a folder such as /data"),
         ("data: //usr//lib/", "data: must not be /usr/lib, which the container itself needs"),
         ("data: /", "data: must not be /, which"),
         ("data: /proc/1", "data: must not be /proc/1, which"),

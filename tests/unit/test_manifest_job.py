@@ -95,7 +95,7 @@ def test_what_is_left_out_gets_its_default() -> None:
 def test_a_task_that_may_restart_for_ever_waits_a_moment_each_time_and_that_is_said() -> None:
     text = "{name: a, components: {x: {command: c, restart: {limit: unlimited, backoff: 50ms}}}}"
     [warning] = parse_job(read_document(text)).warnings
-    assert warning.startswith("components.x.restart.backoff: 0.05s is raised to 0.1s: without a limit")
+    assert warning.startswith("components.x.restart.backoff: 0.05s is raised to 0.1s; without a limit")
 
 
 def test_a_job_with_several_components_fails_fast_and_an_array_does_not() -> None:
