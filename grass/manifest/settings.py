@@ -15,7 +15,9 @@ from grass.manifest.fields import Fields, Problems
 from grass.manifest.join_file import absolute
 from grass.manifest.on_premises import OnPremises, Runtime, read_on_premises
 from grass.manifest.values import Wrong, show
+from grass.model.amounts import show_span
 from grass.model.mode import LOCAL, ON_PREMISES
+from grass.model.policy import CHECK_INTERVAL, COUNT, LEAST_SILENT_AFTER, MOST_KEEP_DAYS, ClusterPolicy
 
 DEFAULT_NAME = "local"
 MARO_NAME = "process"
@@ -56,32 +58,17 @@ class PortSettings:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """``check_interval`` in seconds; ``parallel_level`` None: no limit but the machine.
-
-    ``silent_after``, ``lost_after``: seconds without a heartbeat until a node is SILENT, and its tasks are replaced.
-
-    ``quotas``: user → resource → the most that all of the user's tasks may hold; ``default_quota`` for everybody else.
-    ``reserve``: what of ``resources`` is kept back for the system. ``low_disk``: bytes of free disk below which a node
-    takes no tasks (None: see ``NodeConfig``). ``labels``, ``topology``: of the node; ``runtimes``:
-    what it offers; ``mounts``: folders of this machine that containers may mount.
+class Settings(ClusterPolicy):
+    """``reserve``: what of ``resources`` is reserved for the system. ``low_disk``: bytes of free disk below which the
+    node accepts no tasks (None: see ``NodeConfig``). ``labels``, ``topology``: of the node; ``runtimes``: what it offers;
+    ``mounts``: folders of this machine that containers may mount.
     """
 
     name: str = DEFAULT_NAME
     mode: str = LOCAL
     redis: RedisSettings = RedisSettings()
-    parallel_level: int | None = None
-    check_interval: float = 5.0
-    keep_agent_alive: bool = True
-    agent_countdown: int = 5
     resources: OfferedResources = OfferedResources()
     ports: PortSettings = PortSettings()
-    keep_jobs: int = 1000
-    keep_days: float = 30.0
-    silent_after: float = 8.0
-    lost_after: float = 300.0
-    quotas: dict[str, dict[str, int]] = field(default_factory=dict)
-    default_quota: dict[str, int] = field(default_factory=dict)
     reserve: dict[str, int] = field(default_factory=dict)
     low_disk: int | None = None
     labels: dict[str, str] = field(default_factory=dict)
@@ -103,7 +90,7 @@ class _RedisMode(str, Enum):
 
 
 _port = values.whole(1, 65535)
-_COUNT = values.whole(1, 1_000_000)
+_COUNT = values.whole(*COUNT)
 
 
 def parse_settings(document: dict[str, Any], *, source: str = "") -> Settings:
@@ -137,7 +124,7 @@ def _read_native(fields: Fields) -> Settings:
     return Settings(
         name=fields.read("name", values.name, DEFAULT_NAME),
         redis=_read_redis(fields),
-        keep_agent_alive=fields.read("keep_agent_alive", values.truth, True),
+        keep_agent_alive=fields.read("keep_agent_alive", values.truth, Settings.keep_agent_alive),
         agent_countdown=fields.read("agent_countdown", _COUNT, Settings.agent_countdown),
         resources=_read_resources(fields),
         ports=_read_ports(fields),
@@ -192,15 +179,16 @@ def _mode(value: Any) -> _Mode:
 
 def _interval(value: Any) -> float:
     seconds = quantities.duration(value)
-    if not 0.1 <= seconds <= 86400:
-        raise Wrong(f"must be between 100ms and 1d, got {show(value)}")
+    least, most = CHECK_INTERVAL
+    if not least <= seconds <= most:
+        raise Wrong(f"must be between {least:g}s and {show_span(most)}, got {show(value)}")
     return seconds
 
 
 def _days(value: Any) -> float:
     days = quantities.number(value, "a number of days")
-    if not 0 < days <= 36500:
-        raise Wrong(f"must be more than 0 and at most 36500 days, got {show(value)}")
+    if not 0 < days <= MOST_KEEP_DAYS:
+        raise Wrong(f"must be more than 0 and at most {MOST_KEEP_DAYS:g} days, got {show(value)}")
     return days
 
 
@@ -215,8 +203,8 @@ def _read_silence(fields: Fields) -> tuple[float, float]:
 
 def _silence(value: Any) -> float:
     seconds = quantities.duration(value)
-    if seconds < 4:
-        raise Wrong(f"must be at least 4s (two heartbeats), got {show(value)}")
+    if seconds < LEAST_SILENT_AFTER:
+        raise Wrong(f"must be at least {LEAST_SILENT_AFTER:g}s (two heartbeats), got {show(value)}")
     return seconds
 
 
@@ -277,8 +265,8 @@ def _read_maro_process(fields: Fields) -> Settings:
         redis=redis,
         parallel_level=fields.read("parallel_level", _COUNT, 1),
         check_interval=fields.read("check_interval", _interval, 60.0),
-        keep_agent_alive=fields.read("keep_agent_alive", _flag, True),
-        agent_countdown=fields.read("agent_countdown", _COUNT, 5),
+        keep_agent_alive=fields.read("keep_agent_alive", _flag, Settings.keep_agent_alive),
+        agent_countdown=fields.read("agent_countdown", _COUNT, Settings.agent_countdown),
         warnings=tuple(warnings),
     )
 

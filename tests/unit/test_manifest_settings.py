@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import pytest
 
 from grass.config import MasterConfig
 from grass.errors import ManifestError
 from grass.manifest import Settings, parse_settings, read_document
 from grass.manifest.settings import OfferedResources, PortSettings, RedisSettings
+from grass.provision.layout import ruled
+from master.agent.step import Limits
 
 MARO_PROCESS = """
 redis_info:
@@ -36,9 +41,17 @@ def test_an_almost_empty_file_gives_the_defaults() -> None:
 
 
 def test_the_defaults_are_those_of_the_daemons() -> None:
-    names = ("parallel_level", "check_interval", "keep_agent_alive", "agent_countdown", "keep_jobs", "keep_days")
-    for name in (*names, "silent_after", "lost_after"):
-        assert getattr(Settings(), name) == getattr(MasterConfig(), name)
+    assert Settings().policy() == MasterConfig().policy() == Limits().policy()
+
+
+def test_every_setting_of_the_policy_reaches_the_master_agent() -> None:
+    said = {"parallel_level": 2, "check_interval": 1.5, "keep_agent_alive": False, "agent_countdown": 7, "keep_jobs": 9}
+    said |= {"keep_days": 3.0, "silent_after": 5.0, "lost_after": 60.0, "usage_half_life": 86_400.0}
+    document = {name: value for name, value in said.items() if name != "usage_half_life"}
+    settings = parse_settings({"mode": "local", "quotas": {"ann": {"cpu": 2}, "default": {"gpu": 1}}, **document})
+    config = MasterConfig(**json.loads(json.dumps(asdict(ruled(MasterConfig(api_port=1), settings)))))
+    quotas = {"quotas": {"ann": {"cpu": 2000}}, "default_quota": {"gpu": 1000}}
+    assert Limits(**config.policy()).policy() == {**said, **quotas}
 
 
 def test_every_setting_can_be_set() -> None:
@@ -94,7 +107,7 @@ def test_a_redis_of_your_own_has_the_usual_port() -> None:
         ("redis: {host: h, port: 70000}", "redis.port: must be at most 65535, got 70000"),
         ("parallel_level: 0", "parallel_level: must be at least 1, got 0"),
         ("check_interval: 0", "check_interval: must be more than 0, got 0"),
-        ("check_interval: 1ms", "check_interval: must be between 100ms and 1d"),
+        ("check_interval: 1ms", "check_interval: must be between 0.1s and 1d"),
         ("keep_agent_alive: 1", "keep_agent_alive: must be true or false, got 1"),
         ("resources: {cpu: some}", "resources.cpu: must be a number of cores such as 1 or 0.5"),
         ("ports: {api: 80, node_api: 80}", "ports.node_api: 80 is already used by `api`"),

@@ -98,7 +98,7 @@ def test_the_reference_names_every_key_of_a_job_file() -> None:
 def test_the_reference_names_every_setting() -> None:
     page = (REFERENCE / "settings-file.md").read_text(encoding="utf-8")
     for key in Settings.__dataclass_fields__:
-        assert key in ("warnings", "default_quota", "on_premises") or f"`{key}`" in page
+        assert key in ("warnings", "default_quota", "on_premises", "usage_half_life") or f"`{key}`" in page
 
 
 def _known_keys(document: dict[str, object]) -> set[str]:
