@@ -1,4 +1,4 @@
-"""From a file to plain values, safely: bounded in size, depth and expansion, every key once, no objects.
+"""From the text of a file to plain values, safely: bounded in size, depth and expansion, every key once, no objects.
 
 YAML is read as the 1.2 core schema, so ``no``, ``on`` and ``1:30`` are text. A number that would not print as it was
 written stays text too: ``VERSION: 1.10`` in an environment is ``1.10``, not ``1.1``.
@@ -7,10 +7,9 @@ written stays text too: ``VERSION: 1.10`` in an environment is ``1.10``, not ``1
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
-from grass.errors import InputError, ManifestError, Problem
+from grass.errors import ManifestError, Problem
 
 MAX_BYTES = 1 << 20
 MAX_VALUES = 100_000
@@ -34,17 +33,10 @@ _WORDS: dict[str, bool | None] = {
 }
 
 
-def load_document(path: Path) -> dict[str, Any]:
-    """The mapping that a YAML file (or, by its suffix, a ``.json`` file) holds.
-
-    ManifestError: what it holds cannot be accepted. InputError: it cannot be read at all.
-    """
-    path = Path(path)
-    return read_document(_read_bytes(path), source=str(path), json=path.suffix == ".json")
-
-
 def read_document(content: bytes | str, *, source: str = "", json: bool = False) -> dict[str, Any]:
-    """As ``load_document``, of content that is already here."""
+    """Return the mapping in the content of a YAML file, or of a JSON file. ``source``: the name of the file.
+
+    ManifestError: the content cannot be accepted. Files are read by ``grass.document_file``."""
     from grass.manifest import json_text, yaml_text
 
     try:
@@ -96,20 +88,6 @@ def one_line(text: str, limit: int = 200) -> str:
     """Text of unknown origin, fit to be printed: at most ``limit`` characters, control characters spelled out."""
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in cut)
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    except IsADirectoryError as error:
-        raise InputError(f"{path}: is a directory; give the file in it") from error
-    except PermissionError as error:
-        raise InputError(f"{path}: permission denied") from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"{str(path)!r}: cannot be read: {error}") from error
 
 
 def _decode(content: bytes | str) -> str:

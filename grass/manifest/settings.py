@@ -60,7 +60,7 @@ class PortSettings:
 @dataclass(frozen=True)
 class Settings(ClusterPolicy):
     """``reserve``: what of ``resources`` is reserved for the system. ``low_disk``: bytes of free disk below which the
-    node accepts no tasks (None: see ``NodeConfig``). ``labels``, ``topology``: of the node; ``runtimes``: what it offers;
+    node accepts no tasks (None: see ``NodeConfig``). ``labels``, ``topology``: of the node; ``runtimes``: what it has;
     ``mounts``: folders of this machine that containers may mount.
     """
 

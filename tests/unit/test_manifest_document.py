@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from grass.document_file import load_document
 from grass.errors import InputError, ManifestError
-from grass.manifest import load_document, read_document
+from grass.manifest import read_document
 
 
 def refusal(content: bytes | str, **options: bool) -> str:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from grass.cli import templates
 from grass.errors import NotFoundError
-from grass.manifest import Settings, parse_job, parse_schedule, parse_settings, read_document, templates
+from grass.manifest import Settings, parse_job, parse_schedule, parse_settings, read_document
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.job import read_job
 from grass.model.job import Policy
