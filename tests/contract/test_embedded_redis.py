@@ -30,7 +30,7 @@ KEYS = Keys("grass:test:")
 
 
 def servers() -> list[Server]:
-    found = [(path, origin, embedded._version(path)) for path, origin in embedded._candidates(None)]
+    found = [(path, origin, embedded._version(path)) for path, origin in embedded._candidates(None, embedded.IN_WHEELS)]
     return [Server(path, version, origin) for path, origin, version in found if version >= embedded.OLDEST]
 
 

@@ -92,4 +92,4 @@ def test_the_kind_of_file_system_of_a_mounted_share_is_a_label(tmp_path: Path) -
     assert found("x86_64", "Linux", [], "fuse.rclone") == {"arch": "x86_64", "os": "linux", "share": "fuse"}
     assert "share" not in said(tmp_path)["labels"]
     config = ClusterConfig("lab", "m", str(tmp_path), str(tmp_path), share="/proc")
-    assert hello(config, [], [])["labels"]["share"] == "proc"
+    assert hello(config, [])["labels"]["share"] == "proc"
