@@ -1,4 +1,4 @@
-"""Jobs on jobs: ``after`` in a native job file. What is known of the others is checked where they are (the API)."""
+"""Reads ``after`` in a native job file: the jobs to wait for. The API checks that these exist."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from grass.model.names import MAX_NAME
 STATES = ("succeeded", "ended")
 
 _LONGEST = MAX_NAME + 1 + 8
-"""An id is the name with nine characters more."""
+"""The id of a run is the name, ``-`` and 8 characters."""
 
 
 def read_after(fields: Fields) -> tuple[After, ...]:
-    """``NAME``, ``{job: NAME, state: ended}``, or a list of these."""
+    """Read ``NAME``, ``{job: NAME, state: ended}``, or a list of these."""
     content = fields.raw("after")
     if isinstance(content, (list, tuple)):
         if not content:
@@ -59,6 +59,6 @@ def job_or_id(value: Any) -> str:
 
 
 def refuse_itself(fields: Fields, name: str, after: tuple[After, ...]) -> None:
-    """``name``: of the job that is to wait."""
+    """``name``: of the job that waits."""
     if name and name in (one.job for one in after):
         fields.problems.add(fields.at("after"), f"a job cannot wait for itself; `{name}` is this job")

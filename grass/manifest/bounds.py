@@ -1,4 +1,4 @@
-"""Bounds of a document that hold before anything in it is read: a hostile one must not buy unbounded work."""
+"""Bounds of a document, checked before anything in it is read, so that a hostile one does not cause unbounded work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_KEYS = 5_000
 def check_bounds(document: Any, problems: Problems) -> None:
     """Raise ManifestError for a document with too many values or keys, or one nested too deep.
 
-    A file's reader has bounded these already; a document in the body of a request comes as it is."""
+    The reader of files has similar bounds; a document in the body of a request comes unchecked."""
     count = 0
     level = [document]
     for _ in range(MAX_DEPTH + 2):

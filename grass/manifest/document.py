@@ -13,7 +13,7 @@ from grass.errors import ManifestError, Problem
 
 MAX_BYTES = 1 << 20
 MAX_VALUES = 100_000
-"""Values after aliases are expanded; no job needs near as many."""
+"""Values after aliases are expanded; no real job needs as many."""
 MAX_DEPTH = 32
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -59,7 +59,7 @@ class DocumentFault(Exception):
 
 
 def plain_scalar(text: str) -> Any:
-    """The value of an unquoted word."""
+    """Return the value of an unquoted word."""
     if text in _WORDS:
         return _WORDS[text]
     return number_or_text(text)
@@ -74,18 +74,18 @@ def number_or_text(text: str) -> int | float | str:
 
 
 def join(path: str, key: str) -> str:
-    """The dotted path to ``key``; a key that is no simple word is quoted, and cut where it is long."""
+    """Return the dotted path to ``key``. A key that is not a simple word is quoted, and cut if it is long."""
     shown = key if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", key) else show_text(key)
     return f"{path}.{shown}" if path else shown
 
 
 def show_text(text: str) -> str:
-    """Text as part of a message: quoted, and at most 60 characters of it."""
+    """Quote text for a message, at most 60 characters of it."""
     return f'"{one_line(text, 60)}"'
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """Text of unknown origin, fit to be printed: at most ``limit`` characters, control characters spelled out."""
+    """Make text of unknown origin printable: at most ``limit`` characters, control characters escaped."""
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in cut)
 

@@ -1,4 +1,4 @@
-"""Reading a mapping key by key, so that one pass finds every fault: types, ranges, missing and unknown keys."""
+"""Reads a mapping key by key, so that one pass finds every problem: types, ranges, missing and unknown keys."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class Fields:
         return self.parsed(self.at(key), parse, value, default)
 
     def require(self, key: str, parse: Callable[[Any], T], default: T, why: str = "is missing") -> T:
-        """As ``read``; its absence is a fault. ``default`` only lets reading go on."""
+        """As ``read``, but absence is a problem. ``default`` only lets reading go on."""
         if not self.has(key):
             if self.intact:
                 self.problems.add(self.at(key), why)
@@ -160,14 +160,14 @@ class Fields:
         return self.read(key, parse, default)
 
     def section(self, key: str) -> Fields | None:
-        """The mapping under ``key``; None when it is absent or no mapping."""
+        """Return the mapping under ``key``; None when it is absent or not a mapping."""
         if not self.has(key):
             return None
         section = Fields(self._content[key], self.at(key), self.problems, lenient=self.lenient)
         return section if section.intact else None
 
     def items(self, key: str) -> Iterator[tuple[str, Any]]:
-        """Path and value of each item of the list under ``key``."""
+        """Yield path and value of each item of the list under ``key``."""
         if not self.has(key):
             return
         content = self._content[key]
@@ -178,7 +178,7 @@ class Fields:
             yield f"{self.at(key)}[{place}]", item
 
     def entries(self) -> Iterator[tuple[str, Any]]:
-        """All keys and values of a mapping whose keys are the user's own."""
+        """Yield all keys and values of a mapping whose keys the user chooses."""
         for key, value in self._content.items():
             self._known[key] = None
             yield key, value

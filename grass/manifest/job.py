@@ -1,4 +1,4 @@
-"""From a document to a job, in whichever dialect it is written."""
+"""Turns a document into a job, in Grass's or in MARO's dialect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ParsedJob:
 
 
 def parse_job(document: dict[str, Any], *, source: str = "") -> ParsedJob:
-    """ManifestError lists every problem with its path; ``source`` is the file's name in it."""
+    """Raise ManifestError with every problem and its path. ``source``: the name of the file."""
     problems = Problems(source)
     check_bounds(document, problems)
     warnings: list[str] = []
@@ -40,7 +40,7 @@ def is_maro(document: Any) -> bool:
 
 
 def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
-    """Reads the job's keys out of ``fields``, and checks the whole if the parts are in order."""
+    """Read the keys of a job from ``fields`` and check how they fit together."""
     read = maro.read_job if fields.has("mode") else native.read_job
     job = read(fields, warnings, name=name)
     job_checks.check(job, fields.path, fields.problems)

@@ -1,4 +1,4 @@
-"""JSON text to plain values, under the same bounds as YAML."""
+"""Parses JSON text to plain values, within the same bounds as YAML."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grass.manifest.document import MAX_DEPTH, MAX_VALUES, DocumentFault, join, 
 
 
 def parse(text: str) -> Any:
-    """The value in ``text``; None when it is empty. DocumentFault says why not."""
+    """Return the value in ``text``; None when it is empty. Raise DocumentFault if it cannot be accepted."""
     if not text.strip():
         return None
     try:
@@ -24,7 +24,7 @@ def parse(text: str) -> Any:
 
 
 class _Pairs(list[Any]):
-    """An object before its keys are known to differ."""
+    """An object whose keys may repeat."""
 
 
 class _Reader:

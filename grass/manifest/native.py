@@ -1,11 +1,11 @@
-"""Grass's own job files. The meaning of every key is in ``docs/reference/job-file.md``."""
+"""Reads Grass's own job files. The meaning of every key is in ``docs/reference/job-file.md``."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from grass.manifest import after, amounts, containers, matrix, placement, quantities, values
+from grass.manifest import after, containers, matrix, placement, quantities, resource_fields, values
 from grass.manifest.fields import Fields, Problems
 from grass.model.job import DEFAULT_GRACE, Component, Condition, Job, Ready, Restart, RestartOn
 
@@ -15,7 +15,7 @@ JOB_KEYS = (
     *("components", "success", "timeout", "fail_fast", "priority", "tags", "gang", "place", "together"),
     *("preemptible", "after"),
 )
-"""What a schedule may hold for its jobs, besides their names."""
+"""Keys of a schedule that are those of its jobs."""
 UNLIMITED = "unlimited"
 LEAST_ENDLESS_BACKOFF = 0.1
 """Seconds before the first restart of a task that may be restarted for ever."""
@@ -41,7 +41,7 @@ _NO_COMMAND = "is missing; it says what the tasks run"
 
 
 def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
-    """The job that ``fields`` describes. ``name``: given by a schedule, which then needs none in the file."""
+    """Return the job in ``fields``. ``name``: given by a schedule; None: the file has it."""
     problems = fields.problems
     components = _read_components(fields, warnings)
     policy, metric = placement.read_place(fields)
@@ -74,7 +74,7 @@ def _read_components(fields: Fields, warnings: list[str]) -> dict[str, Component
 
 
 def component_sections(fields: Fields) -> list[tuple[str, Fields]]:
-    """Name and fields of each component; their absence and bad names are noted."""
+    """Return name and fields of each component. Missing components and bad names are added as problems."""
     problems = fields.problems
     section = fields.section("components")
     if section is None:
@@ -94,7 +94,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
     ports, env = _read_ports(fields), _read_env(fields)
     combinations = matrix.read_matrix(fields, env)
     runtime, image, container = containers.read(fields, warnings)
-    resources, gpu = amounts.read_task(fields, _NOT_RESOURCES)
+    resources, gpu = resource_fields.read_task(fields, _NOT_RESOURCES)
     return Component(
         name=name,
         command=fields.require("command", values.command, UNKNOWN_COMMAND, _NO_COMMAND),

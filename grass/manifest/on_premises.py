@@ -1,7 +1,7 @@
-"""The part of a settings file that is about machines: ``mode: grass/on-premises``, Grass's own form and MARO's.
+"""Reads the machines in a settings file: ``mode: grass/on-premises``, in Grass's own form and in MARO's.
 
-Every key is explained in ``docs/reference/settings-file.md``. What is None is found out on the machine, or has the
-default that is written beside it.
+Every key is explained in ``docs/reference/settings-file.md``. A value that is None is found out on the machine, or has
+the default that is written beside it.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Become(str, Enum):
 
 
 class Runtime(str, Enum):
-    """What a node runs tasks as."""
+    """How a node runs tasks."""
 
     PROCESS = "process"
     DOCKER = "docker"
 
 
 class Processor(str, Enum):
-    """For which there are wheels of all that Grass needs."""
+    """Processors for which all required packages have wheels."""
 
     X86_64 = "x86_64"
     AARCH64 = "aarch64"
@@ -61,7 +61,7 @@ class Collector(str, Enum):
 
 @dataclass(frozen=True)
 class Login:
-    """How to get onto a machine by SSH, and become root there. ``username`` None: the name of whoever runs `grass`."""
+    """How to log in on a machine by SSH and become root. ``username`` None: the name of the user who runs `grass`."""
 
     username: str | None = None
     port: int = 22
@@ -82,7 +82,7 @@ class HostSettings:
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """A machine to join at once. Resources as ``OfferedResources``: None is all that the machine has."""
+    """A machine that joins at create. Resources as in ``OfferedResources``: None: all that the machine has."""
 
     host: HostSettings
     labels: dict[str, str] = field(default_factory=dict)
@@ -182,7 +182,7 @@ def _image(value: Any) -> str:
 
 
 def _host(fields: Fields, default: Login) -> HostSettings:
-    """MARO calls the address of SSH ``public_ip_address`` and the other one ``private_ip_address``."""
+    """In MARO's files, ``public_ip_address`` is the address of SSH and ``private_ip_address`` the other one."""
     name = fields.read("name", values.name, None) or fields.read("hostname", values.name, None)
     key = "public_ip_address" if fields.has("public_ip_address") else "address"
     where = fields.require(key, address, "", "is missing; it is where SSH answers")
@@ -222,7 +222,9 @@ def _share(fields: Fields) -> str | None:
     section = fields.section("share")
     if section is None:
         return None
-    path = section.require("path", _absolute, "", "is missing; it is where every machine has the share mounted")
+    path = section.require(
+        "path", values.absolute_path, "", "is missing; it is where every machine has the share mounted"
+    )
     section.done()
     return path
 
@@ -255,7 +257,7 @@ def _nodes(fields: Fields, default: Login) -> Iterator[NodeSettings]:
 
 
 def read_node(item: Any, path: str, problems: Problems, default: Login) -> NodeSettings | None:
-    """``user@host:port``, or a mapping. None: a problem was noted."""
+    """Read ``user@host:port`` or a mapping. None: a problem was added."""
     if isinstance(item, str):
         try:
             return NodeSettings(spelled_host(item, default))
@@ -275,7 +277,7 @@ def read_node(item: Any, path: str, problems: Problems, default: Login) -> NodeS
         memory=offer.read("memory", quantities.all_or(quantities.memory), None) if offer else None,
         gpu=offer.read("gpu", quantities.all_or(quantities.gpu), None) if offer else None,
         runtimes=_runtimes(fields),
-        mounts=tuple(fields.parsed(path, _absolute, item, "/") for path, item in fields.items("mounts")),
+        mounts=tuple(fields.parsed(path, values.absolute_path, item, "/") for path, item in fields.items("mounts")),
     )
     if offer is not None:
         offer.done()
@@ -294,7 +296,7 @@ def _runtimes(fields: Fields) -> tuple[Runtime, ...]:
 
 
 def spelled_host(text: str, default: Login) -> HostSettings:
-    """``[user@]host[:port]``; an address of IPv6 with a port stands in brackets. Raises Wrong."""
+    """Parse ``[user@]host[:port]``; an IPv6 address with a port is in brackets. Raise Wrong."""
     bare = text.strip()
     if bare.count(":") > 1 and "]" not in bare:
         user, _, host = bare.rpartition("@")
@@ -327,13 +329,6 @@ def login_name(value: Any) -> str:
 port_number = values.whole(1, 65535)
 
 
-def _absolute(value: Any) -> str:
-    path = values.text(value)
-    if not path.startswith("/") or ".." in path.split("/") or "\n" in path:
-        raise Wrong(f"must be an absolute path, got {show(value)}")
-    return path.rstrip("/") or "/"
-
-
 def _password(value: Any) -> str:
     if not isinstance(value, str) or not _PASSWORD.fullmatch(value):
         raise Wrong("must be 8 to 127 ASCII characters without spaces; leave it out to have one generated")
@@ -356,5 +351,5 @@ def _check_names(settings: OnPremises, fields: Fields) -> None:
         machine = f"{node.host.address.lower()}:{node.host.login.port}"
         for each in dict.fromkeys((name, machine)):
             if each in seen:
-                fields.problems.add(f"nodes[{place}]", f"{each} is nodes[{seen[each]}] already")
+                fields.problems.add(f"nodes[{place}]", f"{each} is already nodes[{seen[each]}]")
             seen[each] = place

@@ -1,6 +1,6 @@
-"""Where tasks may go, and together with which others: labels, topology, gangs, policies. Native files.
+"""Reads placement constraints in native files: labels, topology, gangs, policies.
 
-What must hold between these is checked in ``placement_checks``.
+Contradictions between them are found by ``placement_checks``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def label_value(value: Any) -> str:
 
 
 def level(value: Any) -> int:
-    """``node``, or the number of a part of a node's topology path: 1 is ``rack1`` in ``rack1/switch3``."""
+    """``node``, or a level of the topology path: 1 is ``rack1`` in ``rack1/switch3``."""
     if value == "node":
         return NODE_LEVEL
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_TOPOLOGY_LEVELS:
@@ -79,7 +79,7 @@ def read_avoid(fields: Fields) -> tuple[str, ...]:
 
 
 def different(fields: Fields, path: str, content: Any, parse: Callable[[Any], str]) -> tuple[str, ...]:
-    """The items of a list, each parsed and none twice."""
+    """Return the parsed items of a list; an item that is named twice is a problem."""
     found: dict[str, None] = {}
     for place, item in enumerate(content):
         text = fields.parsed(f"{path}[{place}]", parse, item, "")

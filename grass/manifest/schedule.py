@@ -1,4 +1,4 @@
-"""From a document to a schedule: a batch of job names that share components, or a cron rule with one job."""
+"""Turns a document into a schedule: a batch of job names that share components, or a cron rule with one job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ParsedSchedule:
 
 
 def parse_schedule(document: dict[str, Any], *, source: str = "") -> ParsedSchedule:
-    """ManifestError lists every problem with its path; ``source`` is the file's name in it."""
+    """Raise ManifestError with every problem and its path. ``source``: the name of the file."""
     problems = Problems(source)
     check_bounds(document, problems)
     warnings: list[str] = []

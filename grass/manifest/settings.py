@@ -1,4 +1,4 @@
-"""The settings file of `grass create FILE`: Grass's own, MARO's of its process mode, and MARO's `grass/local` form.
+"""Reads the settings file of `grass create FILE`: Grass's own, MARO's process mode, and MARO's `grass/local`.
 
 The meaning of every key is in ``docs/reference/settings-file.md``.
 """
@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from grass.manifest import amounts, placement, quantities, sharing, values
+from grass.manifest import placement, quantities, quotas, resource_fields, values
 from grass.manifest.bounds import check_bounds
 from grass.manifest.fields import Fields, Problems
-from grass.manifest.join_file import absolute
 from grass.manifest.on_premises import OnPremises, Runtime, read_on_premises
 from grass.manifest.values import Wrong, show
 from grass.model.amounts import show_span
@@ -27,7 +26,7 @@ MARO_REDIS_PORT = 19999
 
 @dataclass(frozen=True)
 class RedisSettings:
-    """``embedded``: the cluster runs its own; else yours at ``host`` and ``port``."""
+    """``embedded``: the cluster runs its own redis; otherwise, yours at ``host`` and ``port``."""
 
     embedded: bool = True
     host: str | None = None
@@ -39,7 +38,7 @@ class RedisSettings:
 class OfferedResources:
     """What the node offers to tasks: thousandths of a core, bytes, thousandths of a device. None: all that it has.
 
-    ``custom``: countable things with a name, such as licences.
+    ``custom``: named countable resources, such as licences.
     """
 
     cpu: int | None = None
@@ -94,7 +93,7 @@ _COUNT = values.whole(*COUNT)
 
 
 def parse_settings(document: dict[str, Any], *, source: str = "") -> Settings:
-    """ManifestError lists every problem with its path; ``source`` is the file's name in it."""
+    """Raise ManifestError with every problem and its path. ``source``: the name of the file."""
     problems = Problems(source)
     check_bounds(document, problems)
     keys = document if isinstance(document, dict) else {}
@@ -131,15 +130,15 @@ def _read_native(fields: Fields) -> Settings:
         labels=placement.read_labels(fields),
         topology=placement.read_topology(fields),
         runtimes=_read_runtimes(fields),
-        mounts=tuple(fields.parsed(path, absolute, item, item) for path, item in fields.items("mounts")),
+        mounts=tuple(fields.parsed(path, values.absolute_path, item, item) for path, item in fields.items("mounts")),
         **_read_rules(fields),
     )
 
 
 def _read_rules(fields: Fields) -> dict[str, Any]:
-    """What means the same for every kind of cluster."""
+    """Read what means the same for every kind of cluster."""
     silent_after, lost_after = _read_silence(fields)
-    quotas, default_quota = sharing.read_quotas(fields)
+    user_quotas, default_quota = quotas.read_quotas(fields)
     return {
         "parallel_level": fields.read("parallel_level", _COUNT, None),
         "check_interval": fields.read("check_interval", _interval, Settings.check_interval),
@@ -147,9 +146,9 @@ def _read_rules(fields: Fields) -> dict[str, Any]:
         "keep_days": fields.read("keep_days", _days, Settings.keep_days),
         "silent_after": silent_after,
         "lost_after": lost_after,
-        "quotas": quotas,
+        "quotas": user_quotas,
         "default_quota": default_quota,
-        "reserve": sharing.read_reserve(fields),
+        "reserve": quotas.read_reserve(fields),
         "low_disk": fields.read("low_disk", quantities.memory, None),
     }
 
@@ -238,7 +237,7 @@ def _read_resources(fields: Fields) -> OfferedResources:
         memory=section.read("memory", quantities.all_or(quantities.memory), None),
         gpu=section.read("gpu", quantities.all_or(quantities.devices), None),
         disk=section.read("disk", quantities.all_or(quantities.memory), None),
-        custom={name: amount for name, amount in amounts.read_custom(section).items() if amount},
+        custom={name: amount for name, amount in resource_fields.read_custom(section).items() if amount},
     )
     section.done()
     return resources

@@ -1,6 +1,6 @@
-"""Parsers of single values: each takes what the document holds and returns what the model wants, or raises ``Wrong``.
+"""Parsers of single values: each takes a value of the document and returns one of the model, or raises ``Wrong``.
 
-A message says what was expected and what was found; the path is added by whoever called.
+A message says what was expected and what was found; the caller adds the path.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Wrong(ValueError):
 
 
 def show(value: Any) -> str:
-    """A value as a message names it."""
+    """Show a value in a message."""
     match value:
         case None:
             return "nothing"
@@ -46,7 +46,7 @@ def show(value: Any) -> str:
 
 
 def whole(minimum: int, maximum: int) -> Callable[[Any], int]:
-    """A whole number within bounds, both included. true and false are no numbers."""
+    """A whole number from ``minimum`` to ``maximum``. true and false are not numbers."""
 
     def parse(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -67,7 +67,7 @@ def truth(value: Any) -> bool:
 
 
 def text(value: Any) -> str:
-    """Text that can be stored, passed to a process and is not blank."""
+    """Text that is not blank and that can be passed to a process."""
     if not isinstance(value, str):
         raise Wrong(f"must be text, got {show(value)}")
     if not value.strip():
@@ -76,7 +76,7 @@ def text(value: Any) -> str:
 
 
 def scalar_text(value: Any) -> str:
-    """Text, or a number as it was written. Not true or false: programs disagree about how to spell these."""
+    """Text, or a number as it was written. Not true or false: programs spell these differently."""
     if isinstance(value, bool):
         word = show(value)
         raise Wrong(f'must be text or a number, got {word}; write "{word}" to make it text')
@@ -101,8 +101,16 @@ def _passable(value: str) -> str:
     return value
 
 
+def absolute_path(value: Any) -> str:
+    """An absolute path without ``..``; a slash at its end is dropped."""
+    path = text(value)
+    if not path.startswith("/") or ".." in path.split("/") or "\n" in path:
+        raise Wrong(f"must be an absolute path, got {show(value)}")
+    return path.rstrip("/") or "/"
+
+
 def command(value: Any) -> str | tuple[str, ...]:
-    """Text for /bin/sh, or a list that is an argv."""
+    """Text for /bin/sh, or a list of arguments."""
     if isinstance(value, (list, tuple)):
         if not value:
             raise Wrong("must not be empty")
@@ -131,7 +139,7 @@ def one_of(kind: type[Choice]) -> Callable[[Any], Choice]:
 
 
 def name(value: Any) -> str:
-    """Of a job, schedule, node or cluster (``grass.model.names``)."""
+    """Name of a job, schedule, node or cluster (``grass.model.names``)."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = show(value)
     return _word(value, names.is_name, names.NAME_RULE)
@@ -156,7 +164,7 @@ def _word(value: Any, matches: Callable[[object], bool], rule: str) -> str:
 
 
 def variable_name(value: str) -> str:
-    """Of an environment variable that a job may set."""
+    """Name of an environment variable that a job may set."""
     if not _VARIABLE.fullmatch(value) or len(value) > 255:
         raise Wrong("must be the name of an environment variable (letters, digits and `_`, not starting with a digit)")
     if value.startswith("GRASS_"):
@@ -171,7 +179,7 @@ _TASK_VARIABLES = frozenset(
 
 
 def task_variable(value: str) -> str:
-    """Of an environment variable that differs from task to task."""
+    """Name of an environment variable that differs from task to task."""
     if value in _TASK_VARIABLES:
         raise Wrong("is reserved; Grass sets it")
     return variable_name(value)

@@ -1,4 +1,4 @@
-"""YAML text to plain values, built from the parser's events: no recursion, and aliases are counted before they cost."""
+"""Parses YAML text to plain values, from the parser's events: without recursion, and aliases are counted first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MERGE = "<<"
 
 
 def parse(text: str) -> Any:
-    """The one document in ``text``; None when it is empty. DocumentFault says why not, with the line."""
+    """Return the one document in ``text``; None when it is empty. Raise DocumentFault with the line."""
     import yaml
 
     builder = _Builder()
@@ -42,7 +42,7 @@ class _Value:
 
 @dataclass
 class _Open:
-    """A mapping or list whose end was not seen yet. ``key`` waits for its value; ``lines``: where each key stood."""
+    """A mapping or list whose end was not seen yet. ``key`` waits for its value; ``lines``: the line of each key."""
 
     content: Any
     anchor: str | None
@@ -118,7 +118,7 @@ class _Builder:
         self._add(value, event)
 
     def _add(self, value: _Value, event: Any) -> None:
-        """Puts a finished value where it belongs. The counts bound what a reader of the result has to walk."""
+        """Add a finished value to its parent. The counts bound the work of whoever reads the result."""
         if not self._stack:
             self.result = value.content
             return

@@ -95,7 +95,7 @@ def test_the_ways_and_places_of_services_can_be_chosen() -> None:
         (native().replace("address: m1", "adress: m1"), "master.adress: unknown key; did you mean `address`?"),
         (native().replace("m1", "'-oProxyCommand=x'"), "master.address: must be a host name or an IP address"),
         (native(nodes="['a b']"), "nodes[0]: must be a host name"),
-        (native(nodes="[n1, n1]"), "nodes[1]: n1:22 is nodes[0] already"),
+        (native(nodes="[n1, n1]"), "nodes[1]: n1:22 is already nodes[0]"),
         (native(nodes="[{address: n1, resources: {gpu: many}}]"), "nodes[0].resources.gpu:"),
         (native(share="{path: data}"), "share.path: must be an absolute path"),
         (native(share="{path: /mnt/../etc}"), "share.path: must be an absolute path"),

@@ -1,7 +1,7 @@
-"""Resources in a file: what a task needs, and the countable things with names of the user's own.
+"""Reads resources: what a task needs, what a quota allows, and custom resources.
 
-How a name of the user's own is told from a slip: under ``custom`` anything goes; beside ``cpu`` and the others it must
-be a plain word with a whole number that is neither near one of these nor a key of the component.
+A custom resource is told from a slip as follows. Under ``custom``, any name is one. Beside ``cpu`` and the others, it
+must be a name with a whole number that neither resembles one of these nor is a key of the component.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from grass.manifest import quantities, values
 from grass.manifest.fields import Fields
-from grass.manifest.values import Wrong, show
+from grass.manifest.values import Wrong
 from grass.model.job import DEFAULT_TASK_CPU, GpuNeed
 from grass.model.resources import DEVICE, Resources
 
@@ -21,7 +21,7 @@ MAX_NAMES = 64
 
 
 def read_task(fields: Fields, not_custom: tuple[str, ...]) -> tuple[Resources, GpuNeed]:
-    """What one task needs, under ``resources``. ``not_custom``: keys that belong one level up."""
+    """Return what one task needs, from ``resources``. ``not_custom``: keys that belong one level up."""
     section = fields.section("resources")
     if section is None:
         return Resources(cpu=DEFAULT_TASK_CPU), ANY_GPU
@@ -38,7 +38,7 @@ def read_task(fields: Fields, not_custom: tuple[str, ...]) -> tuple[Resources, G
 
 
 def read_custom(section: Fields, not_custom: tuple[str, ...] = ()) -> dict[str, int]:
-    """Name → amount of what is neither one of the four nor a slip for one; those stay unknown keys."""
+    """Return name → amount of the custom resources. Keys that are slips for built-in ones stay unknown keys."""
     found: dict[str, int] = {}
     under = section.section("custom")
     for name, content in under.entries() if under is not None else ():
@@ -90,22 +90,14 @@ def _read_gpu(section: Fields) -> tuple[int, GpuNeed]:
 
 
 def read_quota(fields: Fields) -> dict[str, int]:
-    """A bound for each resource that is named, zeros included: 0 means none of it."""
+    """Return the bound of each resource that is named; 0 means none of it."""
     quota: dict[str, int] = {}
     for name, parse in (
         ("cpu", quantities.cpu),
         ("memory", quantities.memory),
-        ("gpu", gpu_total),
+        ("gpu", quantities.gpu_total),
         ("disk", quantities.memory),
     ):
         if fields.has(name):
             quota[name] = fields.read(name, parse, 0)
     return {**quota, **read_custom(fields)}
-
-
-def gpu_total(value: Any) -> int:
-    """Thousandths of a device over many tasks, so also ``1.5``."""
-    count = quantities.number(value, "a number of devices such as 2 or 0.5")
-    if not 0 <= count <= quantities.MAX_GPU:
-        raise Wrong(f"must be between 0 and {quantities.MAX_GPU} devices, got {show(value)}")
-    return round(count * DEVICE)
