@@ -15,6 +15,8 @@ from grass.model.job import DEFAULT_TASK_CPU, GpuNeed
 from grass.model.resources import DEVICE, Resources
 
 ANY_GPU = GpuNeed()
+MOST_CUSTOM = 32
+"""Resources of a cluster's own. A node rarely has ten."""
 BUILT_IN = ("cpu", "memory", "gpu", "disk")
 
 
@@ -39,14 +41,21 @@ def read_custom(section: Fields, not_custom: tuple[str, ...] = ()) -> dict[str, 
     """Name → amount of what is neither one of the four nor a slip for one; those stay unknown keys."""
     found: dict[str, int] = {}
     under = section.section("custom")
+    names = len(section.others()) + (len(under.others()) if under is not None else 0)
+    if names > MOST_CUSTOM:  # each would be compared with all the others
+        section.problems.add(section.path, f"names {names} resources that Grass does not know; at most {MOST_CUSTOM}")
+        section.forgive_others()
+        return found
     for name, content in under.entries() if under is not None else ():
         path = under.at(name) if under is not None else ""
         if section.parsed(path, _custom_name, name, ""):
             found[name] = section.parsed(path, quantities.amount, content, 0)
-    for name, content in section.others():
+    others = section.others()
+    custom = [name for name, content in others if name not in not_custom and _is_custom(section, name, content)]
+    for name, content in others:
         if name in not_custom:
             section.refuse(name, "belongs to the component itself, one level up")
-        elif _is_custom(section, name, content):
+        elif name in custom:
             section.has(name)
             if name in found:
                 section.problems.add(section.at(name), "stands under `custom`, too")

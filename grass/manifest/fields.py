@@ -171,6 +171,11 @@ class Fields:
         """Keys that nobody asked for yet, with their values."""
         return [(key, value) for key, value in self._content.items() if key not in self._known]
 
+    def forgive_others(self) -> None:
+        """Report none of the keys that nobody asked for: one problem says it for all."""
+        for key in self._content:
+            self._known[key] = None
+
     def meant(self, key: str) -> str:
         """The known key that an unknown one is probably a slip for; empty if there is none."""
         other = _OTHER_WORDS.get(key.lower(), "")

@@ -38,6 +38,8 @@ _NOT_RESOURCES = (
     *("image", "runtime", "container", "where", "avoid", "spread", "pack", "matrix", "framework"),
 )
 _NO_COMMAND = "is missing: what shall its tasks run?"
+MOST_DEPENDENCIES = 100
+"""Components that one component may wait for. Their product with all components is what looking for a circle costs."""
 
 
 def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
@@ -140,7 +142,11 @@ def _read_ports(fields: Fields) -> tuple[str, ...]:
 
 
 def _read_depends_on(fields: Fields) -> dict[str, Condition]:
-    if isinstance(fields.raw("depends_on"), (list, tuple)):
+    named = fields.raw("depends_on")
+    if isinstance(named, (list, tuple, dict)) and len(named) > MOST_DEPENDENCIES:
+        fields.problems.add(fields.at("depends_on"), f"must be at most {MOST_DEPENDENCIES}, got {len(named)}")
+        return {}
+    if isinstance(named, (list, tuple)):
         names = [fields.parsed(path, values.component_name, item, "") for path, item in fields.items("depends_on")]
         return {name: Condition.RUNNING for name in names if name}
     section = fields.section("depends_on")

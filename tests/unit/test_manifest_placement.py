@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from grass.errors import ManifestError
@@ -291,3 +293,22 @@ def test_a_billion_combinations_are_refused_without_being_made() -> None:
     assert component_problems(f"matrix: {{{many}}}") == [
         "components.x.matrix: must make at most 100,000 combinations, got more than 1,000,000,000,000,000"
     ]
+
+
+def test_sixty_thousand_unknown_resources_are_one_problem_and_no_work() -> None:
+    words = {f"{hash((number, 'x')) & 0xFFFFFFFF:08x}q{number}": 1 for number in range(60_000)}
+    begun = time.process_time()
+    with pytest.raises(ManifestError) as found:
+        parse_job({"name": "j", "components": {"w": {"command": "x", "resources": words}}})
+    assert time.process_time() - begun < 2
+    assert [problem.path for problem in found.value.problems] == ["components.w.resources"]
+    assert "names 60000 resources that Grass does not know; at most 32" in str(found.value)
+
+
+def test_a_thousand_components_that_all_wait_for_each_other_are_refused_before_they_are_compared() -> None:
+    names = [f"c{number}" for number in range(1000)]
+    components = {name: {"command": "x", "depends_on": [other for other in names if other != name]} for name in names}
+    begun = time.process_time()
+    with pytest.raises(ManifestError, match=r"components\.c0\.depends_on: must be at most 100, got 999"):
+        parse_job({"name": "j", "components": components})
+    assert time.process_time() - begun < 1
