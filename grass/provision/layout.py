@@ -76,7 +76,7 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
 
 
 def ruled(master: MasterConfig, settings: Settings) -> MasterConfig:
-    """With the settings that mean the same for every kind of cluster."""
+    """Apply the settings that mean the same for every kind of cluster."""
     return replace(master, **settings.policy())
 
 
