@@ -147,8 +147,8 @@ def _short_mount(value: str) -> Mount:
 
 def _check_targets(fields: Fields, container: Container) -> None:
     taken = {container.data: fields.at("data")} if container.data else {}
-    for place, mount in enumerate(container.mounts):
-        path = f"{fields.at('mounts')}[{place}]"
+    for index, mount in enumerate(container.mounts):
+        path = f"{fields.at('mounts')}[{index}]"
         if mount.target in taken:
             fields.problems.add(path, f"target {mount.target} is already used by {taken[mount.target]}")
         taken.setdefault(mount.target, path)

@@ -174,8 +174,8 @@ class Fields:
         if not isinstance(content, (list, tuple)):
             self.problems.add(self.at(key), f"must be a list, got {show(content)}")
             return
-        for place, item in enumerate(content):
-            yield f"{self.at(key)}[{place}]", item
+        for index, item in enumerate(content):
+            yield f"{self.at(key)}[{index}]", item
 
     def entries(self) -> Iterator[tuple[str, Any]]:
         """Yield all keys and values of a mapping whose keys the user chooses."""

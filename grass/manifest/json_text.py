@@ -40,7 +40,7 @@ class _Reader:
         if isinstance(tree, _Pairs):
             return self._mapping(tree, path, depth)
         if isinstance(tree, list):
-            return [self.value(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(tree)]
+            return [self.value(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(tree)]
         return tree
 
     def _mapping(self, pairs: _Pairs, path: str, depth: int) -> dict[str, Any]:

@@ -39,8 +39,8 @@ def read_matrix(fields: Fields, env: dict[str, str]) -> dict[str, tuple[str, ...
 
 def _different_values(section: Fields, path: str, content: Any) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    for place, item in enumerate(content):
-        where = f"{path}[{place}]"
+    for index, item in enumerate(content):
+        where = f"{path}[{index}]"
         text = section.parsed(where, values.scalar_text, item, None)
         if text is None:
             continue

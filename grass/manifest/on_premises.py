@@ -346,10 +346,10 @@ def _check_ports(settings: OnPremises, master: Fields) -> None:
 
 def _check_names(settings: OnPremises, fields: Fields) -> None:
     seen: dict[str, int] = {}
-    for place, node in enumerate(settings.nodes):
+    for index, node in enumerate(settings.nodes):
         name = node.host.name or f"{node.host.address}:{node.host.login.port}"
         machine = f"{node.host.address.lower()}:{node.host.login.port}"
         for each in dict.fromkeys((name, machine)):
             if each in seen:
-                fields.problems.add(f"nodes[{place}]", f"{each} is already nodes[{seen[each]}]")
-            seen[each] = place
+                fields.problems.add(f"nodes[{index}]", f"{each} is already nodes[{seen[each]}]")
+            seen[each] = index

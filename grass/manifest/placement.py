@@ -81,10 +81,10 @@ def read_avoid(fields: Fields) -> tuple[str, ...]:
 def different(fields: Fields, path: str, content: Any, parse: Callable[[Any], str]) -> tuple[str, ...]:
     """Return the parsed items of a list; an item that is named twice is a problem."""
     found: dict[str, None] = {}
-    for place, item in enumerate(content):
-        text = fields.parsed(f"{path}[{place}]", parse, item, "")
+    for index, item in enumerate(content):
+        text = fields.parsed(f"{path}[{index}]", parse, item, "")
         if text in found:
-            fields.problems.add(f"{path}[{place}]", f"`{text}` is named twice")
+            fields.problems.add(f"{path}[{index}]", f"`{text}` is named twice")
         elif text:
             found[text] = None
     return tuple(found)

@@ -114,17 +114,17 @@ def command(value: Any) -> str | tuple[str, ...]:
     if isinstance(value, (list, tuple)):
         if not value:
             raise Wrong("must not be empty")
-        return tuple(_argument(item, place) for place, item in enumerate(value))
+        return tuple(_argument(item, index) for index, item in enumerate(value))
     if not isinstance(value, str):
         raise Wrong(f"must be text (for /bin/sh) or a list of arguments, got {show(value)}")
     return text(value)
 
 
-def _argument(value: Any, place: int) -> str:
+def _argument(value: Any, index: int) -> str:
     try:
-        return text(value) if place == 0 else scalar_text(value)
+        return text(value) if index == 0 else scalar_text(value)
     except Wrong as wrong:
-        raise Wrong(f"item {place} {wrong}") from wrong
+        raise Wrong(f"item {index} {wrong}") from wrong
 
 
 def one_of(kind: type[Choice]) -> Callable[[Any], Choice]:

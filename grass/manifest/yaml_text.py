@@ -22,8 +22,8 @@ def parse(text: str) -> Any:
             builder.take(type(event).__name__, event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise DocumentFault("", f"{place}is not YAML: {error.problem or error.context}") from error
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise DocumentFault("", f"{where}is not YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         raise DocumentFault("", f"is not YAML: {str(error).splitlines()[0]}") from error
     except UnicodeEncodeError as error:
@@ -125,7 +125,7 @@ class _Builder:
         parent = self._stack[-1]
         parent.count += value.count
         parent.height = max(parent.height, value.height + 1)
-        if sum(place.count for place in self._stack) > MAX_VALUES:
+        if sum(each.count for each in self._stack) > MAX_VALUES:
             raise DocumentFault("", f"has more than {MAX_VALUES} values (each use of an alias counts)")
         if len(self._stack) + value.height > MAX_DEPTH:
             raise DocumentFault("", f"is nested more than {MAX_DEPTH} levels deep")
@@ -141,8 +141,8 @@ class _Builder:
     def _merge(self, parent: _Open, content: Any, event: Any) -> None:
         bases = content if isinstance(content, list) else [content]
         if not all(isinstance(base, dict) for base in bases):
-            place = f"line {_line(event)}: " if event is not None else ""
-            raise DocumentFault(self._path(), f"{place}`<<` needs a mapping or a list of mappings")
+            where = f"line {_line(event)}: " if event is not None else ""
+            raise DocumentFault(self._path(), f"{where}`<<` needs a mapping or a list of mappings")
         parent.merged.extend(bases)
 
     def _wants_key(self) -> bool:
@@ -168,11 +168,11 @@ class _Builder:
 
     def _path(self) -> str:
         path = ""
-        for place in self._stack:
-            if place.key is not None:
-                path = join(path, place.key)
-            elif isinstance(place.content, list):
-                path += f"[{len(place.content)}]"
+        for each in self._stack:
+            if each.key is not None:
+                path = join(path, each.key)
+            elif isinstance(each.content, list):
+                path += f"[{len(each.content)}]"
         return path
 
 
