@@ -6,7 +6,7 @@ from typing import Any
 
 from grass.manifest import values
 from grass.manifest.fields import Fields
-from grass.manifest.placement import one_word
+from grass.manifest.placement import MAX_ITEMS, one_word
 from grass.model.job import After
 from grass.model.names import MAX_NAME
 
@@ -22,6 +22,9 @@ def read_after(fields: Fields) -> tuple[After, ...]:
     if isinstance(content, (list, tuple)):
         if not content:
             fields.problems.add(fields.at("after"), "must not be empty; without it, the job waits for no other job")
+        if len(content) > MAX_ITEMS:
+            fields.problems.add(fields.at("after"), f"must have at most {MAX_ITEMS:,} items, got {len(content):,}")
+            return ()
         items = list(fields.items("after"))
     elif fields.has("after"):
         items = [(fields.at("after"), content)]

@@ -14,6 +14,8 @@ from grass.manifest.values import Wrong, show
 from grass.model.job import NODE_LEVEL, Policy
 from grass.model.names import LABEL_RULE, MAX_NAME, MAX_TOPOLOGY_LEVELS, is_label_name, is_topology_path
 
+MAX_ITEMS = 1000
+"""Of a list of nodes, components or values of a label: the planner compares each with each node."""
 METRICS = ("cpu", "memory", "gpu", "disk")
 
 
@@ -79,7 +81,10 @@ def read_avoid(fields: Fields) -> tuple[str, ...]:
 
 
 def different(fields: Fields, path: str, content: Any, parse: Callable[[Any], str]) -> tuple[str, ...]:
-    """Return the parsed items of a list; an item that is named twice is a problem."""
+    """Return the parsed items of a list; an item that is named twice is a problem, and so are too many."""
+    if len(content) > MAX_ITEMS:
+        fields.problems.add(path, f"must have at most {MAX_ITEMS:,} items, got {len(content):,}")
+        return ()
     found: dict[str, None] = {}
     for index, item in enumerate(content):
         text = fields.parsed(f"{path}[{index}]", parse, item, "")
