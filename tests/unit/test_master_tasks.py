@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grass.model.job import Component, Condition, Job, Ready, Restart, RestartOn
+from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
 from master.agent import addresses
 from tests.support.said import report, ticket
@@ -85,6 +86,21 @@ def test_why_a_task_is_not_ready_is_its_reason_until_it_is() -> None:
     node.store.report([report("tasks", {"events": [{"key": "j-1/s.0/1", "event": "waiting", "reason": reason}]})])
     world.run()
     assert world.tasks("j-1")["s.0"]["reason"] is None
+
+
+def test_why_a_task_does_not_end_is_its_reason_until_it_does_and_its_node_takes_no_others() -> None:
+    world = World()
+    node = world.add_node("n1")
+    world.submit(ONE)
+    stuck = Reason(ReasonCode.STUCK, "process 7 (sh) of a task does not end after KILL").to_wire()
+    node.store.report([("tasks", {"events": [{"key": "j-1/t.0/1", "event": "waiting", "reason": stuck}]})])
+    node.store.report([("heartbeat", {"usage": {}, "conditions": [stuck]})])
+    world.run()
+    assert world.api.tasks("j-1")["t.0"]["reason"] == stuck
+    assert world.api.node("n1")["state"] == "QUARANTINED" and world.api.node("n1")["reason"]["code"] == "stuck"
+    node.store.report([("heartbeat", {"usage": {}, "conditions": []})])
+    world.end("j-1/t.0/1")
+    assert world.job("j")["state"] == "SUCCEEDED" and world.api.node("n1")["state"] == "READY"
 
 
 ONE = Job("j", {"t": Component("t", "x", resources=Resources())}, ("t",))
