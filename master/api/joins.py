@@ -7,7 +7,6 @@ proves itself with its node's token. What the master-agent makes of it is waited
 from __future__ import annotations
 
 import hmac
-import re
 from typing import Any
 
 from flask import Blueprint
@@ -20,7 +19,9 @@ from grass.config import Secrets
 from grass.entropy import password
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.model.lifecycle import NodeState
+from grass.model.names import MAX_NAME, NAME_RULE, is_name
 from grass.store.join_tokens import JoinToken
+from grass.wire.tickets import JoinNode, RemoveNode
 from master.api import enrolment
 from master.api.bundle import find_bundle
 from master.api.call import Api, Call, Handler, Reply
@@ -29,7 +30,6 @@ from master.api.node_wait import wait_for_node
 from master.api.registry import noun_blueprint
 from master.api.views import View
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 LONGEST = 30 * 86_400.0
 """Seconds that a token may be good for."""
 MOST_USES = 1000
@@ -113,7 +113,7 @@ def join(call: Call) -> Reply:
     bundle = find_bundle()
     if wish.check:
         return Reply(_terms_of(call, wish))
-    ticket = {"name": wish.name, "digest": secret_digest(wish.password), "user": token.by, "node": wish.node()}
+    ticket = JoinNode(wish.name, secret_digest(wish.password), token.by, wish.node())
     api.store.join_tokens.use(digest, wish.join_id, ticket, now)
     _wait_until_known(api, wish)
     api.store.join_tokens.joined(wish.join_id, wish.name)
@@ -141,15 +141,13 @@ def leave(call: Call, node: str) -> View:
     record = call.api.store.node(node)
     if record is not None and record["state"] != NodeState.LEFT.value:
         force = call.body.get("force") is True
-        call.api.store.ticket("node-remove", {"node": node, "user": f"node {node}", "force": force})
+        call.api.store.ticket(RemoveNode(node, f"node {node}", force))
     return wait_for_node(call, node)
 
 
 def check_name(name: Any) -> None:
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise InputError(
-            f"node name {name!r}: letters, digits, '.', '_' and '-', at most 63, beginning with a letter or digit"
-        )
+    if not is_name(name):
+        raise InputError(f"node name {name!r}: must be at most {MAX_NAME} {NAME_RULE}")
 
 
 def _check_node_token(call: Call, node: str) -> None:
