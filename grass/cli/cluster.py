@@ -61,7 +61,8 @@ def create(invocation: Invocation, file: Path | None, repair: bool, plan: bool, 
 
 
 def _settings(file: Path | None) -> Settings:
-    from grass.manifest import load_document, parse_settings
+    from grass.document_file import load_document
+    from grass.manifest import parse_settings
     from grass.manifest.settings import Settings
 
     return Settings() if file is None else parse_settings(load_document(file), source=str(file))

@@ -72,7 +72,7 @@ def join(
 
 
 def _file(where: str | None) -> JoinFile:
-    from grass.manifest import load_document
+    from grass.document_file import load_document
     from grass.manifest.join_file import JoinFile, Offer, parse_join
 
     if where is None:

@@ -51,7 +51,7 @@ def offer_options(function: Function) -> Function:
 
 def offered(base: Offer, given: dict[str, Any]) -> Offer:
     """``base`` (a file's, or nothing) with what the command line says instead. Raises InputError."""
-    from grass.manifest.join_file import absolute
+    from grass.manifest import values
     from grass.manifest.on_premises import Runtime
     from grass.manifest.placement import topology
     from grass.manifest.values import Wrong
@@ -65,9 +65,9 @@ def offered(base: Offer, given: dict[str, Any]) -> Offer:
         if given["runtime"]:
             changes["runtimes"] = tuple(Runtime(name) for name in given["runtime"])
         if given["mount"]:
-            changes["mounts"] = tuple(absolute(path) for path in given["mount"])
+            changes["mounts"] = tuple(values.absolute_path(path) for path in given["mount"])
         if given["share"]:
-            changes["share"] = absolute(given["share"])
+            changes["share"] = values.absolute_path(given["share"])
     except Wrong as wrong:
         raise InputError(str(wrong)) from wrong
     return replace(base, install=base.install and not given["no_install"], **changes)

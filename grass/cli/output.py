@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 from grass import environment
 from grass.cli import cells
+from grass.model.exhaustive import assert_never
 
 Lines = Callable[[int | None], list[str]]
 """A renderer that was given its views: from the width (None: no limit) to the lines."""
@@ -64,6 +65,8 @@ class Output:
                 self._write(self._out, "".join(f"{cells.clean(one)}\n" for one in result.ids))
             case Format.TABLE:
                 self._write(self._out, "".join(f"{line}\n" for line in result.lines(self._width(self._out))))
+            case _:
+                assert_never(self.format)
 
     def record(self, result: Result) -> None:
         """One of a stream: as ``show``, but in json on one line."""

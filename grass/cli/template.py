@@ -19,7 +19,7 @@ from grass.errors import ConflictError
 @pass_invocation
 def template(invocation: Invocation, name: str | None, to: Path | None) -> None:
     """Print the template NAME, an example file; without NAME, list the templates."""
-    from grass.manifest import templates
+    from grass.cli import templates
 
     if name is None:
         names = list(templates.names())

@@ -77,19 +77,7 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
 
 def ruled(master: MasterConfig, settings: Settings) -> MasterConfig:
     """Apply the settings that mean the same for every kind of cluster."""
-    return replace(
-        master,
-        parallel_level=settings.parallel_level,
-        check_interval=settings.check_interval,
-        keep_agent_alive=settings.keep_agent_alive,
-        agent_countdown=settings.agent_countdown,
-        keep_jobs=settings.keep_jobs,
-        keep_days=settings.keep_days,
-        silent_after=settings.silent_after,
-        lost_after=settings.lost_after,
-        quotas=settings.quotas,
-        default_quota=settings.default_quota,
-    )
+    return replace(master, **settings.policy())
 
 
 def _check_reserve(settings: Settings, offered: Resources) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from grass.atomic_file import replace_file
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UndecodableError
-from grass.exhaustive import assert_never
+from grass.model.exhaustive import assert_never
 from grass.provision.files import paths
 from grass.provision.files.operations import (
     INDEX,

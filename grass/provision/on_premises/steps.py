@@ -15,6 +15,7 @@ from pathlib import Path
 
 from grass.errors import GrassError
 from grass.hosts import Host, shown
+from grass.model.exhaustive import assert_never
 
 Progress = Callable[[str], None]
 
@@ -144,6 +145,8 @@ def _carry_out(host: Host, action: Action) -> None:
             host.put(action.content, action.target, action.mode, action.owner, sudo=True)
         case Call():
             action.do(host)
+        case _:
+            assert_never(action)
 
 
 def _nothing_to_do(host: Host, step: Step) -> bool:
