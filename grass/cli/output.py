@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from grass import environment
 from grass.cli import cells
-from grass.exhaustive import assert_never
+from grass.model.exhaustive import assert_never
 
 Lines = Callable[[int | None], list[str]]
 """A renderer that was given its views: from the width (None: no limit) to the lines."""

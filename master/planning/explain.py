@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from grass.exhaustive import assert_never
 from grass.model import feasibility
 from grass.model.amounts import BUILT_IN, show_amount
+from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason, ReasonCode
 from master.planning.model import Demand, QueuedJob, Shape, View, Waiting
 from master.planning.quotas import limited_amounts

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grass.errors import GrassError
-from grass.exhaustive import assert_never
 from grass.hosts import Host, shown
+from grass.model.exhaustive import assert_never
 
 Progress = Callable[[str], None]
 
