@@ -1,5 +1,5 @@
-"""From settings to a cluster's folder: configuration, secrets, keys. Every step can be repeated, so an interrupted
-`grass create` is finished by the next one."""
+"""Files of a local cluster, made from its settings: configuration, secrets, keys. Every step can be repeated, so the
+next `grass create` finishes an interrupted one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FOLDERS = ("master", "client", "redis", "log", "data", "data/logs", "data/jobs",
 
 
 def existing(cluster_home: Path) -> ClusterConfig | None:
-    """None: there is none, or its making was interrupted before the configuration was whole."""
+    """None: there is none, or creating it was interrupted before the configuration was whole."""
     try:
         return ClusterConfig.load(cluster_home / "cluster.json")
     except (FileNotFoundError, json.JSONDecodeError):

@@ -18,11 +18,11 @@ from grass.api.keyring import Role
 from grass.api.sealing import MAX_REQUEST, ReplyKey
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, ManifestError, NotAllowedError, ReplayedError, UnreachableError
-from grass.store.api_store import ApiStore
 from master.api.authentication import Authenticator, Caller, StaleRequestError
 from master.api.feed import Feed, Places
 from master.api.query import parse_query
 from master.api.routes import Access, Route
+from master.api.untyped import UntypedStore
 
 log = logging.getLogger("master.api")
 
@@ -54,7 +54,7 @@ class Api:
     """What handlers work with."""
 
     config: ClusterConfig
-    store: ApiStore
+    store: UntypedStore
     authenticator: Authenticator
     feed: Feed
     places: Places

@@ -9,6 +9,7 @@ from grass.entropy import run_id
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest import Wrong
 from grass.manifest.quantities import duration_or_zero
+from grass.wire.tickets import DeleteJob, StopJob
 from master.api.call import Api, Call, Handler, Pieces, PiecesToEnd, Reply
 from master.api.discretion import Discretion
 from master.api.feed import PAUSE
@@ -137,7 +138,7 @@ def stop_job(call: Call, job: str) -> View:
     if not ended(record):
         store, name = call.api.store, record["name"]
         store.log_event("job-stop-requested", call.user, f"{name} shall stop", job=name)
-        store.ticket("stop", {"id": record["id"], "user": call.user, "grace": grace})
+        store.ticket(StopJob(record["id"], call.user, grace))
     return job_view(record)
 
 
@@ -148,7 +149,7 @@ def delete_job(call: Call, job: str) -> Reply:
     if not ended(record):
         raise ConflictError(f"job {name} has not ended; stop it first with `grass job stop {name}`")
     store.log_event("job-delete-requested", call.user, f"{name} ({record['id']}) shall be deleted", job=name)
-    store.ticket("delete", {"id": record["id"], "user": call.user})
+    store.ticket(DeleteJob(record["id"], call.user))
     until = steady() + DELETE_SECONDS
     with call.api.feed.listen(name) as changed:
         while steady() < until and not call.api.feed.closed:

@@ -21,6 +21,7 @@ from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundErr
 from grass.model.lifecycle import NodeState
 from grass.model.names import MAX_NAME, NAME_RULE, is_name
 from grass.store.join_tokens import JoinToken
+from grass.wire.tickets import JoinNode, RemoveNode
 from master.api import enrolment
 from master.api.bundle import find_bundle
 from master.api.call import Api, Call, Handler, Reply
@@ -112,7 +113,7 @@ def join(call: Call) -> Reply:
     bundle = find_bundle()
     if wish.check:
         return Reply(_terms_of(call, wish))
-    ticket = {"name": wish.name, "digest": secret_digest(wish.password), "user": token.by, "node": wish.node()}
+    ticket = JoinNode(wish.name, secret_digest(wish.password), token.by, wish.node())
     api.store.join_tokens.use(digest, wish.join_id, ticket, now)
     _wait_until_known(api, wish)
     api.store.join_tokens.joined(wish.join_id, wish.name)
@@ -140,7 +141,7 @@ def leave(call: Call, node: str) -> View:
     record = call.api.store.node(node)
     if record is not None and record["state"] != NodeState.LEFT.value:
         force = call.body.get("force") is True
-        call.api.store.ticket("node-remove", {"node": node, "user": f"node {node}", "force": force})
+        call.api.store.ticket(RemoveNode(node, f"node {node}", force))
     return wait_for_node(call, node)
 
 

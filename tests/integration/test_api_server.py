@@ -25,11 +25,11 @@ from grass.api.client import Client
 from grass.config import ClusterConfig, RedisConfig, Secrets
 from grass.errors import UnreachableError
 from grass.model.lifecycle import TaskState
-from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
-from grass.store.records import pack
-from master.agent.state import TaskRun
+from grass.wire.codec import encode as pack
+from grass.wire.task_record import TaskRecord
 from master.api.front import Limits
+from master.api.untyped import UntypedStore
 from tests.support.api_world import write_client, write_cluster
 from tests.support.example_run import free_port
 from tests.support.processes import ended
@@ -58,7 +58,7 @@ class Server:
         self.backend = redis_server.backend("admin")
         self.backend.delete_prefix(self.config.key_prefix)
         self.keys = Keys(self.config.key_prefix)
-        self.store = ApiStore(self.backend, self.keys)
+        self.store = UntypedStore(self.backend, self.keys)
         self.log = home / "api.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -200,6 +200,7 @@ def test_a_hundred_wait_while_others_are_answered(server: Server) -> None:
     assert threads < 80
 
 
+@pytest.mark.alone
 def test_five_hundred_that_send_a_byte_a_second_and_eleven_hundred_silent_ones_keep_nobody_out(server: Server) -> None:
     server.client().status()
     address = ("127.0.0.1", server.config.master.api_port)
@@ -334,14 +335,13 @@ def test_requests_that_come_together_are_answered_in_order(server: Server) -> No
 def test_a_node_whose_api_hangs_blocks_neither_the_server_nor_its_caller(server: Server) -> None:
     client = server.client()
     started = client.start(JOB)
-    task = TaskRun()
-    task.state, task.attempt, task.node = TaskState.RUNNING, 1, "n1"
+    task = TaskRecord(TaskState.RUNNING, 1, "n1")
     with socket.create_server(("127.0.0.1", 0), backlog=200) as hanging, ThreadPoolExecutor(80) as pool:
         node = {"name": "n1", "state": "READY", "address": "127.0.0.1", "api_port": hanging.getsockname()[1]}
         server.backend.apply(
             [
                 ("HSET", server.keys.nodes, "n1", pack(node)),
-                ("HSET", server.keys.tasks(started["id"]), "w.0", pack(task.record())),
+                ("HSET", server.keys.tasks(started["id"]), "w.0", pack(task)),
             ]
         )
         begun = time.monotonic()
@@ -397,6 +397,7 @@ def test_the_command_line_of_the_daemon_is_its_configuration_and_nothing_else(se
     assert arguments[-2:] == ["master.api", str(server.config.path)] or "grass-api" in arguments[0]
 
 
+@pytest.mark.alone
 def test_a_stopped_server_is_unreachable_within_five_seconds_and_found_again_later(server: Server) -> None:
     client = server.client()
     started = client.start(JOB)

@@ -13,7 +13,7 @@ import pytest
 
 from grass.errors import NotFoundError
 from grass.model.job import Mount
-from node.runtime.docker.container_check import Inside
+from node.runtime.docker.container_check import ContainerCheck
 from node.runtime.docker.plan import container_name, takeover
 from node.runtime.protocol import Stop
 from tests.support.docker_run import ONE, DockerRun
@@ -246,10 +246,10 @@ def test_containers_that_end_with_their_engine_are_said_to_have_been_ended() -> 
 
 
 def test_a_check_that_hangs_in_a_container_is_given_up_in_time_and_not_begun_twice(run: DockerRun) -> None:
-    def inside(*argv: str) -> Inside:
-        return Inside(run.config.name, ONE, list(argv))
+    def inside(*argv: str) -> ContainerCheck:
+        return ContainerCheck(run.config.name, ONE, list(argv))
 
-    def try_it(check: Inside, seconds: float = 10, cancelled: bool = False) -> str:
+    def try_it(check: ContainerCheck, seconds: float = 10, cancelled: bool = False) -> str:
         return check.failure(seconds, lambda: cancelled)
 
     run.start("until [ -e /tmp/over ]; do sleep 0.1; done; cat /tmp/begun")

@@ -212,7 +212,7 @@ def test_a_task_that_the_kernel_does_not_let_go_is_told_and_its_node_takes_no_ot
     (freezer / "freezer.state").write_text("FROZEN")
     node.stop(ONE, grace=0.1)
     reason = node.event(ONE, "waiting")["reason"]
-    assert reason["code"] == "stuck" and f"process {child} (sh) waits in the kernel" in reason["message"]
+    assert reason["code"] == "stuck" and f"process {child} (sh) of a task does not end after KILL" in reason["message"]
     node.wait(lambda: [each["code"] for each in node.conditions] == ["stuck"])
     node.start("true", TWO)
     assert "stuck" in str(node.event(TWO, "waiting")["reason"])
@@ -271,7 +271,7 @@ def test_orders_that_were_trimmed_before_they_were_read_are_made_up_for(node: No
     node.stop(ONE)
     for number in range(200):
         node.order(set={}, number=number)
-    stream = node.keys.orders("local")
+    stream = node.keys.changes("local")
     entries = node.backend.stream(stream, "0", 1000)
     node.backend.apply([("XDEL", stream, *[entry_id for entry_id, _ in entries[:-10]])])
     node.agent.send_signal(signal.SIGCONT)
