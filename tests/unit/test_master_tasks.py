@@ -105,8 +105,9 @@ def test_why_a_task_does_not_end_is_its_reason_until_it_does_and_its_node_takes_
     assert quarantined.reason is not None and quarantined.reason.code is ReasonCode.STUCK
     node.store.report([Heartbeat()])
     world.end("j-1/t.0/1")
-    ready = world.api.node("n1")
-    assert world.job("j")["state"] == "SUCCEEDED" and ready is not None and ready.state is NodeState.READY
+    freed = world.api.node("n1")
+    assert world.job("j")["state"] == "SUCCEEDED"
+    assert freed is not None and freed.state is NodeState.READY
 
 
 ONE = Job("j", {"t": Component("t", "x", resources=Resources())}, ("t",))
