@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from grass.atomic_file import replace_file
+from grass.errors import UndecodableError
 from grass.model.policy import ClusterPolicy
 from grass.private_file import write_private
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -136,27 +139,24 @@ class ClusterConfig:
 
     @classmethod
     def load(cls, path: str | Path) -> ClusterConfig:
-        return cls.parse(json.loads(Path(path).read_text()))
+        """Raises UndecodableError, which names the file and the path of what is wrong in it."""
+        return _decoded(cls, Path(path))
 
     @classmethod
-    def parse(cls, wire: dict[str, Any]) -> ClusterConfig:
-        return cls(
-            name=wire["name"],
-            mode=wire["mode"],
-            home=wire["home"],
-            runtime_dir=wire["runtime_dir"],
-            redis=RedisConfig(**wire["redis"]),
-            master=MasterConfig(**wire["master"]),
-            node=_node(wire["node"]),
-            collector=wire.get("collector"),
-            share=wire.get("share"),
-            samba=SambaConfig(**wire["samba"]) if wire.get("samba") else None,
-        )
+    def parse(cls, wire: object) -> ClusterConfig:
+        """From JSON that was read before. Raises UndecodableError."""
+        from grass.wire.codec import Form
+
+        return Form[ClusterConfig](cls).convert(wire)
 
 
-def _node(wire: dict[str, Any]) -> NodeConfig:
-    lists = {name: tuple(value) for name, value in wire.items() if isinstance(value, list)}
-    return NodeConfig(**{**wire, **lists})
+def _decoded(kind: type[_T], path: Path) -> _T:
+    from grass.wire.codec import Form  # the CLI reads no file of settings for most commands
+
+    try:
+        return Form[_T](kind).decode(path.read_text())
+    except UndecodableError as error:
+        raise UndecodableError(f"{path}: {error.path}" if error.path else str(path), error.problem) from error
 
 
 @dataclass(frozen=True)
@@ -174,5 +174,4 @@ class Secrets:
 
     @classmethod
     def load(cls, home: str | Path) -> Secrets:
-        wire = json.loads((Path(home) / "secrets.json").read_text())
-        return cls(redis=wire["redis"], node_token=wire["node_token"], samba=wire.get("samba", ""))
+        return _decoded(cls, Path(home) / "secrets.json")

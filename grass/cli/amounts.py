@@ -18,7 +18,6 @@ _ORDER = (
     TaskState.FAILED,
     TaskState.LOST,
     TaskState.RUNNING,
-    TaskState.STARTING,
     TaskState.ASSIGNED,
     TaskState.PENDING,
     TaskState.SUCCEEDED,

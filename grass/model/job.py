@@ -1,6 +1,6 @@
 """What a user asks for: a job, its components and their policies. Frozen; made by ``grass.manifest``.
 
-``to_wire``/``from_wire`` are the form in redis and in API requests (plain JSON values).
+The form in redis and in messages is that of ``grass.wire.codec``: JSON objects of these fields.
 Durations are seconds, sizes bytes, cpu thousandths of a core.
 """
 
@@ -181,76 +181,6 @@ class Job:
     def task_count(self) -> int:
         return sum(component.replicas for component in self.components.values())
 
-    def to_wire(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "components": {name: _component_to_wire(component) for name, component in self.components.items()},
-            "success": list(self.success),
-            "timeout": self.timeout,
-            "fail_fast": self.fail_fast,
-            "priority": self.priority,
-            "tags": self.tags,
-            "dialect": self.dialect,
-            "gang": list(self.gang),
-            "policy": self.policy.value,
-            "metric": self.metric,
-            "together": self.together,
-            "preemptible": self.preemptible,
-            "after": [[after.job, after.state] for after in self.after],
-        }
-
-    @classmethod
-    def from_wire(cls, wire: dict[str, Any]) -> Job:
-        return cls(
-            name=wire["name"],
-            components={name: _component_from_wire(name, part) for name, part in wire["components"].items()},
-            success=tuple(wire["success"]),
-            timeout=wire["timeout"],
-            fail_fast=wire["fail_fast"],
-            priority=wire["priority"],
-            tags=wire["tags"],
-            dialect=wire["dialect"],
-            gang=tuple(wire["gang"]),
-            policy=Policy(wire["policy"]),
-            metric=wire["metric"],
-            together=wire["together"],
-            preemptible=wire["preemptible"],
-            after=tuple(After(job, state) for job, state in wire["after"]),
-        )
-
-
-def _component_to_wire(component: Component) -> dict[str, Any]:
-    ready = component.ready
-    return {
-        "command": _command_to_wire(component.command),
-        "replicas": component.replicas,
-        "resources": component.resources.to_wire(),
-        "ports": list(component.ports),
-        "depends_on": {name: condition.value for name, condition in component.depends_on.items()},
-        "env": component.env,
-        "cwd": component.cwd,
-        "base": component.base,
-        "restart": {
-            "policy": component.restart.policy.value,
-            "limit": component.restart.limit,
-            "backoff": component.restart.backoff,
-        },
-        "ready": None if ready is None else ready_to_wire(ready),
-        "grace": component.grace,
-        "timeout": component.timeout,
-        "parallelism": component.parallelism,
-        "image": component.image,
-        "framework": component.framework,
-        "gpu": [component.gpu.model, component.gpu.memory],
-        "where": {label: list(wanted) for label, wanted in component.where.items()},
-        "avoid": list(component.avoid),
-        "spread": component.spread,
-        "pack": component.pack,
-        "matrix": {name: list(choices) for name, choices in component.matrix.items()},
-        "runtime": component.runtime,
-        "container": container_to_wire(component.container),
-    }
-
 
 def container_to_wire(container: Container) -> dict[str, Any]:
     return {
@@ -284,36 +214,6 @@ def ready_to_wire(ready: Ready) -> dict[str, Any]:
 def ready_from_wire(wire: dict[str, Any]) -> Ready:
     command = None if wire["command"] is None else _command_from_wire(wire["command"])
     return Ready(wire["port"], command, wire["log"], wire["timeout"])
-
-
-def _component_from_wire(name: str, wire: dict[str, Any]) -> Component:
-    restart = wire["restart"]
-    return Component(
-        name=name,
-        command=_command_from_wire(wire["command"]),
-        replicas=wire["replicas"],
-        resources=Resources.from_wire(wire["resources"]),
-        ports=tuple(wire["ports"]),
-        depends_on={other: Condition(value) for other, value in wire["depends_on"].items()},
-        env=wire["env"],
-        cwd=wire["cwd"],
-        base=wire.get("base"),
-        restart=Restart(RestartOn(restart["policy"]), restart["limit"], restart["backoff"]),
-        ready=None if wire["ready"] is None else ready_from_wire(wire["ready"]),
-        grace=wire["grace"],
-        timeout=wire["timeout"],
-        parallelism=wire["parallelism"],
-        image=wire["image"],
-        framework=wire["framework"],
-        gpu=GpuNeed(*wire["gpu"]),
-        where={label: tuple(wanted) for label, wanted in wire["where"].items()},
-        avoid=tuple(wire["avoid"]),
-        spread=wire["spread"],
-        pack=wire["pack"],
-        matrix={name: tuple(choices) for name, choices in wire["matrix"].items()},
-        runtime=wire["runtime"],
-        container=container_from_wire(wire["container"]),
-    )
 
 
 def _command_to_wire(command: str | tuple[str, ...]) -> str | list[str]:

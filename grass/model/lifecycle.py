@@ -21,7 +21,6 @@ class JobState(str, Enum):
 class TaskState(str, Enum):
     PENDING = "PENDING"
     ASSIGNED = "ASSIGNED"
-    STARTING = "STARTING"
     RUNNING = "RUNNING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
@@ -46,13 +45,12 @@ class NodeState(str, Enum):
     DRAINING = "DRAINING"
     DRAINED = "DRAINED"
     QUARANTINED = "QUARANTINED"
-    STOPPED = "STOPPED"
     LEFT = "LEFT"
 
 
 _JOB_ENDED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED})
 _TASK_ENDED = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.STOPPED})
-_TASK_ON_NODE = frozenset({TaskState.ASSIGNED, TaskState.STARTING, TaskState.RUNNING})
+_TASK_ON_NODE = frozenset({TaskState.ASSIGNED, TaskState.RUNNING})
 
 JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     # QUEUED → STOPPING never happens: a queued job has nothing to wait for and stops at once. A running job goes
@@ -70,8 +68,7 @@ _ATTEMPT_ENDS = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.STOP
 
 TASK_TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.PENDING: frozenset({TaskState.ASSIGNED, TaskState.STOPPED}),
-    TaskState.ASSIGNED: frozenset({TaskState.STARTING, TaskState.RUNNING}) | _ATTEMPT_ENDS,
-    TaskState.STARTING: frozenset({TaskState.RUNNING}) | _ATTEMPT_ENDS,
+    TaskState.ASSIGNED: frozenset({TaskState.RUNNING}) | _ATTEMPT_ENDS,
     TaskState.RUNNING: _ATTEMPT_ENDS,
     # A lost attempt is replaced (PENDING), given up (FAILED, STOPPED), or its node comes back with it.
     TaskState.LOST: frozenset(
@@ -91,15 +88,12 @@ TASK_TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
 
 NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
     NodeState.JOINING: frozenset({NodeState.READY, NodeState.LEFT}),
-    NodeState.READY: frozenset(
-        {NodeState.SILENT, NodeState.DRAINING, NodeState.QUARANTINED, NodeState.STOPPED, NodeState.LEFT}
-    ),
+    NodeState.READY: frozenset({NodeState.SILENT, NodeState.DRAINING, NodeState.QUARANTINED, NodeState.LEFT}),
     NodeState.SILENT: frozenset({NodeState.READY, NodeState.LOST, NodeState.LEFT}),
     NodeState.LOST: frozenset({NodeState.READY, NodeState.LEFT}),
     NodeState.DRAINING: frozenset({NodeState.DRAINED, NodeState.READY, NodeState.SILENT, NodeState.LEFT}),
-    NodeState.DRAINED: frozenset({NodeState.READY, NodeState.SILENT, NodeState.STOPPED, NodeState.LEFT}),
+    NodeState.DRAINED: frozenset({NodeState.READY, NodeState.SILENT, NodeState.LEFT}),
     NodeState.QUARANTINED: frozenset({NodeState.READY, NodeState.SILENT, NodeState.DRAINING, NodeState.LEFT}),
-    NodeState.STOPPED: frozenset({NodeState.READY, NodeState.LEFT}),
     NodeState.LEFT: frozenset({NodeState.JOINING}),
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from grass.model.job import Job
 
@@ -44,26 +43,3 @@ class Schedule:
     time_zone: str = "UTC"
     missed: Missed = Missed.RUN_ONCE
     overlap: Overlap = Overlap.SKIP
-
-    def to_wire(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "kind": self.kind.value,
-            "jobs": [job.to_wire() for job in self.jobs],
-            "cron": self.cron,
-            "time_zone": self.time_zone,
-            "missed": self.missed.value,
-            "overlap": self.overlap.value,
-        }
-
-    @classmethod
-    def from_wire(cls, wire: dict[str, Any]) -> Schedule:
-        return cls(
-            name=wire["name"],
-            kind=ScheduleKind(wire["kind"]),
-            jobs=tuple(Job.from_wire(job) for job in wire["jobs"]),
-            cron=wire["cron"],
-            time_zone=wire["time_zone"],
-            missed=Missed(wire["missed"]),
-            overlap=Overlap(wire["overlap"]),
-        )

@@ -38,7 +38,7 @@ def start(call: Call, job: str, task: str) -> Reply:
     found = call.api.store.tasks(record["id"]).get(task)
     if found is None and task not in _tasks_of(record):
         raise NotFoundError(f"job {record['name']} has no task {task}; `grass job show {record['name']}` shows them")
-    if found is None or found["state"] not in (TaskState.RUNNING.value, TaskState.STARTING.value):
+    if found is None or found["state"] != TaskState.RUNNING.value:
         state = "PENDING" if found is None else found["state"]
         raise ConflictError(f"task {record['name']}.{task} does not run now (it is {state})")
     argv = call.body.get("argv")

@@ -31,7 +31,6 @@ _ATTENTION = (
     TaskState.LOST,
     TaskState.PENDING,
     TaskState.ASSIGNED,
-    TaskState.STARTING,
     TaskState.RUNNING,
 )
 """States in the order in which a person looks at tasks; the others come last."""

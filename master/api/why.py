@@ -11,7 +11,7 @@ from grass.model.reasons import ReasonCode
 
 View = dict[str, Any]
 
-_SILENT = (TaskState.ASSIGNED, TaskState.STARTING, TaskState.RUNNING, TaskState.SUCCEEDED)
+_SILENT = (TaskState.ASSIGNED, TaskState.RUNNING, TaskState.SUCCEEDED)
 """States that are progress, so nobody asks why."""
 
 _LATE = (

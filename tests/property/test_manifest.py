@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from grass.errors import ManifestError
 from grass.manifest import parse_job, parse_schedule, parse_settings, read_document
-from grass.model.job import Job
 from grass.model.matrix import combination, combinations
 from grass.model.schedule import Schedule
+from grass.wire import codec
+from grass.wire.job_record import JOB as JOB_FORM
 
 COMPONENT_KEYS = [
     *("command", "replicas", "num", "parallelism", "resources", "ports", "depends_on", "ready", "timeout", "env"),
@@ -279,14 +280,14 @@ def test_nonsense_is_refused_as_a_manifest_error_by_every_parser(document: Any) 
 def test_a_job_that_is_accepted_can_be_stored_and_read_again(document: Any) -> None:
     parsed = attempt(parse_job, document)
     if parsed is not None:
-        assert Job.from_wire(json.loads(json.dumps(parsed.job.to_wire(), ensure_ascii=False).encode())) == parsed.job
+        assert JOB_FORM.decode(codec.encode(parsed.job)) == parsed.job
 
 
 @settings(max_examples=100, deadline=None)
 @given(good_jobs)
 def test_good_jobs_are_accepted_and_survive_the_wire(document: dict[str, Any]) -> None:
     job = parse_job(document).job
-    assert Job.from_wire(json.loads(json.dumps(job.to_wire()))) == job
+    assert JOB_FORM.decode(codec.encode(job)) == job
     assert set(job.success) == set(document["components"])
 
 
@@ -298,7 +299,7 @@ def test_a_matrix_makes_each_combination_once_with_the_last_name_varying_fastest
     expected = list(itertools.product(*matrix.values()))
     assert job.components["x"].replicas == combinations(matrix) == len(expected)
     assert [tuple(combination(matrix, index).values()) for index in range(len(expected))] == expected
-    assert Job.from_wire(json.loads(json.dumps(job.to_wire()))) == job
+    assert JOB_FORM.decode(codec.encode(job)) == job
 
 
 @settings(max_examples=50, deadline=None)
@@ -306,7 +307,7 @@ def test_a_matrix_makes_each_combination_once_with_the_last_name_varying_fastest
 def test_good_batches_are_accepted_and_survive_the_wire(document: dict[str, Any], names: list[str]) -> None:
     schedule = parse_schedule({**document, "jobs": names}).schedule
     assert [job.name for job in schedule.jobs] == names
-    assert Schedule.from_wire(json.loads(json.dumps(schedule.to_wire()))) == schedule
+    assert codec.Form[Schedule](Schedule).decode(codec.encode(schedule)) == schedule
 
 
 @settings(max_examples=100, deadline=None)

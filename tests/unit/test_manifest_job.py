@@ -11,6 +11,8 @@ from grass.errors import ManifestError
 from grass.manifest import parse_job, read_document
 from grass.model.job import Component, Condition, Job, Ready, Restart, RestartOn
 from grass.model.resources import Resources
+from grass.wire import codec
+from grass.wire.job_record import JOB as JOB_FORM
 
 DIGITS = """
 name: digits
@@ -76,7 +78,7 @@ def test_the_sample_becomes_the_job_that_it_describes() -> None:
 
 def test_a_job_survives_its_way_over_the_wire() -> None:
     job = job_of(DIGITS)
-    assert Job.from_wire(job.to_wire()) == job
+    assert JOB_FORM.decode(codec.encode(job)) == job
 
 
 def test_parsing_leaves_the_document_as_it_was() -> None:

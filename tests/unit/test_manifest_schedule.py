@@ -11,6 +11,7 @@ from grass.errors import ManifestError
 from grass.manifest import parse_schedule, read_document
 from grass.manifest.cron import rule
 from grass.model.schedule import Missed, Overlap, Schedule, ScheduleKind
+from grass.wire import codec
 
 CRON = """
 name: nightly
@@ -63,7 +64,7 @@ def test_a_batch_is_one_job_per_name(key: str) -> None:
 @pytest.mark.parametrize("text", [CRON, "{name: sweep, jobs: [a, b], components: {x: {command: c}}}"])
 def test_a_schedule_survives_its_way_over_the_wire(text: str) -> None:
     schedule = schedule_of(text)
-    assert Schedule.from_wire(schedule.to_wire()) == schedule
+    assert codec.Form[Schedule](Schedule).decode(codec.encode(schedule)) == schedule
 
 
 @pytest.mark.parametrize(

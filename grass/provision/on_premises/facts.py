@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grass.config import ClusterConfig
+from grass.errors import UndecodableError
 from grass.hosts import Host
 from grass.provision.on_premises.record import Made
 from grass.share import shared
@@ -241,7 +242,7 @@ def _config(text: str) -> ClusterConfig | None:
     wire = _json(text)
     try:
         return ClusterConfig.parse(wire) if wire is not None else None
-    except (KeyError, TypeError):
+    except UndecodableError:
         return None
 
 
