@@ -13,7 +13,7 @@ from pathlib import Path
 from grass.api import keyring
 from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets
 from grass.entropy import password
-from grass.errors import ConflictError, InputError
+from grass.errors import ConflictError, InputError, UndecodableError
 from grass.manifest.settings import RedisSettings, Settings
 from grass.model.amounts import show_cpu, show_memory
 from grass.model.resources import Resources
@@ -27,10 +27,12 @@ FOLDERS = ("master", "client", "redis", "log", "data", "data/logs", "data/jobs",
 
 def existing(cluster_home: Path) -> ClusterConfig | None:
     """None: there is none, or creating it was interrupted before the configuration was whole."""
+    path = cluster_home / "cluster.json"
     try:
-        return ClusterConfig.load(cluster_home / "cluster.json")
+        json.loads(path.read_text())
     except (FileNotFoundError, json.JSONDecodeError):
         return None
+    return ClusterConfig.load(path)
 
 
 def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None) -> ClusterConfig:
@@ -139,7 +141,7 @@ def make_secrets(config: ClusterConfig, redis_password: str | None) -> Secrets:
     home = Path(config.home)
     try:
         secrets = Secrets.load(home)
-    except (FileNotFoundError, json.JSONDecodeError, KeyError):
+    except (FileNotFoundError, UndecodableError):
         secrets = Secrets({user: password() for user in REDIS_USERS}, password())
     if not config.redis.embedded and redis_password is not None:
         secrets = replace(secrets, redis=dict.fromkeys(REDIS_USERS, redis_password))
