@@ -132,7 +132,7 @@ def until(deadline: float, met: Callable[[], bool]) -> bool:
 class Rclone:
     """The process. ``over`` is set, with ``why``, when it is of no more use: it ended, or failed inside.
 
-    rclone 1.60 goes on after a failure inside (two nodes wrote to one file), and who uses that file hangs for ever.
+    rclone 1.60 goes on after a failure inside (the server refused to close a file), and whoever uses that file hangs.
     """
 
     def __init__(self, argv: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from enum import Enum
 
 from grass.manifest import containers, native, quantities, values
 from grass.manifest.fields import Fields
-from grass.model.job import PLAIN_CONTAINER, Component, Container, Job, Policy
+from grass.model.job import DEFAULT_METRIC, PLAIN_CONTAINER, Component, Container, Job, Policy
 from grass.model.resources import Resources
 
 DIALECT = "maro"
@@ -97,7 +97,7 @@ def _read_mount(fields: Fields, image: str | None, warnings: list[str]) -> Conta
 def _read_allocation(fields: Fields) -> tuple[Policy, str]:
     section = fields.section("allocation")
     if section is None:
-        return Policy.BEST_FIT, Job.metric
+        return Policy.BEST_FIT, DEFAULT_METRIC
     mode = section.require("mode", values.one_of(_AllocationMode), _AllocationMode.BALANCED)
     metric = section.require("metric", values.one_of(_Metric), _Metric.CPU)
     section.done()

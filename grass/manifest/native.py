@@ -7,7 +7,7 @@ from typing import Any
 
 from grass.manifest import after, containers, matrix, placement, quantities, resource_fields, values
 from grass.manifest.fields import Fields, Problems
-from grass.model.job import DEFAULT_GRACE, Component, Condition, Job, Ready, Restart, RestartOn
+from grass.model.job import DEFAULT_GRACE, NO_RESTART, Component, Condition, Job, Ready, Restart, RestartOn
 
 MAX_REPLICAS = 100_000
 MAX_PRIORITY = 1000
@@ -195,8 +195,8 @@ def _read_restart(fields: Fields, warnings: list[str]) -> Restart:
         return Restart()
     restart = Restart(
         policy=section.read("policy", policy, RestartOn.ON_FAILURE),
-        limit=section.read("limit", _restart_limit, Restart.limit),
-        backoff=section.read("backoff", quantities.duration_or_zero, Restart.backoff),
+        limit=section.read("limit", _restart_limit, NO_RESTART.limit),
+        backoff=section.read("backoff", quantities.duration_or_zero, NO_RESTART.backoff),
     )
     section.done()
     if restart.limit is None and restart.backoff < LEAST_ENDLESS_BACKOFF:

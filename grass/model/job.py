@@ -16,6 +16,7 @@ EXIT_DO_NOT_RESTART = 64
 EXIT_STOP_JOB = 65
 DEFAULT_GRACE = 10.0
 DEFAULT_TASK_CPU = 1000
+DEFAULT_METRIC = "cpu"
 DEFAULT_RESOURCES = Resources(cpu=DEFAULT_TASK_CPU)
 """The default of a task: one core and no reserved memory, so that a laptop is never overrun."""
 
@@ -34,7 +35,7 @@ class RestartOn(str, Enum):
     ALWAYS = "always"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Restart:
     """``limit`` restarts per task (None: no limit); the wait before them doubles from ``backoff``, up to one minute."""
 
@@ -46,7 +47,7 @@ class Restart:
 NO_RESTART = Restart()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Ready:
     """One readiness check; exactly one of the three is set. ``timeout`` in seconds from the start of the attempt."""
 
@@ -60,7 +61,7 @@ NODE_LEVEL = 99
 """As a topology level: the node itself. Levels 1, 2, … are the first parts of a node's path (``rack1/switch3``)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GpuNeed:
     """Which GPUs match; ``Resources.gpu`` says how many. ``model``: part of the name that NVML gives, in any case
     (None: any). ``memory``: the least bytes of each."""
@@ -77,7 +78,7 @@ class Policy(str, Enum):
     COMPACTED = "single-metric-compacted"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Mount:
     """A path of the host that is mounted into a container. The cluster's settings say which are allowed."""
 
@@ -86,7 +87,7 @@ class Mount:
     read_only: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Container:
     """Settings that only containers have. ``shm``: bytes of /dev/shm (None: the engine's default). ``network``: host or
     bridge. ``data``: where the share is mounted inside (None: at the host's path).
@@ -104,7 +105,7 @@ class Container:
 PLAIN_CONTAINER = Container()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Component:
     """``command``: a string is run by /bin/sh, a tuple is an argv. ``parallelism``: most tasks at once (None: all).
 
@@ -143,7 +144,7 @@ class Component:
     container: Container = PLAIN_CONTAINER
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class After:
     """A job to wait for, by name or id, and the state it must reach: ``succeeded`` or ``ended``."""
 
@@ -151,7 +152,7 @@ class After:
     state: str = "succeeded"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Job:
     """``success``: the components that must succeed; the others are stopped once those have.
 
@@ -171,7 +172,7 @@ class Job:
     dialect: str = "native"
     gang: tuple[str, ...] = ()
     policy: Policy = Policy.BEST_FIT
-    metric: str = "cpu"
+    metric: str = DEFAULT_METRIC
     together: int | None = None
     preemptible: bool = False
     after: tuple[After, ...] = ()

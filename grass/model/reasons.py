@@ -57,7 +57,7 @@ class ReasonCode(str, Enum):
     NODE_REBOOTED = "node-rebooted"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reason:
     code: ReasonCode
     message: str

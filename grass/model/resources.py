@@ -9,7 +9,7 @@ DEVICE = 1000
 """One whole GPU. Devices are counted in thousandths, as cores are, because a task may need a share of one."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Resources:
     """``cpu`` in thousandths of a core, ``memory`` and ``disk`` (scratch) in bytes, ``gpu`` in thousandths of a device.
 

@@ -29,7 +29,7 @@ class Overlap(str, Enum):
     REPLACE = "replace"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """``jobs``: each job of a batch; or the one job of a cron rule, whose runs are named after the schedule.
 

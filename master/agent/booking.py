@@ -18,7 +18,7 @@ def reserve(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, cou
         launch = node.launches[key] = Launch(component.spec.resources, 0)
     launch.width += count
     node.held += launch.shape * count
-    run.nodes.add(node.name)
+    run.nodes[node.name] = None
     step.touch_launch(node, key)
     return launch
 

@@ -7,6 +7,7 @@ forgotten: its messages are committed first, then the rest is decided without th
 
 from __future__ import annotations
 
+import gc
 import logging
 import random
 import shutil
@@ -108,9 +109,13 @@ class MasterAgent:
     def _remember(self) -> None:
         """Make memory and agenda anew from the store. What is set aside stays so."""
         self._agenda = Agenda()
-        loaded = self._patiently(self._store.load)
         aside = self._cluster.aside
-        self._cluster = rebuild(loaded, self._agenda, steady(), boot_id(), self._limits.usage_half_life)
+        gc.disable()  # nothing of a state of 20,000 jobs is garbage, and looking through it takes most of the time
+        try:
+            loaded = self._patiently(self._store.load)
+            self._cluster = rebuild(loaded, self._agenda, steady(), boot_id(), self._limits.usage_half_life)
+        finally:
+            gc.enable()
         self._cluster.aside = aside
         if self._config.master.own_node is not None:
             self._store.watch(self._config.master.own_node)  # it never joins

@@ -130,11 +130,11 @@ def _lose(step: Step, node: NodeRun) -> None:
 def _leave(step: Step, node: NodeRun) -> None:
     cluster, name, user = step.cluster, node.name, node.drain.user if node.drain else ""
     for key in node.launches:
-        cluster.jobs[key.job_id].nodes.discard(name)
+        cluster.jobs[key.job_id].nodes.pop(name, None)
         cluster.cache.launch_changed(name, key)
     node.launches.clear()
     for run in cluster.jobs.values():
-        run.nodes.discard(name)
+        run.nodes.pop(name, None)
     move(step, node, NodeState.LEFT, None)
     del cluster.nodes[name]
     cluster.leaving.discard(name)

@@ -119,5 +119,5 @@ def _after(step: Step, run: JobRun) -> Reason | None:
         if after.state == "succeeded" and other.state is not JobState.SUCCEEDED:
             message = f"could never begin: it waits until job {after.job} has succeeded, which is {other.state.value}"
             return Reason(ReasonCode.AFTER_FAILED, message, {"job": other.id, "state": other.state.value})
-        run.met.add(position)
+        run.met |= {position}
     return waits.reason(step, run)

@@ -159,7 +159,7 @@ def _task(
     cluster.seq = max(cluster.seq, task.seq)
     node = cluster.nodes.get(task.node or "")
     if node is not None:
-        run.nodes.add(node.name)
+        run.nodes[node.name] = None
     if node is not None and (task.state.on_node or task.state is TaskState.LOST):
         launch = node.launches.setdefault(run.launch(component), Launch(component.spec.resources, 0))
         book(node, launch, index, task)

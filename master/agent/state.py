@@ -7,11 +7,11 @@ A task that never left PENDING has no object: a component knows the first index 
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from grass.model.job import Component, Job
+from grass.model.job import Component, GpuNeed, Job
 from grass.model.lifecycle import JobState, NodeState, TaskState, check_task
 from grass.model.reasons import Reason
 from grass.model.resources import Resources
@@ -30,6 +30,41 @@ NOTHING = Resources()
 NO_USAGE = NodeUsage()
 
 
+_NONE: frozenset[int] = frozenset()
+_STATES = {state: at for at, state in enumerate(TaskState)}
+
+
+class Counts:
+    """State → number of tasks. A third of a ``Counter``: there are as many as components in the queue."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self) -> None:
+        self._numbers = [0] * len(_STATES)
+
+    def __getitem__(self, state: TaskState) -> int:
+        return self._numbers[_STATES[state]]
+
+    def __setitem__(self, state: TaskState, number: int) -> None:
+        self._numbers[_STATES[state]] = number
+
+    def items(self) -> Iterator[tuple[TaskState, int]]:
+        return zip(_STATES, self._numbers, strict=True)
+
+
+@lru_cache(maxsize=4096)
+def _shape(
+    resources: Resources,
+    gpu: GpuNeed,
+    ports: int,
+    where: tuple[tuple[str, tuple[str, ...]], ...],
+    avoid: tuple[str, ...],
+    runtime: str | None,
+) -> Shape:
+    """Shared by equal components: a queue of thousands has few kinds."""
+    return Shape(resources, gpu, ports, where, avoid, runtime)
+
+
 @dataclass(slots=True)
 class ComponentRun:
     """``fresh``: tasks from this index on were never assigned. ``again``: indexes below it that may start again now."""
@@ -38,7 +73,7 @@ class ComponentRun:
     tasks: dict[int, TaskRecord] = field(default_factory=dict)
     fresh: int = 0
     again: list[int] = field(default_factory=list)
-    counts: Counter[TaskState] = field(default_factory=Counter)
+    counts: Counts = field(default_factory=Counts)
     ready: int = 0
     reason: Reason | None = None
     backoff: int = 0
@@ -51,7 +86,7 @@ class ComponentRun:
         self.counts[TaskState.PENDING] = self.size
         spec = self.spec
         where = tuple(sorted(spec.where.items()))
-        self.shape = Shape(spec.resources, spec.gpu, len(spec.ports), where, spec.avoid, spec.runtime)
+        self.shape = _shape(spec.resources, spec.gpu, len(spec.ports), where, spec.avoid, spec.runtime)
 
     @property
     def size(self) -> int:
@@ -122,11 +157,11 @@ class JobRun:
     deadline: Moment | None = None
     stop_grace: float | None = None
     delete: bool = False
-    nodes: set[str] = field(default_factory=set)
+    nodes: dict[str, None] = field(default_factory=dict)
     """Nodes that were given a launch template of this job and not yet told to drop it."""
     position: int = 0
     """Its number in the order of submission. It keeps it when it is preempted."""
-    met: set[int] = field(default_factory=set)
+    met: frozenset[int] = _NONE
     """Indexes in ``job.after`` of the conditions that were met."""
 
     @classmethod
@@ -147,7 +182,7 @@ class JobRun:
             restarts=record.restarts,
             schedule=record.schedule,
             warnings=record.warnings,
-            met=set(record.met),
+            met=frozenset(record.met) if record.met else _NONE,
         )
 
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode
@@ -14,7 +15,7 @@ from master.agent.ports import free_ports
 from master.agent.preempting import gathering, shares
 from master.agent.state import ComponentRun, JobRun, Launch, NodeRun
 from master.agent.step import Step
-from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, View
+from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, Shape, View
 
 _UNSEEN = (NodeState.JOINING, NodeState.LEFT, NodeState.LOST)
 
@@ -150,7 +151,13 @@ def _refresh_job(step: Step, job_id: str) -> None:
 def demand(run: JobRun, component: ComponentRun) -> Demand:
     spec = component.spec
     gang = spec.name in run.job.gang
-    return Demand(spec.name, component.startable, component.shape, spec.spread, spec.pack, gang)
+    return _demand(spec.name, component.startable, component.shape, spec.spread, spec.pack, gang)
+
+
+@lru_cache(maxsize=4096)
+def _demand(component: str, count: int, shape: Shape, spread: int | None, pack: int | None, gang: bool) -> Demand:
+    """Shared by equal ones, as shapes are."""
+    return Demand(component, count, shape, spread, pack, gang)
 
 
 def queued(run: JobRun, demands: tuple[Demand, ...], rank: int | None = None) -> QueuedJob:

@@ -63,7 +63,7 @@ def look(step: Step, run: JobRun) -> Reason | None:
             message = f"waited until job {after.job} has succeeded, but it is {other.state.value}"
             details = {"job": other.id, "state": other.state.value}
             return Reason(ReasonCode.AFTER_FAILED, message, details)
-        run.met.add(position)
+        run.met |= {position}
         step.cluster.followers.get(after.job, set()).discard(run.id)
         step.changes.plan = True
         step.touch_job(run)

@@ -211,6 +211,19 @@ def test_a_mount_takes_the_place_of_samba() -> None:
     assert "/mnt/nas/lab" not in made_on_master(found, DEBIAN).folders  # what is on a NAS is not removed
 
 
+def test_the_user_of_the_share_reaches_the_locks_of_samba(bundle: Bundle) -> None:
+    """As this user an smbd looks in ``lock directory``/msg.lock whether others live. Without a way there it takes them
+    for dead and drops their locks: two nodes that wrote to one file got I/O errors and a dead mount.
+    """
+    admin = Admin("ann", {"kid": "1"}, "ssh-ed25519 AAAA")
+    steps = master_steps(design(settings(), DEBIAN, PEER), DEBIAN, bundle, admin, "the-share-password")
+    (made,) = [step.actions[0] for step in steps if step.name == "make its folders"]
+    assert isinstance(made, Run)
+    at = made.argv.index("/var/lib/grass/samba/lab")
+    assert made.argv[at + 1 : at + 3] == ("711", "root:root")
+    assert "lock directory = /var/lib/grass/samba/lab\n" in smb_conf(design(settings(), DEBIAN, PEER).config)
+
+
 def test_samba_takes_the_configuration(tmp_path: Path) -> None:
     text = smb_conf(design(settings(), DEBIAN, PEER).config)
     assert "{" not in text and "#" not in text

@@ -96,7 +96,8 @@ def _folders(design: MasterDesign) -> list[tuple[str, int, str]]:
     ]
     if config.samba:
         folders += [
-            (samba_folder(config.name), 0o700, root),
+            # As the share's user, smbd looks there whether other smbds live; if it cannot, it takes away their locks.
+            (samba_folder(config.name), 0o711, root),
             ("/srv/grass", 0o755, root),
             (str(config.share), 0o755, own),
         ]
@@ -150,7 +151,8 @@ def _samba_step(config: ClusterConfig) -> Step:
     user, conf = config.samba.user, f"{ETC}/{config.name}.smb.conf"
     say = 'import json, sys; word = json.load(open(sys.argv[1]))["samba"]; print(word); print(word)'
     script = (
-        '"$1" -c "$2" "$3/secrets.json" | smbpasswd -c "$4" -s -a "$5" && sha256sum < "$3/secrets.json" > "$6/known"'
+        'umask 077; "$1" -c "$2" "$3/secrets.json" | smbpasswd -c "$4" -s -a "$5" &&'
+        ' sha256sum < "$3/secrets.json" > "$6/known"'
     )
     folder = samba_folder(config.name)
     check = '[ "$(sha256sum < "$1/secrets.json")" = "$(cat "$2/known" 2>/dev/null)" ] && [ -s "$2/passdb.tdb" ]'
