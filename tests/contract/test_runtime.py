@@ -7,10 +7,10 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
+from grass.model.reasons import Reason, ReasonCode
 from node.runtime.docker.plan import ATTEMPT
 from node.runtime.protocol import Launch, Listed, Observed, Runtime, Start, Stop
 from node.runtime.simulated import SimulatedRuntime
@@ -137,7 +137,7 @@ def test_an_attempt_that_is_known_is_not_started_again_until_it_is_forgotten(sub
 def test_stopping_ends_by_term_and_carries_its_reason(subject: Subject) -> None:
     subject.start(SLOW, "j-1/slow.0/1")
     subject.runs("j-1/slow.0/1")
-    reason: dict[str, Any] = {"code": "timeout", "message": "too long", "details": {}}
+    reason = Reason(ReasonCode.TIMEOUT, "too long")
     subject.runtime.stop([Stop("j-1/slow.0/1", 20.0, reason), Stop("j-1/unknown.0/1", 1.0)])
     [ended] = subject.ended("j-1/slow.0/1")
     assert (ended.code, ended.signal, ended.reason, ended.stopping) == (None, signal.SIGTERM, reason, True)
