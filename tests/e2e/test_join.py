@@ -100,7 +100,7 @@ def joined(cluster: Cluster, client: Client, *hosts: str) -> None:
     _clean(cluster, set(hosts))
     found = {view["name"]: view for view in client.nodes()}
     for host in hosts:
-        if host in found and found[host]["cordoned"]:
+        if host in found and found[host].get("cordoned"):
             cluster.grass("node", "uncordon", host)
     missing = [host for host in hosts if host not in found]
     if missing:

@@ -45,6 +45,7 @@ def bytes_of(lines: list[LogLine], stream: str = "stdout") -> bytes:
 outputs = st.binary(max_size=300) | st.lists(st.sampled_from([b"ab\n", b"\n", b"c", "ä".encode()])).map(b"".join)
 
 
+@pytest.mark.timeout(240)  # it computes: beside other workers it takes several times as long
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(out=outputs, err=outputs, data=st.data())
 def test_whatever_is_cut_repeated_torn_or_overlapping_the_reader_gives_the_bytes_that_were_printed(
