@@ -7,8 +7,9 @@ import logging
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from flask import Response, request
 from werkzeug.exceptions import RequestEntityTooLarge
@@ -17,8 +18,18 @@ from grass.api.envelope import EnvelopeError
 from grass.api.keyring import Role
 from grass.api.sealing import MAX_REQUEST, ReplyKey
 from grass.config import ClusterConfig
-from grass.errors import GrassError, InputError, ManifestError, NotAllowedError, ReplayedError, UnreachableError
+from grass.errors import (
+    GrassError,
+    InputError,
+    ManifestError,
+    NotAllowedError,
+    ReplayedError,
+    UndecodableError,
+    UnreachableError,
+)
 from grass.store.api_store import ApiStore
+from grass.wire import calls
+from grass.wire.codec import Form, builtins
 from master.api.authentication import Authenticator, Caller, StaleRequestError
 from master.api.feed import Feed, Places
 from master.api.query import parse_query
@@ -62,16 +73,24 @@ class Api:
     waits: Waits
 
 
+_C = TypeVar("_C", bound=calls.Call)
+
+
 @dataclass(frozen=True)
 class Call:
-    """An admitted request. ``body`` is an object whenever the route takes one. A guest has the empty name."""
+    """An admitted request. A machine without a user has the empty name."""
 
     api: Api
     user: str
     role: Role
     query: dict[str, Any]
-    body: dict[str, Any]
+    content: calls.Call | None
     caller: Caller
+
+    def read(self, shape: type[_C]) -> _C:
+        """The body, which has the shape that the route declares."""
+        assert isinstance(self.content, shape)
+        return self.content
 
     def sees(self, owner: str | None) -> bool:
         """A user sees own jobs and schedules; viewers and admins see all."""
@@ -147,7 +166,7 @@ def _call(api: Api, route: Route, caller: Caller) -> Call:
         user.name if user else "",
         user.role if user else Role.VIEWER,
         parse_query(route.query, request.args),
-        _body(caller.body),
+        _content(route, caller.body),
         caller,
     )
 
@@ -166,16 +185,19 @@ def _target() -> str:
     return str(request.environ.get("RAW_URI") or request.full_path)
 
 
-def _body(text: str | None) -> dict[str, Any]:
-    if text is None:
-        return {}
+def _content(route: Route, text: str | None) -> calls.Call | None:
+    if route.request is None:
+        return None
     try:
-        body = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"the body is not JSON: {error}") from error
-    if not isinstance(body, dict):
-        raise InputError("the body must be a JSON object")
-    return body
+        return _form(route.request).decode(text or "{}")
+    except UndecodableError as error:
+        where = f"{error.path}: " if error.path else ""
+        raise InputError(f"the body of the request: {where}{error.problem}") from error
+
+
+@cache
+def _form(shape: type[calls.Call]) -> Form[calls.Call]:
+    return Form(shape)
 
 
 def _sealed(key: ReplyKey, status: int, body: Any) -> Response:
@@ -226,4 +248,5 @@ def _error_body(error: GrassError) -> dict[str, Any]:
 
 
 def _pack(body: Any) -> bytes:
-    return json.dumps(body, separators=(",", ":")).encode()
+    """ASCII, so that a line of a log that is no UTF-8 arrives as it is."""
+    return json.dumps(builtins(body), separators=(",", ":")).encode()

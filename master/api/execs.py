@@ -12,6 +12,8 @@ from flask import Blueprint
 
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.model.lifecycle import TaskState
+from grass.wire.calls import Exec, ExecInput, ExecSize
+from grass.wire.codec import builtins
 from master.api.call import Api, Call, Handler, Reply
 from master.api.jobs import find_job
 from master.api.node_client import call_node, read_output
@@ -41,13 +43,13 @@ def start(call: Call, job: str, task: str) -> Reply:
     if found is None or found["state"] not in (TaskState.RUNNING.value, TaskState.STARTING.value):
         state = "PENDING" if found is None else found["state"]
         raise ConflictError(f"task {record['name']}.{task} does not run now (it is {state})")
-    argv = call.body.get("argv")
-    if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
+    wish = call.read(Exec)
+    if not wish.argv:
         raise InputError("argv: must be a list of texts, the command and its arguments")
-    wish = {name: call.body[name] for name in ("tty", "rows", "cols") if name in call.body}
+    size = {name: value for name in ("rows", "cols") if (value := getattr(wish, name)) is not None}
     key = f"{record['id']}/{task}/{found['attempt']}"
-    answer = _node(call, found["node"], "POST", "", {"key": key, "argv": argv, **wish})
-    what = f"`{argv[0]}` was run beside {record['name']}.{task}"
+    answer = _node(call, found["node"], "POST", "", {"key": key, "argv": wish.argv, "tty": wish.tty, **size})
+    what = f"`{wish.argv[0]}` was run beside {record['name']}.{task}"
     call.api.store.log_event("exec", call.user, what, job=record["name"], task=task, node=found["node"])
     return Reply({"id": f"{found['node']}:{answer['id']}", "node": found["node"], "attempt": found["attempt"]}, 201)
 
@@ -64,11 +66,11 @@ def output(call: Call, job: str, task: str, session: str) -> View:
 
 
 def give_input(call: Call, job: str, task: str, session: str) -> View:
-    return _passed(call, job, session, "input", ("data", "end"))
+    return _passed(call, job, session, "input", call.read(ExecInput))
 
 
 def resize(call: Call, job: str, task: str, session: str) -> View:
-    return _passed(call, job, session, "resize", ("rows", "cols"))
+    return _passed(call, job, session, "resize", call.read(ExecSize))
 
 
 def close(call: Call, job: str, task: str, session: str) -> View:
@@ -78,11 +80,10 @@ def close(call: Call, job: str, task: str, session: str) -> View:
     return answer
 
 
-def _passed(call: Call, job: str, session: str, verb: str, names: tuple[str, ...]) -> View:
+def _passed(call: Call, job: str, session: str, verb: str, content: ExecInput | ExecSize) -> View:
     find_job(call, job)
     node, name = _parts(session)
-    body = {key: call.body[key] for key in names if key in call.body}
-    answer: View = _node(call, node, "POST", f"/{name}/{verb}", body)
+    answer: View = _node(call, node, "POST", f"/{name}/{verb}", builtins(content))
     return answer
 
 

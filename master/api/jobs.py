@@ -9,6 +9,7 @@ from grass.entropy import run_id
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest import Wrong
 from grass.manifest.quantities import duration_or_zero
+from grass.wire.calls import Stop, Submission
 from master.api.call import Api, Call, Handler, Pieces, PiecesToEnd, Reply
 from master.api.discretion import Discretion
 from master.api.feed import PAUSE
@@ -56,10 +57,10 @@ def list_jobs(call: Call) -> View:
 
 
 def start_job(call: Call) -> Reply:
-    store = call.api.store
-    accepted = accept_job(call.body, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
+    store, submission = call.api.store, call.read(Submission)
+    accepted = accept_job(submission, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
     job, job_id = accepted.job, accepted.job_id
-    now, warnings = call.api.wall(), [*accepted.warnings, *check_order(call, job, bool(call.body.get("strict")))]
+    now, warnings = call.api.wall(), [*accepted.warnings, *check_order(call, job, submission.strict)]
     sighting = call.caller.sighting
     assert sighting is not None  # a route of sessions
     fresh = store.submit(job, job_id=job_id, user=call.user, now=now, warnings=warnings, sighting=sighting)
@@ -128,7 +129,7 @@ def read_logs(call: Call, job: str) -> Pieces:
 
 def stop_job(call: Call, job: str) -> View:
     record = find_job(call, job)
-    grace = call.body.get("grace")
+    grace = call.read(Stop).grace
     if grace is not None:
         try:
             grace = duration_or_zero(grace)

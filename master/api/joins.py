@@ -21,6 +21,8 @@ from grass.entropy import password
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.model.lifecycle import NodeState
 from grass.store.join_tokens import JoinToken
+from grass.wire.calls import Join, JoinQuestion, JoinTokenWish, NodeProof
+from grass.wire.codec import builtins
 from master.api import enrolment
 from master.api.bundle import find_bundle
 from master.api.call import Api, Call, Handler, Reply
@@ -51,12 +53,13 @@ def blueprint(api: Api) -> Blueprint:
 
 
 def make_token(call: Call) -> Reply:
-    name, uses, seconds = call.body.get("name"), call.body.get("uses", 1), call.body.get("expires", 3600.0)
+    wish = call.read(JoinTokenWish)
+    name, uses, seconds = wish.name, wish.uses, wish.expires
     if name is not None:
         check_name(name)
-    if type(uses) is not int or not 1 <= uses <= MOST_USES:
+    if not 1 <= uses <= MOST_USES:
         raise InputError(f"uses: must be a whole number from 1 to {MOST_USES}, got {uses!r}")
-    if type(seconds) not in (int, float) or not 0 < seconds <= LONGEST:
+    if not 0 < seconds <= LONGEST:
         raise InputError(f"expires: must be more than 0 and at most 30 days, got {seconds!r} seconds")
     if name is not None and uses > 1:
         raise InputError(f"a token for the node {name} is good for one use; leave the name out, or the uses")
@@ -84,7 +87,7 @@ def terms(call: Call) -> View:
 
 
 def check(call: Call) -> View:
-    wish = enrolment.parse({"password": "none", **call.body, "secret": "none", "join_id": "0" * 16})
+    wish = enrolment.parse({**builtins(call.read(JoinQuestion)), "secret": "none", "join_id": "0" * 16})
     check_name(wish.name)
     _check_version(wish)
     _check_free(call.api, wish)
@@ -101,7 +104,7 @@ def _terms_of(call: Call, wish: enrolment.Wish) -> View:
 
 def join(call: Call) -> Reply:
     """With ``check``: says whether it could join, and what it must be able to reach; uses nothing up."""
-    wish = enrolment.parse(call.body)
+    wish = enrolment.parse(builtins(call.read(Join)))
     check_name(wish.name)
     api, now = call.api, call.api.wall()
     digest = secret_digest(wish.secret)
@@ -140,7 +143,7 @@ def leave(call: Call, node: str) -> View:
     _check_node_token(call, node)
     record = call.api.store.node(node)
     if record is not None and record["state"] != NodeState.LEFT.value:
-        force = call.body.get("force") is True
+        force = call.read(NodeProof).force
         call.api.store.ticket("node-remove", {"node": node, "user": f"node {node}", "force": force})
     return wait_for_node(call, node)
 
@@ -154,9 +157,9 @@ def check_name(name: Any) -> None:
 
 def _check_node_token(call: Call, node: str) -> None:
     check_name(node)
-    given = call.body.get("token")
+    given = call.read(NodeProof).token
     expected = node_token(Secrets.load(call.api.config.home).node_token, node)
-    if not isinstance(given, str) or not hmac.compare_digest(given.encode(), expected.encode()):
+    if not hmac.compare_digest(given.encode(), expected.encode()):
         raise NotAllowedError(f"this is not the token of the node {node} in cluster {call.api.config.name}")
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from grass.clock import steady
-from grass.errors import InputError, NotFoundError
+from grass.errors import NotFoundError
 from grass.model.lifecycle import TaskState
+from grass.wire import calls
 from master.api.call import HEARTBEAT, Call, Pieces
 from master.api.feed import PAUSE
 from master.api.log_lines import LogLine
@@ -38,21 +38,10 @@ class LogQuery:
     before: float
 
     @classmethod
-    def of(cls, body: dict[str, Any]) -> LogQuery:
-        unknown = sorted(set(body) - set(cls.__dataclass_fields__))
-        if unknown:
-            raise InputError(f"unknown key {unknown[0]!r} in the body of the request")
-        cursor = _typed(body, "cursor", dict)
-        return cls(
-            component=_typed(body, "component", str),
-            index=_typed(body, "index", int),
-            # a client that was told no place at all, neither of a tail, has nothing yet: it still wants the tail
-            tail=None if cursor or body.get("before") is not None else _typed(body, "tail", int),
-            since=_typed(body, "since", int, float),
-            follow=_typed(body, "follow", bool) or False,
-            cursor=_checked(cursor),
-            before=_typed(body, "before", int, float) or 0.0,
-        )
+    def of(cls, asked: calls.LogQuery) -> LogQuery:
+        # a client that was told no position at all, neither of a tail, has nothing yet: it still wants the tail
+        tail = None if asked.cursor or asked.before is not None else asked.tail
+        return cls(asked.component, asked.index, tail, asked.since, asked.follow, asked.cursor, asked.before or 0.0)
 
 
 def stream_logs(call: Call, record: View) -> Pieces:
@@ -61,7 +50,7 @@ def stream_logs(call: Call, record: View) -> Pieces:
     ``lines``: lists in the order of the schema ``LogLines``. ``cursor``: to be merged into what was sent before.
     ``live``: all that was there at the beginning has been sent. ``open`` in the last piece: ask again for the rest.
     """
-    query = LogQuery.of(call.body)
+    query = LogQuery.of(call.read(calls.LogQuery))
     _check_part(record, query)
     over = ended(record)
     if over and query.tail is not None:
@@ -257,19 +246,3 @@ def _runs(lines: Iterable[LogLine]) -> Iterator[list[LogLine]]:
         run.append(line)
     if run:
         yield run
-
-
-def _typed(body: dict[str, Any], key: str, *kinds: type) -> Any:
-    value = body.get(key)
-    if value is not None and type(value) not in kinds:
-        raise InputError(f"{key}: must be a {kinds[-1].__name__}, got {value!r}")
-    return value
-
-
-def _checked(cursor: Any) -> Cursor | None:
-    if cursor is None:
-        return None
-    for places in cursor.values():
-        if not isinstance(places, dict) or not all(type(place) is int for place in places.values()):
-            raise InputError("cursor: must be what the server sent")
-    return Cursor(cursor)

@@ -13,6 +13,7 @@ from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest.quantities import duration_or_zero
 from grass.manifest.values import Wrong
 from grass.model.lifecycle import NodeState
+from grass.wire.calls import Drain, NodeRemoval
 from master.api.call import Api, Call, Handler, Reply
 from master.api.node_wait import node_mark, wait_for_node
 from master.api.registry import noun_blueprint
@@ -54,7 +55,7 @@ def uncordon(call: Call, node: str) -> Reply:
 
 
 def drain(call: Call, node: str) -> Reply:
-    deadline = call.body.get("deadline")
+    deadline = call.read(Drain).deadline
     if deadline is not None:
         try:
             deadline = duration_or_zero(deadline)
@@ -65,7 +66,7 @@ def drain(call: Call, node: str) -> Reply:
 
 def remove(call: Call, node: str) -> Reply:
     """Without ``force`` a node that still has tasks is not removed: drain it first."""
-    record, force = _find(call, node), call.body.get("force") is True
+    record, force = _find(call, node), call.read(NodeRemoval).force
     if record.get("tasks") and not force:
         raise ConflictError(
             f"node {node} has {record['tasks']} task(s); `grass node remove --drain {node}` waits for them, "

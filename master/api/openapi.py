@@ -7,7 +7,7 @@ from typing import Any
 
 import grass
 from master.api.routes import ROUTES, Access, Parameter, Route
-from master.api.schemas import SCHEMAS
+from master.api.schemas import schemas
 
 _SEALING = (
     "Every request but those without security is sealed, in compact form. A user opens a session with "
@@ -44,7 +44,7 @@ def document() -> dict[str, Any]:
         "info": {"title": "Grass", "version": grass.__version__, "description": _SEALING},
         "paths": paths,
         "components": {
-            "schemas": SCHEMAS,
+            "schemas": schemas(),
             "securitySchemes": {"sealed": {"type": "http", "scheme": "JOSE", "description": _SEALING}},
         },
     }
@@ -65,13 +65,13 @@ def _operation(route: Route) -> dict[str, Any]:
         "x-grass-stream": route.stream,
         "parameters": [*path, *(_parameter(name, parameter) for name, parameter in route.query.items())],
         "responses": {
-            "2XX": {"description": route.summary, "content": _sealed(route.response)},
-            "default": {"description": "What went wrong", "content": _sealed("Error")},
+            "2XX": {"description": route.summary, "content": _sealed(route.response.__name__)},
+            "default": {"description": "What went wrong", "content": _sealed("ErrorView")},
             "401": {"description": "The request could not be opened; or (sealed) the clocks differ"},
         },
     }
     if route.request is not None:
-        operation["requestBody"] = {"required": True, "content": _sealed(route.request)}
+        operation["requestBody"] = {"required": True, "content": _sealed(route.request.__name__)}
     return operation
 
 

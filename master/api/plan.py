@@ -7,6 +7,7 @@ from typing import Any
 from grass.entropy import run_id
 from grass.errors import ManifestError, MasterAwayError, Problem
 from grass.model.job import Job
+from grass.wire.calls import Preview, Submission
 from master.api.call import Call
 from master.api.discretion import Discretion
 from master.api.order import check_after
@@ -16,7 +17,12 @@ from master.api.views import View, ended
 
 def plan_job(call: Call) -> View:
     store = call.api.store
-    accepted = accept_job(call.body, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
+    accepted = accept_job(
+        Submission(manifest=call.read(Preview).manifest),
+        store.nodes,
+        run_id,
+        keep_cwd=call.api.config.master.nodes_on_client,
+    )
     job = accepted.job
     warnings = [*accepted.warnings, *check_order(call, job), *_taken(call, job)]
     patience = call.api.waits.preview

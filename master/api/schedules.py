@@ -7,13 +7,15 @@ from flask import Blueprint
 from grass.clock import steady
 from grass.errors import ConflictError, NotFoundError
 from grass.model.schedule import Schedule
+from grass.wire.calls import ScheduleSubmission
 from master.api.call import Api, Call, Handler, Reply
 from master.api.plan import check_order
 from master.api.registry import noun_blueprint
 from master.api.submission import accept_schedule
 from master.api.views import View, schedule_view
 
-APPEAR_SECONDS = 5.0
+APPEAR_SECONDS = 3.0
+"""Less than a client waits for an answer."""
 ACTIVE = "ACTIVE"
 
 
@@ -46,13 +48,14 @@ def show_schedule(call: Call, schedule: str) -> View:
 
 def start_schedule(call: Call) -> Reply:
     """Answers when the master-agent has taken it; 202 if that takes long (it is durable all the same)."""
-    parsed = accept_schedule(call.body, call.api.store.nodes, keep_cwd=call.api.config.master.nodes_on_client)
+    submission = call.read(ScheduleSubmission)
+    parsed = accept_schedule(submission, call.api.store.nodes, keep_cwd=call.api.config.master.nodes_on_client)
     wire, name = parsed.schedule.to_wire(), parsed.schedule.name
     said = [warning for job in parsed.schedule.jobs for warning in check_order(call, job)]
     warnings = list(dict.fromkeys([*parsed.warnings, *said]))
     before = _known(call, name)
     if before is not None and before["state"] == ACTIVE:
-        if call.body.get("again") and before["user"] == call.user and before.get("spec") == wire:
+        if submission.again and before["user"] == call.user and before.get("spec") == wire:
             return Reply({**schedule_view(before), "warnings": warnings}, 201)  # its first reply was lost
         raise ConflictError(
             f"schedule {name} is active; stop it with `grass schedule stop {name}` or choose another name"

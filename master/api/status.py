@@ -8,6 +8,7 @@ from flask import Blueprint
 
 import grass
 from grass.errors import StoreRefusesError
+from grass.wire.version import PROTOCOL
 from master.api.call import Api, Call
 from master.api.registry import noun_blueprint
 from master.api.views import View
@@ -25,6 +26,7 @@ def show_status(call: Call) -> View:
         "cluster": config.name,
         "mode": config.mode,
         "version": grass.__version__,
+        "protocol": PROTOCOL,
         "time": call.api.wall(),
         "user": call.user,
         "role": call.role.value,
