@@ -12,6 +12,7 @@ from grass.model.job import Job
 from grass.model.lifecycle import TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.backend import Backend, Entry, Guard, Op
+from grass.store.job_list import JobList
 from grass.store.join_tokens import JoinTokens
 from grass.store.keys import EVENTS_KEPT, Keys
 from grass.store.records import TASK_FIELDS, ended, job_record, pack
@@ -109,6 +110,10 @@ class ApiStore:
                     answer: dict[str, Any] = json.loads(fields["body"])
                     return answer
         return None
+
+    def job_list(self) -> JobList:
+        """All jobs as they are now, by what lists are made of."""
+        return JobList(self._backend, self._keys)
 
     def jobs(self) -> list[dict[str, Any]]:
         """All job views, in order of submission."""

@@ -67,6 +67,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
 class JobsView(msgspec.Struct, frozen=True):
     jobs: tuple[JobView, ...]
+    total: int
+    """How many there are that the caller may see; with a ``limit`` these are the newest of them."""
 
 
 class StartedView(msgspec.Struct, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from flask import Blueprint
 
 from grass.clock import steady
@@ -9,6 +11,7 @@ from grass.entropy import run_id
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest import Wrong
 from grass.manifest.quantities import duration_or_zero
+from grass.store.job_list import page
 from grass.wire.calls import Stop, Submission
 from master.api.call import Api, Call, Handler, Pieces, PiecesToEnd, Reply
 from master.api.discretion import Discretion
@@ -51,9 +54,13 @@ def find_job(call: Call, name_or_id: str) -> View:
 
 
 def list_jobs(call: Call) -> View:
-    discreet = Discretion(call)
-    records = [discreet.job(record) for record in call.api.store.jobs() if call.sees(record["user"])]
-    return {"jobs": [job_view(record) for record in records if call.query["all"] or not ended(record)]}
+    """The newest ``limit`` of them; only of these the whole records are read."""
+    discreet, found, every = Discretion(call), call.api.store.job_list(), call.query["all"]
+    wanted = [head for head in found.heads if call.sees(head.user) and (every or not head.state.ended)]
+    limit = call.query["limit"]
+    chosen = page(wanted, None if limit is None else int(limit), call.query["before"])
+    records = [discreet.job(json.loads(text)) for text in found.texts(chosen)]
+    return {"jobs": [job_view(record) for record in records], "total": len(wanted)}
 
 
 def start_job(call: Call) -> Reply:

@@ -20,7 +20,7 @@ def blueprint(api: Api) -> Blueprint:
 
 def show_status(call: Call) -> View:
     store, config = call.api.store, call.api.config
-    jobs = Counter(record["state"] for record in store.jobs() if call.sees(record["user"]))
+    jobs = Counter(head.state.value for head in store.job_list().heads if call.sees(head.user))
     nodes = Counter(record["state"] for record in store.nodes())
     return {
         "cluster": config.name,
