@@ -19,6 +19,7 @@ MAX_DEPTH = 32
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _LONGEST_NUMBER = 40
+_WORD = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WORDS: dict[str, bool | None] = {
     "": None,
     "~": None,
@@ -83,7 +84,7 @@ def number_or_text(text: str) -> int | float | str:
 
 def join(path: str, key: str) -> str:
     """The dotted path to ``key``; a key that is no simple word is quoted, and cut where it is long."""
-    shown = key if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", key) else show_text(key)
+    shown = key if _WORD.fullmatch(key) else show_text(key)
     return f"{path}.{shown}" if path else shown
 
 
