@@ -2,8 +2,8 @@
 
 GrassError
 ├── InputError            fix the input; nothing was changed          (exit 2)
-│   ├── ManifestError     … a file, with the path to every problem
-│   └── UndecodableError  … a message, record or settings file, with the path to what is wrong
+│   └── ManifestError     … a file, with the path to every problem
+├── UndecodableError      a message, a record or a file of Grass is damaged, or of another version
 ├── ConflictError         the name is taken or the state forbids it   (exit 2)
 ├── NotFoundError         no such job, schedule, node or cluster      (exit 2)
 ├── NotAllowedError       the role or the key does not permit it      (exit 4)
@@ -61,7 +61,7 @@ class ManifestError(InputError):
         super().__init__("\n".join(lines))
 
 
-class UndecodableError(InputError):
+class UndecodableError(GrassError):
     """Text that is not what its type in ``grass.wire`` says. ``path`` is dotted, empty for the whole."""
 
     code = "undecodable"

@@ -26,6 +26,7 @@ class ReasonCode(str, Enum):
     CONSTRAINTS = "constraints"  # no node satisfies its labels, devices, topology or runtime
     GANG = "gang"  # some of its tasks would fit now, but not all
     BEHIND = "behind"  # would fit, but could delay a job that is served first
+    SET_ASIDE = "set-aside"  # deciding about it failed: a defect of Grass
     PREEMPTING = "preempting"  # jobs of lower priority are being stopped for it
     PREEMPTED = "preempted"  # was stopped for a job of higher priority, and is queued again
     DRAINED = "drained"  # its node was drained; it is placed again
@@ -33,6 +34,7 @@ class ReasonCode(str, Enum):
     NOT_READY = "not-ready"  # runs, but its readiness check does not pass yet
     # a node that takes no tasks
     PROBE = "probe"  # has not passed its probe
+    PROTOCOL = "protocol"  # speaks another protocol than the master
     VERSION = "version"  # runs another version of Grass than the master
     DISK = "disk"  # its disk is almost full
     RUNTIME = "runtime"  # what starts its tasks does not answer; a task that waits for that says so, too
@@ -49,6 +51,7 @@ class ReasonCode(str, Enum):
     JOB_ENDED = "job-ended"  # stopped because the job reached its outcome
     EXIT_UNKNOWN = "exit-unknown"  # the process is gone and nothing saw it end
     PORT_TAKEN = "port-taken"  # another program holds the port; the task gets a new one
+    OVERLAP = "overlap"  # of a schedule: a job of that name has not ended
     AFTER_FAILED = "after-failed"  # the job that it waited for did not succeed
     NODE_LOST = "node-lost"
     NODE_REBOOTED = "node-rebooted"

@@ -17,7 +17,7 @@ from grass.provision.filelock import cluster_lock
 from grass.store.api_store import ApiStore
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
-from grass.store.records import ended
+from grass.wire.schedule_record import ScheduleState
 
 
 def request_shutdown(config: ClusterConfig) -> None:
@@ -41,8 +41,8 @@ def has_work(config: ClusterConfig) -> bool:
     backend = open_backend(config, Secrets.load(config.home), "api")
     store = ApiStore(backend, Keys(config.key_prefix))
     try:
-        scheduled = any(schedule["state"] == "ACTIVE" for schedule in store.schedules())
-        return scheduled or not all(ended(job) for job in store.jobs())
+        scheduled = any(schedule.state is ScheduleState.ACTIVE for schedule in store.schedules())
+        return scheduled or not all(job.state.ended for job in store.jobs())
     except UnreachableError:
         return True
     finally:

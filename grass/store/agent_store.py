@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+
+import msgspec
 
 from grass.clock import steady
-from grass.errors import StaleLeaseError
+from grass.errors import StaleLeaseError, UndecodableError
 from grass.model.job import Job
+from grass.model.lifecycle import JobState
 from grass.store.backend import Backend, Entry, Op
+from grass.store.decoding import decoded_all
 from grass.store.keys import Keys
-from grass.store.node_store import order_number
-from grass.store.records import ended
+from grass.store.node_store import change_number
+from grass.wire.codec import Form
+from grass.wire.envelope import Undecodable, undecodable
+from grass.wire.job_record import JOB, JOB_RECORD, JobRecord
+from grass.wire.keys import LaunchKey, TaskKey
+from grass.wire.launch import LAUNCH_TEMPLATE, LaunchTemplate
+from grass.wire.node_record import NODE_RECORD, NodeRecord
+from grass.wire.reports import REPORT, Report
+from grass.wire.schedule_record import SCHEDULE_RECORD, ScheduleRecord
+from grass.wire.task_events import TaskEvents
+from grass.wire.task_record import TASK_RECORD, TaskRecord
+from grass.wire.tickets import TICKET, JoinNode, PlanJob, Ticket
+from grass.wire.usage_record import USAGE_RECORD, UsageRecord
 
 _READ_AT_ONCE = 1_000
 """Entries of each stream. What is more than a round should bear is kept for the next."""
@@ -23,49 +35,57 @@ EVENTS_AT_ONCE = 1_000
 """Events of tasks in the reports that one round takes: about 10 ms of the master-agent and redis."""
 TICKETS_AT_ONCE = 50
 """Tickets that one round takes: a job that is admitted, planned and started costs some 200 µs."""
-_HEAVY = {"plan": 10, "node-join": 10}
-"""Kinds that weigh so many tickets: a question is a plan of its own, a node that joins gets a redis user."""
+HEAVY = 10
+"""So many tickets weigh a question, which is a plan of its own, and a join, for which a redis user is made."""
 _FEW_NODES = 32
-"""Up to so many, all report streams are waited for at once. Beyond, who reports rings the bell: a command that names a
-thousand streams costs a millisecond, each time anything happens anywhere (ADR 7)."""
+"""Up to so many, all report streams are waited for at once. Beyond, nodes that report name themselves on the wake-up
+stream: a command that names a thousand streams costs a millisecond, each time anything happens anywhere (ADR 7)."""
 _STREAMS_AT_ONCE = 200
 """So many of them are read for one round: a ticket must not wait until the reports of a thousand nodes are taken."""
 _SWEEP = 0.5
-"""Seconds between looks at all streams of a large fleet: heartbeats do not ring."""
+"""Seconds between looks at all streams of a large fleet: heartbeats wake nobody up."""
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """One ticket or report. ``node`` is empty for a ticket."""
 
     stream: str
     entry_id: str
     node: str
-    kind: str
-    body: dict[str, Any]
+    body: Ticket | Report | Undecodable
     ahead: float = 0.0
-    """Seconds by which the clock of the node was ahead of the store's when it sent this."""
+    """How far the node's clock was ahead of the store's, in seconds, when it sent this."""
 
     @property
-    def events(self) -> int:
-        """Of tasks, that a report tells."""
-        found = self.body.get("events")
-        return len(found) if isinstance(found, list) else 0
+    def name(self) -> str:
+        """Its kind, for people."""
+        if isinstance(self.body, Undecodable):
+            return self.body.envelope.kind or "a message without a kind"
+        return str(self.body.__struct_config__.tag)
+
+    @property
+    def weight(self) -> int:
+        """How much of a round it takes."""
+        match self.body:
+            case TaskEvents(events=events):
+                return 1 + len(events)
+            case PlanJob() | JoinNode():
+                return HEAVY
+        return 1
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """Everything that the master-agent's memory is rebuilt from; ``tasks`` of jobs that have not ended."""
+class Loaded(msgspec.Struct, frozen=True):
+    """All that the master-agent's memory is rebuilt from. ``specs`` and ``tasks`` are of jobs that have not ended."""
 
     specs: dict[str, Job]
-    jobs: dict[str, dict[str, Any]]
-    tasks: dict[str, dict[str, list[Any]]]
-    nodes: dict[str, dict[str, Any]]
-    desired: dict[str, dict[str, dict[str, Any]]]
-    launch: dict[str, dict[str, dict[str, Any]]]
-    schedules: dict[str, dict[str, Any]]
-    orders: dict[str, int]
-    usage: dict[str, list[Any]]
+    jobs: dict[str, JobRecord]
+    tasks: dict[str, dict[TaskKey, TaskRecord]]
+    nodes: dict[str, NodeRecord]
+    launch: dict[str, dict[LaunchKey, LaunchTemplate]]
+    schedules: dict[str, ScheduleRecord]
+    changes: dict[str, int]
+    """Node → number of its last desired-state change."""
+    usage: dict[str, UsageRecord]
 
 
 class AgentStore:
@@ -90,10 +110,10 @@ class AgentStore:
         self._commit = 0
         self._cursors: dict[str, str] = {}
         self._node_of: dict[str, str] = {}
-        self._rung = "0-0"
+        self._woken = "0-0"
         self._swept = 0.0
         self._pending: dict[str, None] = {}
-        """Streams of nodes that rang, and of all when it is time for a sweep, until they are read."""
+        """Streams of nodes on the wake-up stream, and of all when it is time for a sweep, until they are read."""
         self._tickets: deque[Entry] = deque()
         self._reports: deque[tuple[str, Entry]] = deque()
         """Both: read, but more than the last round could bear. Nothing is read of a stream before they are taken."""
@@ -106,26 +126,38 @@ class AgentStore:
 
     def load(self) -> Loaded:
         keys, read = self.keys, self._backend.hgetall
-        jobs = _decoded(read(keys.jobs))
-        nodes = _decoded(read(keys.nodes))
+        jobs = decoded_all(JOB_RECORD, keys.jobs, read(keys.jobs))
+        nodes = decoded_all(NODE_RECORD, keys.nodes, read(keys.nodes))
+        live = {job_id for job_id, record in jobs.items() if not record.state.ended}
+        specs = {job_id: text for job_id, text in read(keys.specs).items() if job_id in live}
         self._cursors = {keys.tickets: "0-0", **read(keys.cursor)}
         self._tickets.clear()
         self._reports.clear()
-        newest = self._backend.newest(keys.bell)
-        self._rung, self._swept = newest[0] if newest else "0-0", 0.0
+        newest = self._backend.newest(keys.wakeups)
+        self._woken, self._swept = newest[0] if newest else "0-0", 0.0
         for node in nodes:
             self.watch(node)
         return Loaded(
-            specs={job_id: Job.from_wire(wire) for job_id, wire in _decoded(read(keys.specs)).items()},
+            specs=decoded_all(JOB, keys.specs, specs),
             jobs=jobs,
-            tasks={job_id: _decoded(read(keys.tasks(job_id))) for job_id in jobs if not ended(jobs[job_id])},
+            # a QUEUED job has no task records, and there may be many thousands
+            tasks={job_id: self._tasks(job_id) for job_id in live if jobs[job_id].state is not JobState.QUEUED},
             nodes=nodes,
-            desired={node: _decoded(read(keys.desired(node))) for node in nodes},
-            launch={node: _decoded(read(keys.launch(node))) for node in nodes},
-            schedules=_decoded(read(keys.schedules)),
-            usage=_decoded(read(keys.usage)),
-            orders={node: order_number(self._backend.newest(keys.orders(node))) for node in nodes},
+            launch={node: self._launch(node) for node in nodes},
+            schedules=decoded_all(SCHEDULE_RECORD, keys.schedules, read(keys.schedules)),
+            usage=decoded_all(USAGE_RECORD, keys.usage, read(keys.usage)),
+            changes={node: change_number(self._backend.newest(keys.changes(node))) for node in nodes},
         )
+
+    def _tasks(self, job_id: str) -> dict[TaskKey, TaskRecord]:
+        key = self.keys.tasks(job_id)
+        found = decoded_all(TASK_RECORD, key, self._backend.hgetall(key))
+        return {TaskKey.parse(task): record for task, record in found.items()}
+
+    def _launch(self, node: str) -> dict[LaunchKey, LaunchTemplate]:
+        key = self.keys.launch(node)
+        found = decoded_all(LAUNCH_TEMPLATE, key, self._backend.hgetall(key))
+        return {LaunchKey.parse(launch): template for launch, template in found.items()}
 
     def watch(self, node: str) -> None:
         """Take reports of this node from now on, from where the last commit left them."""
@@ -151,8 +183,8 @@ class AgentStore:
     def _next_tickets(self) -> Iterator[Message]:
         room = self._tickets_at_once
         while self._tickets and room > 0:
-            message = _message(self.keys.tickets, "", self._tickets.popleft())
-            room -= _HEAVY.get(message.kind, 1)
+            message = _message(TICKET, self.keys.tickets, "", self._tickets.popleft())
+            room -= message.weight
             yield message
 
     def _next_reports(self) -> Iterator[Message]:
@@ -160,8 +192,8 @@ class AgentStore:
         while self._reports and room > 0:
             stream, entry = self._reports.popleft()
             if stream in self._node_of:  # the node may have left meanwhile
-                message = _message(stream, self._node_of[stream], entry)
-                room -= 1 + message.events
+                message = _message(REPORT, stream, self._node_of[stream], entry)
+                room -= message.weight
                 yield message
 
     def _read(self, seconds: float) -> None:
@@ -173,21 +205,21 @@ class AgentStore:
             after.update((stream, self._cursors[stream]) for stream in self._node_of)
             found = self._backend.wait(after, seconds, _READ_AT_ONCE)
         else:
-            found = self._by_bell(after, seconds)
+            found = self._of_woken(after, seconds)
         self._tickets.extend(found.pop(tickets, ()))
         self._reports.extend((stream, entry) for stream, entries in found.items() for entry in entries)
 
-    def _by_bell(self, after: dict[str, str], seconds: float) -> dict[str, list[Entry]]:
-        """What came ``after``, and the reports of the nodes that rang; now and then of all."""
+    def _of_woken(self, after: dict[str, str], seconds: float) -> dict[str, list[Entry]]:
+        """What came ``after``, and the reports of the nodes on the wake-up stream; now and then of all."""
         now, keys = steady(), self.keys
         if now - self._swept >= _SWEEP:
             self._swept = now
             self._pending.update(dict.fromkeys(self._node_of))
         patience = 0.0 if self._pending else min(seconds, self._swept + _SWEEP - now)
-        found = self._backend.wait({**after, keys.bell: self._rung}, patience, _READ_AT_ONCE)
-        rings = found.pop(keys.bell, [])
-        self._pending.update((keys.reports(fields.get("node", "")), None) for _, fields in rings)
-        self._rung = rings[-1][0] if rings else self._rung
+        found = self._backend.wait({**after, keys.wakeups: self._woken}, patience, _READ_AT_ONCE)
+        woken = found.pop(keys.wakeups, [])
+        self._pending.update((keys.reports(fields.get("node", "")), None) for _, fields in woken)
+        self._woken = woken[-1][0] if woken else self._woken
         streams = list(islice(self._pending, _STREAMS_AT_ONCE))
         known = {name: self._cursors[name] for name in streams if name in self._node_of}
         if known:
@@ -220,16 +252,16 @@ class AgentStore:
         self._cursors.update({stream: ids[-1] for stream, ids in taken.items()})
 
 
-def _message(stream: str, node: str, entry: Entry) -> Message:
-    """What nobody can read is a message of that kind, so that it is taken and gone."""
+def _message(form: Form[Ticket] | Form[Report], stream: str, node: str, entry: Entry) -> Message:
+    """What cannot be decoded is a message, too: it is taken, and refused by name."""
     entry_id, fields = entry
+    text = fields.get("body", "")
+    body: Ticket | Report | Undecodable
     try:
-        body = json.loads(fields["body"])
-    except (KeyError, ValueError, RecursionError):
-        body = None
-    if not isinstance(body, dict):
-        return Message(stream, entry_id, node, "unreadable", {})
-    return Message(stream, entry_id, node, fields.get("kind", "unreadable"), body, _ahead(entry_id, fields))
+        body = form.decode(text)
+    except UndecodableError as error:
+        body = undecodable(text, error)
+    return Message(stream, entry_id, node, body, _ahead(entry_id, fields))
 
 
 def _ahead(entry_id: str, fields: dict[str, str]) -> float:
@@ -238,7 +270,3 @@ def _ahead(entry_id: str, fields: dict[str, str]) -> float:
         return float(fields["at"]) - int(entry_id.partition("-")[0]) / 1000
     except (KeyError, ValueError):
         return 0.0
-
-
-def _decoded(texts: dict[str, str]) -> dict[str, Any]:
-    return {key: json.loads(text) for key, text in texts.items()}

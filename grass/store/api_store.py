@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
 
 from grass.clock import steady, wall
 from grass.errors import ConflictError, ReplayedError
 from grass.model.job import Job
-from grass.model.lifecycle import TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.backend import Backend, Entry, Guard, Op
+from grass.store.decoding import decoded, decoded_all
 from grass.store.job_list import JobList
 from grass.store.join_tokens import JoinTokens
 from grass.store.keys import EVENTS_KEPT, Keys
-from grass.store.records import TASK_FIELDS, ended, job_record, pack
 from grass.store.sessions import Sessions, Sighting
+from grass.wire.codec import Form, encode
+from grass.wire.event_record import EVENT_RECORD, EventRecord
+from grass.wire.job_record import JOB, JOB_RECORD, JobRecord, first_record
+from grass.wire.keys import TaskKey
+from grass.wire.node_record import NODE_RECORD, NodeRecord
+from grass.wire.plan_answer import PLAN_ANSWER, PlanAnswer
+from grass.wire.schedule_record import SCHEDULE_RECORD, ScheduleRecord
+from grass.wire.task_record import TASK_RECORD, TaskRecord
+from grass.wire.tickets import PlanJob, StartJob, Ticket
 
-__all__ = ["ApiStore", "ended", "pending_task"]
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class News:
-    """Events, and the records (JSON) of jobs that ended, by id; and the last of each that is known."""
+class Event(NamedTuple):
+    id: str
+    """Of the stream's entry: events are asked for by it."""
+    record: EventRecord
 
-    events: list[dict[str, Any]]
-    ended: dict[str, str]
+
+class News(NamedTuple):
+    """Events, and the records of jobs that ended, by id; and the last id of each stream that is known."""
+
+    events: list[Event]
+    ended: dict[str, JobRecord]
     event: str
     end: str
 
 
 class ApiStore:
+    """One instance per server; its threads share it. What it reads is typed: UndecodableError is a damaged store."""
+
     def __init__(self, backend: Backend, keys: Keys) -> None:
         self._backend = backend
         self._keys = keys
@@ -45,7 +59,7 @@ class ApiStore:
         job_id: str,
         user: str,
         now: float,
-        warnings: list[str],
+        warnings: Sequence[str],
         schedule: str | None = None,
         sighting: Sighting,
     ) -> bool:
@@ -58,15 +72,17 @@ class ApiStore:
         before or whose session has ended.
         """
         reason = Reason(ReasonCode.SUBMITTED, "accepted; the master-agent has not looked at it yet")
-        record = job_record(job, job_id=job_id, user=user, now=now, warnings=warnings, schedule=schedule, reason=reason)
-        keys, spec = self._keys, job.to_wire()
+        record = first_record(
+            job, job_id=job_id, user=user, now=now, warnings=tuple(warnings), schedule=schedule, reason=reason
+        )
+        keys = self._keys
         ops: list[Op] = [
-            ("HSET", keys.specs, job_id, pack(spec)),
-            ("HSET", keys.jobs, job_id, pack(record)),
+            ("HSET", keys.specs, job_id, encode(job)),
+            ("HSET", keys.jobs, job_id, encode(record)),
             ("HSET", keys.live, job.name, job_id),
             ("HSET", keys.names, job.name, job_id),
-            ("XADD", keys.tickets, 0, "kind", "start", "body", pack({"id": job_id, "spec": spec, "view": record})),
-            self._event("job-submitted", user, f"{job.name} submitted", {"job": job.name}),
+            ("XADD", keys.tickets, 0, "body", encode(StartJob(job, record))),
+            self._event("job-submitted", user, f"{job.name} submitted", job=job.name),
         ]
         ops += self.sessions.ops(sighting)
         guards: list[Guard] = [
@@ -91,70 +107,71 @@ class ApiStore:
         """Try a write that means nothing. Raises what every write meets now: StoreRefusesError or UnreachableError."""
         self._backend.apply([("SETEX", self._keys.write_check, 1, "1")])
 
-    def ticket(self, kind: str, body: dict[str, Any]) -> None:
-        self._backend.apply([("XADD", self._keys.tickets, 0, "kind", kind, "body", pack(body))])
+    def ticket(self, ticket: Ticket) -> None:
+        """File it. Durable when it returns."""
+        self._backend.apply([("XADD", self._keys.tickets, 0, "body", encode(ticket))])
 
-    def preview(self, job: Job, user: str, question: str, seconds: float) -> dict[str, Any] | None:
+    def preview(self, job: Job, user: str, question: str, seconds: float) -> PlanAnswer | None:
         """What would become of the job if it were submitted now (``master/agent/preview.py``).
 
         ``question``: an id of its own. None: the master-agent did not answer within ``seconds``.
         """
         newest = self._backend.newest(self._keys.plans)
         after = newest[0] if newest else "0-0"
-        self.ticket("plan", {"question": question, "spec": job.to_wire(), "user": user})
+        self.ticket(PlanJob(question, job, user))
         until = steady() + seconds
         while (left := until - steady()) > 0:
             for entry, fields in self._backend.wait({self._keys.plans: after}, left, 100).get(self._keys.plans, []):
                 after = entry
                 if fields["question"] == question:
-                    answer: dict[str, Any] = json.loads(fields["body"])
-                    return answer
+                    return PLAN_ANSWER.decode(fields["body"])
         return None
 
     def job_list(self) -> JobList:
         """All jobs as they are now, by what lists are made of."""
         return JobList(self._backend, self._keys)
 
-    def jobs(self) -> list[dict[str, Any]]:
-        """All job views, in order of submission."""
-        views = [json.loads(text) for text in self._backend.hgetall(self._keys.jobs).values()]
-        return sorted(views, key=lambda view: (view["submitted"], view["id"]))
+    def jobs(self) -> list[JobRecord]:
+        """All of them, in order of submission."""
+        records = decoded_all(JOB_RECORD, self._keys.jobs, self._backend.hgetall(self._keys.jobs))
+        return sorted(records.values(), key=lambda record: (record.submitted, record.id))
 
-    def job(self, name_or_id: str) -> dict[str, Any] | None:
-        """The view of the latest run of a name, or of one run by its id."""
+    def job(self, name_or_id: str) -> JobRecord | None:
+        """The record of the latest run of a name, or of one run by its id."""
         return self.run(self._backend.hget(self._keys.names, name_or_id) or name_or_id)
 
-    def run(self, job_id: str) -> dict[str, Any] | None:
-        text = self._backend.hget(self._keys.jobs, job_id)
-        return json.loads(text) if text else None
+    def run(self, job_id: str) -> JobRecord | None:
+        return self._one(JOB_RECORD, self._keys.jobs, job_id)
 
     def spec(self, job_id: str) -> Job | None:
-        text = self._backend.hget(self._keys.specs, job_id)
-        return Job.from_wire(json.loads(text)) if text else None
+        return self._one(JOB, self._keys.specs, job_id)
 
-    def tasks(self, job_id: str) -> dict[str, dict[str, Any]]:
-        """Task views by ``component.index``; tasks that were never assigned have none (see ``pending_task``)."""
-        records = self._backend.hgetall(self._keys.tasks(job_id))
-        return {task: _task_view(task, json.loads(text)) for task, text in records.items()}
+    def tasks(self, job_id: str) -> dict[TaskKey, TaskRecord]:
+        """Tasks that were never assigned have no record."""
+        key = self._keys.tasks(job_id)
+        records = decoded_all(TASK_RECORD, key, self._backend.hgetall(key))
+        return {TaskKey.parse(task): record for task, record in records.items()}
 
-    def nodes(self) -> list[dict[str, Any]]:
-        views = self._backend.hgetall(self._keys.nodes)
-        return [json.loads(views[name]) for name in sorted(views)]
+    def nodes(self) -> list[NodeRecord]:
+        """By name."""
+        return self._by_name(NODE_RECORD, self._keys.nodes)
 
-    def node(self, name: str) -> dict[str, Any] | None:
-        text = self._backend.hget(self._keys.nodes, name)
-        return json.loads(text) if text else None
+    def node(self, name: str) -> NodeRecord | None:
+        return self._one(NODE_RECORD, self._keys.nodes, name)
 
-    def schedules(self) -> list[dict[str, Any]]:
-        views = self._backend.hgetall(self._keys.schedules)
-        return [json.loads(views[name]) for name in sorted(views)]
+    def schedules(self) -> list[ScheduleRecord]:
+        """By name."""
+        return self._by_name(SCHEDULE_RECORD, self._keys.schedules)
 
-    def events(self, after: str = "0", limit: int = 1000) -> list[dict[str, Any]]:
-        return [_event_view(entry) for entry in self._backend.stream(self._keys.events, after, limit)]
+    def schedule(self, name: str) -> ScheduleRecord | None:
+        return self._one(SCHEDULE_RECORD, self._keys.schedules, name)
 
-    def events_before(self, before: str | None, limit: int = 1000) -> list[dict[str, Any]]:
+    def events(self, after: str = "0", limit: int = 1000) -> list[Event]:
+        return [_event(entry) for entry in self._backend.stream(self._keys.events, after, limit)]
+
+    def events_before(self, before: str | None, limit: int = 1000) -> list[Event]:
         """Newest first; ``before`` None: from the end."""
-        return [_event_view(entry) for entry in self._backend.backwards(self._keys.events, before, limit)]
+        return [_event(entry) for entry in self._backend.backwards(self._keys.events, before, limit)]
 
     def wait_news(self, last: News, seconds: float) -> News:
         """What happened after ``last``, waiting up to ``seconds`` for the first. What one step wrote may come apart."""
@@ -162,8 +179,8 @@ class ApiStore:
         found = self._backend.wait({keys.ends: last.end, keys.events: last.event}, seconds, limit=1000)
         ends, events = found.get(keys.ends, []), found.get(keys.events, [])
         return News(
-            [_event_view(entry) for entry in events],
-            {fields["id"]: fields["record"] for _, fields in ends},
+            [_event(entry) for entry in events],
+            {fields["id"]: JOB_RECORD.decode(fields["record"]) for _, fields in ends},
             events[-1][0] if events else last.event,
             ends[-1][0] if ends else last.end,
         )
@@ -173,8 +190,8 @@ class ApiStore:
         newest = (self._backend.newest(key) for key in (self._keys.events, self._keys.ends))
         return News([], {}, *(entry[0] if entry else "0-0" for entry in newest))
 
-    def log_event(self, kind: str, user: str, message: str, **fields: str) -> None:
-        self._backend.apply([self._event(kind, user, message, fields)])
+    def log_event(self, kind: str, user: str, message: str, *, job: str = "", task: str = "", node: str = "") -> None:
+        self._backend.apply([self._event(kind, user, message, job, task, node)])
 
     def horizon(self) -> float:
         """Up to when requests without a session may have been accepted by earlier API servers; 0: there were none."""
@@ -186,23 +203,19 @@ class ApiStore:
     def ping(self) -> None:
         self._backend.ping()
 
-    def _event(self, kind: str, user: str, message: str, fields: dict[str, str]) -> Op:
-        body = {"time": wall(), "kind": kind, "user": user, "message": message, **fields}
-        return ("XADD", self._keys.events, EVENTS_KEPT, "event", pack(body))
+    def _one(self, form: Form[T], key: str, field: str) -> T | None:
+        text = self._backend.hget(key, field)
+        return None if text is None else decoded(form, key, field, text)
+
+    def _by_name(self, form: Form[T], key: str) -> list[T]:
+        records = decoded_all(form, key, self._backend.hgetall(key))
+        return [records[name] for name in sorted(records)]
+
+    def _event(self, kind: str, user: str, message: str, job: str = "", task: str = "", node: str = "") -> Op:
+        record = EventRecord(wall(), kind, message, user, job, task, node)
+        return ("XADD", self._keys.events, EVENTS_KEPT, "event", encode(record))
 
 
-def pending_task(component: str, index: int, reason: dict[str, Any] | None) -> dict[str, Any]:
-    """The view of a task that has not been assigned yet."""
-    values: dict[str, Any] = dict.fromkeys(TASK_FIELDS)
-    values.update(state=TaskState.PENDING.value, attempt=0, restarts=0, ports={}, reason=reason)
-    return {"task": f"{component}.{index}", "component": component, "index": index, **values}
-
-
-def _task_view(task: str, record: list[Any]) -> dict[str, Any]:
-    component, _, index = task.rpartition(".")
-    return {"task": task, "component": component, "index": int(index), **dict(zip(TASK_FIELDS, record, strict=True))}
-
-
-def _event_view(entry: Entry) -> dict[str, Any]:
+def _event(entry: Entry) -> Event:
     entry_id, fields = entry
-    return {"id": entry_id, **json.loads(fields["event"])}
+    return Event(entry_id, EVENT_RECORD.decode(fields["event"]))

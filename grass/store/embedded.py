@@ -181,15 +181,15 @@ def node_user(node: str) -> str:
 
 
 def node_rights(prefix: str, node: str, version: tuple[int, ...]) -> list[str]:
-    """What a node may do: read its own desired state, write its own reports and ring the bell.
+    """What a node may do: read its own desired state, write its own reports and the wake-up stream.
 
     Words of an ACL rule, as in the file or after ``ACL SETUSER``.
     """
     _check_plain(prefix, node)
     keys = Keys(prefix)
     read = "%R~" if version >= _READ_PATTERNS else "~"
-    reads = (keys.desired(node), keys.launch(node), keys.addresses(node), keys.orders(node))
-    rights = [f"~{keys.reports(node)}", f"~{keys.bell}", *(read + key for key in reads)]
+    reads = (keys.desired(node), keys.launch(node), keys.addresses(node), keys.changes(node))
+    rights = [f"~{keys.reports(node)}", f"~{keys.wakeups}", *(read + key for key in reads)]
     commands = f"{_connects(version)} {_READS} {_EVALS} +xadd +xdel"
     return [*rights, "resetchannels", "-@all", *commands.split()]
 

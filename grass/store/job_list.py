@@ -11,8 +11,10 @@ import msgspec
 
 from grass.model.lifecycle import JobState
 from grass.store.backend import Backend
+from grass.store.decoding import decoded, decoded_all
 from grass.store.keys import Keys
 from grass.wire.codec import Form
+from grass.wire.job_record import JOB_RECORD, JobRecord
 
 
 class JobHead(msgspec.Struct, frozen=True):
@@ -28,16 +30,17 @@ _HEAD: Form[JobHead] = Form(JobHead)
 
 
 class JobList:
-    """One reading. ``heads``: in order of submission."""
+    """One reading. ``heads``: in order of submission. Raises UndecodableError, which names the record."""
 
     def __init__(self, backend: Backend, keys: Keys) -> None:
+        self._key = keys.jobs
         self._texts = backend.hgetall(keys.jobs)
-        heads = [_HEAD.decode(text) for text in self._texts.values()]
-        self.heads = sorted(heads, key=lambda head: (head.submitted, head.id))
+        heads = decoded_all(_HEAD, self._key, self._texts)
+        self.heads = sorted(heads.values(), key=lambda head: (head.submitted, head.id))
 
-    def texts(self, heads: Iterable[JobHead]) -> list[str]:
-        """The whole records, as JSON."""
-        return [self._texts[head.id] for head in heads]
+    def records(self, heads: Iterable[JobHead]) -> list[JobRecord]:
+        """The whole records."""
+        return [decoded(JOB_RECORD, self._key, head.id, self._texts[head.id]) for head in heads]
 
 
 def page(heads: list[JobHead], limit: int | None, before: str | None) -> list[JobHead]:

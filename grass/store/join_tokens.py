@@ -5,14 +5,14 @@ A record is kept a while after its token expired or was used up, so that whoever
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+import msgspec
+from msgspec.structs import replace
 
 from grass.errors import ConflictError
 from grass.store.backend import Backend, Guard, Op
 from grass.store.keys import Keys
-from grass.store.records import pack
+from grass.wire.codec import Form, encode
+from grass.wire.tickets import JoinNode
 
 _REMEMBERED = 86_400
 """Seconds for which an expired token is still known."""
@@ -21,8 +21,7 @@ _JOINING = 30
 _AGAIN = "`grass node token` makes another"
 
 
-@dataclass(frozen=True)
-class JoinToken:
+class JoinToken(msgspec.Struct, frozen=True):
     """``name``: the only node that may use it. ``uses``: how many are left. ``taken``: join id → node."""
 
     name: str | None
@@ -30,7 +29,10 @@ class JoinToken:
     by: str
     expires: float
     """Wall seconds of the master."""
-    taken: dict[str, str] = field(default_factory=dict)
+    taken: dict[str, str] = {}
+
+
+_JOIN_TOKEN: Form[JoinToken] = Form(JoinToken)
 
 
 class JoinTokens:
@@ -56,12 +58,12 @@ class JoinTokens:
             return str(error)
         return None
 
-    def use(self, digest: str, join_id: str, ticket: dict[str, Any], now: float) -> None:
-        """Use the token up for ``ticket["name"]`` and file the ticket, in one durable step.
+    def use(self, digest: str, join_id: str, ticket: JoinNode, now: float) -> None:
+        """Use the token up for ``ticket.name`` and file the ticket, in one durable step.
 
         Raises ConflictError as ``check``. The same ``join_id`` may come again.
         """
-        node = ticket["name"]
+        node = ticket.name
         joining = self._keys.joining(node)
         while True:
             token, text = self._read(digest, join_id, node, now)
@@ -74,7 +76,7 @@ class JoinTokens:
             ops: list[Op] = [
                 self._write(digest, used, now),
                 ("SETEX", joining, _JOINING, join_id),
-                ("XADD", self._keys.tickets, 0, "kind", "node-join", "body", pack(ticket)),
+                ("XADD", self._keys.tickets, 0, "body", encode(ticket)),
             ]
             guards: list[Guard] = [("equals", self._keys.join(digest), text)]
             guards.append(("no-key", joining, "") if other is None else ("equals", joining, other))
@@ -90,7 +92,7 @@ class JoinTokens:
         text = self._backend.get(self._keys.join(digest))
         if text is None:
             raise ConflictError(f"this cluster does not know this join token; {_AGAIN}")
-        token = JoinToken(**json.loads(text))
+        token = _JOIN_TOKEN.decode(text)
         if node is not None and token.taken.get(join_id) == node:
             return token, text
         if token.uses < 1:
@@ -104,7 +106,7 @@ class JoinTokens:
 
     def _write(self, digest: str, token: JoinToken, now: float) -> Op:
         left = max(0, int(token.expires - now)) + _REMEMBERED
-        return ("SETEX", self._keys.join(digest), left, pack(asdict(token)))
+        return ("SETEX", self._keys.join(digest), left, encode(token))
 
 
 def _ago(seconds: float) -> str:

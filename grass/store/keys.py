@@ -19,9 +19,9 @@ nodes                    hash     A       name → node record
 node:<n>:desired         hash     A       attempt key → entry
 node:<n>:launch          hash     A       launch key → template
 node:<n>:addresses       hash     A       job id → addresses file
-node:<n>:orders          stream   A       changes of the three above; trimmed to ORDERS_KEPT
+node:<n>:changes         stream   A       changes of the three above; trimmed to CHANGES_KEPT
 node:<n>:reports         stream   N       what happened there; removed by A once taken, by N if a newer heartbeat came
-bell                     stream   N       name of a node that has reports to take; trimmed to BELLS_KEPT (ADR 7)
+wakeups                  stream   N       name of a node that has reports to take; trimmed to WAKEUPS_KEPT (ADR 7)
 plans                    stream   A       answers to tickets of kind `plan`; trimmed to PLANS_KEPT
 usage                    hash     A       user → decayed use of the cluster, for fair shares
 events                   stream   A, P    who did what, and what happened; trimmed to EVENTS_KEPT
@@ -36,9 +36,9 @@ join:name:<node>         string   P       id of the join that goes on under this
 
 from __future__ import annotations
 
-ORDERS_KEPT = 2_000
+CHANGES_KEPT = 2_000
 EVENTS_KEPT = 100_000
-BELLS_KEPT = 10_000
+WAKEUPS_KEPT = 10_000
 ENDS_KEPT = 256
 ENDED_AT_MOST = 16_384
 """Characters of a record among the ends. To ask for a longer one takes no time beside what else is done with it."""
@@ -65,7 +65,7 @@ class Keys:
         self.nodes = prefix + "nodes"
         self.events = prefix + "events"
         self.ends = prefix + "ends"
-        self.bell = prefix + "bell"
+        self.wakeups = prefix + "wakeups"
         self.usage = prefix + "usage"
         self.horizon = prefix + "horizon"
         self.write_check = prefix + "write-check"
@@ -83,15 +83,15 @@ class Keys:
     def addresses(self, node: str) -> str:
         return f"{self.prefix}node:{node}:addresses"
 
-    def orders(self, node: str) -> str:
-        return f"{self.prefix}node:{node}:orders"
+    def changes(self, node: str) -> str:
+        return f"{self.prefix}node:{node}:changes"
 
     def reports(self, node: str) -> str:
         return f"{self.prefix}node:{node}:reports"
 
     def of_node(self, node: str) -> list[str]:
         """All that is kept for one node, besides its record."""
-        return [key(node) for key in (self.desired, self.launch, self.addresses, self.orders, self.reports)]
+        return [key(node) for key in (self.desired, self.launch, self.addresses, self.changes, self.reports)]
 
     def join(self, digest: str) -> str:
         return f"{self.prefix}join:{digest}"

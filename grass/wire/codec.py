@@ -65,6 +65,6 @@ class Form(Generic[T]):
 
 def _undecodable(error: Exception) -> UndecodableError:
     """msgspec says ``what - at `$.path` ``, or ``- at `key` in `$.path` ``; it names no keys of dicts."""
-    what, _, where = str(error).rpartition(" - at ")
-    path = where.rpartition("$")[2].strip("`").removeprefix(".")
-    return UndecodableError(path, (what or str(error) or "nested too deeply").replace("`", ""))
+    what, found, where = str(error).rpartition(" - at ")
+    path = where.rpartition("$")[2].strip("`").removeprefix(".") if found else ""
+    return UndecodableError(path, (what if found else where).replace("`", ""))

@@ -1,13 +1,14 @@
 """The desired state of one node: the attempts that should exist there, and changes of it. Written by the master-agent.
 
 Hash ``node:<n>:desired``: attempt key → ``DesiredAttempt``; ``node:<n>:launch``: launch key → ``LaunchTemplate``;
-``node:<n>:addresses``: job id → text. Every change is also one ``DesiredChange`` on the stream ``node:<n>:orders``.
+``node:<n>:addresses``: job id → text. Every change is also one ``DesiredChange`` on the stream ``node:<n>:changes``.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from grass.wire.codec import Form
 from grass.wire.launch import LaunchTemplate
 
 
@@ -38,3 +39,7 @@ class DesiredChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """Launch keys whose job has ended."""
     addresses: dict[str, str] = {}
     """Job id → the whole text of its addresses file."""
+
+
+DESIRED_ATTEMPT: Form[DesiredAttempt] = Form(DesiredAttempt)
+DESIRED_CHANGE: Form[DesiredChange] = Form(DesiredChange)

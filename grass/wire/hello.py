@@ -46,10 +46,3 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="he
     """None: its settings ask for no probe."""
     conditions: tuple[Reason, ...] = ()
     """As in a heartbeat."""
-
-
-class Speaker(msgspec.Struct, frozen=True):
-    """As much of a hello as every protocol has: whom to answer that it speaks another one."""
-
-    protocol: int = 0
-    version: str = ""

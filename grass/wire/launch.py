@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from grass.model.job import DEFAULT_GRACE, PLAIN_CONTAINER, Container, Ready
+from grass.wire.codec import Form
 
 
 class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,3 +40,6 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Limit of a container, in bytes; 0: none."""
     container: Container = PLAIN_CONTAINER
     matrix: dict[str, tuple[str, ...]] = {}
+
+
+LAUNCH_TEMPLATE: Form[LaunchTemplate] = Form(LaunchTemplate)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from grass.wire.codec import Form
 from grass.wire.heartbeat import Heartbeat
-from grass.wire.hello import Hello, Speaker
+from grass.wire.hello import Hello
 from grass.wire.task_events import TaskEvents
 
 Report = Hello | Heartbeat | TaskEvents
 
 REPORT: Form[Report] = Form(Report)
-SPEAKER: Form[Speaker] = Form(Speaker)

@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "wire.md"
 _MODULES = (
     *("keys", "moment", "tickets", "job_record", "task_record", "node_record", "schedule_record", "usage_record"),
     *("event_record", "plan_answer", "desired", "launch", "reports", "hello", "heartbeat", "gpu", "task_events"),
-    *("log_block", "profile"),
+    *("log_block", "envelope", "profile"),
 )
 _HEAD = """# Messages and records
 

@@ -1,4 +1,4 @@
-"""The addresses file of a job: one line ``task host port name`` for each named port of each task that has a place."""
+"""The addresses file of a job: a line ``task host port name`` for each named port of each task on a node. No I/O."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def send_addresses(step: Step) -> None:
     for run in step.changes.moved.values():
         text = addresses_text(step, run)
         for name in run.nodes:
-            step.changes.order(name).addresses[run.id] = text
+            step.changes.of_node(name).addresses[run.id] = text
     step.changes.moved.clear()
 
 
@@ -28,6 +28,6 @@ def addresses_text(step: Step, run: JobRun) -> str:
         for index, task in sorted(component.tasks.items()):
             if task.state.on_node and task.node is not None:
                 host = step.cluster.nodes[task.node].address
-                name = f"{run.job.name}.{component.spec.name}.{index}"
+                name = f"{run.name}.{component.spec.name}.{index}"
                 lines += [f"{name} {host} {port} {label}\n" for label, port in task.ports.items()]
     return "".join(lines)

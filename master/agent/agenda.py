@@ -5,7 +5,9 @@ from __future__ import annotations
 import heapq
 from typing import Literal
 
-Kind = Literal["restart", "deadline", "housekeeping", "nodes", "schedule", "drain", "plan", "reword", "usage", "refill"]
+Kind = Literal[
+    "restart", "deadline", "housekeeping", "nodes", "schedule", "drain", "plan", "reword", "usage", "refill", "retry"
+]
 Item = tuple[Kind, str, str, int]
 """Kind, job id or name of a schedule or node, component, index (empty and 0 where they do not apply)."""
 

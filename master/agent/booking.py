@@ -5,13 +5,14 @@ A LOST task keeps what it holds: its node may come back with it. Only its replac
 
 from __future__ import annotations
 
-from master.agent.state import ComponentRun, DeviceRun, JobRun, Launch, NodeRun, TaskRun, launch_key
+from grass.wire.task_record import TaskRecord
+from master.agent.state import ComponentRun, DeviceRun, JobRun, Launch, NodeRun
 from master.agent.step import Step
 
 
 def reserve(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, count: int) -> Launch:
     """``count`` more tasks of the component may run at once on the node; ``book`` follows for each."""
-    key = launch_key(run.id, component.spec.name)
+    key = run.launch(component)
     launch = node.launches.get(key)
     if launch is None:
         launch = node.launches[key] = Launch(component.spec.resources, 0)
@@ -22,7 +23,7 @@ def reserve(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, cou
     return launch
 
 
-def book(node: NodeRun, launch: Launch, index: int, task: TaskRun) -> None:
+def book(node: NodeRun, launch: Launch, index: int, task: TaskRecord) -> None:
     """The task's attempt, its devices and ports, are on the node from here on."""
     launch.tasks[index] = task
     node.ports.update(task.ports.values())
@@ -30,13 +31,13 @@ def book(node: NodeRun, launch: Launch, index: int, task: TaskRun) -> None:
         node.devices.setdefault(device, DeviceRun(present=False)).held += share
 
 
-def release(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRun) -> None:
+def release(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
     node = step.cluster.nodes[task.node or ""]
-    key = launch_key(run.id, component.spec.name)
+    key = run.launch(component)
     launch = node.launches[key]
     del launch.tasks[index]
-    launch.vacating -= task.vacate is not None
-    task.vacate = None
+    launch.preempted -= task.preempted is not None
+    task.preempted = None
     if launch.width > launch.live:  # a slot that no attempt can be using any more
         launch.width = launch.live
         node.held -= launch.shape

@@ -33,9 +33,9 @@ def tick(step: Step) -> None:
 def dominant_shares(cluster: Cluster) -> dict[str, float]:
     """User → the largest of the shares of cpu, memory, gpu… of all nodes that the user's tasks hold."""
     total, held = Resources(), dict[str, Resources]()
-    for node in cluster.board.nodes.values():
+    for node in cluster.cache.nodes.values():
         total += node.total
-    for group in cluster.board.held.values():
+    for group in cluster.cache.held.values():
         for one, _ in group:
             held[one.user] = held.get(one.user, Resources()) + one.shape.resources * one.count
     sizes = {name: size for name, size in total.amounts().items() if size > 0}

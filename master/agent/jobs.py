@@ -5,11 +5,13 @@ from __future__ import annotations
 from grass.model.job import Component, Condition
 from grass.model.lifecycle import JobState, TaskState, check_job
 from grass.model.reasons import Reason, ReasonCode
+from grass.wire.job_record import Outcome
+from grass.wire.task_record import TaskRecord
 from master.agent import waits
 from master.agent.booking import release
-from master.agent.state import ComponentRun, JobRun, TaskRun, attempt_key, launch_key
+from master.agent.desired import desired_attempt
+from master.agent.state import ComponentRun, JobRun
 from master.agent.step import Step
-from master.agent.vacating import entry
 
 
 def admit(step: Step, run: JobRun) -> None:
@@ -19,25 +21,25 @@ def admit(step: Step, run: JobRun) -> None:
         return
     step.changes.admitted.append(run.id)
     cluster.jobs[run.id] = run
-    cluster.live[run.job.name] = run.id
-    cluster.latest[run.job.name] = run.id
+    cluster.live[run.name] = run.id
+    cluster.latest[run.name] = run.id
     cluster.queue[run.id] = None
-    cluster.places += 1
-    run.place = cluster.places
+    cluster.positions += 1
+    run.position = cluster.positions
     step.changes.plan = True
     step.touch_job(run)
     waits.admitted(step, run)
 
 
 def begin(step: Step, run: JobRun) -> None:
-    """The first task got a place."""
+    """The first task was assigned."""
     _move(step, run, JobState.RUNNING)
     run.reason = None
-    run.view["started"] = step.wall
+    run.started = step.wall
     if run.job.timeout is not None:
         run.deadline = step.later(run.job.timeout)
-        step.agenda.add(run.deadline[0], "deadline", run.id)
-    step.event("job-running", f"{run.job.name} runs", job=run.job.name)
+        step.agenda.add(run.deadline.at, "deadline", run.id)
+    step.event("job-running", f"{run.name} runs", job=run.name)
 
 
 def stop(step: Step, run: JobRun, user: str, grace: float | None) -> None:
@@ -56,7 +58,7 @@ def finish(step: Step, run: JobRun, state: JobState, reason: Reason | None, exit
     """Bring the job to its outcome: nothing new starts, what runs is stopped, then it ends."""
     if run.state.ended or run.outcome is not None:
         return
-    run.outcome = (state, reason, exit_code)
+    run.outcome = Outcome(state, reason, exit_code)
     for component in run.components.values():
         _cancel_pending(step, run, component)
     if run.on_node:
@@ -81,11 +83,11 @@ def settle(step: Step, run: JobRun) -> None:
         return
     failed = next((part for part in run.components.values() if part.counts[TaskState.FAILED]), None)
     needed = [run.components[name] for name in run.job.success]
-    if all(part.counts[TaskState.SUCCEEDED] == part.spec.replicas for part in needed):
+    if all(part.counts[TaskState.SUCCEEDED] == part.size for part in needed):
         finish(step, run, JobState.SUCCEEDED, None, 0)
     elif failed is not None and (run.job.fail_fast or _all_ended(needed) or _blocked_for_ever(run)):
         name, index, task = _first_failed(failed)
-        message = f"{name}.{index} failed: {task.reason['message'] if task.reason else 'unknown'}"
+        message = f"{name}.{index} failed: {task.reason.message if task.reason else 'unknown'}"
         code = task.exit_code if task.exit_code is not None else 128 + (task.signal or 0)
         finish(
             step, run, JobState.FAILED, Reason(ReasonCode.COMPONENT_FAILED, message, {"task": f"{name}.{index}"}), code
@@ -96,7 +98,7 @@ def unmet(run: JobRun, component: Component) -> Reason | None:
     """What a component still waits for among its dependencies."""
     for name, condition in component.depends_on.items():
         other = run.components[name]
-        need = other.spec.replicas
+        need = other.size
         have = other.counts[TaskState.SUCCEEDED]
         if condition is Condition.RUNNING:
             have += other.counts[TaskState.RUNNING]
@@ -113,11 +115,11 @@ def remove(step: Step, run: JobRun) -> None:
     if not run.state.ended:
         run.delete = True
         return
-    name, latest = run.job.name, step.cluster.latest
+    name, latest = run.name, step.cluster.latest
     del step.cluster.jobs[run.id]
     if latest.get(name) == run.id:
         del latest[name]
-        before = [other.id for other in step.cluster.jobs.values() if other.job.name == name]
+        before = [other.id for other in step.cluster.jobs.values() if other.name == name]
         if before:
             latest[name] = before[-1]
     step.changes.removed[run.id] = run
@@ -130,15 +132,15 @@ def _cancel_pending(step: Step, run: JobRun, component: ComponentRun) -> None:
             if task.state is TaskState.PENDING:
                 pending -= 1
             elif task.node in step.cluster.nodes:
-                step.changes.order(task.node).take(attempt_key(run.id, component.spec.name, index, task.attempt))
+                step.changes.of_node(task.node).take(run.attempt(component, index, task))
                 release(step, run, component, index, task)
             component.move(task, TaskState.STOPPED)
-            task.reason = Reason(ReasonCode.JOB_ENDED, "the job ended before it could start again").to_wire()
+            task.reason = Reason(ReasonCode.JOB_ENDED, "the job ended before it could start again")
             step.changes.tasks[run.id, component.spec.name, index] = task
     # tasks that were never assigned have no record: the job's counts say that they were stopped
     component.counts[TaskState.PENDING] -= pending
     component.counts[TaskState.STOPPED] += pending
-    component.fresh = component.spec.replicas
+    component.fresh = component.size
     component.again.clear()
     component.backoff = 0
     component.reason = None
@@ -149,9 +151,9 @@ def _stop_tasks(step: Step, run: JobRun) -> None:
         grace = component.spec.grace if run.stop_grace is None else run.stop_grace
         for index, task in component.tasks.items():
             if task.state.on_node and task.node is not None:
-                key = attempt_key(run.id, component.spec.name, index, task.attempt)
-                step.changes.order(task.node).put(key, entry(task, grace))
-                step.touch_launch(step.cluster.nodes[task.node], launch_key(run.id, component.spec.name))
+                key = run.attempt(component, index, task)
+                step.changes.of_node(task.node).put(key, desired_attempt(task, grace))
+                step.touch_launch(step.cluster.nodes[task.node], run.launch(component))
 
 
 def _end(step: Step, run: JobRun) -> None:
@@ -159,26 +161,26 @@ def _end(step: Step, run: JobRun) -> None:
     state, reason, exit_code = run.outcome
     _move(step, run, state)
     run.reason = reason
-    run.view.update(ended=step.wall, exit_code=exit_code)
+    run.ended, run.exit_code = step.wall, exit_code
     for name in run.nodes:
-        order = step.changes.order(name)
+        change = step.changes.of_node(name)
         launches = step.cluster.nodes[name].launches
-        for component in run.components:
-            launches.pop(launch_key(run.id, component), None)
-            order.drop[launch_key(run.id, component)] = None
-            order.launch.pop(launch_key(run.id, component), None)
-        order.addresses.pop(run.id, None)
+        for component in run.components.values():
+            launches.pop(run.launch(component), None)
+            change.drop_launch(run.launch(component))
+        change.addresses.pop(run.id, None)
     run.nodes.clear()
+    step.cluster.cache.forget_job(run.id, run.components)
+    step.cluster.aside.forget(run.id)
     for part in run.components.values():
-        step.cluster.board.explained.pop((run.id, part.spec.name), None)
         part.tasks.clear()  # their records stay in the store; a thousand ended arrays would fill the memory
     step.cluster.queue.pop(run.id, None)
-    step.cluster.live.pop(run.job.name, None)
-    step.changes.names_free.append(run.job.name)
+    step.cluster.live.pop(run.name, None)
+    step.changes.names_free.append(run.name)
     step.changes.plan = True
     waits.ended(step, run)
-    text = f"{run.job.name} {state.value.lower()}" + (f": {reason.message}" if reason else "")
-    step.event(f"job-{state.value.lower()}", text, job=run.job.name)
+    text = f"{run.name} {state.value.lower()}" + (f": {reason.message}" if reason else "")
+    step.event(f"job-{state.value.lower()}", text, job=run.name)
     if run.delete:
         remove(step, run)
 
@@ -190,9 +192,7 @@ def _move(step: Step, run: JobRun, state: JobState) -> None:
 
 
 def _all_ended(components: list[ComponentRun]) -> bool:
-    return all(
-        sum(count for state, count in part.counts.items() if state.ended) == part.spec.replicas for part in components
-    )
+    return all(sum(count for state, count in part.counts.items() if state.ended) == part.size for part in components)
 
 
 def _blocked_for_ever(run: JobRun) -> bool:
@@ -203,7 +203,7 @@ def _blocked_for_ever(run: JobRun) -> bool:
     return all(unmet(run, part.spec) is not None for part in waiting)
 
 
-def _first_failed(component: ComponentRun) -> tuple[str, int, TaskRun]:
+def _first_failed(component: ComponentRun) -> tuple[str, int, TaskRecord]:
     failed = [(task.ended or 0.0, index) for index, task in component.tasks.items() if task.state is TaskState.FAILED]
     index = min(failed)[1]
     return component.spec.name, index, component.tasks[index]

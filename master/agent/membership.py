@@ -1,13 +1,14 @@
-"""Tickets on nodes: joining, cordon, drain, leaving (docs/internals.md, "Joining"). Pure."""
+"""Tickets on nodes: joining, cordon, drain, leaving (docs/internals.md, "Joining"). No I/O."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from grass.model.lifecycle import NodeState
 from grass.model.reasons import Reason, ReasonCode
-from master.agent import tasks, vacating
+from grass.wire.tickets import JoinNode
+from master.agent import preempting, tasks
+from master.agent.aside import Work
 from master.agent.nodes import forgive, judge, move
 from master.agent.state import Drain, NodeRun
 from master.agent.step import Step
@@ -17,28 +18,25 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 """Both become part of a redis user."""
 
 
-def join(step: Step, body: dict[str, Any]) -> None:
+def join(step: Step, ticket: JoinNode) -> None:
     """A record for a node that is about to come, and a redis user with the rights of just that node."""
-    name, user = body["name"], body.get("user", "")
-    if not _NAME.fullmatch(name) or not _DIGEST.fullmatch(body["digest"]):
+    name, user = ticket.name, ticket.user
+    if not _NAME.fullmatch(name) or not _DIGEST.fullmatch(ticket.digest):
         step.event("node-refused", f"{name!r} cannot be the name of a node, or its password is no SHA-256", user)
         return
     node = step.cluster.nodes.get(name)
-    if node is not None and (node.state is not NodeState.JOINING or node.digest != body["digest"]):
+    if node is not None and (node.state is not NodeState.JOINING or node.digest != ticket.digest):
         step.event("node-refused", f"node {name} exists and is {node.state.value}", user, node=name)
         return
-    said = body.get("node", {})
+    offer = ticket.node
     node = node or NodeRun(name)
-    node.address = said.get("address", "")
-    node.labels = said.get("labels", {})
-    node.path = tuple(said.get("path", ()))
-    node.runtimes = tuple(said.get("runtimes", ("process",)))
-    node.digest, node.seen = body["digest"], step.now
+    node.address, node.labels, node.path, node.runtimes = offer.address, offer.labels, offer.path, offer.runtimes
+    node.digest, node.seen = ticket.digest, step.now
     node.reason = Reason(ReasonCode.PROBE, "waits for its node-agent to start and to pass its probe")
     node.unfit = node.reason
     step.cluster.nodes[name] = node
     step.cluster.left.discard(name)
-    step.changes.accounts[name] = body["digest"]
+    step.changes.accounts[name] = ticket.digest
     step.touch_node(node)
     step.event("node-joining", f"{name} joins", user, node=name)
 
@@ -83,17 +81,22 @@ def remove(step: Step, node: NodeRun, user: str, force: bool) -> None:
         _leave(step, node)
 
 
-def deadline(step: Step, node: NodeRun) -> None:
+def deadline(step: Step, name: str) -> None:
     """What is still there is stopped, with its grace, and placed again."""
-    if node.drain is None or node.drain.deadline is None or node.drain.deadline[0] > step.now:
+    node = step.cluster.nodes.get(name)
+    if node is None or node.drain is None or node.drain.deadline is None or node.drain.deadline.at > step.now:
         return
     reason = Reason(ReasonCode.DRAINED, f"node {node.name} is being drained", {"node": node.name})
-    vacating.clear(step, node, reason)
+    preempting.clear(step, node, reason)
 
 
 def settle(step: Step) -> None:
     """Look whether a drain has come to its end."""
     for name in sorted(step.cluster.leaving):
+        work = Work("leave", name)
+        if work in step.cluster.aside:
+            continue
+        step.work = work
         node = step.cluster.nodes[name]
         assert node.drain is not None
         if node.state is NodeState.LOST and node.drain.remove:
@@ -104,6 +107,7 @@ def settle(step: Step) -> None:
             _leave(step, node)
         elif node.state is NodeState.DRAINING:
             move(step, node, NodeState.DRAINED, None)
+    step.work = None
 
 
 def _begin(step: Step, node: NodeRun, how: Drain) -> None:
@@ -113,7 +117,7 @@ def _begin(step: Step, node: NodeRun, how: Drain) -> None:
         move(step, node, NodeState.DRAINING, None)
     step.touch_node(node)
     if how.deadline is not None:
-        step.agenda.add(how.deadline[0], "drain", node.name)
+        step.agenda.add(how.deadline.at, "drain", node.name)
 
 
 def _lose(step: Step, node: NodeRun) -> None:
@@ -126,8 +130,8 @@ def _lose(step: Step, node: NodeRun) -> None:
 def _leave(step: Step, node: NodeRun) -> None:
     cluster, name, user = step.cluster, node.name, node.drain.user if node.drain else ""
     for key in node.launches:
-        cluster.jobs[key.rpartition("/")[0]].nodes.discard(name)
-        cluster.board.stale_launches[name, key] = None
+        cluster.jobs[key.job_id].nodes.discard(name)
+        cluster.cache.launch_changed(name, key)
     node.launches.clear()
     for run in cluster.jobs.values():
         run.nodes.discard(name)
@@ -136,7 +140,7 @@ def _leave(step: Step, node: NodeRun) -> None:
     cluster.leaving.discard(name)
     cluster.left.add(name)
     step.changes.nodes.pop(name, None)
-    step.changes.orders.pop(name, None)
+    step.changes.desired.pop(name, None)
     step.changes.left.append(name)
     step.changes.accounts[name] = None
     step.event("node-removed", f"{name} is no part of the cluster any more", user, node=name)

@@ -1,19 +1,28 @@
-"""Times that a node tells, by the master's clock: a wrong clock of a node is no reason for wrong durations. Pure."""
+"""Times in reports, corrected to the master's clock: durations are right even if a node's clock is wrong. Pure."""
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec.structs import replace
+
+from grass.wire.task_events import Ended, Started, TaskEvent
 
 NEGLIGIBLE = 30.0
 """Seconds. Less is not set right: a report may take a while, and clocks are never quite the same."""
 
 
-def timely(events: list[dict[str, Any]], ahead: float) -> list[dict[str, Any]]:
-    """``events`` with times of the master. ``ahead``: seconds by which the node's clock was, when it told them."""
+def timely(events: tuple[TaskEvent, ...], ahead: float) -> tuple[TaskEvent, ...]:
+    """``events`` with the master's times. ``ahead``: seconds that the node's clock was ahead, when it reported."""
     if abs(ahead) < NEGLIGIBLE:
         return events
-    return [{**event, **_shifted(event, ahead)} for event in events]
+    return tuple(_shifted(event, ahead) for event in events)
 
 
-def _shifted(event: dict[str, Any], ahead: float) -> dict[str, float]:
-    return {key: event[key] - ahead for key in ("at", "started") if isinstance(event.get(key), (int, float))}
+def _shifted(event: TaskEvent, ahead: float) -> TaskEvent:
+    match event:
+        case Started():
+            return replace(event, at=event.at - ahead)
+        case Ended(started=None):
+            return replace(event, at=event.at - ahead)
+        case Ended(started=float(started)):
+            return replace(event, at=event.at - ahead, started=started - ahead)
+    return event

@@ -1,4 +1,4 @@
-"""The life of a node as the master-agent sees it: it says hello, it is heard or not, it comes back. Pure.
+"""The life of a node as the master-agent sees it: it says hello, it is heard or not, it comes back. No I/O.
 
 Silence is judged by the master's own steady clock alone; a node's clock is never looked at. Who lets a node in and out:
 ``membership.py``.
@@ -6,62 +6,84 @@ Silence is judged by the master's own steady clock alone; a node's clock is neve
 
 from __future__ import annotations
 
-from typing import Any
-
 from grass.model.lifecycle import NodeState, check_node
 from grass.model.reasons import Reason, ReasonCode
-from grass.model.resources import DEVICE, Resources
+from grass.model.resources import DEVICE
+from grass.wire import codec, version
+from grass.wire.envelope import Undecodable
+from grass.wire.gpu import GpuDevice, GpuSample
+from grass.wire.heartbeat import Heartbeat
+from grass.wire.hello import Hello
 from master.agent import tasks
 from master.agent.state import DeviceRun, NodeRun
 from master.agent.step import Step
 
 MOST_RECORDS = 50
 """Node records that heartbeats may write in a second: a large fleet's are shown a little later."""
+REFUSED_EVERY = 60.0
+"""Seconds between events that tell of refused reports of one node."""
 _AWAY = (NodeState.SILENT, NodeState.LOST)
 _WATCHED = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
 
 
-def on_hello(step: Step, node: NodeRun, body: dict[str, Any]) -> None:
-    """The node-agent started: what the machine has, whether it passed its probe, and what runs there."""
-    node.info = {
-        "version": body.get("version", ""),
-        "api_port": body.get("api_port", 0),
-        "gpus": body.get("gpus", []),
-    }
-    node.address = body["address"]
-    node.boot = body["boot_id"]
-    node.labels = body.get("labels", node.labels)
-    node.path = tuple(body.get("path", node.path))
-    node.runtimes = tuple(body.get("runtimes", node.runtimes))
-    node.total = Resources.from_wire(body["resources"])
-    set_devices(node, node.info["gpus"])
+def on_hello(step: Step, node: NodeRun, hello: Hello) -> None:
+    """The node-agent started: what the machine has, and whether it passed its probe."""
+    node.version, node.api_port, node.gpus = hello.version, hello.api_port, hello.gpus
+    node.address, node.boot = hello.address, hello.boot_id
+    node.labels, node.path, node.runtimes = hello.labels, hello.path, hello.runtimes
+    node.total = hello.resources
+    set_devices(node)
     look_at_devices(node)
-    node.unfit = _unfit(step, node, body.get("probe"))
-    node.conditions = _conditions(body)
+    node.unfit = _unfit(step, node, hello)
+    node.conditions = hello.conditions
     heard(step, node)
     judge(step, node)
     step.touch_node(node)
     step.changes.plan = True
 
 
-def set_devices(node: NodeRun, listed: list[dict[str, Any]]) -> None:
+def on_undecodable(step: Step, node: NodeRun, said: Undecodable) -> None:
+    """It speaks another protocol, or nonsense: it is there, but gets no tasks. Its tasks go on."""
+    envelope = said.envelope
+    heard(step, node)
+    if envelope.kind == "hello":
+        node.version = envelope.version
+        node.unfit = _foreign(step, node, envelope.protocol) or Reason(
+            ReasonCode.PROTOCOL, f"its hello cannot be read ({said.problem}); see the log of its node-agent"
+        )
+        judge(step, node)
+        step.touch_node(node)
+    refuse_report(step, node, envelope.kind, said.problem)
+
+
+def refuse_report(step: Step, node: NodeRun, kind: str, problem: str) -> None:
+    """Told once a minute for each node: it may send thousands."""
+    if step.now - node.refused >= REFUSED_EVERY:
+        node.refused = step.now
+        step.event(
+            "report-refused", f"{node.name}: report {kind or 'without a kind'} refused: {problem}", node=node.name
+        )
+
+
+def set_devices(node: NodeRun) -> None:
     """The devices that the node offers: the first of those it has. One that it has no more is free of new tasks."""
-    known = {device["id"]: device for device in listed}
+    known = {device.id: device for device in node.gpus}
     offered = sorted(known)[: node.total.gpu // DEVICE] if known else range(node.total.gpu // DEVICE)
     for device in node.devices.values():
         device.present = False
     for number in offered:
         device = node.devices.setdefault(number, DeviceRun())
         device.present = True
-        device.model, device.memory = known.get(number, {}).get("name", ""), known.get(number, {}).get("memory", 0)
+        listed = known.get(number) or GpuDevice(number)
+        device.model, device.memory = listed.name, listed.memory
     node.devices = {number: device for number, device in node.devices.items() if device.present or device.held}
 
 
-def on_heartbeat(step: Step, node: NodeRun, body: dict[str, Any]) -> None:
+def on_heartbeat(step: Step, node: NodeRun, heartbeat: Heartbeat) -> None:
     """Costs little: the record is written now and then, and planning looks only when something about it changed."""
-    node.usage = body.get("usage", {})
+    node.usage = heartbeat.usage
     before = node.conditions
-    node.conditions = _conditions(body)
+    node.conditions = heartbeat.conditions
     heard(step, node)
     if node.conditions != before:
         judge(step, node)
@@ -78,29 +100,29 @@ def on_heartbeat(step: Step, node: NodeRun, body: dict[str, Any]) -> None:
 def look_at_devices(node: NodeRun) -> list[str]:
     """Who uses its devices, and which are in quarantine, as its usage says. Returns what is new, if it is an event."""
     new: list[str] = []
-    for seen in node.usage.get("gpus", ()):
-        device = node.devices.get(seen["id"])
+    for seen in node.usage.gpus:
+        device = node.devices.get(seen.id)
         if device is None:
             continue
-        ill = _illness(node, seen["id"], seen)
+        ill = _illness(node, seen)
         if device.ill != ill:
             told = f"is in quarantine: {ill}" if ill else "is out of quarantine"
-            new.append(f"gpu {seen['id']} of {node.name} {told}")
-        if device.busy != (seen.get("busy") or ""):
+            new.append(f"gpu {seen.id} of {node.name} {told}")
+        if device.busy != (seen.busy or ""):
             new.append("")
-        device.ill, device.busy = ill, seen.get("busy") or ""
+        device.ill, device.busy = ill, seen.busy or ""
     return new
 
 
-def _illness(node: NodeRun, number: int, seen: dict[str, Any]) -> str:
+def _illness(node: NodeRun, seen: GpuSample) -> str:
     """A device that does not answer is back when it does. Errors of its memory stay until it was reset, which sets
     their count to 0, or an administrator forgives them (``forgive``)."""
-    if seen.get("error"):
-        return str(seen["error"])
-    errors = seen.get("ecc") or 0
-    known = node.forgiven.get(number, 0)
+    if seen.error:
+        return seen.error
+    errors = seen.ecc or 0
+    known = node.forgiven.get(seen.id, 0)
     if known > errors:
-        known = node.forgiven[number] = errors
+        known = node.forgiven[seen.id] = errors
     if errors <= known:
         return ""
     return (
@@ -111,9 +133,9 @@ def _illness(node: NodeRun, number: int, seen: dict[str, Any]) -> str:
 def forgive(node: NodeRun) -> bool:
     """Take its devices out of quarantine as far as that was for errors of their memory. False: there were none."""
     known = dict(node.forgiven)
-    for seen in node.usage.get("gpus", ()):
-        if seen.get("ecc"):
-            node.forgiven[seen["id"]] = seen["ecc"]
+    for seen in node.usage.gpus:
+        if seen.ecc:
+            node.forgiven[seen.id] = seen.ecc
     look_at_devices(node)
     return known != node.forgiven
 
@@ -121,7 +143,7 @@ def forgive(node: NodeRun) -> bool:
 def heard(step: Step, node: NodeRun) -> None:
     """Anything that a node sends shows that it is there."""
     node.seen = step.now
-    node.info["seen_wall"] = step.wall
+    node.seen_wall = step.wall
     if node.state not in _AWAY:
         return
     if node.state is NodeState.LOST:
@@ -162,24 +184,32 @@ def move(step: Step, node: NodeRun, state: NodeState, reason: Reason | None) -> 
     step.touch_node(node)
 
 
-def _unfit(step: Step, node: NodeRun, probe: dict[str, Any] | None) -> Reason | None:
+def _foreign(step: Step, node: NodeRun, protocol: int) -> Reason | None:
+    own = step.limits.version or ""
+    message = version.mismatch(f"node {node.name}", protocol, node.version, own)
+    if message is None:
+        return None
+    details = {"protocol": protocol, "version": node.version, "master_protocol": version.PROTOCOL, "master": own}
+    return Reason(ReasonCode.PROTOCOL, message, details)
+
+
+def _unfit(step: Step, node: NodeRun, hello: Hello) -> Reason | None:
     """Why a node that said hello takes no tasks."""
-    said, wanted = node.info["version"], step.limits.version
+    foreign = _foreign(step, node, hello.protocol)
+    if foreign is not None:
+        return foreign
+    said, wanted, probe = hello.version, step.limits.version, hello.probe
     if wanted is not None and said != wanted:
         message = f"runs Grass {said or 'of an unknown version'}, the master {wanted}; install {wanted} on it"
         return Reason(ReasonCode.VERSION, message, {"version": said, "master": wanted})
     if probe is None:
         wants = node.digest and node.state is NodeState.JOINING
         return Reason(ReasonCode.PROBE, "has not passed its probe yet") if wants else None
-    if probe["passed"]:
+    if probe.passed:
         return None
-    failed = [check for check in probe["checks"] if not check["ok"]]
-    text = "; ".join(f"{check['name']}: {check['message']}" for check in failed)
-    return Reason(ReasonCode.PROBE, f"its probe failed: {text}", {"checks": failed})
-
-
-def _conditions(body: dict[str, Any]) -> tuple[Reason, ...]:
-    return tuple(Reason.from_wire(each) for each in body.get("conditions", ()))
+    failed = [check for check in probe.checks if not check.ok]
+    text = "; ".join(f"{check.name}: {check.message}" for check in failed)
+    return Reason(ReasonCode.PROBE, f"its probe failed: {text}", {"checks": codec.builtins(failed)})
 
 
 def judge(step: Step, node: NodeRun) -> None:

@@ -1,46 +1,79 @@
-"""From the planner's plan to assigned tasks, evictions and reasons. Pure: the step carries the effects."""
+"""From the planner's plan to assigned tasks, preemptions and reasons. No I/O: the step carries the effects."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from grass.model.job import container_to_wire, ready_to_wire
 from grass.model.lifecycle import JobState, NodeState, TaskState
-from master.agent import jobs, vacating
+from grass.wire.task_record import TaskRecord
+from master.agent import jobs, preempting
 from master.agent.addresses import publish_addresses
+from master.agent.aside import Work
 from master.agent.booking import book, release, reserve
-from master.agent.state import ComponentRun, JobRun, Launch, NodeRun, TaskRun, attempt_key, launch_key
+from master.agent.desired import desired_attempt, launch_template
+from master.agent.leaving_out import leave_out
+from master.agent.ports import PORTS, free_ports
+from master.agent.state import ComponentRun, JobRun, Launch, NodeRun
 from master.agent.step import Step
 from master.agent.telling import tell_waiting
-from master.agent.viewing import PORTS, explain, idle_reason, look, port_room
+from master.agent.viewing import explain, idle_reason, look, view_of
 from master.planning.backlog import depth
-from master.planning.decide import decide
-from master.planning.model import DeviceShares, Placement
+from master.planning.model import DeviceShares, Placement, Plan, QueuedJob
 
 LARGE = 2_000
-"""From this many nodes, queued jobs and held places on, plans are spaced out: one takes milliseconds by then."""
+"""From this many nodes, queued jobs and held launches on, plans are spaced out: one takes milliseconds by then."""
 SPACING = 4e-6
 """Seconds between plans for each of them."""
+MOST_BLAMED = 8
+"""Jobs that one round may set aside because the planner failed on them. The others are found by the next round."""
 
 
 def place(step: Step) -> None:
-    """Assign what finds a place, and give everything else its reason."""
+    """Assign what finds free resources, and give everything else its reason."""
     refill(step)
     if _too_early(step):
         return
-    view = look(step)
-    if view is None:
-        return
-    plan = decide(view)
-    if not _carry_out(step, plan.placements):
+    plan = _decide(step)
+    if plan is None or not _carry_out(step, plan.placements):
         return
     for eviction in plan.evictions:
-        vacating.evict(step, eviction)
-    vacating.announce(step, plan.evictions)
-    step.cluster.board.reserve(plan.reserved)
+        step.work = Work("plan", eviction.beneficiary)
+        preempting.evict(step, eviction)
+    step.work = None
+    preempting.announce(step, plan.evictions)
+    step.cluster.cache.reserve(plan.reserved)
     tell_waiting(step, plan.waiting)
     refill(step)
+
+
+def _decide(step: Step) -> Plan | None:
+    """The plan, without the jobs on which the planner fails. None: nothing waits, or planning goes on next round."""
+    for _ in range(MOST_BLAMED):
+        view = look(step)
+        if view is None:
+            return None
+        try:
+            return step.decide(view)
+        except Exception as error:  # noqa: BLE001 (whatever a defect of the planner raises; the loop logs it)
+            step.errors.append(error)
+            leave_out(step, Work("plan", _culprit(step, view.queue).id), error)
+    step.cluster.cache.postpone()
+    step.agenda.add(step.now + 1.0, "plan")
+    return None
+
+
+def _culprit(step: Step, queue: Sequence[QueuedJob]) -> QueuedJob:
+    """A job after which the planner fails, and before which it does not: by halving, because queues are long."""
+    fine, fails = 0, len(queue)
+    while fails - fine > 1:
+        middle = (fine + fails) // 2
+        try:
+            step.decide(view_of(step, list(queue[:middle])))
+            fine = middle
+        except Exception:  # noqa: BLE001 (as above; the first failure is the one that is told)
+            fails = middle
+    return queue[fails - 1]
 
 
 def _carry_out(step: Step, placements: list[Placement]) -> bool:
@@ -48,6 +81,7 @@ def _carry_out(step: Step, placements: list[Placement]) -> bool:
     gangs = set[str]()
     left = False
     for placement in placements:
+        step.work = Work("plan", placement.job)
         count = placement.count
         if step.cluster.jobs[placement.job].job.gang:
             if step.room > 0:
@@ -60,20 +94,21 @@ def _carry_out(step: Step, placements: list[Placement]) -> bool:
             placement = replace(placement, count=count, devices=placement.devices[:count])
         if count:
             _assign(step, placement)
+    step.work = None
     if left:
-        step.cluster.board.postponed = True
+        step.cluster.cache.postpone()
         step.agenda.add(step.now, "plan")
     return not left
 
 
 def refill(step: Step) -> None:
     """Let short tasks wait behind their own kind (``planning/backlog.py``), on nodes where something happened."""
-    waiting = step.cluster.board.refilling
-    waiting.update(dict.fromkeys(step.changes.orders))
-    for name in list(waiting):
+    cache = step.cluster.cache
+    cache.refill(step.changes.desired)
+    for name in list(cache.refilling):
         if step.room <= 0:
             return
-        del waiting[name]
+        cache.refilled(name)
         node = step.cluster.nodes.get(name)
         if node is not None and node.state is NodeState.READY and not node.cordoned:
             _refill_node(step, node)
@@ -81,22 +116,30 @@ def refill(step: Step) -> None:
 
 def _refill_node(step: Step, node: NodeRun) -> None:
     for key, launch in node.launches.items():
-        job_id, _, name = key.rpartition("/")
-        run = step.cluster.jobs[job_id]
-        component = run.components[name]
-        if launch.live > 0 and _may_wait(run, component) and not launch.vacating:
-            wanted = launch.width + depth(launch.width, component.mean) - launch.live
-            count = min(wanted, component.startable, _ports_for(node, component))
-            if count > step.room:
-                count = max(0, step.room)
-                step.cluster.board.refilling[node.name] = None
-            if count > 0:
-                _tell_width(step, run, component, node, launch)
-                for _ in range(count):
-                    _assign_one(step, run, component, node, launch, ())
-                if component.spec.ports:
-                    publish_addresses(step, run)
-                step.touch_job(run)
+        run = step.cluster.jobs[key.job_id]
+        component = run.components[key.component]
+        if launch.live > 0 and _may_wait(run, component) and not launch.preempted:
+            work = Work("plan", run.id)
+            if work in step.cluster.aside:
+                continue
+            step.work = work
+            _refill_launch(step, node, run, component, launch)
+            step.work = None
+
+
+def _refill_launch(step: Step, node: NodeRun, run: JobRun, component: ComponentRun, launch: Launch) -> None:
+    wanted = launch.width + depth(launch.width, component.mean) - launch.live
+    count = min(wanted, component.startable, _ports_for(node, component))
+    if count > step.room:
+        count = max(0, step.room)
+        step.cluster.cache.refill([node.name])
+    if count > 0:
+        _tell_width(step, run, component, node, launch)
+        for _ in range(count):
+            _assign_one(step, run, component, node, launch, ())
+        if component.spec.ports:
+            publish_addresses(step, run)
+        step.touch_job(run)
 
 
 def _may_wait(run: JobRun, component: ComponentRun) -> bool:
@@ -107,15 +150,14 @@ def _may_wait(run: JobRun, component: ComponentRun) -> bool:
 
 
 def _too_early(step: Step) -> bool:
-    board = step.cluster.board
-    size = len(board.nodes) + len(board.queue) + len(board.held)
-    at = board.planned + (SPACING * size if size > LARGE else 0.0)
+    cache = step.cluster.cache
+    size = len(cache.nodes) + len(cache.queue) + len(cache.held)
+    at = cache.planned + (SPACING * size if size > LARGE else 0.0)
     if step.now >= at:
-        board.planned = step.now
-        board.postponed = False
+        cache.plan_begins(step.now)
         return False
-    if not board.postponed:
-        board.postponed = True
+    if not cache.postponed:
+        cache.postpone()
         step.agenda.add(at, "plan")
     return True
 
@@ -139,7 +181,7 @@ def _assign(step: Step, placement: Placement) -> None:
 
 def _ports_for(node: NodeRun, component: ComponentRun) -> int:
     ports = len(component.spec.ports)
-    return port_room(node) // ports if ports else component.spec.replicas
+    return free_ports(len(node.ports)) // ports if ports else component.size
 
 
 def _assign_one(
@@ -153,33 +195,32 @@ def _assign_one(
     component.move(task, TaskState.ASSIGNED)
     step.cluster.seq += 1
     task.attempt += 1
-    task.node, task.seq, task.vacate = node.name, step.cluster.seq, None
+    task.node, task.seq, task.preempted = node.name, step.cluster.seq, None
     task.exit_code = task.signal = task.reason = task.started = task.ended = task.pid = task.sizes = None
     task.ports = _take_ports(step, node, component.spec.ports)
-    task.gpus = [[device, share] for device, share in devices]
+    task.gpus = devices
     book(node, launch, index, task)
     if component.spec.timeout is not None:
         launch.until = max(launch.until, step.now + component.spec.timeout + component.spec.grace)
-    key = attempt_key(run.id, component.spec.name, index, task.attempt)
-    step.changes.order(node.name).put(key, vacating.entry(task, None))
+    step.changes.of_node(node.name).put(run.attempt(component, index, task), desired_attempt(task, None))
     step.changes.tasks[run.id, component.spec.name, index] = task
     step.touch_node(node)
 
 
-def _replace(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRun) -> None:
+def _replace(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
     """From here on the lost attempt is not wanted any more, should its node come back."""
     if task.node in step.cluster.nodes:
-        step.changes.order(task.node).take(attempt_key(run.id, component.spec.name, index, task.attempt))
+        step.changes.of_node(task.node).take(run.attempt(component, index, task))
         release(step, run, component, index, task)
     component.move(task, TaskState.PENDING)
 
 
 def _tell_width(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -> None:
-    """The node must know the width before an attempt that relies on it: both travel in one order."""
+    """The node must know the width before an attempt that relies on it: both travel in one change."""
     if launch.told != launch.width:
         launch.told = launch.width
-        key = launch_key(run.id, component.spec.name)
-        step.changes.order(node.name).launch[key] = launch_template(run, component, launch.width)
+        template = launch_template(run, component, launch.width)
+        step.changes.of_node(node.name).launch[run.launch(component)] = template
 
 
 def _take_ports(step: Step, node: NodeRun, names: tuple[str, ...]) -> dict[str, int]:
@@ -190,27 +231,3 @@ def _take_ports(step: Step, node: NodeRun, names: tuple[str, ...]) -> dict[str, 
             port = step.random.choice(PORTS)
         ports[name] = port
     return ports
-
-
-def launch_template(run: JobRun, component: ComponentRun, width: int) -> dict[str, Any]:
-    spec = component.spec
-    return {
-        "job_id": run.id,
-        "job": run.job.name,
-        "component": spec.name,
-        "replicas": spec.replicas,
-        "command": spec.command if isinstance(spec.command, str) else list(spec.command),
-        "env": spec.env,
-        "cwd": spec.cwd,
-        "base": spec.base,
-        "ready": None if spec.ready is None else ready_to_wire(spec.ready),
-        "grace": spec.grace,
-        "timeout": spec.timeout,
-        "width": width,
-        "framework": spec.framework,
-        "runtime": spec.runtime,
-        "image": spec.image,
-        "limits": {"cpu": spec.resources.cpu, "memory": spec.resources.memory},
-        "container": container_to_wire(spec.container),
-        "matrix": {name: list(values) for name, values in spec.matrix.items()},
-    }

@@ -8,51 +8,56 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from grass.model.job import Condition, Job
 from grass.model.lifecycle import JobState
 from grass.model.reasons import Reason, ReasonCode
+from grass.wire.job_record import first_record
+from grass.wire.plan_answer import PlanAnswer, PlannedComponent, PlannedNode, PlannedPreemption
+from grass.wire.tickets import PlanJob
 from master.agent import viewing, waits
-from master.agent.recover import new_run
 from master.agent.state import JobRun
 from master.agent.step import Step
-from master.planning.decide import decide
 from master.planning.model import Demand, Placement, Plan, QueuedJob
 
 ASKED = "?"
 """The id of the job that is asked about; no job has it."""
 
 
-def answer(step: Step, question: dict[str, Any]) -> None:
-    """``question``: ``{"question": id, "spec", "user"}``, as the ticket has it."""
-    run = _imagined(step, Job.from_wire(question["spec"]), question["user"])
+def answer(step: Step, asked: PlanJob) -> None:
+    """Whatever the planner makes of the job: it is a question, so nothing else may fail with it."""
     viewing.refresh(step)
+    try:
+        step.changes.plans[asked.question] = _answer(step, asked)
+    except Exception as error:  # noqa: BLE001 (whatever a defect of the planner raises; the loop logs it)
+        step.errors.append(error)
+        message = f"cannot be planned: internal error ({type(error).__name__}: {error}); see the master-agent's log"
+        step.changes.plans[asked.question] = PlanAnswer(reason=Reason(ReasonCode.SET_ASIDE, message))
+
+
+def _answer(step: Step, asked: PlanJob) -> PlanAnswer:
+    run = _imagined(step, asked.job, asked.user)
     demands = tuple(_demand(run, name) for name in run.components if not _later(run.job, name))
     queued = replace(viewing.queued(run, demands), id=ASKED)
     plan = _decide(step, queued)
-    step.changes.plans[question["question"]] = {
-        "reason": _wire(_after(step, run)),
-        "components": {name: _component(run, name, plan) for name in run.components},
-        "evictions": _evictions(step, plan),
-    }
+    components = {name: _component(run, name, plan) for name in run.components}
+    return PlanAnswer(components, _preemptions(step, plan), _after(step, run))
 
 
 def _imagined(step: Step, job: Job, user: str) -> JobRun:
     """Behind all that wait."""
-    view = {"id": ASKED, "name": job.name, "user": user, "state": JobState.QUEUED.value, "reason": None}
-    run = new_run(job, view)
-    run.place = max((other.place for other in step.cluster.jobs.values()), default=0) + 1
+    run = JobRun.new(job, first_record(job, job_id=ASKED, user=user, now=step.wall))
+    run.position = step.cluster.positions + 1
     return run
 
 
 def _decide(step: Step, queued: QueuedJob) -> Plan:
-    view = viewing.view_of(step, [*step.cluster.board.queue.values(), queued])
-    return decide(view) if queued.demands else Plan()
+    view = viewing.view_of(step, [*step.cluster.cache.queue.values(), queued])
+    return step.decide(view) if queued.demands else Plan()
 
 
 def _later(job: Job, name: str) -> bool:
-    """Whether it starts only when others have ended, so that what runs now says nothing about its place."""
+    """Whether it starts only when others have ended, so that what runs now says nothing about where."""
     seen: set[str] = set()
     pending = [name]
     while pending:
@@ -70,21 +75,16 @@ def _demand(run: JobRun, name: str) -> Demand:
     return viewing.demand(run, run.components[name])
 
 
-def _component(run: JobRun, name: str, plan: Plan) -> dict[str, Any]:
-    spec = run.components[name].spec
+def _component(run: JobRun, name: str, plan: Plan) -> PlannedComponent:
+    component = run.components[name]
     reason = plan.waiting.get((ASKED, name))
     if reason is None and _later(run.job, name):
         reason = Reason(ReasonCode.DEPENDS_ON, "starts only after others have succeeded; see what it depends on")
-    return {
-        "replicas": spec.replicas,
-        "at_once": run.components[name].startable,
-        "depends_on": {other: condition.value for other, condition in spec.depends_on.items()},
-        "nodes": _places(plan.placements, name),
-        "reason": _wire(reason),
-    }
+    nodes = _nodes(plan.placements, name)
+    return PlannedComponent(component.size, component.startable, component.spec.depends_on, nodes, reason)
 
 
-def _places(placements: Iterable[Placement], component: str) -> list[dict[str, Any]]:
+def _nodes(placements: Iterable[Placement], component: str) -> tuple[PlannedNode, ...]:
     """By node. ``devices``: id and thousandths, over all tasks that go there."""
     counts: dict[str, int] = {}
     devices: dict[str, dict[int, int]] = {}
@@ -95,20 +95,19 @@ def _places(placements: Iterable[Placement], component: str) -> list[dict[str, A
             for shares in one.devices:
                 for device, share in shares:
                     held[device] = held.get(device, 0) + share
-    return [
-        {"node": node, "count": count, "devices": sorted(map(list, devices[node].items()))}
-        for node, count in sorted(counts.items())
-    ]
+    return tuple(
+        PlannedNode(node, count, tuple(sorted(devices[node].items()))) for node, count in sorted(counts.items())
+    )
 
 
-def _evictions(step: Step, plan: Plan) -> list[dict[str, Any]]:
+def _preemptions(step: Step, plan: Plan) -> tuple[PlannedPreemption, ...]:
     """By job: how many of its tasks would be stopped for this one."""
     counts: dict[str, int] = {}
     for eviction in plan.evictions:
         if eviction.beneficiary == ASKED:
             counts[eviction.job] = counts.get(eviction.job, 0) + eviction.count
     jobs = step.cluster.jobs
-    return [{"job": jobs[job].job.name, "user": jobs[job].user, "count": count} for job, count in counts.items()]
+    return tuple(PlannedPreemption(jobs[job].name, jobs[job].user, count) for job, count in counts.items())
 
 
 def _after(step: Step, run: JobRun) -> Reason | None:
@@ -122,7 +121,3 @@ def _after(step: Step, run: JobRun) -> Reason | None:
             return Reason(ReasonCode.AFTER_FAILED, message, {"job": other.id, "state": other.state.value})
         run.met.add(position)
     return waits.reason(step, run)
-
-
-def _wire(reason: Reason | None) -> dict[str, Any] | None:
-    return None if reason is None else reason.to_wire()

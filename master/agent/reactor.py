@@ -1,48 +1,105 @@
 """Tickets, reports and times in; a changed memory and a list of changes out. No I/O, no clock.
 
-``react`` is one round: take everything that came together, see which jobs came to an end, place what can be placed.
+``react`` is one round: take everything that came together, see which jobs came to an end, place what can be placed. The
+loop calls it, and its two halves (``take``, ``decide``) apart when a round failed.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Literal
 
-from grass.model.job import Job
+from grass.exhaustive import assert_never
 from grass.model.lifecycle import JobState
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.agent_store import Message
+from grass.wire.envelope import Undecodable
+from grass.wire.heartbeat import Heartbeat
+from grass.wire.hello import Hello
+from grass.wire.reports import Report
+from grass.wire.task_events import TaskEvents
+from grass.wire.tickets import (
+    CordonNode,
+    DeleteJob,
+    DrainNode,
+    JoinNode,
+    NodeTicket,
+    PlanJob,
+    RemoveNode,
+    StartJob,
+    StartSchedule,
+    StopJob,
+    StopSchedule,
+    Ticket,
+    UncordonNode,
+)
 from master.agent import fairness, jobs, membership, nodes, preview, schedules, tasks
 from master.agent.addresses import send_addresses
-from master.agent.agenda import Item, Kind
+from master.agent.agenda import Item
+from master.agent.aside import Work
+from master.agent.leaving_out import try_again
 from master.agent.node_time import timely
 from master.agent.placing import place, refill
-from master.agent.recover import new_run
 from master.agent.state import JobRun, NodeRun
 from master.agent.step import Step
 
 
 def react(step: Step, messages: list[Message], due: list[Item]) -> None:
+    take(step, messages)
+    run_due(step, due)
+    decide(step)
+    answer(step, messages)
+
+
+def take(step: Step, messages: Iterable[Message]) -> None:
+    """What the messages say. Nothing is decided here, so no job can fail another's."""
     for message in messages:
-        if message.node:
-            _report(step, message)
-        elif message.kind != "plan":
-            _ticket(step, message)
+        match message.body:
+            case Undecodable() as body if message.node:
+                _report(step, message, body)
+            case Undecodable(envelope=envelope, problem=problem):
+                step.event("ticket-refused", f"ticket {envelope.kind or 'without a kind'} refused: {problem}")
+            case Hello() | Heartbeat() | TaskEvents() as body:
+                _report(step, message, body)
+            case body:
+                _ticket(step, message.entry_id, body)
+
+
+def run_due(step: Step, due: Iterable[Item]) -> None:
+    """Each once; one that failed before is put off until it may be tried again."""
     for item in due:
+        work = Work("due", item[1], item[0])
+        if (left := step.cluster.aside.get(work)) is not None:
+            if left.until > step.now:
+                step.agenda.add(left.until, *item)
+                continue
+            step.cluster.aside.let_in(work)
+        step.work = work
         _due(step, item)
+    step.work = None
+
+
+def decide(step: Step) -> None:
+    """See which jobs came to an end, and place what can be placed."""
     _settle(step)
     if step.changes.plan:
+        step.cluster.aside.epoch += 1
         place(step)
         _settle(step)
     else:
         refill(step)
     if step.cluster.leaving:
         _settle_leaving(step)
-    if step.cluster.board.refilling:
+    if step.cluster.cache.refilling:
         step.agenda.add(step.now, "refill")
     send_addresses(step)
+
+
+def answer(step: Step, messages: Iterable[Message]) -> None:
+    """Questions, when all else is settled."""
     for message in messages:
-        if message.kind == "plan" and not message.node:
-            preview.answer(step, message.body)  # when all else is settled
+        if isinstance(message.body, PlanJob):
+            preview.answer(step, message.body)
 
 
 def _settle_leaving(step: Step) -> None:
@@ -56,104 +113,148 @@ def _settle_leaving(step: Step) -> None:
 
 def _settle(step: Step) -> None:
     """Ended runs of a schedule may start another, so look until nothing more follows."""
-    looked: set[str] = set()
+    cluster, looked = step.cluster, set[str]()
+    for job_id in cluster.unsettled:
+        if (run := cluster.jobs.get(job_id)) is not None:
+            _settle_one(step, run)
+    cluster.unsettled.clear()
     while ids := [job_id for job_id in step.changes.jobs if job_id not in looked]:
         for job_id in ids:
             looked.add(job_id)
-            run = step.changes.jobs[job_id]
-            jobs.settle(step, run)
-            schedule = run.view.get("schedule")
-            if schedule and run.state.ended:
-                schedules.ended(step, schedule)
+            _settle_one(step, step.changes.jobs[job_id])
 
 
-def _ticket(step: Step, message: Message) -> None:
-    body = message.body
-    run = step.cluster.jobs.get(body.get("id", ""))
-    match message.kind:
-        case "start":
-            if run is None:
-                jobs.admit(step, new_run(Job.from_wire(body["spec"]), body["view"]))
-        case "stop":
-            if run is not None:
-                jobs.stop(step, run, body["user"], body.get("grace"))
-        case "delete":
-            if run is not None:
-                jobs.remove(step, run)
-                jobs.stop(step, run, body["user"], body.get("grace"))
-        case "schedule-start":
-            schedules.start(step, body["schedule"], body["user"], message.entry_id)
-        case "schedule-stop":
-            schedules.stop(step, body["name"], body["user"])
-        case kind if kind.startswith("node-"):
-            _node_ticket(step, kind, body)
-        case unknown:
-            step.event("ticket-refused", f"unknown kind of ticket: {unknown}")
-
-
-def _node_ticket(step: Step, kind: str, body: dict[str, Any]) -> None:
-    if kind == "node-join":
-        membership.join(step, body)
+def _settle_one(step: Step, run: JobRun) -> None:
+    work = Work("settle", run.id)
+    if work in step.cluster.aside:
         return
-    node, user = step.cluster.nodes.get(body["node"]), body["user"]
+    step.work = work
+    jobs.settle(step, run)
+    if run.schedule and run.state.ended:
+        schedules.ended(step, run.schedule)
+    step.work = None
+
+
+def _ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
+    cluster = step.cluster
+    match ticket:
+        case StartJob(job=job, record=record):
+            if record.id not in cluster.jobs:
+                jobs.admit(step, JobRun.new(job, record))
+        case StopJob() | DeleteJob():
+            if (run := cluster.jobs.get(ticket.id)) is not None:
+                _end_job(step, run, ticket)
+        case PlanJob():
+            pass  # ``answer``
+        case StartSchedule() | StopSchedule():
+            _schedule_ticket(step, entry_id, ticket)
+        case JoinNode():
+            membership.join(step, ticket)
+        case CordonNode() | UncordonNode() | DrainNode() | RemoveNode():
+            _node_ticket(step, ticket)
+        case _:
+            assert_never(ticket)
+
+
+def _schedule_ticket(step: Step, entry_id: str, ticket: StartSchedule | StopSchedule) -> None:
+    match ticket:
+        case StartSchedule():
+            schedules.start(step, ticket, entry_id)
+        case StopSchedule(name=name, user=user):
+            schedules.stop(step, name, user)
+        case _:
+            assert_never(ticket)
+
+
+def _end_job(step: Step, run: JobRun, ticket: StopJob | DeleteJob) -> None:
+    match ticket:
+        case StopJob(user=user, grace=grace):
+            jobs.stop(step, run, user, grace)
+        case DeleteJob(user=user):
+            jobs.remove(step, run)
+            jobs.stop(step, run, user, None)
+        case _:
+            assert_never(ticket)
+
+
+def _node_ticket(step: Step, ticket: NodeTicket) -> None:
+    node, user = step.cluster.nodes.get(ticket.node), ticket.user
     if node is None:
-        step.event("ticket-refused", f"{kind}: there is no node {body['node']}", user)
+        kind = ticket.__struct_config__.tag
+        step.event("ticket-refused", f"{kind}: there is no node {ticket.node}", user)
         return
-    match kind:
-        case "node-cordon":
+    match ticket:
+        case CordonNode():
             membership.cordon(step, node, user)
-        case "node-uncordon":
+        case UncordonNode():
             membership.uncordon(step, node, user)
-        case "node-drain":
-            membership.drain(step, node, user, body.get("deadline"))
-        case "node-remove":
-            membership.remove(step, node, user, bool(body.get("force")))
+        case DrainNode(deadline=deadline):
+            membership.drain(step, node, user, deadline)
+        case RemoveNode(force=force):
+            membership.remove(step, node, user, force)
+        case _:
+            assert_never(ticket)
 
 
-def _report(step: Step, message: Message) -> None:
+def _report(step: Step, message: Message, report: Report | Undecodable) -> None:
     node = step.cluster.nodes.get(message.node)
     if message.node in step.cluster.left:
         return
     if node is None:
         node = step.cluster.nodes[message.node] = NodeRun(message.node)
-    match message.kind:
-        case "hello":
-            nodes.on_hello(step, node, message.body)
-        case "heartbeat":
-            nodes.on_heartbeat(step, node, message.body)
-        case "tasks":
+    match report:
+        case Hello():
+            nodes.on_hello(step, node, report)
+        case Heartbeat():
+            nodes.on_heartbeat(step, node, report)
+        case TaskEvents(events=events):
             nodes.heard(step, node)
-            tasks.on_events(step, node, timely(message.body["events"], message.ahead))
+            for problem in tasks.on_events(step, node, timely(events, message.ahead)):
+                nodes.refuse_report(step, node, "tasks", problem)
+        case Undecodable():
+            nodes.on_undecodable(step, node, report)
+        case _:
+            assert_never(report)
 
 
 def _due(step: Step, item: Item) -> None:
     kind, name, component, index = item
     run = step.cluster.jobs.get(name)
     match kind:
-        case "restart":
+        case "restart" | "deadline":
             if run is not None and not run.state.ended:
-                tasks.restart_due(step, run, run.components[component], index)
-        case "deadline":
-            if run is not None and run.deadline is not None:
-                _deadline(step, run)
+                _job_due(step, kind, run, component, index)
         case "schedule":
             schedules.due(step, name)
         case "drain":
-            if name in step.cluster.nodes:
-                membership.deadline(step, step.cluster.nodes[name])
-        case "plan":
+            membership.deadline(step, name)
+        case "plan" | "reword":
+            if kind == "reword":
+                step.cluster.cache.reword(False)
             step.changes.plan = True
-        case "reword":
-            step.cluster.board.afterthought = False
-            step.changes.plan = True
-        case _:
-            _regularly(step, kind)
-
-
-def _regularly(step: Step, kind: Kind) -> None:
-    match kind:
         case "refill":
             pass  # every round does
+        case "retry":
+            try_again(step)
+        case "nodes" | "housekeeping" | "usage":
+            _regularly(step, kind)
+        case _:
+            assert_never(kind)
+
+
+def _job_due(step: Step, kind: Literal["restart", "deadline"], run: JobRun, component: str, index: int) -> None:
+    match kind:
+        case "restart":
+            tasks.restart_due(step, run, run.components[component], index)
+        case "deadline":
+            if run.deadline is not None:
+                _deadline(step, run)
+        case _:
+            assert_never(kind)
+
+
+def _regularly(step: Step, kind: Literal["nodes", "housekeeping", "usage"]) -> None:
+    match kind:
         case "nodes":
             nodes.watch(step)
             step.agenda.add(step.now + 1.0, kind)
@@ -163,6 +264,8 @@ def _regularly(step: Step, kind: Kind) -> None:
         case "usage":
             fairness.tick(step)
             step.agenda.add(step.now + fairness.INTERVAL, kind)
+        case _:
+            assert_never(kind)
 
 
 def _deadline(step: Step, run: JobRun) -> None:
@@ -174,7 +277,7 @@ def _expire(step: Step) -> None:
     """Retention: the newest ``keep_jobs`` ended jobs, for ``keep_days`` each."""
     ended = [run for run in step.cluster.jobs.values() if run.state.ended]
     surplus = len(ended) - step.limits.keep_jobs
-    oldest_first = sorted(ended, key=lambda run: run.view["ended"] or 0.0)
+    oldest_first = sorted(ended, key=lambda run: run.ended or 0.0)
     for position, run in enumerate(oldest_first):
-        if position < surplus or step.wall - (run.view["ended"] or step.wall) > step.limits.keep_days * 86400:
+        if position < surplus or step.wall - (run.ended or step.wall) > step.limits.keep_days * 86400:
             jobs.remove(step, run)

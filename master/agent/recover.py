@@ -1,137 +1,146 @@
-"""Rebuilding the master-agent's memory from what the store holds. Commits are whole, so nothing has to be repaired."""
+"""Rebuilding the master-agent's memory from what the store holds. Commits are whole, so nothing has to be repaired.
+
+Called by the loop at the start, and when a round failed. No I/O: the store was read before.
+"""
 
 from __future__ import annotations
 
 import heapq
-from typing import Any
+from dataclasses import dataclass
 
 from grass.model.job import Job
-from grass.model.lifecycle import JobState, NodeState, TaskState
-from grass.model.reasons import Reason
-from grass.model.resources import Resources
+from grass.model.lifecycle import JobState, TaskState
 from grass.store.agent_store import Loaded
+from grass.wire.job_record import JobRecord
+from grass.wire.keys import LaunchKey, TaskKey
+from grass.wire.launch import LaunchTemplate
+from grass.wire.moment import Moment
+from grass.wire.node_record import NodeRecord
+from grass.wire.task_record import TaskRecord
 from master.agent import fairness, nodes, waits
 from master.agent.agenda import Agenda
 from master.agent.booking import book
-from master.agent.state import Cluster, ComponentRun, Drain, JobRun, Launch, NodeRun, TaskRun, launch_key
+from master.agent.state import Cluster, ComponentRun, Drain, JobRun, Launch, NodeRun
 
 
-def new_run(job: Job, view: dict[str, Any]) -> JobRun:
-    """The memory of a job of which no task was assigned yet."""
-    components = {name: ComponentRun(spec) for name, spec in job.components.items()}
-    reason = Reason.from_wire(view["reason"]) if view["reason"] else None
-    run = JobRun(view["id"], job, view, components, JobState(view["state"]), reason)
-    run.met.update(view.get("met", ()))
-    return run
+@dataclass(frozen=True)
+class _Now:
+    """Every node counts as heard now; moments of this boot keep their meaning."""
+
+    at: float
+    boot: str
+
+    def of(self, moment: Moment, otherwise: float) -> float:
+        return moment.at if moment.boot == self.boot else otherwise
 
 
 def rebuild(loaded: Loaded, agenda: Agenda, now: float, boot: str, half_life: float = 86400.0) -> Cluster:
-    """``now``, ``boot``: every node counts as heard now; moments of this boot keep their meaning."""
-    cluster = Cluster(schedules=loaded.schedules)
-    for name, view in loaded.nodes.items():
-        cluster.nodes[name] = _node(cluster, name, view, agenda, now, boot, loaded.orders.get(name, 0))
-    _usage(cluster, loaded, now, boot, half_life)
+    """``now``: steady seconds of ``boot``."""
+    at = _Now(now, boot)
+    cluster = Cluster(schedules=dict(loaded.schedules))
+    for name, record in loaded.nodes.items():
+        cluster.nodes[name] = _node(cluster, record, agenda, at, loaded.changes.get(name, 0))
+    _usage(cluster, loaded, at, half_life)
     agenda.add(now + fairness.INTERVAL, "usage")
-    for job_id, view in sorted(loaded.jobs.items(), key=lambda item: (item[1]["submitted"], item[0])):
-        if job_id in loaded.specs:
-            _job(cluster, loaded, job_id, view, agenda, now, boot)
+    for record_ in sorted(loaded.jobs.values(), key=lambda record: (record.submitted, record.id)):
+        if record_.state.ended:
+            run = cluster.jobs[record_.id] = JobRun.past(record_)
+            cluster.latest[run.name] = run.id
+        elif (spec := loaded.specs.get(record_.id)) is not None:
+            _job(cluster, spec, record_, loaded.tasks.get(record_.id, {}), agenda, at)
     for node in cluster.nodes.values():
-        for key, template in loaded.launch.get(node.name, {}).items():
-            if key in node.launches:
-                launch = node.launches[key]
-                launch.told = template["width"]
-                launch.width = min(launch.told, launch.live)
-                node.held += launch.shape * launch.width
-    board = cluster.board
-    board.stale_nodes.update(dict.fromkeys(cluster.nodes))
-    board.stale_jobs.update(dict.fromkeys(cluster.queue))
-    board.stale_launches.update(dict.fromkeys((n.name, key) for n in cluster.nodes.values() for key in n.launches))
+        _widths(node, loaded.launch.get(node.name, {}))
+    _show_all(cluster)
     return cluster
 
 
-def _usage(cluster: Cluster, loaded: Loaded, now: float, boot: str, half_life: float) -> None:
+def _widths(node: NodeRun, templates: dict[LaunchKey, LaunchTemplate]) -> None:
+    for key, template in templates.items():
+        if (launch := node.launches.get(key)) is not None:
+            launch.told = -1 if template.width is None else template.width
+            launch.width = max(0, min(launch.told, launch.live))
+            node.held += launch.shape * launch.width
+
+
+def _show_all(cluster: Cluster) -> None:
+    for node in cluster.nodes.values():
+        cluster.cache.node_changed(node.name)
+        for key in node.launches:
+            cluster.cache.launch_changed(node.name, key)
+    for job_id in cluster.queue:
+        cluster.cache.job_changed(job_id)
+
+
+def _usage(cluster: Cluster, loaded: Loaded, now: _Now, half_life: float) -> None:
     """Each value as of now. The time that a machine was off counts as none: its clock had stopped, too."""
-    cluster.usage_at = now
-    for user, (value, at, moment_boot) in loaded.usage.items():
-        age = max(0.0, now - at) if moment_boot == boot else 0.0
+    cluster.usage_at = now.at
+    for user, (value, at, boot) in loaded.usage.items():
+        age = max(0.0, now.at - at) if boot == now.boot else 0.0
         cluster.usage[user] = value * 0.5 ** (age / half_life)
 
 
-def _node(
-    cluster: Cluster, name: str, view: dict[str, Any], agenda: Agenda, now: float, boot: str, order: int
-) -> NodeRun:
-    total = Resources.from_wire(view["resources"])
+def _node(cluster: Cluster, record: NodeRecord, agenda: Agenda, now: _Now, change: int) -> NodeRun:
     node = NodeRun(
-        name,
-        NodeState(view["state"]),
-        Reason.from_wire(view["reason"]) if view["reason"] else None,
-        view["address"],
-        total,
-        {"version": view["version"], "api_port": view["api_port"], "gpus": view["gpus"], "seen_wall": view["seen"]},
-        view["usage"],
-        now,
-        view["boot"],
-        order=order,
-        labels=view["labels"],
-        path=tuple(view["path"]),
-        runtimes=tuple(view["runtimes"]),
-        digest=view.get("digest", ""),
-        cordoned=view["cordoned"],
-        unfit=Reason.from_wire(view["unfit"]) if view.get("unfit") else None,
-        conditions=tuple(Reason.from_wire(each) for each in view.get("conditions", ())),
-        forgiven={int(number): count for number, count in view.get("forgiven", {}).items()},
+        name=record.name,
+        state=record.state,
+        reason=record.reason,
+        address=record.address,
+        total=record.resources,
+        version=record.version,
+        api_port=record.api_port,
+        gpus=record.gpus,
+        usage=record.usage,
+        seen=now.at,
+        seen_wall=record.seen,
+        boot=record.boot,
+        change=change,
+        labels=record.labels,
+        path=record.path,
+        runtimes=record.runtimes,
+        digest=record.digest,
+        cordoned=record.cordoned,
+        unfit=record.unfit,
+        conditions=record.conditions,
+        forgiven=dict(record.forgiven),
     )
-    nodes.set_devices(node, view["gpus"])
+    nodes.set_devices(node)
     nodes.look_at_devices(node)
-    if view["drain"] is not None:
-        user, deadline, remove = view["drain"]
+    if record.drain is not None:
+        user, deadline, remove = record.drain
         if deadline is not None:
-            deadline = (deadline[0] if deadline[1] == boot else now, boot)
-            agenda.add(deadline[0], "drain", name)
+            deadline = Moment(now.of(deadline, now.at), now.boot)
+            agenda.add(deadline.at, "drain", node.name)
         node.drain = Drain(user, deadline, remove)
-        cluster.leaving.add(name)
+        cluster.leaving.add(node.name)
     return node
 
 
 def _job(
-    cluster: Cluster, loaded: Loaded, job_id: str, view: dict[str, Any], agenda: Agenda, now: float, boot: str
+    cluster: Cluster, spec: Job, record: JobRecord, tasks: dict[TaskKey, TaskRecord], agenda: Agenda, now: _Now
 ) -> None:
-    run = new_run(loaded.specs[job_id], view)
-    if run.state.ended:
-        for part in run.components.values():
-            counts = view["components"][part.spec.name]["counts"]
-            part.counts.clear()
-            part.counts.update({TaskState(state): count for state, count in counts.items()})
-        cluster.jobs[job_id] = run
-        cluster.latest[run.job.name] = run.id
-        return
-    records = loaded.tasks.get(job_id, {})
-    for name, record in records.items():
-        component, _, index = name.rpartition(".")
-        _task(cluster, run, run.components[component], int(index), TaskRun.from_record(record), agenda, now, boot)
+    run = JobRun.new(spec, record)
+    for key, task in tasks.items():
+        _task(cluster, run, run.components[key.component], key.index, task, agenda, now)
     for name, part in run.components.items():
         _finish_component(part, run.state)
-        reason = view["components"][name]["reason"]
-        part.reason = Reason.from_wire(reason) if reason else None
-    if view.get("outcome"):
-        state, reason, code = view["outcome"]
-        run.outcome = (JobState(state), Reason.from_wire(reason) if reason else None, code)
-    cluster.jobs[job_id] = run
+        part.reason = record.components[name].reason
+    run.outcome = record.outcome
+    cluster.jobs[run.id] = run
     _requeue(cluster, run)
-    if view.get("deadline"):
-        at, moment_boot = view["deadline"]
-        timeout = run.job.timeout or 0.0
-        run.deadline = (at, boot) if moment_boot == boot else (now + timeout, boot)
-        agenda.add(run.deadline[0], "deadline", run.id)
+    if record.deadline is not None:
+        run.deadline = Moment(now.of(record.deadline, now.at + (run.job.timeout or 0.0)), now.boot)
+        agenda.add(run.deadline.at, "deadline", run.id)
 
 
 def _requeue(cluster: Cluster, run: JobRun) -> None:
     cluster.queue[run.id] = None
-    cluster.places += 1
-    run.place = cluster.places
-    cluster.latest[run.job.name] = run.id
+    cluster.positions += 1
+    run.position = cluster.positions
+    cluster.latest[run.name] = run.id
     waits.follow(cluster, run)
-    cluster.live[run.job.name] = run.id
+    cluster.live[run.name] = run.id
+    if run.state is not JobState.QUEUED or run.job.after:
+        cluster.unsettled[run.id] = None
 
 
 def _task(
@@ -139,10 +148,9 @@ def _task(
     run: JobRun,
     component: ComponentRun,
     index: int,
-    task: TaskRun,
+    task: TaskRecord,
     agenda: Agenda,
-    now: float,
-    boot: str,
+    now: _Now,
 ) -> None:
     component.tasks[index] = task
     component.counts[TaskState.PENDING] -= 1
@@ -153,29 +161,27 @@ def _task(
     if node is not None:
         run.nodes.add(node.name)
     if node is not None and (task.state.on_node or task.state is TaskState.LOST):
-        key = launch_key(run.id, component.spec.name)
-        launch = node.launches.setdefault(key, Launch(component.spec.resources, 0))
+        launch = node.launches.setdefault(run.launch(component), Launch(component.spec.resources, 0))
         book(node, launch, index, task)
-        launch.vacating += task.vacate is not None
+        launch.preempted += task.preempted is not None
         if component.spec.timeout is not None:
-            launch.until = now + component.spec.timeout + component.spec.grace
+            launch.until = now.at + component.spec.timeout + component.spec.grace
     if task.state is TaskState.LOST or (task.state is TaskState.PENDING and task.not_before is None):
         heapq.heappush(component.again, index)
     elif task.state is TaskState.PENDING and task.not_before is not None:
-        at, moment_boot = task.not_before
         component.backoff += 1
-        agenda.add(at if moment_boot == boot else now, "restart", run.id, component.spec.name, index)
+        agenda.add(now.of(task.not_before, now.at), "restart", run.id, component.spec.name, index)
 
 
 def _finish_component(component: ComponentRun, state: JobState) -> None:
     component.fresh = max(component.tasks, default=-1) + 1
     missing = set(range(component.fresh)) - set(component.tasks)
     for index in missing:  # cannot happen: tasks are assigned in order; if it does, they are simply started
-        component.tasks[index] = TaskRun()
+        component.tasks[index] = TaskRecord()
         heapq.heappush(component.again, index)
     if state is JobState.STOPPING:
         never = component.counts[TaskState.PENDING]
         component.counts[TaskState.PENDING] = 0
         component.counts[TaskState.STOPPED] += never
-        component.fresh = component.spec.replicas
+        component.fresh = component.size
         component.again.clear()

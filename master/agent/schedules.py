@@ -1,4 +1,4 @@
-"""Schedules: a batch of jobs, or a cron rule. The rule lives in the store; a restart goes on where it was. Pure.
+"""Schedules: a batch of jobs, or a cron rule. The rule lives in the store; a restart goes on where it was. No I/O.
 
 Cron times are wall-clock times by nature. A clock that jumps back does not repeat a run: the next time is stored.
 """
@@ -7,155 +7,157 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from typing import Any
 
+from msgspec.structs import replace as changed
+
+from grass.exhaustive import assert_never
 from grass.model.job import Job
-from grass.model.schedule import Missed, Overlap, Schedule, ScheduleKind
-from grass.store.records import job_record
+from grass.model.reasons import Reason, ReasonCode
+from grass.model.schedule import Missed, Overlap, ScheduleKind
+from grass.wire.job_record import first_record
+from grass.wire.schedule_record import ScheduleRecord, ScheduleState
+from grass.wire.tickets import StartSchedule
 from master.agent import jobs
 from master.agent.cron import next_time
-from master.agent.recover import new_run
+from master.agent.state import JobRun
 from master.agent.step import Step
 
+RUNS_KEPT = 20
+"""Job ids that the record of a cron rule names."""
 LATE = 60.0
 """Seconds after its time from which a run counts as missed."""
 LONGEST_WAIT = 30.0
 """The wall clock is looked at this often at least, because it may jump."""
 
 
-def start(step: Step, wire: dict[str, Any], user: str, ticket: str) -> None:
-    """``ticket`` makes the ids of the jobs, so that the same ticket never makes two."""
-    schedule = Schedule.from_wire(wire)
+def start(step: Step, ticket: StartSchedule, entry_id: str) -> None:
+    """``entry_id`` makes the ids of the jobs, so that the same ticket never makes two."""
+    schedule, user = ticket.schedule, ticket.user
     present = step.cluster.schedules.get(schedule.name)
-    if present is not None and present["state"] == "ACTIVE":
+    if present is not None and present.state is ScheduleState.ACTIVE:
         step.event("schedule-refused", f"schedule {schedule.name} is active already", user, schedule=schedule.name)
         return
-    record: dict[str, Any] = {
-        "name": schedule.name,
-        "state": "ACTIVE",
-        "kind": schedule.kind.value,
-        "user": user,
-        "cron": schedule.cron,
-        "time_zone": schedule.time_zone,
-        "next": None,
-        "last": None,
-        "jobs": [],
-        "reason": None,
-        "spec": wire,
-        "pending": False,
-        "runs": 0,
-    }
-    step.cluster.schedules[schedule.name] = record
-    step.changes.schedules.add(schedule.name)
+    record = ScheduleRecord(
+        name=schedule.name,
+        state=ScheduleState.ACTIVE,
+        kind=schedule.kind,
+        user=user,
+        cron=schedule.cron,
+        time_zone=schedule.time_zone,
+        spec=schedule,
+    )
     step.event("schedule-started", f"schedule {schedule.name} started", user, schedule=schedule.name)
-    if schedule.kind is ScheduleKind.CRON:
-        record["next"] = next_time(schedule.cron or "", schedule.time_zone, step.wall)
-        arm(step, record)
-        return
-    skipped = [job.name for job in schedule.jobs if not _submit(step, record, job, ticket)]
+    match schedule.kind:
+        case ScheduleKind.CRON:
+            record = changed(record, next=next_time(schedule.cron or "", schedule.time_zone, step.wall))
+            arm(step, record)
+        case ScheduleKind.BATCH:
+            record = _start_batch(step, record, entry_id)
+        case _:
+            assert_never(schedule.kind)
+    _keep(step, record)
+
+
+def _start_batch(step: Step, record: ScheduleRecord, seed: str) -> ScheduleRecord:
+    found = {job.name: _submit(step, record, job, seed) for job in record.spec.jobs}
+    skipped = [name for name, job_id in found.items() if job_id is None]
     if skipped:
         message = f"not started, because a job of that name has not ended: {', '.join(skipped)}"
-        record["reason"] = _overlap(message)
-    if not record["jobs"]:
-        record["state"] = "DONE"  # no run of it will ever end
+        record = changed(record, reason=Reason(ReasonCode.OVERLAP, message))
+    started = tuple(job_id for job_id in found.values() if job_id is not None)
+    # without a job, no end of one will ever come
+    return changed(record, jobs=started, state=ScheduleState.ACTIVE if started else ScheduleState.DONE)
 
 
 def stop(step: Step, name: str, user: str) -> None:
     """A cron rule starts nothing more, its present run goes on; the jobs of a batch are stopped."""
     record = step.cluster.schedules.get(name)
-    if record is None or record["state"] != "ACTIVE":
+    if record is None or record.state is not ScheduleState.ACTIVE:
         return
-    record.update(state="STOPPED", next=None, pending=False)
-    step.changes.schedules.add(name)
+    _keep(step, changed(record, state=ScheduleState.STOPPED, next=None, pending=False))
     step.event("schedule-stopped", f"schedule {name} stopped", user, schedule=name)
-    if record["kind"] == ScheduleKind.BATCH.value:
+    if record.kind is ScheduleKind.BATCH:
         for run in list(step.cluster.jobs.values()):
-            if run.id in record["jobs"]:
+            if run.id in record.jobs:
                 jobs.stop(step, run, user, None)
 
 
-def arm(step: Step, record: dict[str, Any]) -> None:
-    if record["state"] == "ACTIVE" and record["next"] is not None:
-        wait = min(LONGEST_WAIT, max(0.0, record["next"] - step.wall))
-        step.agenda.add(step.now + wait, "schedule", record["name"])
+def arm(step: Step, record: ScheduleRecord) -> None:
+    if record.state is ScheduleState.ACTIVE and record.next is not None:
+        wait = min(LONGEST_WAIT, max(0.0, record.next - step.wall))
+        step.agenda.add(step.now + wait, "schedule", record.name)
 
 
 def due(step: Step, name: str) -> None:
     """The time of a rule may have come."""
     record = step.cluster.schedules.get(name)
-    if record is None or record["state"] != "ACTIVE" or record["next"] is None:
+    if record is None or record.state is not ScheduleState.ACTIVE or record.next is None:
         return
-    if step.wall < record["next"]:
+    if step.wall < record.next:
         arm(step, record)
         return
-    schedule = Schedule.from_wire(record["spec"])
-    planned = record["next"]
-    record["next"] = next_time(schedule.cron or "", schedule.time_zone, step.wall)
-    step.changes.schedules.add(name)
+    schedule, planned = record.spec, record.next
+    record = changed(record, next=next_time(schedule.cron or "", schedule.time_zone, step.wall))
     if step.wall - planned > LATE and schedule.missed is Missed.SKIP:
         step.event("schedule-missed", f"{name}: its time passed while the cluster was away", schedule=name)
     else:
-        _fire(step, schedule, record)
+        record = _fire(step, record)
+    _keep(step, record)
     arm(step, record)
 
 
 def ended(step: Step, schedule_name: str) -> None:
     """A run of a schedule ended: start the one that was put off, or see that the batch is done."""
     record = step.cluster.schedules.get(schedule_name)
-    if record is None:
+    if record is None or record.state is not ScheduleState.ACTIVE:
         return
-    if record["pending"] and record["state"] == "ACTIVE":
-        record["pending"] = False
-        step.changes.schedules.add(schedule_name)
-        _fire(step, Schedule.from_wire(record["spec"]), record)
-    elif record["kind"] == ScheduleKind.BATCH.value and record["state"] == "ACTIVE":
-        live = set(step.cluster.queue)
-        if not live.intersection(record["jobs"]):
-            record["state"] = "DONE"
-            step.changes.schedules.add(schedule_name)
+    if record.pending:
+        _keep(step, _fire(step, changed(record, pending=False)))
+    elif record.kind is ScheduleKind.BATCH and not set(step.cluster.queue).intersection(record.jobs):
+        _keep(step, changed(record, state=ScheduleState.DONE))
 
 
-def _fire(step: Step, schedule: Schedule, record: dict[str, Any]) -> None:
+def _keep(step: Step, record: ScheduleRecord) -> None:
+    step.cluster.schedules[record.name] = record
+    step.changes.schedules.add(record.name)
+
+
+def _fire(step: Step, record: ScheduleRecord) -> ScheduleRecord:
+    """Start the rule's job now, or what its ``overlap`` says. Returns the record as it is then."""
+    schedule = record.spec
     job = replace(schedule.jobs[0], name=schedule.name)
     live = step.cluster.live.get(job.name)
     if live is not None:
-        present = step.cluster.jobs[live].view
-        if present.get("schedule") != schedule.name or present["user"] != record["user"]:
+        present = step.cluster.jobs[live]
+        if present.schedule != schedule.name or present.user != record.user:
             # whatever ``overlap`` says: it is not this schedule's to stop, and its end starts nothing here
             message = f"not started, because another job called {job.name}, no run of this schedule, has not ended"
-            record["reason"] = _overlap(message)
             step.event("schedule-skipped", message, schedule=schedule.name)
-            return
+            return changed(record, reason=Reason(ReasonCode.OVERLAP, message))
         match schedule.overlap:
             case Overlap.SKIP:
                 step.event("schedule-skipped", f"{job.name}: the run before goes on", schedule=schedule.name)
-                return
+                return record
             case Overlap.REPLACE:
-                record["pending"] = True
-                jobs.stop(step, step.cluster.jobs[live], f"schedule {schedule.name}", None)
-                return
+                jobs.stop(step, present, f"schedule {schedule.name}", None)
+                return changed(record, pending=True)
             case Overlap.QUEUE:
-                record["pending"] = True
-                return
-    record.update(pending=False, reason=None, last=step.wall)
-    record["runs"] += 1
-    _submit(step, record, job, f"{schedule.name}:{record['runs']}:{record['user']}:{step.wall}")
-    del record["jobs"][:-20]
+                return changed(record, pending=True)
+            case _:
+                assert_never(schedule.overlap)
+    runs = record.runs + 1
+    job_id = _submit(step, record, job, f"{schedule.name}:{runs}:{record.user}:{step.wall}")
+    known = (*record.jobs, job_id) if job_id is not None else record.jobs
+    return changed(record, pending=False, reason=None, last=step.wall, runs=runs, jobs=known[-RUNS_KEPT:])
 
 
-def _overlap(message: str) -> dict[str, Any]:
-    return {"code": "overlap", "message": message, "details": {}}
-
-
-def _submit(step: Step, record: dict[str, Any], job: Job, seed: str) -> bool:
+def _submit(step: Step, record: ScheduleRecord, job: Job, seed: str) -> str | None:
+    """Admit the job. Returns its id; None: a job of that name has not ended."""
     if job.name in step.cluster.live:
-        return False
+        return None
     job_id = f"{job.name}-{hashlib.sha256(f'{seed}/{job.name}'.encode()).hexdigest()[:8]}"
-    view = job_record(
-        job, job_id=job_id, user=record["user"], now=step.wall, warnings=[], schedule=record["name"], reason=None
-    )
-    run = new_run(job, view)
+    first = first_record(job, job_id=job_id, user=record.user, now=step.wall, schedule=record.name)
+    run = JobRun.new(job, first)
     step.changes.submitted[job_id] = run
-    record["jobs"].append(job_id)
     jobs.admit(step, run)
-    return True
+    return job_id

@@ -8,82 +8,34 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState, NodeState, TaskState, check_task
 from grass.model.reasons import Reason
 from grass.model.resources import Resources
-from grass.store.records import TASK_FIELDS
-from master.agent.board import Board
+from grass.wire.gpu import GpuDevice
+from grass.wire.heartbeat import NodeUsage
+from grass.wire.job_record import JobRecord, Outcome
+from grass.wire.keys import AttemptKey, LaunchKey
+from grass.wire.moment import Moment
+from grass.wire.schedule_record import ScheduleRecord
+from grass.wire.task_record import TaskRecord
+from master.agent.aside import Aside
+from master.agent.planner_cache import PlannerCache
 from master.planning.model import Shape
 
 NOTHING = Resources()
-Moment = tuple[float, str]
-"""Steady seconds and the boot they belong to."""
+NO_USAGE = NodeUsage()
 
 
-class TaskRun:
-    """One task that has been assigned at least once. The fields are those of ``TASK_FIELDS``."""
-
-    __slots__ = TASK_FIELDS
-
-    def __init__(self) -> None:
-        self.state = TaskState.PENDING
-        self.attempt = 0
-        self.node: str | None = None
-        self.exit_code: int | None = None
-        self.signal: int | None = None
-        self.reason: dict[str, Any] | None = None
-        self.started: float | None = None
-        self.ended: float | None = None
-        self.ports: dict[str, int] = {}
-        self.restarts = 0
-        self.pid: int | None = None
-        self.sizes: dict[str, int] | None = None
-        self.ready = False
-        self.gpus: list[list[int]] = []
-        self.not_before: Moment | None = None
-        self.seq = 0
-        self.vacate: dict[str, Any] | None = None
-
-    def record(self) -> list[Any]:
-        return [
-            self.state.value,
-            self.attempt,
-            self.node,
-            self.exit_code,
-            self.signal,
-            self.reason,
-            self.started,
-            self.ended,
-            self.ports,
-            self.restarts,
-            self.pid,
-            self.sizes,
-            self.ready,
-            self.gpus,
-            self.not_before,
-            self.seq,
-            self.vacate,
-        ]
-
-    @classmethod
-    def from_record(cls, record: list[Any]) -> TaskRun:
-        task = cls()
-        for name, value in zip(TASK_FIELDS, record, strict=True):
-            setattr(task, name, value)
-        task.state = TaskState(task.state)
-        return task
-
-
-@dataclass
+@dataclass(slots=True)
 class ComponentRun:
     """``fresh``: tasks from this index on were never assigned. ``again``: indexes below it that may start again now."""
 
     spec: Component
-    tasks: dict[int, TaskRun] = field(default_factory=dict)
+    tasks: dict[int, TaskRecord] = field(default_factory=dict)
     fresh: int = 0
     again: list[int] = field(default_factory=list)
     counts: Counter[TaskState] = field(default_factory=Counter)
@@ -96,20 +48,24 @@ class ComponentRun:
     shape: Shape = field(init=False)
 
     def __post_init__(self) -> None:
-        self.counts[TaskState.PENDING] = self.spec.replicas
+        self.counts[TaskState.PENDING] = self.size
         spec = self.spec
         where = tuple(sorted(spec.where.items()))
         self.shape = Shape(spec.resources, spec.gpu, len(spec.ports), where, spec.avoid, spec.runtime)
 
     @property
+    def size(self) -> int:
+        """How many tasks it has. The only reader of ``spec.replicas``."""
+        return self.spec.replicas
+
+    @property
     def on_node(self) -> int:
-        counts = self.counts
-        return counts[TaskState.ASSIGNED] + counts[TaskState.STARTING] + counts[TaskState.RUNNING]
+        return self.counts[TaskState.ASSIGNED] + self.counts[TaskState.RUNNING]
 
     @property
     def startable(self) -> int:
-        """Pending tasks that wait for nothing but a place, within the component's own ``parallelism``."""
-        waiting = self.spec.replicas - self.fresh + len(self.again)
+        """Pending tasks that wait for nothing but free resources, within the component's own ``parallelism``."""
+        waiting = self.size - self.fresh + len(self.again)
         if self.spec.parallelism is None:
             return waiting
         return max(0, min(waiting, self.spec.parallelism - self.on_node))
@@ -120,18 +76,18 @@ class ComponentRun:
             return heapq.heappop(self.again)
         index = self.fresh
         self.fresh += 1
-        self.tasks[index] = TaskRun()
+        self.tasks[index] = TaskRecord()
         return index
 
     def put_back(self, index: int) -> None:
         heapq.heappush(self.again, index)
 
     def take_back(self, index: int) -> None:
-        """A task that waited to be placed again needs no place any more."""
+        """A task that waited to be placed again need not wait any more."""
         self.again.remove(index)
         heapq.heapify(self.again)
 
-    def move(self, task: TaskRun, state: TaskState) -> None:
+    def move(self, task: TaskRecord, state: TaskState) -> None:
         check_task(task.state, state)
         self.counts[task.state] -= 1
         self.counts[state] += 1
@@ -141,37 +97,90 @@ class ComponentRun:
         self.mean = seconds if self.mean is None else 0.9 * self.mean + 0.1 * seconds
 
 
-@dataclass
+@dataclass(slots=True)
 class JobRun:
-    """``outcome`` is set while STOPPING: the state, reason and exit code that the job ends with."""
+    """One run of a job. Its record (``records.job_record``) is made from this whenever it is written."""
 
     id: str
+    name: str
+    user: str
     job: Job
-    view: dict[str, Any]
-    components: dict[str, ComponentRun]
-    state: JobState
+    submitted: float
+    """Wall seconds; so are ``started`` and ``ended``."""
+    components: Mapping[str, ComponentRun]
+    """Empty once the job has ended and that was committed."""
+    state: JobState = JobState.QUEUED
     reason: Reason | None = None
-    outcome: tuple[JobState, Reason | None, int | None] | None = None
+    started: float | None = None
+    ended: float | None = None
+    exit_code: int | None = None
+    restarts: int = 0
+    schedule: str | None = None
+    warnings: tuple[str, ...] = ()
+    outcome: Outcome | None = None
+    """Set while STOPPING: what the job ends with."""
     deadline: Moment | None = None
     stop_grace: float | None = None
     delete: bool = False
     nodes: set[str] = field(default_factory=set)
     """Nodes that were given a launch template of this job and not yet told to drop it."""
-    place: int = 0
+    position: int = 0
     """Its number in the order of submission. It keeps it when it is preempted."""
     met: set[int] = field(default_factory=set)
-    """Positions in ``job.after`` of what has come to pass."""
+    """Indexes in ``job.after`` of the conditions that were met."""
+
+    @classmethod
+    def new(cls, job: Job, record: JobRecord) -> JobRun:
+        """The memory of a job of which no task was assigned yet."""
+        return cls(
+            id=record.id,
+            name=record.name,
+            user=record.user,
+            job=job,
+            submitted=record.submitted,
+            components={name: ComponentRun(spec) for name, spec in job.components.items()},
+            state=record.state,
+            reason=record.reason,
+            started=record.started,
+            ended=record.ended,
+            exit_code=record.exit_code,
+            restarts=record.restarts,
+            schedule=record.schedule,
+            warnings=record.warnings,
+            met=set(record.met),
+        )
+
+    @classmethod
+    def past(cls, record: JobRecord) -> JobRun:
+        """A job that has ended: what later decisions need of it, which is little."""
+        run = cls.new(Job(record.name, {}, ()), record)
+        run.warnings, run.reason = (), None
+        return run
+
+    def summarise(self) -> None:
+        """The end was committed: from here on it is like one that was read by ``past``."""
+        assert self.state.ended
+        self.job, self.components = Job(self.name, {}, ()), {}
+        self.warnings, self.reason, self.outcome = (), None, None
 
     @property
-    def user(self) -> str:
-        return str(self.view["user"])
+    def summarised(self) -> bool:
+        """Its record must not be written again: it would say less than the one that is stored."""
+        return not self.components
 
     @property
     def on_node(self) -> int:
         return sum(component.on_node for component in self.components.values())
 
+    def attempt(self, component: ComponentRun, index: int, task: TaskRecord) -> str:
+        """Key of the task's present attempt, as nodes are told it."""
+        return str(AttemptKey(self.id, component.spec.name, index, task.attempt))
 
-@dataclass
+    def launch(self, component: ComponentRun) -> LaunchKey:
+        return LaunchKey(self.id, component.spec.name)
+
+
+@dataclass(slots=True)
 class Launch:
     """The ``tasks`` of one component on one node, by index, of which at most ``width`` run at once.
 
@@ -180,11 +189,11 @@ class Launch:
 
     shape: Resources
     width: int
-    tasks: dict[int, TaskRun] = field(default_factory=dict)
+    tasks: dict[int, TaskRecord] = field(default_factory=dict)
     told: int = -1
     """The width that the node was told last."""
-    vacating: int = 0
-    """Of ``live``: told to make room."""
+    preempted: int = 0
+    """Of ``live``: told to end, to be placed again."""
     until: float = 0.0
     """Steady seconds at which the last of them must have ended, where the component has a time limit."""
 
@@ -193,7 +202,7 @@ class Launch:
         return len(self.tasks)
 
 
-@dataclass
+@dataclass(slots=True)
 class DeviceRun:
     """A GPU and what tasks hold of it, in thousandths. ``present``: the node offers it (it may have shrunk)."""
 
@@ -201,13 +210,13 @@ class DeviceRun:
     memory: int = 0
     held: int = 0
     busy: str = ""
-    """Whose program, not Grass's, was last seen on it."""
+    """User of a program on it, not Grass's, that was last seen."""
     ill: str = ""
     """Why it is in quarantine: it is lost, or has had errors. Tasks that hold it go on; no other gets it."""
     present: bool = True
 
 
-@dataclass
+@dataclass(slots=True)
 class Drain:
     """``deadline``: when its tasks are stopped (None: never). ``remove``: it leaves the cluster when it is empty."""
 
@@ -216,26 +225,31 @@ class Drain:
     remove: bool = False
 
 
-@dataclass
+@dataclass(slots=True)
 class NodeRun:
     name: str
     state: NodeState = NodeState.JOINING
     reason: Reason | None = None
     address: str = ""
     total: Resources = NOTHING
-    info: dict[str, Any] = field(default_factory=dict)
-    usage: dict[str, Any] = field(default_factory=dict)
+    version: str = ""
+    api_port: int = 0
+    gpus: tuple[GpuDevice, ...] = ()
+    """As in its last hello."""
+    usage: NodeUsage = NO_USAGE
     seen: float = 0.0
     """Steady seconds of this master-agent at the last message."""
+    seen_wall: float | None = None
+    """The same for people."""
     boot: str = ""
-    launches: dict[str, Launch] = field(default_factory=dict)
+    launches: dict[LaunchKey, Launch] = field(default_factory=dict)
     held: Resources = NOTHING
     """Reserved by ``launches``, in all."""
     devices: dict[int, DeviceRun] = field(default_factory=dict)
     ports: set[int] = field(default_factory=set)
     """Ports that tasks hold."""
-    order: int = 0
-    """Number of the last order sent."""
+    change: int = 0
+    """Number of the last desired-state change sent."""
     labels: dict[str, str] = field(default_factory=dict)
     path: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = ("process",)
@@ -251,6 +265,8 @@ class NodeRun:
     drain: Drain | None = None
     written: float = float("-inf")
     """Steady seconds at which its record was last written for a heartbeat."""
+    refused: float = float("-inf")
+    """Steady seconds at which an event last told that a report of it was refused."""
 
     @property
     def free(self) -> Resources:
@@ -270,9 +286,9 @@ class Cluster:
     """Job name → id of its run that has not ended."""
     queue: dict[str, None] = field(default_factory=dict)
     """Ids of jobs that have not ended, in order of submission."""
-    schedules: dict[str, dict[str, Any]] = field(default_factory=dict)
+    schedules: dict[str, ScheduleRecord] = field(default_factory=dict)
     seq: int = 0
-    places: int = 0
+    positions: int = 0
     """Jobs submitted so far."""
     latest: dict[str, str] = field(default_factory=dict)
     """Job name → id of its newest run that is not removed."""
@@ -285,18 +301,8 @@ class Cluster:
     """Nodes with a drain."""
     left: set[str] = field(default_factory=set)
     """Names of nodes that were removed: what they still say is not heard."""
-    board: Board = field(default_factory=Board)
-
-
-def attempt_key(job_id: str, component: str, index: int, attempt: int) -> str:
-    return f"{job_id}/{component}.{index}/{attempt}"
-
-
-def parse_attempt_key(key: str) -> tuple[str, str, int, int]:
-    job_id, task, attempt = key.rsplit("/", 2)
-    component, _, index = task.rpartition(".")
-    return job_id, component, int(index), int(attempt)
-
-
-def launch_key(job_id: str, component: str) -> str:
-    return f"{job_id}/{component}"
+    cache: PlannerCache = field(default_factory=PlannerCache)
+    unsettled: dict[str, None] = field(default_factory=dict)
+    """Jobs that may have come to their outcome without anybody having looked: after a rebuild, those that run."""
+    aside: Aside = field(default_factory=Aside)
+    """What deciding failed on, and is left out until it is tried again (``aside.py``)."""

@@ -3,46 +3,60 @@
 from __future__ import annotations
 
 import signal as signals
-from typing import Any
 
+from grass.errors import UndecodableError
+from grass.exhaustive import assert_never
 from grass.model.job import EXIT_DO_NOT_RESTART, EXIT_STOP_JOB, RestartOn
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason, ReasonCode
+from grass.wire.keys import AttemptKey
+from grass.wire.task_events import Ended, Ready, Started, TaskEvent, Waiting
+from grass.wire.task_record import TaskRecord
 from master.agent import jobs
 from master.agent.addresses import publish_addresses
 from master.agent.booking import release
-from master.agent.state import ComponentRun, JobRun, NodeRun, TaskRun, attempt_key, launch_key, parse_attempt_key
+from master.agent.state import ComponentRun, JobRun, NodeRun
 from master.agent.step import Step
 
 MOST_BACKOFF = 60.0
-_NO_RESTART = frozenset({ReasonCode.CANNOT_START.value})
-_NOT_ITS_FAULT = frozenset({ReasonCode.NODE_REBOOTED.value, ReasonCode.PORT_TAKEN.value})
+_NO_RESTART = frozenset({ReasonCode.CANNOT_START})
+_NOT_ITS_FAULT = frozenset({ReasonCode.NODE_REBOOTED, ReasonCode.PORT_TAKEN})
 
 
-def on_events(step: Step, node: NodeRun, events: list[dict[str, Any]]) -> None:
-    """Take each event once: one of an attempt that is not the task's current one was taken before, or is of no use."""
+def on_events(step: Step, node: NodeRun, events: tuple[TaskEvent, ...]) -> list[str]:
+    """Take each event once: one of an attempt that is not the task's current one was taken before, or is of no use.
+
+    Returns what is wrong with those that name no attempt."""
+    problems = []
     for event in events:
-        job_id, component_name, index, attempt = parse_attempt_key(event["key"])
-        run = step.cluster.jobs.get(job_id)
-        component = run.components.get(component_name) if run else None
-        task = component.tasks.get(index) if component else None
-        if run is None or component is None or task is None or task.attempt != attempt or task.node != node.name:
-            step.changes.order(node.name).take(event["key"])
+        try:
+            key = AttemptKey.parse(event.key)
+        except UndecodableError as error:
+            problems.append(str(error))
             continue
-        match event["event"]:
-            case "started":
+        run = step.cluster.jobs.get(key.job_id)
+        component = run.components.get(key.component) if run else None
+        task = component.tasks.get(key.index) if component else None
+        if run is None or component is None or task is None or task.attempt != key.attempt or task.node != node.name:
+            step.changes.of_node(node.name).take(event.key)
+            continue
+        match event:
+            case Started():
                 _started(step, run, component, task, event)
-            case "waiting":
+            case Waiting():
                 held_up = task.state is TaskState.ASSIGNED or (task.state is TaskState.RUNNING and not task.ready)
-                stuck = event["reason"] is not None and event["reason"]["code"] == ReasonCode.STUCK.value
+                stuck = event.reason is not None and event.reason.code is ReasonCode.STUCK
                 if held_up or (stuck and task.state.on_node):
-                    task.reason = event["reason"]
-            case "ready":
+                    task.reason = event.reason
+            case Ready():
                 _ready(step, component, task)
-            case "ended":
-                _ended(step, node, run, component, index, task, event)
-        step.changes.tasks[job_id, component_name, index] = task
+            case Ended():
+                _ended(step, node, run, component, key.index, task, event)
+            case _:
+                assert_never(event)
+        step.changes.tasks[run.id, component.spec.name, key.index] = task
         step.touch_job(run)
+    return problems
 
 
 def lose(step: Step, node: NodeRun, reason: Reason) -> None:
@@ -59,7 +73,7 @@ def adopt(step: Step, node: NodeRun) -> None:
         if task.state is TaskState.LOST:
             component.move(task, TaskState.ASSIGNED if task.started is None else TaskState.RUNNING)
             component.take_back(index)
-            task.reason = task.vacate
+            task.reason = task.preempted
             step.changes.tasks[run.id, component.spec.name, index] = task
             step.touch_job(run)
 
@@ -74,12 +88,11 @@ def give_up(step: Step, node: NodeRun) -> None:
             step.touch_job(run)
 
 
-def _here(step: Step, node: NodeRun) -> list[tuple[JobRun, ComponentRun, int, TaskRun]]:
+def _here(step: Step, node: NodeRun) -> list[tuple[JobRun, ComponentRun, int, TaskRecord]]:
     found = []
     for key, launch in node.launches.items():
-        job_id, _, name = key.rpartition("/")
-        run = step.cluster.jobs[job_id]
-        found += [(run, run.components[name], index, task) for index, task in launch.tasks.items()]
+        run = step.cluster.jobs[key.job_id]
+        found += [(run, run.components[key.component], index, task) for index, task in launch.tasks.items()]
     return found
 
 
@@ -96,52 +109,52 @@ def restart_due(step: Step, run: JobRun, component: ComponentRun, index: int) ->
     step.touch_job(run)
 
 
-def _started(step: Step, run: JobRun, component: ComponentRun, task: TaskRun, event: dict[str, Any]) -> None:
-    if task.state not in (TaskState.ASSIGNED, TaskState.STARTING):
+def _started(step: Step, run: JobRun, component: ComponentRun, task: TaskRecord, event: Started) -> None:
+    if task.state is not TaskState.ASSIGNED:
         return
     component.move(task, TaskState.RUNNING)
-    task.reason = task.vacate
-    task.started, task.pid = event["at"], event.get("pid")
+    task.reason = task.preempted
+    task.started, task.pid = event.at, event.pid
     if component.spec.timeout is not None and task.node is not None:
-        launch = step.cluster.nodes[task.node].launches[launch_key(run.id, component.spec.name)]
+        launch = step.cluster.nodes[task.node].launches[run.launch(component)]
         launch.until = max(launch.until, step.now + component.spec.timeout + component.spec.grace)
     if component.spec.ready is None:
         _count_ready(component, task)
     step.changes.plan = step.changes.plan or len(run.components) > 1
 
 
-def _ready(step: Step, component: ComponentRun, task: TaskRun) -> None:
+def _ready(step: Step, component: ComponentRun, task: TaskRecord) -> None:
     if task.state.on_node:
         _count_ready(component, task)
-        task.reason = task.vacate
+        task.reason = task.preempted
         step.changes.plan = True
 
 
-def _count_ready(component: ComponentRun, task: TaskRun) -> None:
+def _count_ready(component: ComponentRun, task: TaskRecord) -> None:
     if not task.ready:
         task.ready = True
         component.ready += 1
 
 
 def _ended(
-    step: Step, node: NodeRun, run: JobRun, component: ComponentRun, index: int, task: TaskRun, event: dict[str, Any]
+    step: Step, node: NodeRun, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, event: Ended
 ) -> None:
-    step.changes.order(node.name).take(event["key"])
+    step.changes.of_node(node.name).take(event.key)
     if task.state is TaskState.LOST and run.outcome is None:
         # it ran to its end while its node was away, and was not replaced yet
         component.move(task, TaskState.RUNNING)
         component.take_back(index)
     elif not task.state.on_node:
         return
-    vacated = task.vacate if event.get("stopped") else None
+    preempted = task.preempted if event.stopped else None
     release(step, run, component, index, task)
-    started = event.get("started") or task.started
-    if started is not None and vacated is None:
-        component.learn(max(0.0, event["at"] - started))
-    task.started, task.ended, task.sizes = started, event["at"], event.get("sizes")
-    task.exit_code, task.signal, task.reason = event.get("code"), event.get("signal"), event.get("reason")
-    if vacated is not None and run.outcome is None:
-        task.reason = vacated
+    started = event.started or task.started
+    if started is not None and preempted is None:
+        component.learn(max(0.0, event.at - started))
+    task.started, task.ended, task.sizes = started, event.at, event.sizes
+    task.exit_code, task.signal, task.reason = event.code, event.signal, event.reason
+    if preempted is not None and run.outcome is None:
+        task.reason = preempted
         _again(step, run, component, index, task, 0.0)
     else:
         _judge(step, run, component, index, task)
@@ -150,13 +163,13 @@ def _ended(
         publish_addresses(step, run)
 
 
-def _judge(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRun) -> None:
+def _judge(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
     """What the end of an attempt means for its task: the contract of exit codes, then the restart policy."""
     code = task.exit_code
-    reason = task.reason["code"] if task.reason else None
+    reason = task.reason.code if task.reason else None
     if run.outcome is not None:
         component.move(task, TaskState.STOPPED)
-        task.reason = task.reason or _stopped_reason(run).to_wire()
+        task.reason = task.reason or _stopped_reason(run)
         return
     if reason in _NOT_ITS_FAULT:
         _again(step, run, component, index, task, 0.0)
@@ -167,10 +180,10 @@ def _judge(step: Step, run: JobRun, component: ComponentRun, index: int, task: T
     allowed = policy.limit is None or task.restarts < policy.limit
     final = code in (EXIT_DO_NOT_RESTART, EXIT_STOP_JOB) or reason in _NO_RESTART
     if failed and task.reason is None:
-        task.reason = _exit_reason(code, task.signal).to_wire()
+        task.reason = _exit_reason(code, task.signal)
     if wanted and allowed and not final:
         task.restarts += 1
-        run.view["restarts"] += 1
+        run.restarts += 1
         wait = _backoff(policy.backoff, task.restarts)
         _again(step, run, component, index, task, wait)
         return
@@ -185,27 +198,27 @@ def _backoff(first: float, restarts: int) -> float:
     return min(MOST_BACKOFF, first * 2.0 ** min(restarts - 1, 64))
 
 
-def _again(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRun, wait: float) -> None:
+def _again(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, wait: float) -> None:
     component.move(task, TaskState.PENDING)
     if wait <= 0:
         component.put_back(index)
         return
     component.backoff += 1
-    why = task.reason["message"] if task.reason else f"ended with {task.exit_code}"
+    why = task.reason.message if task.reason else f"ended with {task.exit_code}"
     task.reason = Reason(
         ReasonCode.BACKOFF, f"{why}; starts again in {wait:g} s (restart {task.restarts})", {"seconds": wait}
-    ).to_wire()
+    )
     task.not_before = step.later(wait)
-    step.agenda.add(task.not_before[0], "restart", run.id, component.spec.name, index)
+    step.agenda.add(task.not_before.at, "restart", run.id, component.spec.name, index)
 
 
-def _lose_one(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRun, reason: Reason) -> None:
+def _lose_one(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, reason: Reason) -> None:
     assert task.node is not None
     component.move(task, TaskState.LOST)
-    task.reason = reason.to_wire()
+    task.reason = reason
     step.changes.tasks[run.id, component.spec.name, index] = task
     if run.outcome is not None:
-        step.changes.order(task.node).take(attempt_key(run.id, component.spec.name, index, task.attempt))
+        step.changes.of_node(task.node).take(run.attempt(component, index, task))
         release(step, run, component, index, task)
         component.move(task, TaskState.STOPPED)
         return

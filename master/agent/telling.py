@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from grass.model.reasons import Reason
+from master.agent.aside import Work
 from master.agent.step import Step
 from master.agent.viewing import explain
 from master.planning.model import Waiting
@@ -26,30 +27,32 @@ LOOKING = 3e-5
 
 
 def tell_waiting(step: Step, waiting: Mapping[tuple[str, str], Reason]) -> None:
-    board = step.cluster.board
-    size = len(board.queue)
+    cache = step.cluster.cache
+    size = len(cache.queue)
     found: Iterator[tuple[str, str, Reason]]
     told, later = 0, False
-    if size > LARGE and step.now < board.looked + LOOKING * size:
+    if size > LARGE and step.now < cache.looked + LOOKING * size:
         found = islice(_in_line(waiting), AT_ONCE)
         later = True
     else:
         found = _in_line(waiting)
-        board.looked = step.now
+        cache.looked_at_all(step.now)
     for job_id, name, reason in _new(step, found):
+        step.work = Work("plan", job_id)
         run = step.cluster.jobs[job_id]
         component = run.components[name]
         told += 1
         if told > AT_ONCE:
             wording = component.reason is not None and component.reason.code is reason.code
-            young = step.now - board.explained.get((job_id, name), 0.0) < AGE
+            young = step.now - cache.explained.get((job_id, name), 0.0) < AGE
             if (wording and young) or told > LATER:
                 later = True
                 continue
-        board.explained[job_id, name] = step.now
+        cache.worded(job_id, name, step.now)
         explain(step, run, component, reason)
-    if later and not board.afterthought:
-        board.afterthought = True
+    step.work = None
+    if later and not cache.rewording:
+        cache.reword(True)
         step.agenda.add(step.now + max(AGE, LOOKING * size), "reword")
 
 

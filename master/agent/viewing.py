@@ -6,35 +6,36 @@ from dataclasses import replace
 
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode
+from grass.wire.keys import LaunchKey
 from master.agent import jobs, waits
-from master.agent.board import Limited
+from master.agent.aside import Work
+from master.agent.planner_cache import Limited
+from master.agent.ports import free_ports
+from master.agent.preempting import gathering, shares
 from master.agent.state import ComponentRun, JobRun, Launch, NodeRun
 from master.agent.step import Step
-from master.agent.vacating import gathering, shares
 from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, View
 
-PORTS = range(20_000, 32_000)
-"""Below the kernel's own range for outgoing connections (from 32768), so that only a listener can hold one."""
 _UNSEEN = (NodeState.JOINING, NodeState.LEFT, NodeState.LOST)
 
 
 def look(step: Step) -> View | None:
-    """What the planner is to decide on; None when nothing waits for a place."""
+    """What the planner is to decide on; None when nothing waits for free resources."""
     refresh(step)
-    board = step.cluster.board
-    return view_of(step, list(board.queue.values())) if board.queue else None
+    queue = step.cluster.cache.queue
+    return view_of(step, list(queue.values())) if queue else None
 
 
 def view_of(step: Step, queue: list[QueuedJob]) -> View:
     """The cluster as it is (``refresh`` it before), with these jobs waiting."""
-    cluster, board, limits = step.cluster, step.cluster.board, step.limits
+    cluster, cache, limits = step.cluster, step.cluster.cache, step.limits
     held = [
         one if until is None else replace(one, ends=max(0.0, until - step.now))
-        for group in board.held.values()
+        for group in cache.held.values()
         for one, until in group
     ]
     return View(
-        list(board.nodes.values()),
+        list(cache.nodes.values()),
         queue,
         held,
         cluster.usage,
@@ -46,28 +47,27 @@ def view_of(step: Step, queue: list[QueuedJob]) -> View:
 
 
 def refresh(step: Step) -> None:
-    board = step.cluster.board
-    for name in board.stale_nodes:
+    cache = step.cluster.cache
+    for name in cache.stale_nodes:
         _refresh_node(step, name)
-    board.stale_nodes.clear()
-    for job_id in list(board.stale_jobs):  # explaining a job marks it again
+    cache.stale_nodes.clear()
+    for job_id in list(cache.stale_jobs):  # explaining a job marks it again
+        step.work = Work("plan", job_id)
         _refresh_job(step, job_id)
-    board.stale_jobs.clear()
-    for name, key in board.stale_launches:
+    step.work = None
+    cache.stale_jobs.clear()
+    for name, key in cache.stale_launches:
         _refresh_launch(step, name, key)
-    board.stale_launches.clear()
+    cache.stale_launches.clear()
 
 
 def _refresh_node(step: Step, name: str) -> None:
-    board, node = step.cluster.board, step.cluster.nodes.get(name)
+    cache, node = step.cluster.cache, step.cluster.nodes.get(name)
     unseen = node is None or node.state in _UNSEEN
-    if unseen is (name in board.nodes):  # what it holds appears, or disappears, with it
+    if unseen is (name in cache.nodes):  # what it holds appears, or disappears, with it
         for key in step.cluster.nodes[name].launches if node else ():
-            board.stale_launches[name, key] = None
-    if node is None or unseen:
-        board.nodes.pop(name, None)
-    else:
-        board.nodes[name] = node_of(node)
+            cache.launch_changed(name, key)
+    cache.show_node(name, None if node is None or unseen else node_of(node))
 
 
 def node_of(node: NodeRun) -> Node:
@@ -85,17 +85,12 @@ def node_of(node: NodeRun) -> Node:
         node.path,
         frozenset(node.runtimes),
         _closed(node),
-        port_room(node),
+        free_ports(len(node.ports)),
     )
 
 
-def port_room(node: NodeRun) -> int:
-    """How many more ports the node has. A tenth is left free: ports are drawn by chance."""
-    return max(0, len(PORTS) * 9 // 10 - len(node.ports))
-
-
 def idle_reason(component: ComponentRun) -> Reason | None:
-    """Why tasks wait that do not wait for a place."""
+    """Why tasks wait that do not wait for free resources."""
     spec = component.spec
     if not component.counts[TaskState.PENDING] or component.startable:
         return None
@@ -128,9 +123,13 @@ def _closed(node: NodeRun) -> str:
 
 
 def _refresh_job(step: Step, job_id: str) -> None:
-    board, run = step.cluster.board, step.cluster.jobs.get(job_id)
-    board.queue.pop(job_id, None)
+    cache, run = step.cluster.cache, step.cluster.jobs.get(job_id)
+    cache.show_job(job_id, None)
     if run is None or run.state.ended or run.outcome is not None:
+        return
+    if (aside := step.cluster.aside.get(Work("plan", job_id))) is not None:
+        for component in run.components.values():
+            explain(step, run, component, aside.reason if component.counts[TaskState.PENDING] else None)
         return
     waits_for = waits.reason(step, run)
     demands = []
@@ -145,7 +144,7 @@ def _refresh_job(step: Step, job_id: str) -> None:
         else:
             explain(step, run, component, unmet or idle_reason(component))
     if demands:
-        board.queue[job_id] = queued(run, tuple(demands), board.reserved.get(job_id))
+        cache.show_job(job_id, queued(run, tuple(demands), cache.reserved.get(job_id)))
 
 
 def demand(run: JobRun, component: ComponentRun) -> Demand:
@@ -159,7 +158,7 @@ def queued(run: JobRun, demands: tuple[Demand, ...], rank: int | None = None) ->
     return QueuedJob(
         id=run.id,
         user=run.user,
-        position=run.place,
+        position=run.position,
         demands=demands,
         priority=job.priority,
         begun=run.state is not JobState.QUEUED,
@@ -171,21 +170,20 @@ def queued(run: JobRun, demands: tuple[Demand, ...], rank: int | None = None) ->
     )
 
 
-def _refresh_launch(step: Step, name: str, key: str) -> None:
-    board, cluster = step.cluster.board, step.cluster
+def _refresh_launch(step: Step, name: str, key: LaunchKey) -> None:
+    cluster = step.cluster
     node = cluster.nodes.get(name)
     launch = node.launches.get(key) if node else None
-    job_id, _, component = key.rpartition("/")
-    run = cluster.jobs.get(job_id)
+    run = cluster.jobs.get(key.job_id)
     if node is None or launch is None or run is None or launch.width == 0 or node.state in _UNSEEN:
-        board.held.pop((name, key), None)
+        cluster.cache.show_launch(name, key, [])
         return
-    board.held[name, key] = _held(run, run.components[component], node, launch)
+    cluster.cache.show_launch(name, key, _held(run, run.components[key.component], node, launch))
 
 
 def _held(run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -> list[Limited]:
     until = _until(run, component, launch)
-    stopping = launch.width if run.outcome is not None else min(launch.vacating, launch.width)
+    stopping = launch.width if run.outcome is not None else min(launch.preempted, launch.width)
     on = _devices(launch) if component.spec.resources.gpu else ((), ())
     groups: list[Limited] = []
     for count, devices, stops in ((launch.width - stopping, on[0], False), (stopping, on[1], True)):
@@ -210,15 +208,15 @@ def _held(run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -
 
 
 def _devices(launch: Launch) -> tuple[tuple[DeviceShares, ...], tuple[DeviceShares, ...]]:
-    """Of the tasks that go on, and of those that were told to make room."""
-    goes_on = tuple(shares(task) for task in launch.tasks.values() if task.vacate is None)
-    return goes_on, tuple(shares(task) for task in launch.tasks.values() if task.vacate is not None)
+    """Of the tasks that go on, and of those that were preempted."""
+    goes_on = tuple(shares(task) for task in launch.tasks.values() if task.preempted is None)
+    return goes_on, tuple(shares(task) for task in launch.tasks.values() if task.preempted is not None)
 
 
 def _until(run: JobRun, component: ComponentRun, launch: Launch) -> float | None:
     limits = []
     if run.deadline is not None:
-        limits.append(run.deadline[0])
+        limits.append(run.deadline.at)
     if component.spec.timeout is not None:
         limits.append(launch.until)
     return min(limits, default=None)

@@ -41,7 +41,7 @@ def reason(step: Step, run: JobRun) -> Reason | None:
 
 def _tell(step: Step, other: JobRun) -> None:
     followers = step.cluster.followers
-    for key in (other.id, other.job.name):
+    for key in (other.id, other.name):
         for job_id in sorted(followers.get(key, ())):
             run = step.cluster.jobs.get(job_id)
             if run is None or run.state.ended:

@@ -27,13 +27,13 @@ from grass.errors import (
     UndecodableError,
     UnreachableError,
 )
-from grass.store.api_store import ApiStore
 from grass.wire import calls
 from grass.wire.codec import Form, builtins
 from master.api.authentication import Authenticator, Caller, StaleRequestError
 from master.api.feed import Feed, Places
 from master.api.query import parse_query
 from master.api.routes import Access, Route
+from master.api.untyped import UntypedStore
 
 log = logging.getLogger("master.api")
 
@@ -65,7 +65,7 @@ class Api:
     """What handlers work with."""
 
     config: ClusterConfig
-    store: ApiStore
+    store: UntypedStore
     authenticator: Authenticator
     feed: Feed
     places: Places

@@ -12,6 +12,7 @@ from grass.config import ClusterConfig, Secrets
 from grass.errors import InputError
 from grass.model.resources import Resources
 from grass.network_address import host_and_port
+from grass.wire.tickets import NodeOffer
 
 _JOIN_ID = re.compile(r"[0-9a-f]{16,64}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
@@ -34,18 +35,15 @@ class Wish:
     offer: dict[str, Any]
     """Limits of cpu, memory, gpu; labels, path, runtimes, mounts. Absent: all that there is."""
 
-    def node(self) -> dict[str, Any]:
+    def node(self) -> NodeOffer:
         """For the ticket."""
-        return {
-            "address": self.address,
-            "api_port": self.api_port,
-            "version": self.version,
-            "resources": self.facts.get("resources"),
-            "gpus": self.facts.get("gpus", []),
-            "labels": self.offer.get("labels", {}),
-            "path": self.offer.get("path", []),
-            "runtimes": self.offer.get("runtimes", []),
-        }
+        offer = self.offer
+        return NodeOffer(
+            self.address,
+            offer.get("labels", {}),
+            tuple(offer.get("path", ())),
+            tuple(offer.get("runtimes", ("process",))),
+        )
 
 
 def parse(body: dict[str, Any]) -> Wish:

@@ -5,15 +5,14 @@ An event is committed together with the change that it tells of: whoever is woke
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from grass.errors import UnreachableError
-from grass.store.api_store import ApiStore, News
 from grass.store.keys import ENDS_KEPT
+from master.api.untyped import UntypedStore, ViewNews
 
 PAUSE = 1.0
 """Seconds after which a client asks again that found no place to wait in."""
@@ -26,15 +25,15 @@ EVERYTHING = ""
 class Feed:
     """``look``: seconds that one read waits."""
 
-    def __init__(self, store: ApiStore, look: float) -> None:
+    def __init__(self, store: UntypedStore, look: float) -> None:
         self._store = store
         self._look = look
         self._lock = threading.Lock()
         self._waiters: dict[str, set[threading.Event]] = {}
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
-        self._ended: dict[str, str] = {}
-        """Records (JSON) of the jobs that ended last, by id: who was woken for one need not ask for it."""
+        self._ended: dict[str, dict[str, Any]] = {}
+        """Records of the jobs that ended last, by id: who was woken for one need not ask for it."""
 
     @property
     def closed(self) -> bool:
@@ -61,8 +60,7 @@ class Feed:
 
     def ended(self, job_id: str) -> dict[str, Any] | None:
         """The record of a job that ended just now, if it is at hand."""
-        text = self._ended.get(job_id)
-        return json.loads(text) if text else None
+        return self._ended.get(job_id)
 
     def stop(self) -> None:
         """End every wait now, without waiting for anything."""
@@ -81,7 +79,7 @@ class Feed:
             self._thread = threading.Thread(target=self._follow, args=(news,), name="feed", daemon=True)
             self._thread.start()
 
-    def _follow(self, news: News) -> None:
+    def _follow(self, news: ViewNews) -> None:
         while not self.closed:
             try:
                 news = self._store.wait_news(news, self._look)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from flask import Blueprint
 
 from grass.clock import steady
@@ -13,6 +11,8 @@ from grass.manifest import Wrong
 from grass.manifest.quantities import duration_or_zero
 from grass.store.job_list import page
 from grass.wire.calls import Stop, Submission
+from grass.wire.codec import builtins
+from grass.wire.tickets import DeleteJob, StopJob
 from master.api.call import Api, Call, Handler, Pieces, PiecesToEnd, Reply
 from master.api.discretion import Discretion
 from master.api.feed import PAUSE
@@ -59,7 +59,7 @@ def list_jobs(call: Call) -> View:
     wanted = [head for head in found.heads if call.sees(head.user) and (every or not head.state.ended)]
     limit = call.query["limit"]
     chosen = page(wanted, None if limit is None else int(limit), call.query["before"])
-    records = [discreet.job(json.loads(text)) for text in found.texts(chosen)]
+    records = [discreet.job(builtins(record)) for record in found.records(chosen)]
     return {"jobs": [job_view(record) for record in records], "total": len(wanted)}
 
 
@@ -145,7 +145,7 @@ def stop_job(call: Call, job: str) -> View:
     if not ended(record):
         store, name = call.api.store, record["name"]
         store.log_event("job-stop-requested", call.user, f"{name} shall stop", job=name)
-        store.ticket("stop", {"id": record["id"], "user": call.user, "grace": grace})
+        store.ticket(StopJob(record["id"], call.user, grace))
     return job_view(record)
 
 
@@ -156,7 +156,7 @@ def delete_job(call: Call, job: str) -> Reply:
     if not ended(record):
         raise ConflictError(f"job {name} has not ended; stop it first with `grass job stop {name}`")
     store.log_event("job-delete-requested", call.user, f"{name} ({record['id']}) shall be deleted", job=name)
-    store.ticket("delete", {"id": record["id"], "user": call.user})
+    store.ticket(DeleteJob(record["id"], call.user))
     until = steady() + DELETE_SECONDS
     with call.api.feed.listen(name) as changed:
         while steady() < until and not call.api.feed.closed:

@@ -23,6 +23,7 @@ from grass.model.lifecycle import NodeState
 from grass.store.join_tokens import JoinToken
 from grass.wire.calls import Join, JoinQuestion, JoinTokenWish, NodeProof
 from grass.wire.codec import builtins
+from grass.wire.tickets import JoinNode, RemoveNode
 from master.api import enrolment
 from master.api.bundle import find_bundle
 from master.api.call import Api, Call, Handler, Reply
@@ -116,7 +117,7 @@ def join(call: Call) -> Reply:
     bundle = find_bundle()
     if wish.check:
         return Reply(_terms_of(call, wish))
-    ticket = {"name": wish.name, "digest": secret_digest(wish.password), "user": token.by, "node": wish.node()}
+    ticket = JoinNode(wish.name, secret_digest(wish.password), token.by, wish.node())
     api.store.join_tokens.use(digest, wish.join_id, ticket, now)
     _wait_until_known(api, wish)
     api.store.join_tokens.joined(wish.join_id, wish.name)
@@ -143,8 +144,7 @@ def leave(call: Call, node: str) -> View:
     _check_node_token(call, node)
     record = call.api.store.node(node)
     if record is not None and record["state"] != NodeState.LEFT.value:
-        force = call.read(NodeProof).force
-        call.api.store.ticket("node-remove", {"node": node, "user": f"node {node}", "force": force})
+        call.api.store.ticket(RemoveNode(node, f"node {node}", call.read(NodeProof).force))
     return wait_for_node(call, node)
 
 

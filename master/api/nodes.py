@@ -14,6 +14,7 @@ from grass.manifest.quantities import duration_or_zero
 from grass.manifest.values import Wrong
 from grass.model.lifecycle import NodeState
 from grass.wire.calls import Drain, NodeRemoval
+from grass.wire.tickets import CordonNode, DrainNode, NodeTicket, RemoveNode, UncordonNode
 from master.api.call import Api, Call, Handler, Reply
 from master.api.node_wait import node_mark, wait_for_node
 from master.api.registry import noun_blueprint
@@ -46,12 +47,12 @@ def wait(call: Call, node: str) -> View:
 
 
 def cordon(call: Call, node: str) -> Reply:
-    return _ticket(call, node, "node-cordon", {})
+    return _ticket(call, CordonNode(node, call.user))
 
 
 def uncordon(call: Call, node: str) -> Reply:
     """Also the way back from DRAINED."""
-    return _ticket(call, node, "node-uncordon", {})
+    return _ticket(call, UncordonNode(node, call.user))
 
 
 def drain(call: Call, node: str) -> Reply:
@@ -61,7 +62,7 @@ def drain(call: Call, node: str) -> Reply:
             deadline = duration_or_zero(deadline)
         except Wrong as error:
             raise InputError(f"deadline: {error}") from error
-    return _ticket(call, node, "node-drain", {"deadline": deadline})
+    return _ticket(call, DrainNode(node, call.user, deadline))
 
 
 def remove(call: Call, node: str) -> Reply:
@@ -72,15 +73,15 @@ def remove(call: Call, node: str) -> Reply:
             f"node {node} has {record['tasks']} task(s); `grass node remove --drain {node}` waits for them, "
             f"`--force` places them elsewhere"
         )
-    return _ticket(call, node, "node-remove", {"force": force})
+    return _ticket(call, RemoveNode(node, call.user, force))
 
 
-def _ticket(call: Call, node: str, kind: str, more: dict[str, Any]) -> Reply:
+def _ticket(call: Call, ticket: NodeTicket) -> Reply:
     """``mark``: of the node as it was before, to wait from."""
-    record = _find(call, node)
-    if kind == "node-remove" and node == call.api.config.master.own_node:
-        raise ConflictError(f"node {node} is part of the cluster itself; `grass delete` ends the cluster")
-    call.api.store.ticket(kind, {"node": node, "user": call.user, **more})
+    record = _find(call, ticket.node)
+    if isinstance(ticket, RemoveNode) and ticket.node == call.api.config.master.own_node:
+        raise ConflictError(f"node {ticket.node} is part of the cluster itself; `grass delete` ends the cluster")
+    call.api.store.ticket(ticket)
     return Reply({"node": node_view(record), "mark": node_mark(record)}, 202)
 
 

@@ -7,7 +7,9 @@ from flask import Blueprint
 from grass.clock import steady
 from grass.errors import ConflictError, NotFoundError
 from grass.model.schedule import Schedule
+from grass.wire import codec
 from grass.wire.calls import ScheduleSubmission
+from grass.wire.tickets import StartSchedule, StopSchedule
 from master.api.call import Api, Call, Handler, Reply
 from master.api.plan import check_order
 from master.api.registry import noun_blueprint
@@ -50,7 +52,7 @@ def start_schedule(call: Call) -> Reply:
     """Answers when the master-agent has taken it; 202 if that takes long (it is durable all the same)."""
     submission = call.read(ScheduleSubmission)
     parsed = accept_schedule(submission, call.api.store.nodes, keep_cwd=call.api.config.master.nodes_on_client)
-    wire, name = parsed.schedule.to_wire(), parsed.schedule.name
+    wire, name = codec.builtins(parsed.schedule), parsed.schedule.name
     said = [warning for job in parsed.schedule.jobs for warning in check_order(call, job)]
     warnings = list(dict.fromkeys([*parsed.warnings, *said]))
     before = _known(call, name)
@@ -60,7 +62,7 @@ def start_schedule(call: Call) -> Reply:
         raise ConflictError(
             f"schedule {name} is active; stop it with `grass schedule stop {name}` or choose another name"
         )
-    call.api.store.ticket("schedule-start", {"schedule": wire, "user": call.user})
+    call.api.store.ticket(StartSchedule(parsed.schedule, call.user))
     record = _await_change(call, name, before)
     if record is None:
         return Reply({**_expected(parsed.schedule, call.user), "warnings": warnings}, 202)
@@ -70,7 +72,7 @@ def start_schedule(call: Call) -> Reply:
 def stop_schedule(call: Call, schedule: str) -> View:
     record = find_schedule(call, schedule)
     if record["state"] == ACTIVE:
-        call.api.store.ticket("schedule-stop", {"name": schedule, "user": call.user})
+        call.api.store.ticket(StopSchedule(schedule, call.user))
         record = _await_change(call, schedule, record) or record
     return schedule_view(record)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from grass.model.job import Job
 from grass.model.lifecycle import JobState, TaskState
-from grass.store.api_store import pending_task
+from master.api.untyped import pending_task
 
 View = dict[str, Any]
 

@@ -34,6 +34,7 @@ _NEXT = {
     ReasonCode.CONSTRAINTS: "starts when a node joins that is what it asks for; `grass node list` shows what there is",
     ReasonCode.GANG: "starts when there is room for all of its tasks at once",
     ReasonCode.BEHIND: "starts after the job that is served first, or before it with a `timeout` that is short enough",
+    ReasonCode.SET_ASIDE: "tried again by itself when something changes; report the error in the master-agent's log",
     ReasonCode.PREEMPTING: "starts when those have ended",
     ReasonCode.PREEMPTED: "starts again by itself when there is room; it has kept its place in line",
     ReasonCode.DRAINED: "starts again by itself on another node",

@@ -10,7 +10,9 @@ from typing import Any
 from grass import clock
 from grass.backoff import Backoff
 from grass.errors import UnreachableError
-from grass.store.node_store import Desired, NodeStore, OrdersGapError
+from grass.store.node_store import ChangesGapError, Desired, NodeStore
+from grass.wire.reports import Report
+from node.agent.untyped import change_view, desired_view, typed
 
 _FIRST_RETRY = 0.05
 _LONGEST_RETRY = 1.0
@@ -48,18 +50,18 @@ class Orders:
                 if cursor is None:
                     desired = self._store.desired()
                     cursor = desired.cursor
-                    self._obey([desired])
-                cursor, orders = self._store.orders(cursor, _WAIT)
+                    self._obey([desired_view(desired)])
+                cursor, orders = self._store.changes(cursor, _WAIT)
             except UnreachableError as error:
                 retry.wait(error)
                 continue
-            except OrdersGapError as gap:
+            except ChangesGapError as gap:
                 log.warning("%s; reading all that is desired again", gap)
                 cursor = None
                 continue
             retry.reset()
             if orders:
-                self._obey(orders)
+                self._obey([change_view(order) for order in orders])
 
 
 class Reports:
@@ -125,17 +127,17 @@ class Reports:
                 self._sending = False
                 self._changed.notify_all()
 
-    def _next(self) -> list[tuple[str, Body]] | None:
+    def _next(self) -> list[Report] | None:
         with self._changed:
             self._changed.wait_for(lambda: self._pending() or self._stopping.is_set())
             if not self._pending():
                 return None
-            batch: list[tuple[str, Body]] = [("hello", self._hello)] if self._hello else []
+            batch: list[Report] = [typed("hello", self._hello)] if self._hello else []
             if self._events:
-                batch.append(("tasks", {"events": self._events[:_AT_ONCE]}))
+                batch.append(typed("tasks", {"events": self._events[:_AT_ONCE]}))
                 del self._events[:_AT_ONCE]
             if self._heartbeat:
-                batch.append(("heartbeat", self._heartbeat))
+                batch.append(typed("heartbeat", self._heartbeat))
             self._hello = self._heartbeat = None
             self._sending = True
             return batch

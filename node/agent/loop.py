@@ -172,7 +172,7 @@ class NodeAgent:
         self._desired = True
         for job_id, text in desired.addresses.items():
             folders.write_addresses(self._config, job_id, text)
-        self._reconciliation.reset(desired.entries, desired.launch)
+        self._reconciliation.reset(desired.entries, desired.launch)  # type: ignore[arg-type]
         self._drop([name for name in self._defined if name not in desired.launch])
         self._remove_jobs(folders.job_ids(self._config))
 

@@ -14,6 +14,8 @@ import psutil
 from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.model.resources import DEVICE, Resources
+from grass.wire import codec
+from grass.wire.version import PROTOCOL
 from node.agent import labels
 from node.mounts import mount_of
 
@@ -78,10 +80,11 @@ def hello(config: ClusterConfig, gpus: list[dict[str, Any]]) -> dict[str, Any]:
     )
     return {
         "boot_id": clock.boot_id(),
+        "protocol": PROTOCOL,
         "version": __version__,
         "address": node.address,
         "api_port": node.api_port,
-        "resources": without(resources, node.reserve).to_wire(),
+        "resources": codec.builtins(without(resources, node.reserve)),
         "gpus": gpus if node.gpu is None else gpus[: node.gpu // DEVICE],
         "labels": {**labels.found(platform.machine(), platform.system(), gpus, share), **node.labels},
         "path": list(node.path),

@@ -22,11 +22,13 @@ from fleet_tickets import Waits
 from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets
 from grass.entropy import password
 from grass.model.job import Component, Job
+from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
 from grass.store import embedded
 from grass.store.api_store import ApiStore, News
 from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
+from grass.wire.tickets import JoinNode
 from tests.support.sessions import sighting
 
 USERS = ("admin", "agent", "api", "node")
@@ -79,8 +81,8 @@ class FleetCluster:
         begin = time.perf_counter()
         self.fleet.hello()
         for node in self.fleet.nodes:
-            self.api.ticket("node-join", {"name": node.name, "digest": "0" * 64, "user": "bench", "node": {}})
-        while sum(view["state"] == "READY" for view in self.api.nodes()) < self.count:
+            self.api.ticket(JoinNode(node.name, "0" * 64, "bench"))
+        while sum(record.state is NodeState.READY for record in self.api.nodes()) < self.count:
             time.sleep(0.1)
         figures.progress(f"{self.count} nodes READY after {time.perf_counter() - begin:.1f} s")
         self.fleet.start()
@@ -116,7 +118,7 @@ class FleetCluster:
         while len(found) < nodes:
             for node in quiet:
                 view = self.api.node(node.name)
-                if view is not None and view["state"] == "SILENT":
+                if view is not None and view.state is NodeState.SILENT:
                     found.setdefault(node.name, time.perf_counter() - begin)
             time.sleep(0.02)
         for node in quiet:
@@ -144,7 +146,7 @@ class FleetCluster:
         news = News([], {}, "0-0", "0-0")
         while waiting:
             news = self.api.wait_news(news, 1.0)
-            waiting -= {event["job"] for event in news.events if event["kind"] == "job-succeeded"}
+            waiting -= {event.record.job for event in news.events if event.record.kind == "job-succeeded"}
         elapsed = time.perf_counter() - begin
         return {name: 1e6 * (used - before[name]) / tasks for name, used in self.cpu().items()}, tasks / elapsed
 

@@ -7,7 +7,6 @@ What one node-agent does with its orders is done by its own code (``Reconciliati
 from __future__ import annotations
 
 import heapq
-import json
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +18,10 @@ from grass.store.backend import Entry, Guard, Op
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
 from grass.store.redis_backend import RedisBackend
+from grass.wire.desired import DESIRED_CHANGE
+from grass.wire.version import PROTOCOL
 from node.agent.reconcile import Reconciliation, launch_key
+from node.agent.untyped import change_view, typed
 from node.runtime.protocol import Launch, Observed, Start, Stop
 from node.runtime.simulated import SimulatedRuntime
 
@@ -72,12 +74,12 @@ class FleetNode:
             "runtimes": ["process"],
             "probe": {"passed": True, "checks": []},
         }
-        self.store.report([("hello", body)])
+        self.store.report([typed("hello", {**body, "protocol": PROTOCOL})])
 
     def beat(self) -> None:
         usage = {"cpu": 12.5, "memory": 8 << 30, "load": 0.5, "disk_free": 100 << 30, "cores": [12.5] * 8}
-        usage |= {"memory_total": 64 << 30, "disk_total": 1 << 40, "network": {"sent": 1000.0, "received": 1000.0}}
-        self.store.report([("heartbeat", {"usage": usage})])
+        usage |= {"memory_total": 64 << 30, "disk_total": 1 << 40, "network": {"sent": 1000, "received": 1000}}
+        self.store.report([typed("heartbeat", {"usage": usage})])
 
     def obey(self, order: dict[str, Any]) -> None:
         self._reconciliation.apply(order)
@@ -101,7 +103,7 @@ class FleetNode:
             if isinstance(news, Observed):
                 events.append(self._event(news))
         if events:
-            self.store.report([("tasks", {"events": events})])
+            self.store.report([typed("tasks", {"events": events})])
         return self._runtime.due()
 
     def _start(self, keys: list[str]) -> None:
@@ -139,7 +141,7 @@ class Fleet(threading.Thread):
             FleetNode(f"n{number}", number, NodeStore(self._outbox, keys, f"n{number}"), cpu, lambda _: (seconds, 0))  # type: ignore[arg-type]
             for number in range(count)
         ]
-        self._streams = {keys.orders(node.name): node for node in self.nodes}
+        self._streams = {keys.changes(node.name): node for node in self.nodes}
         self._cursors = dict.fromkeys(self._streams, "0-0")
         self._beats = [(clock.steady() + HEARTBEAT * at / count, at) for at in range(count)]
         self._ends: list[tuple[float, int]] = []
@@ -167,7 +169,7 @@ class Fleet(threading.Thread):
         for stream, entries in found.items():
             node = self._streams[stream]
             for _, fields in entries:
-                node.obey(json.loads(fields["body"]))
+                node.obey(change_view(DESIRED_CHANGE.decode(fields["body"])))
             self._cursors[stream] = entries[-1][0]
             awake.add(int(node.name[1:]))
         now = clock.steady()

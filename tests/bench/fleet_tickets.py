@@ -10,6 +10,7 @@ from multiprocessing.synchronize import Event
 from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
+from grass.wire.tickets import CordonNode
 
 PAUSE = 0.005
 
@@ -18,10 +19,10 @@ def one_wait(api: ApiStore, number: int) -> float:
     """Milliseconds from a ticket until what it led to is in the store. It asks for a node that there is not."""
     news, name = api.latest(), f"nowhere-{number}"
     begin = time.perf_counter()
-    api.ticket("node-cordon", {"node": name, "user": "bench"})
+    api.ticket(CordonNode(name, "bench"))
     while True:
         news = api.wait_news(news, 1.0)
-        if any(name in event["message"] for event in news.events):
+        if any(name in event.record.message for event in news.events):
             return 1000 * (time.perf_counter() - begin)
 
 

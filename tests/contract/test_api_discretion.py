@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from grass.store.records import pack
-from master.agent.state import TaskRun
+from grass.model.reasons import Reason
+from grass.wire import codec
+from grass.wire.codec import encode as pack
+from grass.wire.task_record import TaskRecord
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.waiting import wait_until
 
@@ -68,9 +70,8 @@ def test_a_reason_names_jobs_of_others_only_to_those_who_see_them(world: ApiWorl
     reason = reasons(secret, own)[code]
     part = {"replicas": 2, "counts": {"PENDING": 2}, "reason": reason}
     world.change_job(mine, reason=reason, components={"w": part})
-    task = TaskRun()
-    task.reason = reason
-    world.backend.apply([("HSET", world.keys.tasks(mine), "w.0", pack(task.record()))])
+    task = TaskRecord(reason=codec.Form[Reason](Reason).convert(reason))
+    world.backend.apply([("HSET", world.keys.tasks(mine), "w.0", pack(task))])
     assert "secret" not in said(world, "mine", reason)
     for user in ("root", "eve"):
         view = world.client(user).job("mine")

@@ -32,9 +32,9 @@ from grass.errors import (
 from grass.model.lifecycle import TaskState
 from grass.provision.on_premises import joining
 from grass.provision.on_premises.join_record import Own
-from grass.store.records import pack
 from grass.wire import views
-from master.agent.state import TaskRun
+from grass.wire.codec import encode as pack
+from grass.wire.task_record import TaskRecord
 from master.api import node_client
 from master.api.routes import ROUTES, Access
 from node.api.app import create_app as node_app
@@ -44,7 +44,7 @@ from tests.support.shapes import faults
 from tests.support.waiting import wait_until
 
 RESOURCES = {"cpu": 4000, "memory": 1 << 30, "gpu": 0}
-NODE = {"state": "READY", "reason": None, "address": "10.0.0.9", "resources": None, "free": None, "tasks": 0}
+NODE = {"state": "READY", "reason": None, "address": "10.0.0.9", "tasks": 0}
 
 
 @pytest.fixture
@@ -86,7 +86,8 @@ class Agent:
             for entries in self.world.backend.wait({self.world.keys.tickets: after}, 0.02, 100).values():
                 for entry_id, fields in entries:
                     after = entry_id
-                    self.take(fields["kind"], json.loads(fields["body"]))
+                    body = json.loads(fields["body"])
+                    self.take(body.pop("kind"), body)
 
     def take(self, kind: str, body: dict[str, Any]) -> None:
         self.taken.append((kind, body))
@@ -394,9 +395,8 @@ def test_a_command_on_a_node_that_cannot_be_reached_blames_the_node_and_not_the_
     put_node(world, "n1", address="127.0.0.1", api_port=port)
     client = world.client("root", timeout=0.5)
     job = client.start({"name": "j", "components": {"w": {"command": "true"}}})
-    task = TaskRun()
-    task.state, task.attempt, task.node = TaskState.RUNNING, 1, "n1"
-    world.backend.apply([("HSET", world.keys.tasks(job["id"]), "w.0", pack(task.record()))])
+    task = TaskRecord(TaskState.RUNNING, 1, "n1")
+    world.backend.apply([("HSET", world.keys.tasks(job["id"]), "w.0", pack(task))])
     with pytest.raises(NodeUnreachableError) as told:
         client.execute("j", "w.0", ["true"])
     assert str(told.value).startswith(f"the master cannot reach node n1 at 127.0.0.1:{port} (connection refused)")

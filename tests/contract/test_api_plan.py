@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from grass.errors import ManifestError, UnreachableError
-from grass.store.records import pack
+from grass.wire.codec import encode as pack
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.waiting import wait_until
 
@@ -59,8 +60,11 @@ def test_a_viewer_may_ask_too(world: ApiWorld) -> None:
 def test_jobs_of_others_that_would_be_stopped_have_no_name_but_for_those_who_see_them(world: ApiWorld) -> None:
     evictions = [{"job": "own", "user": "ann", "count": 1}, {"job": "secret", "user": "bob", "count": 2}]
     shown = [{"job": "own", "count": 1}, {"job": None, "count": 2}]
-    assert planned(world, job(), evictions=evictions)["evictions"] == shown
-    assert [one["job"] for one in planned(world, job(), "root", evictions=evictions)["evictions"]] == ["own", "secret"]
+    assert planned(world, job(), preemptions=evictions)["evictions"] == shown
+    assert [one["job"] for one in planned(world, job(), "root", preemptions=evictions)["evictions"]] == [
+        "own",
+        "secret",
+    ]
 
 
 def test_a_name_that_is_taken_is_said(world: ApiWorld) -> None:
@@ -105,7 +109,9 @@ def test_a_job_of_a_batch_that_would_wait_for_what_waits_for_it_is_refused(world
     batch = {"name": "s", "jobs": ["one", "two"], "after": "a", "components": {"w": {"command": "true"}}}
     with pytest.raises(ManifestError, match="after: goes in a circle, so none could ever begin: two → a → two"):
         client.start_schedule(batch)
-    assert [fields["kind"] for _, fields in world.backend.stream(world.keys.tickets, "0", 9)] == ["start"]
+    assert [json.loads(fields["body"])["kind"] for _, fields in world.backend.stream(world.keys.tickets, "0", 9)] == [
+        "start"
+    ]
 
 
 def test_jobs_that_would_wait_for_each_other_are_refused(world: ApiWorld) -> None:

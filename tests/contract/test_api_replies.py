@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,9 +13,13 @@ import pytest
 
 from grass.api.client import Client
 from grass.errors import GrassError
-from grass.store.records import TASK_FIELDS, pack
+from grass.manifest import parse_job
+from grass.model.lifecycle import TaskState
+from grass.model.schedule import Schedule, ScheduleKind
 from grass.wire import views
-from master.agent.changes import node_view
+from grass.wire.codec import encode as pack
+from grass.wire.task_record import TaskRecord
+from master.agent.records import node_record
 from master.agent.state import NodeRun
 from master.api.routes import ROUTES, Route
 from tests.support.api_world import ApiWorld, api_world
@@ -85,18 +90,9 @@ class Checked:
 def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = Checked(world.client(), monkeypatch)
     client = checked.client
-    world.backend.apply([("HSET", world.keys.nodes, "n1", pack(node_view(NodeRun("n1"))))])
+    world.backend.apply([("HSET", world.keys.nodes, "n1", pack(node_record(NodeRun("n1"))))])
     job_id = client.start(JOB)["id"]
-    record = {
-        "state": "RUNNING",
-        "attempt": 1,
-        "node": "n1",
-        "ports": {"p": 1},
-        "restarts": 0,
-        "gpus": [],
-        "ready": True,
-    }
-    task = pack([record.get(field) for field in TASK_FIELDS])
+    task = pack(TaskRecord(TaskState.RUNNING, 1, "n1", ports={"p": 1}, ready=True))
     world.backend.apply([("HSET", world.keys.tasks(job_id), "w.0", task)])
     client.job("j"), client.jobs(), client.tasks("j"), client.tasks("j", "w"), client.why("j")
     client.nodes(), client.node("n1"), client.status(), client.stop("j", grace=1.5)
@@ -137,13 +133,16 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld, monkeyp
 
 
 def tickets(world: ApiWorld) -> set[str]:
-    return {fields["kind"] for _, fields in world.backend.stream(world.keys.tickets, "0", 10)}
+    return {json.loads(fields["body"])["kind"] for _, fields in world.backend.stream(world.keys.tickets, "0", 10)}
+
+
+SPEC = Schedule("s", ScheduleKind.CRON, (parse_job(JOB).job,), "0 3 * * *")
 
 
 def put_schedule(world: ApiWorld, state: str) -> None:
     """As ``master.agent.schedules.start`` makes it."""
     record = {"name": "s", "state": state, "kind": "cron", "user": "ann", "cron": "0 3 * * *", "time_zone": "UTC"}
-    rest = {"next": 1.0, "last": None, "jobs": [], "reason": None, "spec": {}, "pending": False, "runs": 0}
+    rest = {"next": 1.0, "last": None, "jobs": [], "reason": None, "spec": SPEC, "pending": False, "runs": 0}
     event = {"time": 1.0, "kind": "schedule-started", "user": "ann", "message": "m", "schedule": "s"}
     world.backend.apply(
         [

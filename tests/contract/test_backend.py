@@ -10,16 +10,24 @@ import pytest
 
 from grass.errors import ConflictError, ReplayedError, StaleLeaseError, UnreachableError
 from grass.model.job import Component, Job
+from grass.model.lifecycle import JobState
+from grass.model.reasons import ReasonCode
 from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
 from grass.store.backend import Backend
 from grass.store.embedded import find_server
 from grass.store.keys import ENDS_KEPT, Keys
 from grass.store.memory import MemoryBackend
-from grass.store.node_store import NodeStore, OrdersGapError
+from grass.store.node_store import ChangesGapError, NodeStore
 from grass.store.redis_backend import RedisBackend
 from grass.store.sessions import Sighting
+from grass.wire.codec import encode
+from grass.wire.desired import DesiredChange
+from grass.wire.heartbeat import Heartbeat
+from grass.wire.job_record import first_record
+from grass.wire.tickets import StartJob
 from tests.support.redis_server import RedisServer
+from tests.support.said import HELLO, report
 from tests.support.sessions import sighting
 
 KEYS = Keys("grass:test:")
@@ -110,12 +118,11 @@ def test_a_submission_is_durable_with_its_ticket_and_the_same_one_again_changes_
     submit(backend)
     submit(backend)
     store = ApiStore(backend, KEYS)
-    view = store.job("digits")
-    assert view is not None and view["state"] == "QUEUED" and view["reason"]["code"] == "submitted"
+    record = store.job("digits")
+    assert record is not None and record.state is JobState.QUEUED
+    assert record.reason is not None and record.reason.code is ReasonCode.SUBMITTED
     assert store.spec("digits-1") == JOB
-    messages = agent(backend).receive(0)
-    assert [(message.kind, message.body["id"]) for message in messages] == [("start", "digits-1")]
-    assert Job.from_wire(messages[0].body["spec"]) == JOB
+    assert [message.body for message in agent(backend).receive(0)] == [StartJob(JOB, record)]
 
 
 def test_a_request_that_was_seen_submits_nothing(backend: Backend) -> None:
@@ -167,30 +174,30 @@ def test_a_stale_master_agent_is_refused_and_changes_nothing(backend: Backend) -
     assert [message.entry_id for message in new.receive(0)] == [message.entry_id for message in messages]
 
 
-def test_a_node_follows_its_orders_and_notices_a_gap(backend: Backend) -> None:
+def test_a_node_follows_the_changes_of_its_desired_state_and_notices_a_gap(backend: Backend) -> None:
     node = NodeStore(backend, KEYS, "n1")
     start = node.desired()
     assert (start.entries, start.cursor) == ({}, "0-0")
 
-    def order(number: int) -> None:
-        backend.apply([("XADD", KEYS.orders("n1"), 0, "number", str(number), "body", f'{{"remove": ["{number}"]}}')])
+    def change(number: int) -> None:
+        backend.apply([("XADD", KEYS.changes("n1"), 0, "number", str(number), "body", f'{{"remove": ["{number}"]}}')])
 
-    order(1)
-    cursor, orders = node.orders(start.cursor, 1)
-    assert orders == [{"remove": ["1"]}]
-    order(3)
-    with pytest.raises(OrdersGapError):
-        node.orders(cursor, 1)
+    change(1)
+    cursor, changes = node.changes(start.cursor, 1)
+    assert changes == [DesiredChange(remove=("1",))]
+    change(3)
+    with pytest.raises(ChangesGapError):
+        node.changes(cursor, 1)
     again = node.desired()
-    order(4)
-    assert node.orders(again.cursor, 1)[1] == [{"remove": ["4"]}]
+    change(4)
+    assert node.changes(again.cursor, 1)[1] == [DesiredChange(remove=("4",))]
 
 
 def test_reports_reach_the_master_agent_in_order(backend: Backend) -> None:
     store = agent(backend)
     store.watch("n1")
-    NodeStore(backend, KEYS, "n1").report([("hello", {"a": 1}), ("tasks", {"events": []})])
-    assert [(message.node, message.kind) for message in store.receive(1)] == [("n1", "hello"), ("n1", "tasks")]
+    NodeStore(backend, KEYS, "n1").report([report("hello", HELLO), report("tasks", {"events": []})])
+    assert [(message.node, message.name) for message in store.receive(1)] == [("n1", "hello"), ("n1", "tasks")]
 
 
 def test_while_nobody_reads_only_the_newest_heartbeat_is_kept_and_every_event(backend: Backend) -> None:
@@ -198,13 +205,13 @@ def test_while_nobody_reads_only_the_newest_heartbeat_is_kept_and_every_event(ba
     store.watch("n1")
     node = NodeStore(backend, KEYS, "n1")
     for load in range(3):
-        node.report([("heartbeat", {"load": load})])
-    node.report([("tasks", {"events": []}), ("heartbeat", {"load": 3})])
+        node.report([report("heartbeat", {"usage": {"load": load}})])
+    node.report([report("tasks", {"events": []}), report("heartbeat", {"usage": {"load": 3}})])
     for load in range(4, 7):
-        node.report([("heartbeat", {"load": load})])
+        node.report([report("heartbeat", {"usage": {"load": load}})])
     found = store.receive(1)
-    assert [message.kind for message in found] == ["heartbeat", "tasks", "heartbeat"]
-    assert [found[0].body, found[2].body] == [{"load": 2}, {"load": 6}]
+    assert [message.name for message in found] == ["heartbeat", "tasks", "heartbeat"]
+    assert [each.body.usage.load for each in found if isinstance(each.body, Heartbeat)] == [2, 6]
     store.commit(found, [])
     assert store.receive(0) == []
 
@@ -215,12 +222,13 @@ def test_events_are_numbered_and_can_be_waited_for(backend: Backend) -> None:
     store.log_event("test", "ann", "something happened", job="digits")
     news = store.wait_news(before, 1)
     [event] = news.events
-    assert (event["kind"], event["user"], event["job"]) == ("test", "ann", "digits")
-    assert store.events()[-1]["id"] == store.latest().event == news.event == event["id"]
+    assert (event.record.kind, event.record.user, event.record.job) == ("test", "ann", "digits")
+    assert store.events()[-1].id == store.latest().event == news.event == event.id
     assert (news.ended, news.end) == ({}, "0-0")
-    backend.apply([("XADD", KEYS.ends, ENDS_KEPT, "id", "j-1", "record", "{}")])
+    record = first_record(JOB, job_id="j-1", user="ann", now=1.0)
+    backend.apply([("XADD", KEYS.ends, ENDS_KEPT, "id", "j-1", "record", encode(record))])
     later = store.wait_news(news, 1)
-    assert (later.events, later.ended, later.event) == ([], {"j-1": "{}"}, event["id"])
+    assert (later.events, later.ended, later.event) == ([], {"j-1": record}, event.id)
     assert store.latest().end == later.end > "0-0"
 
 

@@ -28,7 +28,7 @@ from grass.errors import (
     WaitTimeoutError,
 )
 from grass.store.backend import Entry
-from grass.store.records import pack
+from grass.wire.codec import encode as pack
 from master.api.progress import EVERY
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.waiting import wait_until
@@ -45,7 +45,7 @@ def world(tmp_path: Path) -> Iterator[ApiWorld]:
 
 
 def tickets(world: ApiWorld) -> list[str]:
-    return [fields["kind"] for _, fields in world.backend.stream(world.keys.tickets, "0", 100)]
+    return [json.loads(fields["body"])["kind"] for _, fields in world.backend.stream(world.keys.tickets, "0", 100)]
 
 
 def put(world: ApiWorld, hash_key: str, name: str, record: dict[str, Any]) -> None:
@@ -112,7 +112,7 @@ def test_a_bad_file_is_named_with_every_problem_and_nothing_is_sent(world: ApiWo
 def test_an_error_that_only_the_server_finds_keeps_the_files_name(world: ApiWorld, tmp_path: Path) -> None:
     path = tmp_path / "large.yml"
     path.write_text("name: j\ncomponents: {w: {command: x, resources: {cpu: 64}}}\n")
-    put(world, world.keys.nodes, "n1", {"name": "n1", "resources": {"cpu": 2000, "memory": 1 << 30, "gpu": 0}})
+    put(world, world.keys.nodes, "n1", {"name": "n1", "state": "READY", "resources": {"cpu": 2000, "memory": 1 << 30}})
     with pytest.raises(ManifestError, match=r"large\.yml: components\.w\.resources: needs 64 cpu"):
         world.client().start(path, strict=True)
 
@@ -395,8 +395,6 @@ def test_a_schedule_whose_reply_was_lost_is_no_conflict(world: ApiWorld) -> None
 
 
 def schedule_record(ticket: str) -> dict[str, Any]:
-    import json
-
     wire = json.loads(ticket)["schedule"]
     names = [job["name"] for job in wire["jobs"]]
     record = {"name": wire["name"], "state": "ACTIVE", "kind": wire["kind"], "user": "ann", "spec": wire}
@@ -419,7 +417,7 @@ def lose_replies(client: Client, count: int) -> None:
 
 def test_a_schedule_is_shown_and_stopped(world: ApiWorld) -> None:
     client = world.client()
-    record = schedule_record('{"schedule": {"name": "s", "kind": "batch", "jobs": [{"name": "a"}]}}')
+    record = schedule_record('{"schedule": {"name": "s", "kind": "batch", "jobs": []}}')
     put(world, world.keys.schedules, "s", record)
     assert client.schedules() == [client.schedule("s")]
     assert "spec" not in client.schedule("s")
@@ -547,11 +545,16 @@ def test_one_client_serves_many_threads(world: ApiWorld) -> None:
 
 def test_a_defect_of_the_server_is_told_under_seal(world: ApiWorld, caplog: pytest.LogCaptureFixture) -> None:
     client = world.client()
-    put(world, world.keys.nodes, "n1", {"no": "name"})
-    world.backend.apply([("HSET", world.keys.jobs, "j-1", "{}")])
+    world.backend.apply([("XADD", world.keys.events, 0, "no", "event")])
     with pytest.raises(GrassError, match="a defect of its own"):
-        client.jobs()
+        list(client.events())
     assert "KeyError" in caplog.text
+
+
+def test_a_damaged_record_is_named(world: ApiWorld) -> None:
+    world.backend.apply([("HSET", world.keys.jobs, "j-1", "{}")])
+    with pytest.raises(GrassError, match=r"redis key grass:local:jobs, field j-1: .*missing required field id"):
+        world.client().jobs()
 
 
 def test_there_is_no_client_without_a_cluster(tmp_path: Path) -> None:

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from grass.clock import wall
 from grass.errors import InputError, NotAllowedError, NotFoundError
-from grass.store.records import TASK_FIELDS, pack
+from grass.wire import codec
+from grass.wire.codec import encode as pack
+from grass.wire.task_record import TaskRecord
 from master.api import log_stream
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.waiting import wait_until
@@ -53,7 +56,7 @@ class Logs:
         self.set_task(task, {"state": "SUCCEEDED", "attempt": attempt, "sizes": {**sizes, **more}})
 
     def set_task(self, task: str, values: dict[str, Any]) -> None:
-        record = [values.get(field) for field in TASK_FIELDS]
+        record = codec.Form[TaskRecord](TaskRecord).convert(list({**structs.asdict(TaskRecord()), **values}.values()))
         keys = self.world.keys
         self.world.backend.apply([("HSET", keys.tasks(self.job_id), task, pack(record))])
 

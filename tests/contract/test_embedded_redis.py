@@ -20,7 +20,10 @@ from grass.store.embedded import Server
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
 from grass.store.redis_backend import RedisBackend
+from grass.wire.desired import DesiredAttempt
+from grass.wire.tickets import StopJob
 from tests.support.redis_server import RedisServer
+from tests.support.said import HELLO, report
 from tests.support.sessions import sighting
 from tests.support.waiting import wait_until
 
@@ -77,25 +80,25 @@ def test_each_facade_of_the_store_works_with_the_rights_of_its_user(server: Redi
     api_backend, agent_backend, node_backend = (server.backend(user) for user in ("api", "agent", "node"))
     try:
         api = ApiStore(api_backend, KEYS)
-        api.ticket("stop", {"id": "x"})
+        api.ticket(StopJob("x", "ann"))
         api.log_event("kind", "user", "message")
         assert api.sessions.first_sight(sighting(api, "a")) and not api.sessions.first_sight(sighting(api, "a"))
         assert api.horizon() == 0.0
         api.keep_horizon(5.5)
         assert api.horizon() == 5.5
         assert (api.jobs(), api.nodes(), api.schedules(), api.tasks("x")) == ([], [], [], {})
-        assert [event["message"] for event in api.events()] == ["message"]
+        assert [event.record.message for event in api.events()] == ["message"]
         node = NodeStore(node_backend, KEYS, "local")
-        node.report([("hello", {"boot_id": "b"})])
+        node.report([report("hello", HELLO)])
         agent = AgentStore(agent_backend, KEYS)
         agent.acquire("me")
         agent.load()
         agent.watch("local")
         messages = agent.receive(0)
-        assert {message.kind for message in messages} >= {"stop", "hello"}
-        order = ("XADD", KEYS.orders("local"), 100, "number", 1, "body", json.dumps({"set": {}}))
-        agent.commit(messages, [order, ("HSET", KEYS.desired("local"), "a/b.0/1", "{}")])
-        assert node.desired().entries == {"a/b.0/1": {}}
+        assert {message.name for message in messages} >= {"stop", "hello"}
+        order = ("XADD", KEYS.changes("local"), 100, "number", 1, "body", json.dumps({"set": {}}))
+        agent.commit(messages, [order, ("HSET", KEYS.desired("local"), "a/b.0/1", '{"seq":1}')])
+        assert node.desired().entries == {"a/b.0/1": DesiredAttempt(1)}
     finally:
         for backend in (api_backend, agent_backend, node_backend):
             backend.close()
@@ -139,11 +142,11 @@ def test_a_node_that_joins_gets_a_user_that_outlives_the_server_and_its_files_be
     server.start()
     joined = RedisBackend(unix_socket_path=str(server.socket), username="node-n1", password="word")
     try:
-        NodeStore(joined, KEYS, "n1").report([("hello", {})])
+        NodeStore(joined, KEYS, "n1").report([report("hello", HELLO)])
         for _ in range(2):
-            NodeStore(joined, KEYS, "n1").report([("heartbeat", {})])
+            NodeStore(joined, KEYS, "n1").report([report("heartbeat", {})])
         with pytest.raises(redis.exceptions.ResponseError, match=r"No permissions|can't access"):
-            NodeStore(joined, KEYS, "local").report([("hello", {})])
+            NodeStore(joined, KEYS, "local").report([report("hello", HELLO)])
     finally:
         joined.close()
     backend = server.backend()
@@ -163,10 +166,10 @@ def test_a_node_writes_nothing_but_its_own_reports(clients: dict[str, redis.Redi
     assert refused(node, "HGETALL", KEYS.jobs)
 
 
-def test_a_node_cannot_forge_its_own_orders(server: RedisServer, clients: dict[str, redis.Redis]) -> None:
+def test_a_node_cannot_forge_its_own_desired_state(server: RedisServer, clients: dict[str, redis.Redis]) -> None:
     if server.server.version < (7, 0):
         pytest.skip("servers before 7.0 know no read-only keys")
-    assert refused(clients["node"], "XADD", KEYS.orders("local"), "*", "body", "{}")
+    assert refused(clients["node"], "XADD", KEYS.changes("local"), "*", "body", "{}")
 
 
 def test_the_api_cannot_write_what_only_the_master_agent_writes(
@@ -174,7 +177,7 @@ def test_the_api_cannot_write_what_only_the_master_agent_writes(
 ) -> None:
     api = clients["api"]
     assert refused(api, "SET", KEYS.fence, "99")
-    assert refused(api, "XADD", KEYS.orders("local"), "*", "body", "{}")
+    assert refused(api, "XADD", KEYS.changes("local"), "*", "body", "{}")
     if server.server.version >= (7, 0):
         assert refused(api, "HSET", KEYS.nodes, "local", "{}")
         assert refused(api, "HSET", KEYS.tasks("x"), "a.0", "[]")

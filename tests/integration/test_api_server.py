@@ -25,11 +25,11 @@ from grass.api.client import Client
 from grass.config import ClusterConfig, RedisConfig, Secrets
 from grass.errors import UnreachableError
 from grass.model.lifecycle import TaskState
-from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
-from grass.store.records import pack
-from master.agent.state import TaskRun
+from grass.wire.codec import encode as pack
+from grass.wire.task_record import TaskRecord
 from master.api.front import Limits
+from master.api.untyped import UntypedStore
 from tests.support.api_world import write_client, write_cluster
 from tests.support.example_run import free_port
 from tests.support.processes import ended
@@ -58,7 +58,7 @@ class Server:
         self.backend = redis_server.backend("admin")
         self.backend.delete_prefix(self.config.key_prefix)
         self.keys = Keys(self.config.key_prefix)
-        self.store = ApiStore(self.backend, self.keys)
+        self.store = UntypedStore(self.backend, self.keys)
         self.log = home / "api.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -334,14 +334,13 @@ def test_requests_that_come_together_are_answered_in_order(server: Server) -> No
 def test_a_node_whose_api_hangs_blocks_neither_the_server_nor_its_caller(server: Server) -> None:
     client = server.client()
     started = client.start(JOB)
-    task = TaskRun()
-    task.state, task.attempt, task.node = TaskState.RUNNING, 1, "n1"
+    task = TaskRecord(TaskState.RUNNING, 1, "n1")
     with socket.create_server(("127.0.0.1", 0), backlog=200) as hanging, ThreadPoolExecutor(80) as pool:
         node = {"name": "n1", "state": "READY", "address": "127.0.0.1", "api_port": hanging.getsockname()[1]}
         server.backend.apply(
             [
                 ("HSET", server.keys.nodes, "n1", pack(node)),
-                ("HSET", server.keys.tasks(started["id"]), "w.0", pack(task.record())),
+                ("HSET", server.keys.tasks(started["id"]), "w.0", pack(task)),
             ]
         )
         begun = time.monotonic()

@@ -12,7 +12,7 @@ from grass.provision.mode_file import write_mode
 from grass.provision.on_premises.delete import StayedError, delete
 from grass.provision.on_premises.machines import KNOWN_HOSTS, Machines
 from grass.provision.provisioner import Session
-from grass.store.records import pack
+from grass.wire.codec import encode as pack
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.needs import require_root
 from tests.support.sshd import SshServer, ssh_server

@@ -271,7 +271,7 @@ def test_orders_that_were_trimmed_before_they_were_read_are_made_up_for(node: No
     node.stop(ONE)
     for number in range(200):
         node.order(set={}, number=number)
-    stream = node.keys.orders("local")
+    stream = node.keys.changes("local")
     entries = node.backend.stream(stream, "0", 1000)
     node.backend.apply([("XDEL", stream, *[entry_id for entry_id, _ in entries[:-10]])])
     node.agent.send_signal(signal.SIGCONT)

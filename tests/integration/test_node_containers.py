@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from grass.model.job import Container, container_to_wire
+from grass.model.job import Container
 from grass.store.embedded import NoRedisError, find_server
+from grass.wire import codec
 from node.runtime.docker.engine import Engine
 from tests.support.engine import IMAGE, cluster_name, remove_containers, require_bridge, require_engine
 from tests.support.example_run import free_port
@@ -40,7 +41,7 @@ def node() -> Iterator[NodeRun]:
 
 
 def container(image: str | None = IMAGE, **plan: Any) -> dict[str, Any]:
-    made = container_to_wire(dataclasses.replace(Container(), **plan))
+    made = codec.builtins(dataclasses.replace(Container(), **plan))
     return {"image": image, "runtime": None, "limits": {"cpu": 1000, "memory": 64 << 20}, "container": made}
 
 

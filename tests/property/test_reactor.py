@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grass.model.job import After, Component, Condition, Job, Restart, RestartOn
+from grass.model.lifecycle import JobState
 from grass.model.reasons import ReasonCode
 from grass.model.resources import Resources
-from grass.store.api_store import ended
 from master.agent.step import Limits
+from tests.support.said import report
 from tests.support.world import World
 
 SHAPES = [Resources(500), Resources(1000), Resources(2000, 1 << 30), Resources(0), Resources(1000, 0, 1000)]
@@ -60,8 +61,12 @@ def random_job(dice: random.Random, number: int) -> Job:
     )
 
 
+def ended(view: dict[str, Any]) -> bool:
+    return JobState(view["state"]).ended
+
+
 def live(world: World) -> set[str]:
-    return {view["name"] for view in world.api.jobs() if not ended(view)}
+    return {view["name"] for view in world.jobs() if not ended(view)}
 
 
 def anything(world: World, dice: random.Random, number: int) -> None:
@@ -123,7 +128,7 @@ def of_jobs(world: World, dice: random.Random, number: int, event: str) -> None:
         case "takeover":
             world.takeover()
         case "stop" if live(world):
-            view = world.api.job(dice.choice(sorted(live(world))))
+            view = world.job(dice.choice(sorted(live(world))))
             assert view is not None
             world.ticket("stop", id=view["id"], grace=None)
         case "reboot":
@@ -132,9 +137,8 @@ def of_jobs(world: World, dice: random.Random, number: int, event: str) -> None:
             reason = {"code": "node-rebooted", "message": "rebooted", "details": {}}
             gone = list(node.running)
             node.hello("boot-2")
-            node.store.report(
-                [("tasks", {"events": [node.end(key, world.wall, code=None, reason=reason) for key in gone]})]
-            )
+            events = [node.end(key, world.wall, code=None, reason=reason) for key in gone]
+            node.store.report([report("tasks", {"events": events})])
             world.run()
 
 
@@ -168,7 +172,7 @@ def test_every_job_comes_to_an_end_whatever_happens(seed: int) -> None:
         anything(world, dice, number)
     restore(world)
     for _ in range(400):
-        stuck = [view for view in world.api.jobs() if not ended(view) and hopeless(view)]
+        stuck = [view for view in world.jobs() if not ended(view) and hopeless(view)]
         for view in stuck if not world.running() else ():
             world.ticket("stop", id=view["id"], grace=None)
         if not live(world):
@@ -177,7 +181,7 @@ def test_every_job_comes_to_an_end_whatever_happens(seed: int) -> None:
             if key in world.running():
                 world.end(key, code=0)
         world.advance(70)
-    waiting = [view for view in world.api.jobs() if not ended(view)]
+    waiting = [view for view in world.jobs() if not ended(view)]
     assert not waiting, waiting
     assert not world.running()
     assert all(not entries for entries in (node.desired for node in world.nodes.values()))
@@ -197,7 +201,7 @@ def test_an_attempt_is_never_started_twice_even_when_reports_are_repeated() -> N
     job_id = world.submit(Job("j", {"t": Component("t", "x", replicas=2)}, ("t",), fail_fast=False))
     event = node.end(f"{job_id}/t.0/1", world.wall)
     for _ in range(3):
-        node.store.report([("tasks", {"events": [event]})])
+        node.store.report([report("tasks", {"events": [event]})])
         world.run()
     assert world.running() == [f"{job_id}/t.1/1"]
     world.end(f"{job_id}/t.1/1")

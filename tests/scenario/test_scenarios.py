@@ -36,8 +36,9 @@ import pytest
 import yaml
 
 from grass.manifest import parse_job, parse_schedule
-from grass.model.lifecycle import TaskState
-from grass.store.api_store import ended
+from grass.model.lifecycle import JobState, TaskState
+from grass.wire.tickets import StartSchedule, StopSchedule
+from tests.support.said import report, ticket
 from tests.support.world import World
 
 SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
@@ -73,9 +74,7 @@ def replay(text: str, room: int | None = None, **bears: int) -> str:
 
 def newest_id(world: World, job: str) -> str:
     """The hexadecimal part of the id of a job that a schedule started."""
-    view = world.api.job(job)
-    assert view is not None
-    return str(view["id"]).rpartition("-")[2]
+    return str(world.job(job)["id"]).rpartition("-")[2]
 
 
 def joined(commands: str) -> list[str]:
@@ -142,7 +141,7 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
             world.limits = replace(world.limits, parallel_level=int(name))
         case "submit":
             job = parse_job(yaml.safe_load(body)).job
-            runs = sum(1 for view in world.api.jobs() if view["name"] == job.name)
+            runs = sum(1 for view in world.jobs() if view["name"] == job.name)
             world.submit(job, runs + 1, name or "ann")
         case "end":
             how: dict[str, Any] = {key: int(value) for key, value in options.items()}
@@ -151,12 +150,10 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
             world.end(name, **({"code": None, **how} if "signal" in how else how))
         case "ready":
             node = next(node for node in world.nodes.values() if name in node.running)
-            node.store.report([("tasks", {"events": [{"key": name, "event": "ready"}]})])
+            node.store.report([report("tasks", {"events": [{"key": name, "event": "ready"}]})])
             world.run()
         case "stop" | "delete":
-            view = world.api.job(name)
-            assert view is not None
-            world.api.ticket(verb, {"id": view["id"], "user": "ann", "grace": None})
+            world.api.ticket(ticket(verb, id=world.job(name)["id"], user="ann"))
             world.run()
         case "cut":
             world.nodes[name].connected = False
@@ -171,15 +168,14 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
             reason = {"code": "node-rebooted", "message": f"node {name} was rebooted", "details": {}}
             node.hello("boot-2")
             events = [node.end(key, world.wall, code=None, reason=reason) for key in gone]
-            node.store.report([("tasks", {"events": events})])
+            node.store.report([report("tasks", {"events": events})])
             world.run()
         case "schedule":
             schedule = parse_schedule(yaml.safe_load(body))
-            wire, user = schedule.schedule.to_wire(), name or "ann"
-            world.api.ticket("schedule-start", {"schedule": wire, "user": user})
+            world.api.ticket(StartSchedule(schedule.schedule, name or "ann"))
             world.run()
         case "unschedule":
-            world.api.ticket("schedule-stop", {"name": name, "user": "ann"})
+            world.api.ticket(StopSchedule(name, "ann"))
             world.run()
         case "sleep":
             world.now += float(name)
@@ -229,21 +225,21 @@ def say_hello(world: World, name: str, options: dict[str, str]) -> None:
 
 def describe(world: World) -> str:
     lines = []
-    for schedule in world.api.schedules():
+    for schedule in world.schedule_views():
         due = "" if schedule["next"] is None else f" next={schedule['next'] - world.wall:g}s"
         lines.append(f"schedule {schedule['name']} {schedule['state']}{due}{why(schedule['reason'])}")
-    for view in world.api.jobs():
+    for view in world.jobs():
         counts = " ".join(f"{state}={count}" for state, count in sorted(view["counts"].items()))
         label = f"{view['name']}-ID" if view["schedule"] else view["id"]
         lines.append(f"{label} {view['state']} {counts}{why(view['reason'])}")
         for component, part in view["components"].items():
-            if part["reason"] and not ended(view):
+            if part["reason"] and not JobState(view["state"]).ended:
                 lines.append(f"  {component} waits{why(part['reason'])}")
-        for name, task in sorted(world.api.tasks(view["id"]).items()):
+        for name, task in sorted(world.tasks(view["id"]).items()):
             end = "" if task["exit_code"] is None else f" code={task['exit_code']}"
             gpus = "".join(f" gpu{device}={share / 1000:g}" for device, share in task["gpus"] if on_node(task))
             lines.append(f"  {name}/{task['attempt']} {task['state']} {task['node']}{gpus}{end}{why(task['reason'])}")
-    views = {view["name"]: view for view in world.api.nodes()}
+    views = {view["name"]: view for view in world.node_views()}
     for node in world.nodes.values():
         view = views.get(node.name)
         if view is None:

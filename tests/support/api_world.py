@@ -22,12 +22,12 @@ from grass.api.client import Client
 from grass.api.transport import TIMEOUT
 from grass.config import ClusterConfig, MasterConfig
 from grass.model.lifecycle import JobState
-from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
-from grass.store.records import pack
+from grass.wire.codec import encode as pack
 from master.api.app import close_app, create_app
 from master.api.call import Waits
+from master.api.untyped import UntypedStore
 
 
 @cache
@@ -78,7 +78,7 @@ class ApiWorld:
         self.home = home
         self.backend = MemoryBackend()
         self.keys = Keys("grass:local:")
-        self.store = ApiStore(self.backend, self.keys)
+        self.store = UntypedStore(self.backend, self.keys)
         self.waits = Waits(**{"look": 0.05, **waits})  # nobody waits for a server to close
         self.clients: list[Client] = []
         self.port = 0
@@ -128,10 +128,10 @@ class ApiWorld:
     def answer_plan(self, **answer: Any) -> None:
         """As the master-agent answers the newest ticket of kind ``plan``."""
         newest = self.backend.newest(self.keys.tickets)
-        assert newest is not None and newest[1]["kind"] == "plan"
+        assert newest is not None and json.loads(newest[1]["body"])["kind"] == "plan"
         place = {"node": "n1", "count": 1, "devices": [[0, 500]]}
         part = {"replicas": 2, "at_once": 2, "depends_on": {}, "nodes": [place], "reason": None}
-        body = {"reason": None, "components": {"w": part}, "evictions": [], **answer}
+        body = {"reason": None, "components": {"w": part}, "preemptions": [], **answer}
         question = json.loads(newest[1]["body"])["question"]
         self.backend.apply([("XADD", self.keys.plans, 10, "question", question, "body", pack(body))])
 

@@ -7,14 +7,15 @@ from collections.abc import Collection
 
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.resources import DEVICE, Resources
-from master.agent.state import Cluster, NodeRun, launch_key
+from grass.wire.keys import LaunchKey
+from master.agent.state import Cluster, NodeRun
 from master.agent.step import Step
 from master.agent.viewing import node_of
 
 
 def check_invariants(cluster: Cluster, shrunk: Collection[str] = ()) -> None:  # noqa: C901 (one flat list)
     """``shrunk``: nodes that once said they have less than before, and may hold more than that."""
-    live: Counter[tuple[str, str]] = Counter()
+    live: Counter[tuple[str, LaunchKey]] = Counter()
     gpus: dict[tuple[str, int], list[int]] = {}
     ports: Counter[tuple[str, int]] = Counter()
     for run in cluster.jobs.values():
@@ -22,22 +23,24 @@ def check_invariants(cluster: Cluster, shrunk: Collection[str] = ()) -> None:  #
             f"{run.id} is {run.state} and in the queue: {run.id in cluster.queue}"
         )
         if run.state in (JobState.QUEUED, JobState.FAILED):
-            assert run.reason is not None or run.state is JobState.QUEUED, f"{run.id} is {run.state} without a reason"
+            assert run.reason or run.state is JobState.QUEUED or run.summarised, (
+                f"{run.id} is {run.state} without a reason"
+            )
         if run.state.ended:
             continue  # its tasks are forgotten here; their records are in the store
         if run.job.gang and run.outcome is None:
-            begun = {part.fresh / part.spec.replicas for name, part in run.components.items() if name in run.job.gang}
+            begun = {part.fresh / part.size for name, part in run.components.items() if name in run.job.gang}
             assert begun in ({0.0}, {1.0}), f"{run.id}: a part of its gang was placed: {begun}"
         for name, component in run.components.items():
             counts = Counter(task.state for task in component.tasks.values())
-            never = component.spec.replicas - len(component.tasks)
+            never = component.size - len(component.tasks)
             counts[TaskState.STOPPED if run.state.ended or run.outcome else TaskState.PENDING] += never
             assert +counts == +component.counts, f"{run.id}/{name}: {counts} but {component.counts}"
             assert component.ready == sum(task.ready for task in component.tasks.values())
             for index, task in component.tasks.items():
                 if task.state.on_node or task.state is TaskState.LOST:
                     assert task.node is not None and not run.state.ended, f"{run.id}/{name}.{index} outlived its job"
-                    live[task.node, launch_key(run.id, name)] += 1
+                    live[task.node, LaunchKey(run.id, name)] += 1
                     for device, share in task.gpus:
                         gpus.setdefault((task.node, device), []).append(share)
                     assert sum(share for _, share in task.gpus) == component.spec.resources.gpu
@@ -51,18 +54,18 @@ def check_invariants(cluster: Cluster, shrunk: Collection[str] = ()) -> None:  #
         check_ledger(node, live, gpus, node.name in shrunk)
     assert not live, f"attempts without a launch: {live}"
     assert not gpus, f"devices that the ledger does not know: {gpus}"
-    check_board(cluster)
+    check_cache(cluster)
 
 
 def check_ledger(
-    node: NodeRun, live: Counter[tuple[str, str]], gpus: dict[tuple[str, int], list[int]], shrunk: bool
+    node: NodeRun, live: Counter[tuple[str, LaunchKey]], gpus: dict[tuple[str, int], list[int]], shrunk: bool
 ) -> None:
     """What the node is said to hold is what its tasks hold; ``live`` and ``gpus`` lose what was found."""
     for key, launch in node.launches.items():
         assert launch.live == live.pop((node.name, key), 0), f"{node.name} {key}: {launch.live} live"
         assert launch.width <= launch.live
         tasks = launch.tasks.values()
-        assert launch.vacating == sum(task.vacate is not None for task in tasks)
+        assert launch.preempted == sum(task.preempted is not None for task in tasks)
     held = sum((launch.shape * launch.width for launch in node.launches.values()), Resources())
     assert held == node.held, f"{node.name}: the ledger says {node.held}, its launches {held}"
     assert shrunk or held.fits(node.total), f"{node.name} is overbooked: {node.free}"
@@ -70,18 +73,18 @@ def check_ledger(
         assert device.held == sum(gpus.pop((node.name, number), [])), f"{node.name} device {number}"
 
 
-def check_board(cluster: Cluster) -> None:
+def check_cache(cluster: Cluster) -> None:
     """What is kept for the planner is what would be made from scratch."""
-    board = cluster.board
+    cache = cluster.cache
     for name, node in cluster.nodes.items():
-        if name in board.nodes and name not in board.stale_nodes:
-            assert board.nodes[name] == node_of(node), f"the planner is shown an old {name}"
+        if name in cache.nodes and name not in cache.stale_nodes:
+            assert cache.nodes[name] == node_of(node), f"the planner is shown an old {name}"
         for key, launch in node.launches.items():
-            shown = sum(one.count for one, _ in board.held.get((name, key), []))
-            stale = (name, key) in board.stale_launches or name in board.stale_nodes or name not in board.nodes
+            shown = sum(one.count for one, _ in cache.held.get((name, key), []))
+            stale = (name, key) in cache.stale_launches or name in cache.stale_nodes or name not in cache.nodes
             assert stale or shown == launch.width, f"{name} {key}: {shown} shown of {launch.width}"
-    for job_id, queued in board.queue.items():
-        if job_id not in board.stale_jobs:
+    for job_id, queued in cache.queue.items():
+        if job_id not in cache.stale_jobs:
             run = cluster.jobs[job_id]
             for demand in queued.demands:
                 assert demand.count == run.components[demand.component].startable, f"{job_id}: old demand"
@@ -101,7 +104,7 @@ def check_quotas(cluster: Cluster, step: Step, attempts: dict[tuple[str, str, in
         held = Resources()
         for node in cluster.nodes.values():
             for key, launch in node.launches.items() if node.state is not NodeState.LOST else ():
-                if cluster.jobs[key.rpartition("/")[0]].user == user:
+                if cluster.jobs[key.job_id].user == user:
                     held += launch.shape * launch.width
         quota = step.limits.quotas.get(user, step.limits.default_quota)
         over = {name: held.amount(name) for name, most in quota.items() if held.amount(name) > most}

@@ -97,22 +97,22 @@ class NodeRun:
             ops.append(("HDEL", keys.launch(node), *order["drop"]))
         for key, value in order.get("addresses", {}).items():
             ops.append(("HSET", keys.addresses(node), key, value))
-        ops.append(("XADD", keys.orders(node), 100, "number", str(self._orders), "body", json.dumps(order)))
+        ops.append(("XADD", keys.changes(node), 100, "number", str(self._orders), "body", json.dumps(order)))
         self.backend.apply(ops)
 
     def start(self, command: str | list[str], *keys: str, launch: str = "j-1/c", **template: Any) -> None:
         """Attempts of one component; its name is in the keys."""
-        entry = {"ports": template.pop("ports", {}), "gpus": [], "stop": None}
+        entry = {"ports": template.pop("ports", {})}
         job_id, component = launch.split("/")
         defaults = {"job_id": job_id, "job": job_id.rpartition("-")[0], "component": component, "replicas": len(keys)}
         rest = {"env": {}, "cwd": None, "ready": None, "grace": 5.0, "timeout": None, "width": None, "framework": None}
-        body = {**defaults, **rest, "command": command, **template}
+        body = {**defaults, **rest, "command": command, **template.pop("limits", {}), **template}
         self.order(launch={launch: body}, set={key: {**entry, "seq": seq} for seq, key in enumerate(keys)})
 
     def stop(self, *keys: str, grace: float = 5.0) -> None:
         node = self.config.node.name
         found = {key: self.backend.hget(self.keys.desired(node), key) for key in keys}
-        self.order(set={key: {**json.loads(text or "{}"), "stop": {"grace": grace}} for key, text in found.items()})
+        self.order(set={key: {**json.loads(text or "{}"), "stop_grace": grace} for key, text in found.items()})
 
     def take(self) -> None:
         """What was reported since the last time. Each entry is removed, as by the commit that takes it."""

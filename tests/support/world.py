@@ -6,6 +6,8 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msgspec import structs
+
 from grass.model.job import Job
 from grass.model.resources import DEVICE, Resources
 from grass.store.accounts import MemoryAccounts
@@ -14,13 +16,20 @@ from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore
+from grass.wire import codec
+from grass.wire.desired import DesiredAttempt
+from grass.wire.keys import AttemptKey, TaskKey
+from grass.wire.launch import LaunchTemplate
+from grass.wire.task_record import TaskRecord
 from master.agent.agenda import Agenda
 from master.agent.changes import Changes, operations
 from master.agent.reactor import react
 from master.agent.recover import rebuild
 from master.agent.schedules import arm
 from master.agent.step import ASSIGNED_AT_ONCE, Limits, Step
+from master.planning.decide import decide
 from tests.support.invariants import check_invariants, check_quotas
+from tests.support.said import report, ticket
 from tests.support.sessions import sighting
 
 BOOT = "boot-1"
@@ -29,13 +38,13 @@ EPOCH = 1_700_000_000.0
 
 @dataclass
 class SimulatedNode:
-    """Does what a node-agent does with its orders, except that attempts end when the test says so."""
+    """Does what a node-agent does with its desired state, except that attempts end when the test says so."""
 
     name: str
     store: NodeStore
     total: Resources
-    desired: dict[str, dict[str, Any]] = field(default_factory=dict)
-    launch: dict[str, dict[str, Any]] = field(default_factory=dict)
+    desired: dict[str, DesiredAttempt] = field(default_factory=dict)
+    launch: dict[str, LaunchTemplate] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
     running: dict[str, int] = field(default_factory=dict)
     stopping: set[str] = field(default_factory=set)
@@ -62,11 +71,11 @@ class SimulatedNode:
         self.desired, self.launch, self.cursor = desired.entries, desired.launch, desired.cursor
         self.addresses = desired.addresses
         self.running = {key: pid for key, pid in self.running.items() if key in self.desired}
-        resources = self.total.to_wire()
+        resources = codec.builtins(self.total)
         body = {"boot_id": boot, "version": "0", "address": f"10.0.0.{self.name[-1]}", "api_port": 1}
         body["conditions"] = self.conditions
         body |= {"resources": resources, "gpus": self.devices, **self.about}
-        self.store.report([("hello", body)])
+        self.store.report([report("hello", body)])
 
     def beat(self) -> None:
         gpus = [
@@ -74,41 +83,42 @@ class SimulatedNode:
             for number in (device["id"] for device in self.devices)
         ]
         body = {"usage": {"gpus": gpus} if gpus else {}, "conditions": self.conditions}
-        self.store.report([("heartbeat", body)])
+        self.store.report([report("heartbeat", body)])
 
     def pump(self, wall: float) -> bool:
-        """Take orders, stop and start what they ask for; True when something was reported."""
+        """Take changes, stop and start what they ask for; True when something was reported."""
         if not self.connected:
             return False
-        self.cursor, orders = self.store.orders(self.cursor, 0)
-        for order in orders:
-            self.launch.update(order.get("launch", {}))
-            self.desired.update(order.get("set", {}))
-            for key in order.get("remove", []):
+        self.cursor, changes = self.store.changes(self.cursor, 0)
+        for change in changes:
+            self.launch.update(change.launch)
+            self.desired.update(change.set)
+            for key in change.remove:
                 self.desired.pop(key, None)
                 if self.running.pop(key, None) is not None:
                     self.ended.add(key)
-            self.addresses.update(order.get("addresses", {}))
+            self.addresses.update(change.addresses)
         events = [*self._stops(wall), *self._starts(wall)]
         if events:
-            self.store.report([("tasks", {"events": events})])
+            self.store.report([report("tasks", {"events": events})])
         return bool(events)
 
     def _stops(self, wall: float) -> list[dict[str, Any]]:
         events = []
         for key, entry in list(self.desired.items()):
-            if entry["stop"] and key not in self.ended and not self.obstinate:
+            if entry.stop_grace is not None and key not in self.ended and not self.obstinate:
                 signal = 15 if key in self.running else None
                 events.append(self.end(key, wall, code=None if signal else 0, signal=signal, stopped=True))
         return events
 
     def _starts(self, wall: float) -> list[dict[str, Any]]:
         events = []
-        for key, entry in sorted(self.desired.items(), key=lambda item: item[1]["seq"]):
-            launch = key.rpartition("/")[0].rpartition(".")[0]
-            width = self.launch[launch]["width"]
+        for key, entry in sorted(self.desired.items(), key=lambda item: item[1].seq):
+            launch = str(AttemptKey.parse(key).launch)
+            width = self.launch[launch].width
+            assert width is not None
             beside = sum(1 for other in self.running if other.startswith(launch + "."))
-            if key in self.running or key in self.ended or entry["stop"] or beside >= width:
+            if key in self.running or key in self.ended or entry.stop_grace is not None or beside >= width:
                 continue
             self.running[key] = len(self.running) + 100
             events.append({"key": key, "event": "started", "pid": self.running[key], "at": wall})
@@ -134,6 +144,8 @@ class World:
         self.boot = BOOT
         self.nodes: dict[str, SimulatedNode] = {}
         self.random = random.Random(seed)
+        self.decide = decide
+        """The planner that its rounds use."""
         self.room = ASSIGNED_AT_ONCE
         """Tasks that a round may assign."""
         self.removed: list[str] = []
@@ -165,7 +177,7 @@ class World:
         self.round(step)
 
     def step(self) -> Step:
-        step = Step(self.cluster, self.agenda, self.limits, self.random, self.now, self.wall, self.boot)
+        step = Step(self.cluster, self.agenda, self.limits, self.random, self.now, self.wall, self.boot, self.decide)
         step.room = self.room
         return step
 
@@ -181,6 +193,7 @@ class World:
         self._accounts(step.changes, before=True)
         self.store.commit(messages, ops)
         self._accounts(step.changes, before=False)
+        step.changes.committed()
         self.removed += step.changes.removed
         return bool(messages)
 
@@ -231,7 +244,7 @@ class World:
         return node
 
     def ticket(self, kind: str, **body: Any) -> None:
-        self.api.ticket(kind, {"user": "ann", **body})
+        self.api.ticket(ticket(kind, **{"user": "ann", **body}))
         self.run()
 
     def submit(self, job: Job, run: int = 1, user: str = "ann") -> str:
@@ -243,13 +256,34 @@ class World:
     def end(self, key: str, **how: Any) -> None:
         """The attempt ends: ``code=1``, ``signal=9``, or with a ``reason``."""
         node = next(node for node in self.nodes.values() if key in node.running)
-        node.store.report([("tasks", {"events": [node.end(key, self.wall, **how)]})])
+        node.store.report([report("tasks", {"events": [node.end(key, self.wall, **how)]})])
         self.run()
 
     def running(self) -> list[str]:
         return sorted(key for node in self.nodes.values() for key in node.running)
 
     def job(self, name: str) -> dict[str, Any]:
-        view = self.api.job(name)
-        assert view is not None, name
+        record = self.api.job(name)
+        assert record is not None, name
+        view: dict[str, Any] = codec.builtins(record)
         return view
+
+    def schedule_views(self) -> list[dict[str, Any]]:
+        return [codec.builtins(record) for record in self.api.schedules()]
+
+    def tasks(self, job_id: str) -> dict[str, dict[str, Any]]:
+        return {str(key): task_view(key, record) for key, record in self.api.tasks(job_id).items()}
+
+    def node_views(self) -> list[dict[str, Any]]:
+        return [codec.builtins(record) for record in self.api.nodes()]
+
+    def jobs(self) -> list[dict[str, Any]]:
+        return [codec.builtins(record) for record in self.api.jobs()]
+
+    def events(self) -> list[dict[str, Any]]:
+        return [codec.builtins(event.record) for event in self.api.events()]
+
+
+def task_view(key: TaskKey, record: TaskRecord) -> dict[str, Any]:
+    fields = {name: codec.builtins(value) for name, value in structs.asdict(record).items()}
+    return {"task": str(key), "component": key.component, "index": key.index, **fields}

@@ -4,7 +4,8 @@ from typing import Any
 
 from grass.manifest import parse_job
 from grass.model.reasons import ReasonCode
-from grass.store.records import job_record
+from grass.wire import codec
+from grass.wire.job_record import first_record
 from master.api.views import counted_tasks, first_tasks, job_view, task_views
 from master.api.why import why_view
 
@@ -13,7 +14,7 @@ WAITS = {"code": "no-free-resources", "message": "waits for free resources", "de
 
 
 def record(**changes: Any) -> dict[str, Any]:
-    made = job_record(JOB, job_id="j-1", user="ann", now=1.0, warnings=[], schedule=None, reason=None)
+    made = codec.builtins(first_record(JOB, job_id="j-1", user="ann", now=1.0))
     return {**made, **changes}
 
 

@@ -12,6 +12,7 @@ from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
+from grass.wire.tickets import StopJob
 from master.agent.loop import MasterAgent
 
 ROUND = 0.02
@@ -43,7 +44,7 @@ class Idle:
             nonlocal asked
             if asked_for_something and steady() - asked > ROUND / 3:
                 asked = steady()
-                self.api.ticket("stop", {"id": "gone-1", "user": "ann", "grace": None})
+                self.api.ticket(StopJob("gone-1", "ann"))
             return self.shutdowns > 0 or steady() > until
 
         self.agent.run(over)

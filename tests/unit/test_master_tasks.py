@@ -7,6 +7,7 @@ import pytest
 from grass.model.job import Component, Condition, Job, Ready, Restart, RestartOn
 from grass.model.resources import Resources
 from master.agent import addresses
+from tests.support.said import report, ticket
 from tests.support.sessions import sighting
 from tests.support.world import World
 
@@ -52,7 +53,7 @@ def test_many_ends_in_one_round_make_the_addresses_of_their_job_once(monkeypatch
     text_of = addresses.addresses_text
     monkeypatch.setattr(addresses, "addresses_text", lambda *about: made.append(text_of(*about)) or made[-1])
     ended = [node.end(f"j-1/t.{index}/1", world.wall) for index in range(30)]
-    node.store.report([("tasks", {"events": ended})])
+    node.store.report([report("tasks", {"events": ended})])
     world.run()
     assert [len(text.splitlines()) for text in made] == [10]
     assert node.addresses["j-1"] == made[0]
@@ -62,7 +63,7 @@ def test_a_job_whose_last_tasks_end_together_leaves_no_addresses() -> None:
     world = World()
     node = world.add_node("n1")
     world.submit(Job("j", {"t": Component("t", "x", replicas=2, resources=Resources(), ports=("p",))}, ("t",)))
-    node.store.report([("tasks", {"events": [node.end(f"j-1/t.{index}/1", world.wall) for index in range(2)]})])
+    node.store.report([report("tasks", {"events": [node.end(f"j-1/t.{index}/1", world.wall) for index in range(2)]})])
     world.run()
     assert world.job("j")["state"] == "SUCCEEDED"
     assert world.backend.hgetall(world.keys.addresses("n1")) == {}
@@ -75,15 +76,15 @@ def test_why_a_task_is_not_ready_is_its_reason_until_it_is() -> None:
     world.submit(Job("j", {"s": server, "w": Component("w", "x", depends_on={"s": Condition.READY})}, ("w",)))
     reason = {"code": "not-ready", "message": "not ready yet: nothing listens", "details": {}}
     for event in ({"event": "waiting", "reason": reason}, {"event": "ready"}):
-        node.store.report([("tasks", {"events": [{"key": "j-1/s.0/1", **event}]})])
+        node.store.report([report("tasks", {"events": [{"key": "j-1/s.0/1", **event}]})])
         world.run()
-        tasks = world.api.tasks("j-1")
+        tasks = world.tasks("j-1")
         assert tasks["s.0"]["state"] == "RUNNING"
         assert tasks["s.0"]["reason"] == event.get("reason")
     assert "w.0" in tasks
-    node.store.report([("tasks", {"events": [{"key": "j-1/s.0/1", "event": "waiting", "reason": reason}]})])
+    node.store.report([report("tasks", {"events": [{"key": "j-1/s.0/1", "event": "waiting", "reason": reason}]})])
     world.run()
-    assert world.api.tasks("j-1")["s.0"]["reason"] is None
+    assert world.tasks("j-1")["s.0"]["reason"] is None
 
 
 ONE = Job("j", {"t": Component("t", "x", resources=Resources())}, ("t",))
@@ -107,6 +108,6 @@ def test_a_run_that_is_deleted_does_not_take_the_name_of_the_next_one_along() ->
     world.add_node("n1")
     world.submit(ONE)
     world.end("j-1/t.0/1")
-    world.api.ticket("delete", {"id": "j-1", "user": "ann"})
+    world.api.ticket(ticket("delete", id="j-1", user="ann"))
     world.submit(ONE, 2)
     assert world.job("j")["id"] == "j-2"

@@ -24,7 +24,7 @@ def test_a_node_that_joins_has_a_user_before_it_has_a_record_and_one_that_leaves
     world.submit(Job("j", {"t": Component("t", "x")}, ("t",)))
     assert world.backend.hgetall(world.keys.desired("n1"))
     world.ticket("node-remove", node="n1", force=True)
-    assert world.accounts.digests == {} and world.api.nodes() == []
+    assert world.accounts.digests == {} and world.node_views() == []
     for key in world.keys.of_node("n1"):
         assert not world.backend.hgetall(key) and world.backend.newest(key) is None, key
     assert world.job("j")["counts"] == {"PENDING": 1}
@@ -38,8 +38,8 @@ def test_a_node_that_joins_has_a_user_before_it_has_a_record_and_one_that_leaves
 def test_what_cannot_become_a_redis_user_does_not_join(name: str, digest: str) -> None:
     world = World()
     world.ticket("node-join", name=name, digest=digest)
-    assert world.accounts.digests == {} and world.api.nodes() == []
-    assert [event["kind"] for event in world.api.events()] == ["node-refused"]
+    assert world.accounts.digests == {} and world.node_views() == []
+    assert [event["kind"] for event in world.events()] == ["node-refused"]
 
 
 def test_two_machines_of_one_name_are_not_one_node_and_the_first_may_come_again() -> None:
@@ -47,8 +47,8 @@ def test_two_machines_of_one_name_are_not_one_node_and_the_first_may_come_again(
     for digest in (DIGEST, "b" * 64, DIGEST):
         world.ticket("node-join", name="n1", digest=digest)
     assert world.accounts.digests == {"n1": DIGEST}
-    assert [node["state"] for node in world.api.nodes()] == ["JOINING"]
-    assert [event["kind"] for event in world.api.events()] == ["node-joining", "node-refused", "node-joining"]
+    assert [node["state"] for node in world.node_views()] == ["JOINING"]
+    assert [event["kind"] for event in world.events()] == ["node-joining", "node-refused", "node-joining"]
 
 
 def test_what_users_have_had_is_written_every_few_seconds_and_fades() -> None:

@@ -53,7 +53,7 @@ def test_the_reserve_is_kept_back(tmp_path: Path) -> None:
         tmp_path, cpu=4000, memory=8 << 30, disk=1 << 30, reserve={"cpu": 500, "memory": 1 << 30, "disk": 2 << 30}
     )
     assert (body["resources"]["cpu"], body["resources"]["memory"]) == (3500, 7 << 30)
-    assert "disk" not in body["resources"]
+    assert body["resources"]["disk"] == 0
 
 
 def test_labels_topology_and_things_of_its_own_are_said(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_labels_topology_and_things_of_its_own_are_said(tmp_path: Path) -> None:
     assert (body["labels"]["zone"], body["labels"]["os"]) == ("a", "mine")
     assert "gpu_model" not in body["labels"]
     assert body["path"] == ["r1", "s1"]
-    assert body["resources"]["custom"] == {"licences": 4}
+    assert body["resources"]["custom"] == (("licences", 4),)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from grass.manifest import parse_job, read_document
+from grass.wire.tickets import PlanJob
 from tests.support.world import World
 
 
@@ -13,7 +14,7 @@ def preview(world: World, text: str, user: str = "ann") -> dict[str, Any]:
     job = parse_job(read_document(text)).job
     known = len(world.backend.stream(world.keys.plans, "0", 1000))
     before = kept(world)
-    world.api.ticket("plan", {"question": "q", "spec": job.to_wire(), "user": user})
+    world.api.ticket(PlanJob("q", job, user))
     world.run()
     assert kept(world) == before
     answers = world.backend.stream(world.keys.plans, "0", 1000)[known:]
@@ -40,7 +41,7 @@ def test_each_component_is_shown_where_it_would_go() -> None:
     world.add_node("n1", cpu=2)
     world.add_node("n2", cpu=3)
     answer = preview(world, "{name: a, components: {x: {command: c, replicas: 4}, y: {command: d, depends_on: [x]}}}")
-    assert answer["reason"] is None and answer["evictions"] == []
+    assert answer["reason"] is None and answer["preemptions"] == []
     assert sum(where(answer, "x").values()) == 4 and sum(where(answer, "y").values()) == 1
     assert answer["components"]["y"]["depends_on"] == {"x": "running"}
 

@@ -10,6 +10,7 @@ import pytest
 from grass.config import ClusterConfig
 from grass.errors import UnreachableError
 from grass.model.job import Component, Job
+from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
 from grass.store.accounts import MemoryAccounts
 from grass.store.agent_store import AgentStore
@@ -20,6 +21,7 @@ from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore
 from master.agent import loop
 from master.agent.step import ASSIGNED_AT_ONCE, Step
+from tests.support.said import report, ticket
 from tests.support.sessions import sighting
 from tests.support.world import World
 
@@ -63,10 +65,10 @@ def test_the_backlogs_of_many_nodes_are_filled_in_several_rounds_and_a_ticket_is
     for node in nodes:
         node.pump(world.wall)
         ended = [node.end(key, world.wall, started=world.wall) for key in list(node.running)]
-        node.store.report([("tasks", {"events": ended})])
+        node.store.report([report("tasks", {"events": ended})])
     step = one_round(world)
-    assert sum(len(order.set) for order in step.changes.orders.values()) == ASSIGNED_AT_ONCE
-    world.api.ticket("stop", {"id": "j-1", "user": "ann", "grace": None})
+    assert sum(len(change.set) for change in step.changes.desired.values()) == ASSIGNED_AT_ONCE
+    world.api.ticket(ticket("stop", id="j-1", user="ann"))
     assert world.agenda.wait(world.now, 1.0) == 0, "the next round is not waited for"
     one_round(world)
     assert world.job("j")["state"] == "STOPPING"
@@ -80,11 +82,11 @@ def test_every_node_gets_its_backlog_in_the_end() -> None:
     for node in nodes:
         node.pump(world.wall)
         ended = [node.end(key, world.wall, started=world.wall) for key in list(node.running)]
-        node.store.report([("tasks", {"events": ended})])
+        node.store.report([report("tasks", {"events": ended})])
     for _ in range(10):
         world.round()
     assert {node.live for node in world.cluster.nodes.values()} == {210}
-    assert not world.cluster.board.refilling
+    assert not world.cluster.cache.refilling
 
 
 class Clock:
@@ -124,8 +126,8 @@ def test_what_the_master_agent_could_not_hear_is_no_silence_of_the_nodes(
     agent = loop.MasterAgent(config, AgentStore(backend, keys), MemoryAccounts(), lambda: None)
     node, api = NodeStore(backend, keys, "n1"), ApiStore(backend, keys)
     hello = {"boot_id": "b", "version": loop.__version__, "address": "a", "api_port": 1}
-    hello |= {"resources": Resources(cpu=1000).to_wire(), "gpus": [], "attempts": []}
-    node.report([("hello", hello)])
+    hello |= {"resources": {"cpu": 1000}}
+    node.report([report("hello", hello)])
     agent.start("test")
 
     def until(end: float) -> None:
@@ -137,9 +139,9 @@ def test_what_the_master_agent_could_not_hear_is_no_silence_of_the_nodes(
     else:
         clock.now = 1402.0
     until(1404.0)
-    view = api.node("n1")
-    assert view is not None and view["state"] == "READY", "it has had no time yet to speak"
+    record = api.node("n1")
+    assert record is not None and record.state is NodeState.READY, "it has had no time yet to speak"
     until(1412.0)
-    view = api.node("n1")
-    assert view is not None and view["state"] == "SILENT", "it did not speak when it could"
-    assert [event["kind"] for event in api.events("0", 100)] == ["node-ready", "node-silent"]
+    record = api.node("n1")
+    assert record is not None and record.state is NodeState.SILENT, "it did not speak when it could"
+    assert [event.record.kind for event in api.events("0", 100)] == ["node-ready", "node-silent"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from grass.errors import InputError, ManifestError
+from grass.errors import InputError, ManifestError, UndecodableError
 from grass.wire.calls import ScheduleSubmission, Submission
 from grass.wire.codec import Form
 from master.api.submission import accept_job, accept_schedule
@@ -83,7 +83,7 @@ def test_nodes_are_read_only_for_jobs_that_ask_for_more_than_cpu_and_memory() ->
     ],
 )
 def test_a_body_of_the_wrong_form_is_refused(body: dict[str, Any]) -> None:
-    with pytest.raises(InputError):
+    with pytest.raises(UndecodableError):
         accept(body)
 
 

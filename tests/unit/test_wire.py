@@ -16,6 +16,7 @@ from grass.model.resources import Resources
 from grass.model.schedule import Schedule, ScheduleKind
 from grass.wire import codec, tables, version
 from grass.wire.desired import DesiredAttempt, DesiredChange
+from grass.wire.envelope import undecodable
 from grass.wire.hello import Hello, Probe, ProbeCheck
 from grass.wire.job_record import JOB, JOB_RECORD, Outcome, first_record
 from grass.wire.keys import AttemptKey, LaunchKey, TaskKey
@@ -23,7 +24,7 @@ from grass.wire.launch import LaunchTemplate
 from grass.wire.log_block import LOG_BLOCK, LogBlock
 from grass.wire.moment import Moment
 from grass.wire.node_record import NODE_RECORD, DrainRecord, NodeRecord
-from grass.wire.reports import REPORT, SPEAKER
+from grass.wire.reports import REPORT
 from grass.wire.schedule_record import SCHEDULE_RECORD, ScheduleRecord, ScheduleState
 from grass.wire.task_events import Ended, Started, TaskEvents, Waiting
 from grass.wire.task_events import Ready as ReadyEvent
@@ -190,9 +191,9 @@ def test_a_log_block_with_no_or_two_contents_is_refused(more: str) -> None:
 def test_a_peer_of_another_protocol_is_told_what_both_speak() -> None:
     assert version.mismatch("node n1", version.PROTOCOL, "0.1", "0.1") is None
     newer = '{"kind":"hello","protocol":99,"version":"9.9","what":"is this"}'
-    with pytest.raises(UndecodableError):
+    with pytest.raises(UndecodableError) as refused:
         REPORT.decode(newer)
-    speaker = SPEAKER.decode(newer)
+    speaker = undecodable(newer, refused.value).envelope
     said = version.mismatch("node n1", speaker.protocol, speaker.version, "0.1")
     assert said is not None and "protocol 99 (Grass 9.9)" in said and f"protocol {version.PROTOCOL} (Grass 0.1)" in said
     silent = version.mismatch("node n1", 0, "", "0.1")

@@ -1,0 +1,35 @@
+"""As much of a ticket or report as every protocol has: enough to answer a peer whose messages cannot be decoded."""
+
+from __future__ import annotations
+
+import msgspec
+
+from grass.errors import UndecodableError
+from grass.wire.codec import Form
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    kind: str = ""
+    protocol: int = 0
+    """Of a hello: what its sender speaks. 0: not said."""
+    version: str = ""
+    """Of a hello: its sender's version of Grass."""
+
+
+class Undecodable(msgspec.Struct, frozen=True):
+    """Stands for a ticket or report of unknown kind or wrong form, so that it is refused by name and not dropped."""
+
+    envelope: Envelope
+    problem: str
+    """What is wrong with it, and where."""
+
+
+_ENVELOPE: Form[Envelope] = Form(Envelope)
+
+
+def undecodable(text: str, error: UndecodableError) -> Undecodable:
+    try:
+        envelope = _ENVELOPE.decode(text)
+    except UndecodableError:
+        envelope = Envelope()
+    return Undecodable(envelope, str(error))

@@ -1,0 +1,66 @@
+"""The records of jobs and nodes, made from the memory each time they are written. The only place that makes them."""
+
+from __future__ import annotations
+
+from grass.model.lifecycle import TaskState
+from grass.wire.job_record import ComponentRecord, JobRecord
+from grass.wire.node_record import DrainRecord, NodeRecord
+from master.agent.state import JobRun, NodeRun
+
+
+def job_record(run: JobRun) -> JobRecord:
+    totals: dict[TaskState, int] = {}
+    components: dict[str, ComponentRecord] = {}
+    for name, component in run.components.items():
+        counts = {state: count for state, count in component.counts.items() if count}
+        for state, count in counts.items():
+            totals[state] = totals.get(state, 0) + count
+        components[name] = ComponentRecord(component.size, counts, component.reason)
+    return JobRecord(
+        id=run.id,
+        name=run.name,
+        user=run.user,
+        state=run.state,
+        reason=run.reason,
+        submitted=run.submitted,
+        started=run.started,
+        ended=run.ended,
+        exit_code=run.exit_code,
+        counts=totals,
+        components=components,
+        restarts=run.restarts,
+        schedule=run.schedule,
+        warnings=run.warnings,
+        outcome=run.outcome,
+        deadline=run.deadline,
+        met=tuple(sorted(run.met)),
+    )
+
+
+def node_record(node: NodeRun) -> NodeRecord:
+    drain = node.drain
+    return NodeRecord(
+        name=node.name,
+        state=node.state,
+        reason=node.reason,
+        address=node.address,
+        resources=node.total,
+        free=node.free,
+        tasks=node.live,
+        usage=node.usage,
+        version=node.version,
+        api_port=node.api_port,
+        gpus=node.gpus,
+        boot=node.boot,
+        seen=node.seen_wall,
+        labels=node.labels,
+        path=node.path,
+        runtimes=node.runtimes,
+        digest=node.digest,
+        cordoned=node.cordoned,
+        unfit=node.unfit,
+        conditions=node.conditions,
+        forgiven=node.forgiven,
+        quarantine={number: device.ill for number, device in sorted(node.devices.items()) if device.ill},
+        drain=None if drain is None else DrainRecord(drain.user, drain.deadline, drain.remove),
+    )
