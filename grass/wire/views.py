@@ -11,13 +11,13 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from grass.model.job import Condition
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason
 from grass.model.schedule import ScheduleKind
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
-from grass.wire.plan_answer import PlannedNode
+from grass.wire.job_record import ComponentRecord
+from grass.wire.plan_answer import PlannedComponent
 from grass.wire.schedule_record import ScheduleState
 
 
@@ -36,13 +36,6 @@ class SessionView(msgspec.Struct, frozen=True):
     """Of Grass on the server."""
 
 
-class JobComponentView(msgspec.Struct, frozen=True):
-    replicas: int
-    counts: dict[TaskState, int]
-    reason: Reason | None
-    """Why its pending tasks wait."""
-
-
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """Times are seconds since the epoch."""
 
@@ -58,7 +51,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None
     counts: dict[TaskState, int]
     """Tasks by state."""
-    components: dict[str, JobComponentView]
+    components: dict[str, ComponentRecord]
     restarts: int
     schedule: str | None
     """Name of the schedule that started it."""
@@ -121,15 +114,6 @@ class WhyView(msgspec.Struct, frozen=True):
     groups: tuple[WhyGroup, ...]
 
 
-class PlanComponent(msgspec.Struct, frozen=True):
-    replicas: int
-    at_once: int
-    """Tasks that its own ``parallelism`` lets run at once."""
-    depends_on: dict[str, Condition]
-    nodes: tuple[PlannedNode, ...]
-    reason: Reason | None
-
-
 class PlanEviction(msgspec.Struct, frozen=True):
     job: str | None
     """None: a job that the caller may not see."""
@@ -140,9 +124,13 @@ class PlanEviction(msgspec.Struct, frozen=True):
 class PlanView(msgspec.Struct, frozen=True):
     name: str
     reason: Reason | None
-    components: dict[str, PlanComponent]
+    components: dict[str, PlannedComponent]
     evictions: tuple[PlanEviction, ...]
     warnings: tuple[str, ...]
+
+
+class NoNews(msgspec.Struct, frozen=True):
+    """An object of a stream that says only that the server is there; ``{}``."""
 
 
 class WaitedView(msgspec.Struct, frozen=True):
@@ -151,8 +139,8 @@ class WaitedView(msgspec.Struct, frozen=True):
     """In the last one: seconds after which to ask again if it has not ended."""
 
 
-LogLines = tuple[str, int, Literal["stdout", "stderr"], float, str, bool, int]
-"""Task, attempt, stream, time, text of one or more lines, whether a newline ends the last one, bytes lost before."""
+LogLines = tuple[str, int, str, float, str, bool, int]
+"""Task, attempt, stream, time, text of lines, whether a newline ends the last one, bytes lost before the first."""
 
 
 class LogPiece(msgspec.Struct, frozen=True):
@@ -189,7 +177,7 @@ class SchedulesView(msgspec.Struct, frozen=True):
     schedules: tuple[ScheduleView, ...]
 
 
-class ResourcesView(msgspec.Struct, frozen=True):
+class ResourcesView(msgspec.Struct, frozen=True, omit_defaults=True):
     cpu: int
     """Thousandths of a core."""
     memory: int
@@ -305,7 +293,7 @@ class JoinedView(msgspec.Struct, frozen=True, kw_only=True):
     """Where the share is and how to mount it; None: there is none."""
 
 
-class EventView(msgspec.Struct, frozen=True):
+class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str
     time: float
     kind: str

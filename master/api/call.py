@@ -11,7 +11,9 @@ from functools import cache
 from itertools import count
 from typing import Any, TypeVar
 
+import msgspec
 from flask import Response, request
+from msgspec import structs
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from grass.api.envelope import EnvelopeError
@@ -27,13 +29,14 @@ from grass.errors import (
     UndecodableError,
     UnreachableError,
 )
+from grass.store.api_store import ApiStore
 from grass.wire import calls
 from grass.wire.codec import Form, builtins
+from grass.wire.views import ErrorBody, ErrorView, NoNews, ProblemView
 from master.api.authentication import Authenticator, Caller, StaleRequestError
 from master.api.feed import Feed, Places
 from master.api.query import parse_query
 from master.api.routes import Access, Route
-from master.api.untyped import UntypedStore
 
 log = logging.getLogger("master.api")
 
@@ -65,7 +68,7 @@ class Api:
     """What handlers work with."""
 
     config: ClusterConfig
-    store: UntypedStore
+    store: ApiStore
     authenticator: Authenticator
     feed: Feed
     places: Places
@@ -103,18 +106,18 @@ class Call:
 
 @dataclass(frozen=True)
 class Reply:
-    body: Any
+    body: msgspec.Struct
     status: int = 200
 
 
-Pieces = Generator[dict[str, Any], None, None]
+Pieces = Generator[msgspec.Struct, None, None]
 """What a stream handler returns: one object per sealed line. Closed when the client goes away."""
-PiecesToEnd = Generator[dict[str, Any], None, dict[str, Any]]
+PiecesToEnd = Generator[msgspec.Struct, None, msgspec.Struct]
 """As ``Pieces``. What it returns is the last object; of others an empty one says that there is nothing more."""
 HEARTBEAT = 2.0
 """Seconds after which an idle stream sends a piece all the same: the client knows that the server is there, and one
 that went away is noticed."""
-_Stream = Generator[dict[str, Any], None, dict[str, Any] | None]
+_Stream = Generator[msgspec.Struct, None, msgspec.Struct | None]
 Handler = Callable[..., Any]
 
 
@@ -137,14 +140,16 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Res
     except (EnvelopeError, ReplayedError):
         return _refusal()
     except StaleRequestError as error:
-        return _sealed(reply_key, error.http_status, {"error": {**_error_body(error), "now": api.authenticator.time}})
+        return _sealed(
+            reply_key, error.http_status, ErrorView(structs.replace(_error_body(error), now=api.authenticator.time))
+        )
     except GrassError as error:
-        return _sealed(reply_key, error.http_status, {"error": _error_body(error)})
+        return _sealed(reply_key, error.http_status, ErrorView(_error_body(error)))
     except Exception:
         # the last resort: a defect is logged whole, and answered under seal
         log.exception("%s failed", route.operation)
         message = "the API server met a defect of its own; its log says more"
-        return _sealed(reply_key, 500, {"error": {"code": "internal", "message": message, "problems": []}})
+        return _sealed(reply_key, 500, ErrorView(ErrorBody("internal", message, ())))
 
 
 def _identify(authenticator: Authenticator, route: Route) -> Caller:
@@ -200,7 +205,7 @@ def _form(shape: type[calls.Call]) -> Form[calls.Call]:
     return Form(shape)
 
 
-def _sealed(key: ReplyKey, status: int, body: Any) -> Response:
+def _sealed(key: ReplyKey, status: int, body: msgspec.Struct) -> Response:
     return Response(key.seal(status, _pack(body)), status, mimetype=JOSE)
 
 
@@ -214,7 +219,7 @@ def _stream(pieces: _Stream, key: ReplyKey) -> Response:
     return Response(_lines(first, last, pieces, key), 200, mimetype=JOSE)
 
 
-def _lines(piece: dict[str, Any], last: bool, pieces: _Stream, key: ReplyKey) -> Iterator[bytes]:
+def _lines(piece: msgspec.Struct, last: bool, pieces: _Stream, key: ReplyKey) -> Iterator[bytes]:
     with closing(pieces):
         for number in count():
             yield _line(key, piece, number, last)
@@ -225,28 +230,26 @@ def _lines(piece: dict[str, Any], last: bool, pieces: _Stream, key: ReplyKey) ->
             except UnreachableError:
                 return  # cut off without a last object: the client comes back for the rest
             except GrassError as error:
-                piece, last = {"error": _error_body(error)}, True
+                piece, last = ErrorView(_error_body(error)), True
 
 
-def _next(pieces: _Stream) -> tuple[dict[str, Any], bool]:
+def _next(pieces: _Stream) -> tuple[msgspec.Struct, bool]:
     """The next piece, and whether it is the last."""
     try:
         return next(pieces), False
     except StopIteration as end:
-        return end.value or {}, True
+        return end.value or NoNews(), True
 
 
-def _line(key: ReplyKey, piece: dict[str, Any], number: int, last: bool) -> bytes:
+def _line(key: ReplyKey, piece: msgspec.Struct, number: int, last: bool) -> bytes:
     return key.seal(200, _pack(piece), number, last).encode() + b"\n"
 
 
-def _error_body(error: GrassError) -> dict[str, Any]:
-    body: dict[str, Any] = {"code": error.code, "message": str(error), "problems": []}
-    if isinstance(error, ManifestError):
-        body["problems"] = [{"path": problem.path, "message": problem.message} for problem in error.problems]
-    return body
+def _error_body(error: GrassError) -> ErrorBody:
+    problems = error.problems if isinstance(error, ManifestError) else []
+    return ErrorBody(error.code, str(error), tuple(ProblemView(each.path, each.message) for each in problems))
 
 
-def _pack(body: Any) -> bytes:
+def _pack(body: msgspec.Struct) -> bytes:
     """ASCII, so that a line of a log that is no UTF-8 arrives as it is."""
     return json.dumps(builtins(body), separators=(",", ":")).encode()

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from grass.wire import calls, gpu, heartbeat, plan_answer, views
+from master.api.routes import ROUTES
 
 Schema = dict[str, Any]
 
@@ -19,7 +20,7 @@ _REF = "#/components/schemas/{name}"
 @cache
 def schemas() -> dict[str, Schema]:
     """Every type of a request or a reply, and what they are made of, by name."""
-    found = msgspec.json.schema_components(_types(calls) + _types(views), ref_template=_REF)[1]
+    found = msgspec.json.schema_components(_types(), ref_template=_REF)[1]
     said = {
         name: text for module in (calls, views, gpu, heartbeat, plan_answer) for name, text in _said(module).items()
     }
@@ -30,9 +31,9 @@ def schemas() -> dict[str, Schema]:
     return dict(sorted(found.items()))
 
 
-def _types(module: Any) -> list[type]:
-    made = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, msgspec.Struct)]
-    return [each for each in made if each.__module__ == module.__name__ and each is not calls.Call]
+def _types() -> list[type]:
+    named = [shape for route in ROUTES for shape in (route.request, route.response) if shape is not None]
+    return list(dict.fromkeys([*named, views.ErrorView]))
 
 
 def _said(module: Any) -> dict[str, str]:

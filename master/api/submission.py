@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any
 
 from grass.errors import InputError, ManifestError, Problem
 from grass.manifest import ParsedJob, ParsedSchedule, parse_job, parse_schedule
 from grass.model.job import Job
 from grass.wire.calls import ScheduleSubmission, Submission
+from grass.wire.node_record import NodeRecord
 from master.api.suitability import asks_about_nodes, unsuited
 
 _RUN = re.compile(r"[0-9a-f]{8}")
@@ -26,7 +26,7 @@ class Accepted:
 
 def accept_job(
     submission: Submission,
-    nodes: Callable[[], list[dict[str, Any]]],
+    nodes: Callable[[], list[NodeRecord]],
     new_id: Callable[[str], str],
     *,
     keep_cwd: bool = True,
@@ -46,7 +46,7 @@ def accept_job(
 
 
 def accept_schedule(
-    submission: ScheduleSubmission, nodes: Callable[[], list[dict[str, Any]]], *, keep_cwd: bool = True
+    submission: ScheduleSubmission, nodes: Callable[[], list[NodeRecord]], *, keep_cwd: bool = True
 ) -> ParsedSchedule:
     parsed = parse_schedule(submission.manifest)
     folder = _folder(submission.cwd) if keep_cwd else None

@@ -6,19 +6,18 @@ those of ``grass.model.feasibility``. While no node is known, nothing is said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from grass.errors import Problem
 from grass.model import feasibility
 from grass.model.amounts import show_memory
 from grass.model.feasibility import some
 from grass.model.job import NODE_LEVEL, Component, GpuNeed, Job
+from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
+from grass.wire.node_record import NodeRecord
 
-View = Mapping[str, Any]
-
-_GONE = ("LEFT", "LOST")
+_GONE = (NodeState.LEFT, NodeState.LOST)
 
 
 def asks_about_nodes(job: Job) -> bool:
@@ -32,9 +31,9 @@ def _special(component: Component) -> bool:
     return bool(constrained or component.image or resources.gpu or resources.disk or resources.custom)
 
 
-def unsuited(job: Job, nodes: Sequence[View]) -> list[Problem]:
+def unsuited(job: Job, nodes: Sequence[NodeRecord]) -> list[Problem]:
     """Return path and message of each part of a job that no node can satisfy. ``nodes``: their records."""
-    known = [node for node in nodes if node.get("state") not in _GONE and any(_resources(node).amounts().values())]
+    known = [node for node in nodes if node.state not in _GONE and any(node.resources.amounts().values())]
     if not known:
         return []
     problems: list[Problem] = []
@@ -46,7 +45,7 @@ def unsuited(job: Job, nodes: Sequence[View]) -> list[Problem]:
     return problems
 
 
-def _of_component(component: Component, nodes: Sequence[View]) -> Iterator[tuple[str, str]]:
+def _of_component(component: Component, nodes: Sequence[NodeRecord]) -> Iterator[tuple[str, str]]:
     yield from _labels(component, nodes)
     yield from _avoided(component, nodes)
     yield from _levels(component, nodes)
@@ -56,7 +55,7 @@ def _of_component(component: Component, nodes: Sequence[View]) -> Iterator[tuple
     special_device = component.resources.gpu > 0 and component.gpu != GpuNeed()
     if special_device and not any(_has_device(component, node) for node in nodes):
         yield "resources.gpu", f"no node has a GPU of this model or memory; the cluster has {_devices(nodes)}"
-    elif (message := never_fits(component.resources, [_resources(node) for node in nodes])) is not None:
+    elif (message := never_fits(component.resources, [node.resources for node in nodes])) is not None:
         yield "resources", message
 
 
@@ -71,13 +70,13 @@ def never_fits(needs: Resources, totals: Sequence[Resources]) -> str | None:
     return feasibility.NO_SINGLE_NODE
 
 
-def _labels(component: Component, nodes: Sequence[View]) -> Iterator[tuple[str, str]]:
+def _labels(component: Component, nodes: Sequence[NodeRecord]) -> Iterator[tuple[str, str]]:
     lacking = False
     for label, wanted in component.where.items():
-        values = sorted({node["labels"][label] for node in nodes if label in (node.get("labels") or {})})
+        values = sorted({node.labels[label] for node in nodes if label in node.labels})
         if not values:
             lacking = True
-            names = sorted({name for node in nodes for name in node.get("labels") or {}})
+            names = sorted({name for node in nodes for name in node.labels})
             yield f"where.{label}", f"no node has this label; nodes have {some(names)}"
         elif not set(values) & set(wanted):
             lacking = True
@@ -86,13 +85,13 @@ def _labels(component: Component, nodes: Sequence[View]) -> Iterator[tuple[str, 
         yield "where", "no single node has all of these labels"
 
 
-def _has_labels(component: Component, node: View) -> bool:
-    labels = node.get("labels") or {}
+def _has_labels(component: Component, node: NodeRecord) -> bool:
+    labels = node.labels
     return all(labels.get(label) in wanted for label, wanted in component.where.items())
 
 
-def _avoided(component: Component, nodes: Sequence[View]) -> Iterator[tuple[str, str]]:
-    names = [node["name"] for node in nodes]
+def _avoided(component: Component, nodes: Sequence[NodeRecord]) -> Iterator[tuple[str, str]]:
+    names = [node.name for node in nodes]
     known = set(names)
     for number, name in enumerate(component.avoid):
         if name not in known:
@@ -101,42 +100,32 @@ def _avoided(component: Component, nodes: Sequence[View]) -> Iterator[tuple[str,
         yield "avoid", f"excludes every node; the cluster has {some(names)}"
 
 
-def _levels(component: Component, nodes: Sequence[View]) -> Iterator[tuple[str, str]]:
+def _levels(component: Component, nodes: Sequence[NodeRecord]) -> Iterator[tuple[str, str]]:
     for key, level in (("spread", component.spread), ("pack", component.pack)):
         if level is not None and not _has_level(level, nodes):
             yield key, _no_level(level)
 
 
-def _has_level(level: int, nodes: Sequence[View]) -> bool:
-    return level == NODE_LEVEL or any(len(node.get("path") or ()) >= level for node in nodes)
+def _has_level(level: int, nodes: Sequence[NodeRecord]) -> bool:
+    return level == NODE_LEVEL or any(len(node.path) >= level for node in nodes)
 
 
 def _no_level(level: int) -> str:
     return f"no node has a topology path with level {level}; set `topology` in the settings of the nodes"
 
 
-def _have_docker(nodes: Sequence[View]) -> bool:
-    return any("docker" in (node.get("runtimes") or ()) for node in nodes)
+def _have_docker(nodes: Sequence[NodeRecord]) -> bool:
+    return any("docker" in node.runtimes for node in nodes)
 
 
-def _has_device(component: Component, node: View) -> bool:
+def _has_device(component: Component, node: NodeRecord) -> bool:
     model, memory = component.gpu.model, component.gpu.memory
     return any(
-        (model is None or model.casefold() in device.get("name", "").casefold()) and device.get("memory", 0) >= memory
-        for device in node.get("gpus") or ()
+        (model is None or model.casefold() in device.name.casefold()) and device.memory >= memory
+        for device in node.gpus
     )
 
 
-def _devices(nodes: Sequence[View]) -> str:
-    kinds = sorted(
-        {
-            f"{device.get('name', '?')} ({show_memory(device.get('memory', 0))})"
-            for n in nodes
-            for device in n.get("gpus") or ()
-        }
-    )
+def _devices(nodes: Sequence[NodeRecord]) -> str:
+    kinds = sorted({f"{device.name or '?'} ({show_memory(device.memory)})" for n in nodes for device in n.gpus})
     return some(kinds)
-
-
-def _resources(node: View) -> Resources:
-    return Resources.from_wire(node["resources"]) if node.get("resources") else Resources()

@@ -28,6 +28,7 @@ from grass.errors import (
     WaitTimeoutError,
 )
 from grass.store.backend import Entry
+from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from master.api.progress import EVERY
 from tests.support.api_world import ApiWorld, api_world
@@ -192,8 +193,7 @@ def test_who_waits_learns_the_end_from_the_news_unless_it_is_of_a_run_before(
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.wait, "j")
         wait_until(lambda: waiting_threads(world) == 1)
-        record = world.store.run(job_id)
-        assert record is not None
+        record = builtins(world.store.run(job_id))
         told = {**record, "state": "FAILED", "ended": 2.0, "submitted": submitted or record["submitted"]}
         stored = {**record, "state": "SUCCEEDED", "ended": 2.0}
         event = {"time": 1.0, "kind": "x", "user": "", "message": "m", "job": "j"}

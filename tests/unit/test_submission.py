@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 
 from grass.errors import InputError, ManifestError, UndecodableError
+from grass.model.lifecycle import NodeState
+from grass.model.resources import Resources
 from grass.wire.calls import ScheduleSubmission, Submission
 from grass.wire.codec import Form
+from grass.wire.node_record import NodeRecord
 from master.api.submission import accept_job, accept_schedule
 
-NODE = {"name": "n", "resources": {"cpu": 2000, "memory": 4 << 30, "gpu": 0}}
+NODE = NodeRecord(name="n", state=NodeState.READY, resources=Resources(2000, 4 << 30))
 
 
 def document(**component: Any) -> dict[str, Any]:
@@ -20,7 +23,7 @@ def submission(body: dict[str, Any]) -> Submission:
     return Form[Submission](Submission).convert(body)
 
 
-def accept(body: dict[str, Any], nodes: list[dict[str, Any]] | None = None) -> Any:
+def accept(body: dict[str, Any], nodes: list[NodeRecord] | None = None) -> Any:
     return accept_job(submission(body), lambda: [NODE] if nodes is None else nodes, lambda name: f"{name}-00000000")
 
 
@@ -66,7 +69,7 @@ def test_strict_refuses_warnings_too() -> None:
 
 
 def test_nodes_are_read_only_for_jobs_that_ask_for_more_than_cpu_and_memory() -> None:
-    def unread() -> list[dict[str, Any]]:
+    def unread() -> list[NodeRecord]:
         raise AssertionError("not needed")
 
     accept_job(submission({"manifest": document(resources={"cpu": 8})}), unread, lambda name: f"{name}-00000000")

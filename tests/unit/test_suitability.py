@@ -9,6 +9,7 @@ import pytest
 from grass.errors import ManifestError
 from grass.manifest import parse_job, read_document
 from grass.model.job import Job
+from grass.wire.node_record import NODE_RECORD, NodeRecord
 from master.api.order import check_after, find_circle
 from master.api.suitability import asks_about_nodes, unsuited
 
@@ -37,8 +38,13 @@ def job_of(component: str, job: str = "priority: 0") -> Job:
     return parse_job(read_document(f"{{name: a, {job}, components: {{x: {{command: c, {component}}}}}}}")).job
 
 
+def node_of(wire: dict[str, Any]) -> NodeRecord:
+    amounts = {**wire["resources"], "custom": sorted(wire["resources"].get("custom", {}).items())}
+    return NODE_RECORD.convert({**wire, "resources": amounts})
+
+
 def said(component: str, job: str = "priority: 0", nodes: list[dict[str, Any]] = NODES) -> list[str]:
-    return [str(problem) for problem in unsuited(job_of(component, job), nodes)]
+    return [str(problem) for problem in unsuited(job_of(component, job), [node_of(node) for node in nodes])]
 
 
 @pytest.mark.parametrize(
