@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from grass.atomic_file import replace_file
+from grass.model.policy import ClusterPolicy
 from grass.private_file import write_private
 
 
@@ -27,30 +28,10 @@ class RedisConfig:
 
 
 @dataclass(frozen=True)
-class MasterConfig:
+class MasterConfig(ClusterPolicy):
     api_host: str = "127.0.0.1"
     api_port: int = 0
     """Chosen free at `create` when the settings name none, so that clusters live side by side."""
-    parallel_level: int | None = None
-    """Most jobs that run at once; None: as many as there is room for."""
-    check_interval: float = 5.0
-    """Seconds between housekeeping rounds (retention, idle count). Work never waits for it."""
-    keep_agent_alive: bool = True
-    agent_countdown: int = 5
-    """With ``keep_agent_alive`` false, the cluster shuts down after so many idle rounds."""
-    keep_jobs: int = 1000
-    keep_days: float = 30.0
-    """Finished jobs beyond either bound are removed with their logs."""
-    silent_after: float = 8.0
-    """Seconds without a heartbeat (one every 2 s) until a node is SILENT."""
-    lost_after: float = 300.0
-    """Seconds of silence until its tasks are replaced. Long, because a node that is only cut off keeps working."""
-    quotas: dict[str, dict[str, int]] = field(default_factory=dict)
-    """User → the most that all running tasks of that user may hold, by resource (units of ``Resources``)."""
-    default_quota: dict[str, int] = field(default_factory=dict)
-    """For users without a quota of their own. A resource that a quota does not name is not limited."""
-    usage_half_life: float = 86400.0
-    """Seconds after which what a user has had counts half, where fair shares are concerned."""
     own_node: str | None = None
     """Name of the node that is part of the cluster by itself: it never joins, and cannot be removed. It shares the
     cluster's folder, so its API takes the cluster's own token. None: every node joins."""

@@ -5,7 +5,8 @@ Run as root by ``grass-share-fuse@.service``, on nodes whose kernel has no cifs.
 - that a mount outlives its server: each new mount is put on top of the one before, which is never taken away. A
   container has the mount of the time when it started, and receives only what is mounted on top of that; without it,
   the container would keep a dead mount for ever.
-- that a mount which hangs although its server answers is ended within a minute. systemd then starts the next one.
+- that a mount which hangs although its server answers, or whose rclone failed inside, is ended within a minute. systemd
+  then starts the next one.
 
 It never unmounts the folder of the share: after its end, whoever uses the share gets an error (ENOTCONN) until the next
 start. Leaving the cluster takes the mounts away (``grass.provision.on_premises.removal``).
@@ -47,6 +48,8 @@ DEEPEST = 100
 ENCODING = "Slash,LtGt,DoubleQuote,Colon,Question,Asterisk,Pipe,BackSlash,Ctl,InvalidUtf8"
 """rclone's default without Dot, RightPeriod and RightSpace: with these, rclone 1.60 takes the share's own folder ``.``
 for a name to be encoded, and makes a folder that is called U+FF0E."""
+
+_FAILED_INSIDE = b"panic in handler"
 
 log = logging.getLogger("node.share_mount")
 
@@ -127,31 +130,47 @@ def until(deadline: float, met: Callable[[], bool]) -> bool:
 
 
 class Rclone:
-    """The process; ``ended`` is set when it has ended."""
+    """The process. ``over`` is set, with ``why``, when it is of no more use: it ended, or failed inside.
+
+    rclone 1.60 goes on after a failure inside (the server refused to close a file), and whoever uses that file hangs.
+    """
 
     def __init__(self, argv: Sequence[str]) -> None:
-        self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
-        self.ended = threading.Event()
-        threading.Thread(target=self._wait, daemon=True).start()
+        self.over = threading.Event()
+        self.why = ""
+        self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
-    def _wait(self) -> None:
-        self._process.wait()
-        self.ended.set()
+    def _read(self) -> None:
+        """Pass on what it says, until it has ended."""
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            sys.stderr.buffer.write(line)
+            sys.stderr.buffer.flush()
+            if _FAILED_INSIDE in line:
+                self._set_over("rclone failed inside")
+        self._set_over(f"rclone ended with {self._process.wait()}")
+
+    def _set_over(self, why: str) -> None:
+        self.why = self.why or why
+        self.over.set()
 
     def end(self) -> None:
         self._process.terminate()
-        if not self.ended.wait(END):
+        self._reader.join(END)
+        if self._reader.is_alive():
             self._process.kill()
-            self.ended.wait()
+            self._reader.join()
 
 
-def watch(share: Share, ended: threading.Event, beat: Callable[[], None], turn: float, hung: float) -> str:
+def watch(share: Share, rclone: Rclone, beat: Callable[[], None], turn: float, hung: float) -> str:
     """Return why the mount must be made anew, once that is so."""
     look = Look(share.folder)
     while True:
         beat()
-        if ended.wait(turn):
-            return "rclone ended"
+        if rclone.over.wait(turn):
+            return rclone.why
         if look.answered.is_set():
             look = Look(share.folder)
         elif clock.steady() - look.since > hung and accepts(share.host, share.port):
@@ -166,13 +185,13 @@ def serve(share: Share, notifier: Notifier, turn: float = TURN, hung: float = HU
     stage.mkdir(exist_ok=True)
     rclone = Rclone(command(share))
     try:
-        mounted = until(clock.steady() + START, lambda: rclone.ended.is_set() or mount_point(stage) == share.stage)
-        if not mounted or rclone.ended.is_set():
+        mounted = until(clock.steady() + START, lambda: rclone.over.is_set() or mount_point(stage) == share.stage)
+        if not mounted or rclone.over.is_set():
             log.error("%s: not mounted; rclone ended, or took more than %g s", share.folder, START)
             return 1
         put_on_top(share.stage, share.folder)
         notifier.ready()
-        why = watch(share, rclone.ended, notifier.beat, turn, hung)
+        why = watch(share, rclone, notifier.beat, turn, hung)
         log.error("%s: %s; systemd mounts it again", share.folder, why)
         return 1
     finally:

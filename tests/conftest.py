@@ -42,6 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = in_turn(item for item in items if item not in later)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByGroup:
     config.option.loadscopereorder = False  # else modules with many tests go first, however short these are
     return ByGroup(config, log)

@@ -280,7 +280,7 @@ def _load(document: Document, cwd: str | Path | None) -> tuple[View, str, str]:
         return dict(document), _absolute(cwd or "."), ""
     if not isinstance(document, (str, Path)):
         raise InputError(f"a job is a mapping or the path of a file, got {document!r}")
-    from grass.manifest import load_document
+    from grass.document_file import load_document
 
     path = Path(document)
     return load_document(path), _absolute(cwd or path.parent), str(document)

@@ -73,8 +73,8 @@ def _head(text: str, room: int) -> str:
     if text.isascii():
         return text[: max(0, room)]
     used = 0
-    for place, mark in enumerate(text):
+    for offset, mark in enumerate(text):
         used += _cells(mark)
         if used > room:
-            return text[:place]
+            return text[:offset]
     return text

@@ -26,21 +26,23 @@ if TYPE_CHECKING:
     from grass.api.client import Client
     from grass.manifest.settings import Settings
 
-_ASK_BECOME = click.option("--ask-become-pass", is_flag=True, help="Several hosts: ask for the password of sudo first.")
-_YES = click.option("-y", "--yes", is_flag=True, help="Do not ask. (Without a terminal, nothing is asked.)")
+_ASK_BECOME = click.option("--ask-become-pass", is_flag=True, help="Several hosts: ask for the sudo password first.")
+_YES = click.option(
+    "-y", "--yes", is_flag=True, help="Do not ask for confirmation. (Without a terminal, nothing is asked.)"
+)
 
 
 @click.command(cls=Command)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.option("--repair", is_flag=True, help="This machine: cut off what redis cannot read of its log; keeps a copy.")
-@click.option("--plan", is_flag=True, help="Several hosts: print what would be done there, step by step, and stop.")
+@click.option("--repair", is_flag=True, help="Local clusters: cut off the damaged end of the redis log; keeps a copy.")
+@click.option("--plan", is_flag=True, help="Several hosts: print the steps without running them.")
 @_ASK_BECOME
 @pass_invocation
 def create(invocation: Invocation, file: Path | None, repair: bool, plan: bool, ask_become_pass: bool) -> None:
-    """Make a cluster, start it, and use it from now on.
+    """Create a cluster, start it, and make it the current cluster.
 
-    Without FILE, one on this machine that is called `local`. `grass template settings` prints a FILE to start from;
-    `grass template on-premises` one for a cluster on several hosts. Repeated after a failure, it goes on from there.
+    Without FILE, the cluster is on this machine and is called `local`. `grass template settings` prints an example
+    FILE; `grass template on-premises` prints one for several hosts. After a failure, run the same command again.
     """
     settings = _settings(file)
     for warning in settings.warnings:
@@ -54,12 +56,13 @@ def create(invocation: Invocation, file: Path | None, repair: bool, plan: bool, 
         made = provisioner.create(settings if file else None, repair=repair)
     steps = {"done": made.done, "unchanged": made.unchanged}
     wire = {"name": made.name, "mode": made.mode, "home": made.home, "url": made.url, "steps": steps}
-    line = f"the cluster {made.name} is ready ({made.url})"
+    line = f"cluster {made.name} is ready ({made.url})"
     invocation.output.show(Result(wire, lambda _: [line], [made.name]))
 
 
 def _settings(file: Path | None) -> Settings:
-    from grass.manifest import load_document, parse_settings
+    from grass.document_file import load_document
+    from grass.manifest import parse_settings
     from grass.manifest.settings import Settings
 
     return Settings() if file is None else parse_settings(load_document(file), source=str(file))
@@ -83,16 +86,16 @@ def _used_if_usable(name: str) -> Iterator[None]:
 @click.command(cls=Command)
 @click.argument("name", type=CLUSTER, required=False)
 @_YES
-@click.option("--force", is_flag=True, help="Several hosts: go on without those that cannot be reached.")
-@click.option("--packages", is_flag=True, help="Several hosts: also remove the packages that were installed for it.")
+@click.option("--force", is_flag=True, help="Several hosts: skip hosts that cannot be reached.")
+@click.option("--packages", is_flag=True, help="Several hosts: also remove system packages that were installed for it.")
 @_ASK_BECOME
 @pass_invocation
 def delete(
     invocation: Invocation, name: str | None, yes: bool, force: bool, packages: bool, ask_become_pass: bool
 ) -> Exit:
-    """End a cluster and remove all of it: its jobs, their logs, its processes, on every host what was made for it.
+    """Delete a cluster with its jobs, logs and processes, and everything that was installed for it on its hosts.
 
-    Asks first, on a terminal, if neither NAME nor --yes is given.
+    On a terminal, asks for confirmation if neither NAME nor --yes is given.
     """
     sure = yes or name is not None
     name = invocation.existing_cluster(name)
@@ -102,16 +105,16 @@ def delete(
     deleted = provisioner.delete(force=force, packages=packages)
     _stop_using(name)
     for host, why in deleted.left.items():
-        invocation.output.warn(f"{host} keeps what was made there: {why}")
+        invocation.output.warn(f"{host}: not cleaned: {why}")
     wire = {"name": name, "left": deleted.left}
-    invocation.output.show(Result(wire, lambda _: [f"the cluster {name} is deleted"], [name]))
+    invocation.output.show(Result(wire, lambda _: [f"cluster {name} deleted"], [name]))
     return Exit.OK
 
 
 @click.command(cls=Command)
 @pass_invocation
 def status(invocation: Invocation) -> Exit:
-    """The daemons, nodes and jobs of the cluster.
+    """Show the daemons, nodes and jobs of the cluster.
 
     Exit code 3 if its API does not answer or its store refuses writes, 74 if the store's disk is full.
     """
@@ -141,18 +144,18 @@ def status(invocation: Invocation) -> Exit:
 @click.argument("name", type=CLUSTER)
 @pass_invocation
 def use(invocation: Invocation, name: str) -> None:
-    """Choose the cluster that commands mean when they name none."""
+    """Make NAME the current cluster: commands use it unless they name another."""
     name = invocation.existing_cluster(name)
     _use(name)
-    invocation.output.show(Result({"name": name}, lambda _: [f"using the cluster {name}"], [name]))
+    invocation.output.show(Result({"name": name}, lambda _: [f"using cluster {name}"], [name]))
 
 
 @click.command(cls=Command)
 @_YES
-@click.option("--outputs", is_flag=True, help="Also delete what these jobs wrote to GRASS_OUTPUT.")
+@click.option("--outputs", is_flag=True, help="Also delete the files of these jobs in GRASS_OUTPUT.")
 @pass_invocation
 def clean(invocation: Invocation, yes: bool, outputs: bool) -> Exit:
-    """Delete every job that has ended, with its logs. What jobs wrote to GRASS_OUTPUT stays, unless --outputs."""
+    """Delete all finished jobs and their logs. Files in GRASS_OUTPUT stay, unless --outputs is given."""
     client = invocation.client()
     ended = [job["id"] for job in client.jobs(all=True) if JobState(job["state"]).ended]
     question = f"Delete {len(ended)} ended jobs with their logs{' and outputs' if outputs else ''}?"
@@ -166,7 +169,7 @@ def clean(invocation: Invocation, yes: bool, outputs: bool) -> Exit:
 
 
 def _delete(client: Client, job_id: str) -> bool:
-    """False when it is gone already: another `clean`, or the cluster, which keeps so many, deleted it meanwhile."""
+    """Return False if the job is gone already: another `clean` or retention deleted it meanwhile."""
     try:
         client.delete(job_id)
     except NotFoundError:
@@ -176,11 +179,12 @@ def _delete(client: Client, job_id: str) -> bool:
 
 def _remove_outputs(invocation: Invocation, job_ids: Sequence[str]) -> None:
     from grass.cli import transfer
+    from grass.provision.files.operations import RemoveFiles
 
-    share = transfer.place(invocation)
+    share = transfer.access(invocation)
     for job_id in job_ids:
         with suppress(NotFoundError):
-            share.ask("remove", path=f"jobs/{job_id}", recursive=True)
+            share.ask(RemoveFiles(f"jobs/{job_id}", recursive=True))
 
 
 def _unchanged(invocation: Invocation) -> Exit:

@@ -29,12 +29,12 @@ def _set_debug(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 def shared_options(taken: set[str]) -> list[click.Parameter]:
-    """The options that every command takes, in any place; ``taken`` are flags that the command uses otherwise."""
+    """The options that every command takes; ``taken``: flags with another meaning there."""
     formats = click.Choice([format.value for format in Format])
     flags = [flag for flag in ("-o", "--output") if flag not in taken]
     return [
         click.Option(
-            flags, type=formats, expose_value=False, is_eager=True, callback=_set_format, help="How to show the result."
+            flags, type=formats, expose_value=False, is_eager=True, callback=_set_format, help="Format of the result."
         ),
         click.Option(
             ["--cluster"],
@@ -76,10 +76,10 @@ class Group(click.Group):
         return [*self._lazy, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = self._lazy.get(cmd_name)
-        if place is None:
+        target = self._lazy.get(cmd_name)
+        if target is None:
             return super().get_command(ctx, cmd_name)
-        module, _, attribute = place.partition(":")
+        module, _, attribute = target.partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 

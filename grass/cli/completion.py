@@ -19,7 +19,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS), required=False)
 @pass_invocation
 def completion(invocation: Invocation, shell: str | None) -> None:
-    """Print the script that makes a shell complete `grass`; without SHELL, for your login shell.
+    """Print the completion script for SHELL. [default: your login shell]
 
     \b
     bash:  grass completion bash >> ~/.bashrc

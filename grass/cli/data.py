@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,6 +16,8 @@ from grass.cli.output import Result
 from grass.cli.table import Column, table
 from grass.model.amounts import show_memory
 from grass.provision.files import paths, transfers
+from grass.provision.files.operations import FileEntry, FileType, ListFiles, RemoveFiles
+from grass.wire.codec import builtins
 
 _LIST = (Column("NAME"), Column("SIZE", right=True), Column("MODIFIED (UTC)", drop=1))
 
@@ -40,7 +41,7 @@ def push(invocation: Invocation, local: Path, remote: str, copy_links: bool) -> 
     """
     begun = clock.steady()
     progress = transfer.shown(invocation.output)
-    size = transfers.push(transfer.place(invocation), local, remote, progress, copy_links=copy_links)
+    size = transfers.push(transfer.access(invocation), local, remote, progress, copy_links=copy_links)
     transfer.done(invocation.output, f"{local} → {remote}", size, clock.steady() - begun, remote)
 
 
@@ -51,7 +52,7 @@ def push(invocation: Invocation, local: Path, remote: str, copy_links: bool) -> 
 def pull(invocation: Invocation, remote: str, local: Path) -> None:
     """Fetch REMOTE from the share to LOCAL (default: here)."""
     begun = clock.steady()
-    size = transfers.pull(transfer.place(invocation), remote, local, transfer.shown(invocation.output))
+    size = transfers.pull(transfer.access(invocation), remote, local, transfer.shown(invocation.output))
     transfer.done(invocation.output, f"{remote} → {local}", size, clock.steady() - begun, str(local))
 
 
@@ -59,28 +60,31 @@ def pull(invocation: Invocation, remote: str, local: Path) -> None:
 @click.argument("remote", default="")
 @pass_invocation
 def list_files(invocation: Invocation, remote: str) -> None:
-    """What is in the share, or in a folder of it."""
-    entries = transfer.place(invocation).ask("list", path=paths.to_read(remote))
-    invocation.output.show(Result(entries, lambda width: file_list(entries, width), [one["name"] for one in entries]))
+    """List the share, or a folder in it."""
+    entries = transfer.access(invocation).ask(ListFiles(paths.to_read(remote)))
+    invocation.output.show(
+        Result(builtins(entries), lambda width: file_list(entries, width), [one.name for one in entries])
+    )
 
 
 @data.command()
 @click.argument("remote")
-@click.option("-r", "--recursive", is_flag=True, help="A folder with all that is in it.")
+@click.option("-r", "--recursive", is_flag=True, help="Remove a folder with its content.")
 @pass_invocation
 def remove(invocation: Invocation, remote: str, recursive: bool) -> None:
     """Remove a file or folder from the share."""
-    removed = transfer.place(invocation).ask("remove", path=paths.to_remove(remote), recursive=recursive)
-    invocation.output.show(Result(removed, lambda _: [f"{remote}  removed"], [remote]))
+    removed = transfer.access(invocation).ask(RemoveFiles(paths.to_remove(remote), recursive))
+    invocation.output.show(Result(builtins(removed), lambda _: [f"{remote}  removed"], [remote]))
 
 
-def file_list(entries: Sequence[dict[str, Any]], width: int | None) -> list[str]:
+def file_list(entries: Sequence[FileEntry], width: int | None) -> list[str]:
     if not entries:
         return ["nothing"]
     return table(_LIST, [_row(entry) for entry in entries], width)
 
 
-def _row(entry: dict[str, Any]) -> list[str]:
-    modified = datetime.fromtimestamp(entry["modified"], timezone.utc).strftime("%Y-%m-%d %H:%M")
-    folder = entry["type"] == "folder"
-    return [entry["name"] + ("/" if folder else ""), "" if folder else show_memory(entry["size"]), modified]
+def _row(entry: FileEntry) -> list[str]:
+    modified = datetime.fromtimestamp(entry.modified, timezone.utc).strftime("%Y-%m-%d %H:%M")
+    if entry.type is FileType.FOLDER:
+        return [f"{entry.name}/", "", modified]
+    return [entry.name, show_memory(entry.size), modified]

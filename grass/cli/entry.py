@@ -1,4 +1,4 @@
-"""Where the process `grass` begins. Ctrl-C ends it in one line already while all the rest is being imported."""
+"""Entry point of `grass`. Handles Ctrl-C while the rest is being imported."""
 
 from __future__ import annotations
 

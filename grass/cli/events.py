@@ -16,10 +16,10 @@ from grass.cli.output import Result
 
 
 @click.command(cls=Command)
-@click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now on.")
+@click.option("-f", "--follow", is_flag=True, help="Follow new events.")
 @pass_invocation
 def events(invocation: Invocation, follow: bool) -> None:
-    """What happened in the cluster, and who did it; oldest first."""
+    """Show the events of the cluster and who caused them; oldest first."""
     for event in invocation.client().events(follow=follow):
         invocation.output.record(Result(event, partial(event_lines, event), [str(event["id"])]))
 

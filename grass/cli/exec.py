@@ -27,13 +27,15 @@ _READ = 16_384
 @click.command("exec", cls=Command)
 @click.argument("task", metavar="TASK")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")
-@click.option("-i", "--stdin", "wants_input", is_flag=True, help="Pass this terminal's or pipe's input on.")
-@click.option("-t", "--tty", "wants_terminal", is_flag=True, help="With a terminal, for programs such as shells.")
+@click.option("-i", "--stdin", "wants_input", is_flag=True, help="Forward standard input to the command.")
+@click.option(
+    "-t", "--tty", "wants_terminal", is_flag=True, help="Give the command a terminal, for programs such as shells."
+)
 @pass_invocation
 def execute(invocation: Invocation, task: str, command: Sequence[str], wants_input: bool, wants_terminal: bool) -> int:
-    """Run a command beside a running task: in its folder with its environment, or in its container.
+    """Run a command next to a running task: in its folder with its environment, or in its container.
 
-    TASK is JOB.COMPONENT.INDEX, such as train.worker.3. Exits as the command does. `-it` gives a terminal.
+    TASK is JOB.COMPONENT.INDEX, such as train.worker.3. Exits with the command's exit code. `-it` opens a terminal.
     """
     job, part = _task(task)
     if wants_terminal and not sys.stdin.isatty():
@@ -68,7 +70,7 @@ def _write(invocation: Invocation, stream: str, data: bytes) -> None:
 
 
 def _feed(execution: Execution) -> None:
-    """Until the input ends. Whoever ends the command ends this thread's work, too."""
+    """Forward input until it ends or the command ends."""
     with suppress(NotFoundError, ConflictError, OSError):
         while data := os.read(0, _READ):
             execution.send(data)

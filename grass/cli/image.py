@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -19,6 +17,8 @@ from grass.errors import InputError
 from grass.model.amounts import show_memory
 from grass.model.image import full_name
 from grass.provision.files import transfers
+from grass.provision.files.operations import ImageEntry, Index, ListImages, RemoveImage
+from grass.wire.codec import builtins
 
 _LIST = (Column("NAME"), Column("ID"), Column("SIZE", right=True), Column("PUSHED (UTC)", drop=1))
 
@@ -30,16 +30,19 @@ def image() -> None:
 
 @image.command()
 @click.argument("name", required=False, default="")
-@click.option("--file", "archive", type=click.Path(path_type=Path), help="What `docker save` wrote.")
+@click.option("--file", "archive", type=click.Path(path_type=Path), help="File written by `docker save`.")
 @pass_invocation
 def push(invocation: Invocation, name: str, archive: Path | None) -> None:
-    """Send the image NAME of this machine's docker engine, or of a file. Layers that are there are not sent again."""
+    """Send an image to the share, from this machine's docker engine or from a file.
+
+    Layers that the share has are not sent again.
+    """
     if not name and archive is None:
         raise InputError("name an image of this machine's engine, or a file: `grass image push --file image.tar`")
     scratch = environment.grass_home() / "cache"
     output = invocation.output
     names = transfers.push_image(
-        transfer.place(invocation), name, archive, scratch, output.note, transfer.shown(output)
+        transfer.access(invocation), name, archive, scratch, output.note, transfer.shown(output)
     )
     output.show(Result(names, lambda _: [f"{one}  pushed" for one in names], names))
 
@@ -47,27 +50,30 @@ def push(invocation: Invocation, name: str, archive: Path | None) -> None:
 @image.command("list")
 @pass_invocation
 def list_images(invocation: Invocation) -> None:
-    """The images in the share."""
-    index = transfer.place(invocation).ask("images")
-    invocation.output.show(Result(index, lambda width: image_list(index, width), sorted(index)))
+    """List the images in the share."""
+    index = transfer.access(invocation).ask(ListImages())
+    invocation.output.show(Result(builtins(index), lambda width: image_list(index, width), sorted(index)))
 
 
 @image.command()
 @click.argument("name")
 @pass_invocation
 def remove(invocation: Invocation, name: str) -> None:
-    """Remove an image from the share, with the layers that no other needs. Nodes keep what they have loaded."""
-    removed = transfer.place(invocation).ask("remove-image", name=full_name(name))
-    line = f"{removed['removed']}  removed, {show_memory(removed['freed'])} freed"
-    invocation.output.show(Result(removed, lambda _: [line], [removed["removed"]]))
+    """Remove an image from the share, with layers that no other image needs.
+
+    Nodes keep images that they have loaded.
+    """
+    removed = transfer.access(invocation).ask(RemoveImage(full_name(name)))
+    line = f"{removed.removed}  removed, {show_memory(removed.freed)} freed"
+    invocation.output.show(Result(builtins(removed), lambda _: [line], [removed.removed]))
 
 
-def image_list(index: Mapping[str, Any], width: int | None) -> list[str]:
+def image_list(index: Index, width: int | None) -> list[str]:
     if not index:
         return ["no images; `grass image push NAME` sends one"]
     return table(_LIST, [_row(name, entry) for name, entry in sorted(index.items())], width)
 
 
-def _row(name: str, entry: Mapping[str, Any]) -> list[str]:
-    pushed = datetime.fromtimestamp(entry["pushed"], timezone.utc).strftime("%Y-%m-%d %H:%M")
-    return [name, entry["config"][:12], show_memory(entry["size"]), pushed]
+def _row(name: str, entry: ImageEntry) -> list[str]:
+    pushed = datetime.fromtimestamp(entry.pushed, timezone.utc).strftime("%Y-%m-%d %H:%M")
+    return [name, entry.config[:12], show_memory(entry.size), pushed]

@@ -31,9 +31,7 @@ class Invocation:
         """``name``, or the one that the command means; NotFoundError when there is no such cluster here."""
         name = self.cluster if name is None else name
         if "/" in name or name in ("", ".", "..") or not environment.cluster_home(name).is_dir():
-            raise NotFoundError(
-                f"there is no cluster called {name!r} in {environment.grass_home()}; `grass create` makes one"
-            )
+            raise NotFoundError(f"no cluster {name!r} in {environment.grass_home()}; `grass create` creates one")
         return name
 
     def client(self) -> Client:

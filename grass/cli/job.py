@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +19,9 @@ from grass.cli.values import DURATION, DURATION_OR_ZERO, JOB, PART, PATTERN, SIN
 from grass.errors import ConflictError
 from grass.model.lifecycle import JobState
 
+if TYPE_CHECKING:
+    from grass.api.client import View
+
 _TASKS_SHOWN = 20
 _LINES = click.IntRange(0, 1_000_000_000)
 
@@ -30,12 +33,12 @@ def job() -> None:
 
 @job.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--strict", is_flag=True, help="Refuse a job that no node could ever hold, and warnings, too.")
+@click.option("--strict", is_flag=True, help="Refuse a job that fits on no node, and treat warnings as errors.")
 @pass_invocation
 def start(invocation: Invocation, file: Path, strict: bool) -> None:
-    """Start the job that FILE describes.
+    """Start the job in FILE.
 
-    Returns as soon as the cluster has stored it: from then on it runs whatever happens to this terminal.
+    Returns as soon as the cluster has stored the job; it then runs independently of this terminal.
     """
     started = invocation.client().start(file, strict=strict)
     for warning in started["warnings"]:
@@ -48,9 +51,9 @@ def start(invocation: Invocation, file: Path, strict: bool) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @pass_invocation
 def plan(invocation: Invocation, file: Path) -> None:
-    """Where the job that FILE describes would go if it were started now, or why it would wait.
+    """Show where the job in FILE would run if it were started now, or why it would wait.
 
-    Changes nothing, and promises nothing: others may come first.
+    Changes nothing and reserves nothing: other jobs may start first.
     """
     from grass.cli import job_plan
 
@@ -61,11 +64,11 @@ def plan(invocation: Invocation, file: Path) -> None:
 
 
 @job.command("list")
-@click.option("-a", "--all", "all_jobs", is_flag=True, help="Also the jobs that have ended.")
+@click.option("-a", "--all", "all_jobs", is_flag=True, help="Include finished jobs.")
 @click.option("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="Only the newest N.")
 @pass_invocation
 def list_jobs(invocation: Invocation, all_jobs: bool, limit: int | None) -> None:
-    """The jobs that run or wait, and why they wait."""
+    """List active jobs, and why queued ones wait."""
     jobs = invocation.client().jobs(all=all_jobs, limit=limit)
     lines = partial(job_views.job_list, jobs, all_jobs, clock.wall())
     invocation.output.show(Result(jobs, lines, [one["id"] for one in jobs]))
@@ -76,7 +79,7 @@ def list_jobs(invocation: Invocation, all_jobs: bool, limit: int | None) -> None
 @click.option("--tasks", "tasks_shown", metavar="N|all", default=str(_TASKS_SHOWN), show_default=True)
 @pass_invocation
 def show(invocation: Invocation, name: str, tasks_shown: str) -> None:
-    """Everything about one job, with its tasks; failed ones first."""
+    """Show one job in detail, with its tasks; failed tasks first."""
     most = _most(tasks_shown)
     client = invocation.client()
     view = client.job(name)
@@ -98,7 +101,7 @@ def _most(text: str) -> int | None:
 @click.argument("name", type=JOB)
 @pass_invocation
 def explain(invocation: Invocation, name: str) -> None:
-    """Why a job, or a part of it, does not run (or has failed), and what would change that."""
+    """Explain why a job or a part of it does not run or has failed, and what would change that."""
     from grass.cli import why
 
     client = invocation.client()
@@ -109,11 +112,11 @@ def explain(invocation: Invocation, name: str) -> None:
 @job.command("logs")
 @click.argument("name", type=JOB)
 @click.argument("part", type=PART, required=False, metavar="[COMPONENT[.INDEX]]")
-@click.option("-f", "--follow", is_flag=True, help="Go on as long as the job does.")
-@click.option("--tail", type=_LINES, metavar="N", help="Only the last N lines over all tasks shown.")
-@click.option("--since", type=SINCE, metavar="T", help="Only what is newer: 10m, or 2026-03-01T12:00.")
-@click.option("--grep", type=PATTERN, metavar="RE", help="Only lines in which this regular expression matches.")
-@click.option("--timestamps", is_flag=True, help="Each line with its time.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the output until the job ends.")
+@click.option("--tail", type=_LINES, metavar="N", help="Show only the last N lines of all selected tasks.")
+@click.option("--since", type=SINCE, metavar="T", help="Show only newer lines: 10m, or 2026-03-01T12:00.")
+@click.option("--grep", type=PATTERN, metavar="RE", help="Show only lines that match this regular expression.")
+@click.option("--timestamps", is_flag=True, help="Show the time of each line.")
 @pass_invocation
 def show_logs(
     invocation: Invocation,
@@ -125,7 +128,7 @@ def show_logs(
     grep: str | None,
     timestamps: bool,
 ) -> None:
-    """What the tasks of a job printed: stdout and stderr, in one stream."""
+    """Show the output of a job's tasks: stdout and stderr in one stream."""
     from grass.cli import logs
 
     client = invocation.client()
@@ -136,10 +139,10 @@ def show_logs(
 
 @job.command("wait")
 @click.argument("name", type=JOB)
-@click.option("--timeout", type=DURATION, metavar="DURATION", help="Give up after so long, with exit code 124.")
+@click.option("--timeout", type=DURATION, metavar="DURATION", help="Give up after this time, with exit code 124.")
 @pass_invocation
 def wait_for(invocation: Invocation, name: str, timeout: float | None) -> Exit:
-    """Wait until a job has ended. Exit code 0 only if it SUCCEEDED, 1 if it failed or was stopped."""
+    """Wait until a job has ended. Exit code 0 if it SUCCEEDED, 1 if it failed or was stopped."""
     ended = wait.until_ended(invocation.client(), invocation.output, name, timeout)
     invocation.output.show(Result(ended, lambda _: [job_views.job_line(ended)], []))
     return wait.exit_of(ended)
@@ -152,23 +155,28 @@ def wait_for(invocation: Invocation, name: str, timeout: float | None) -> Exit:
 )
 @pass_invocation
 def stop(invocation: Invocation, name: str, grace: float | None) -> None:
-    """Stop a job: TERM to its processes, KILL to those that remain after the grace period."""
-    view = invocation.client().stop(name, grace=grace)
+    """Stop a job: send TERM to its processes, and KILL after the grace period.
+
+    For a job that is being stopped already, prints what the job waits for.
+    """
+    client = invocation.client()
+    view = client.stop(name, grace=grace)
     state = JobState(view["state"])
     if state.ended and state is not JobState.STOPPED:
         raise ConflictError(f"job {view['name']}: already {state.value}; nothing to stop")
-    _confirm(invocation, view, "stopped before" if state.ended else "stops")
+    waits = job_views.stop_waits(client.why(view["id"])) if state is JobState.STOPPING else []
+    _confirm(invocation, view, "stopped before" if state.ended else "stops", waits)
 
 
 @job.command()
 @click.argument("name", type=JOB)
 @pass_invocation
 def delete(invocation: Invocation, name: str) -> None:
-    """Delete a job that has ended, with its logs."""
+    """Delete a finished job with its logs."""
     view = invocation.client().delete(name)
     _confirm(invocation, view, "deleted")
 
 
-def _confirm(invocation: Invocation, view: dict[str, Any], verb: str) -> None:
-    lines: Sequence[str] = [f"{view['name']}  {view['id']}  {verb}"]
+def _confirm(invocation: Invocation, view: View, verb: str, more: Sequence[str] = ()) -> None:
+    lines: Sequence[str] = [f"{view['name']}  {view['id']}  {verb}", *more]
     invocation.output.show(Result(view, lambda _: list(lines), [view["id"]]))

@@ -45,13 +45,13 @@ def _head(plan: View) -> str:
 
 
 def _placed(part: View) -> int:
-    return sum(place["count"] for place in part["nodes"])
+    return sum(placement["count"] for placement in part["nodes"])
 
 
 def _rows(name: str, part: View) -> Iterator[list[str]]:
     waits = _waits_for(part["depends_on"])
-    for place in part["nodes"]:
-        yield [name, str(place["count"]), place["node"], _devices(place["devices"]), waits]
+    for placement in part["nodes"]:
+        yield [name, str(placement["count"]), placement["node"], _devices(placement["devices"]), waits]
     left = part["at_once"] - _placed(part)
     if left:
         yield [name, str(left), NOTHING, NOTHING, show_reason(part["reason"]) or waits]

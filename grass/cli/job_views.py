@@ -43,7 +43,7 @@ _TASKS = (
 
 def job_list(jobs: Sequence[View], all_jobs: bool, now: float, width: int | None) -> list[str]:
     if not jobs:
-        return ["no jobs" if all_jobs else "no job runs or waits; --all shows those that have ended"]
+        return ["no jobs" if all_jobs else "no active jobs; use --all to include finished jobs"]
     return table(_LIST, [_list_row(job, now) for job in jobs], width)
 
 
@@ -134,3 +134,13 @@ def _exit(task: View) -> str:
     if task["signal"] is not None:
         return f"signal {task['signal']}"
     return NOTHING if task["exit_code"] is None else str(task["exit_code"])
+
+
+def stop_waits(answer: Mapping[str, Any]) -> list[str]:
+    """What a job that is being stopped waits for. ``answer``: a *why view*."""
+    return [
+        f"waits for {group['count']} task{'s' if group['count'] > 1 else ''} of {group['component']}: "
+        f"{show_reason(group['reason'])}"
+        for group in answer["groups"]
+        if group["reason"]
+    ]

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("where", required=False, metavar="[MASTER | FILE]")
-@click.option("--token", metavar="TOKEN", help="Made by `grass node token` where the administrator is.")
-@click.option("--name", metavar="NAME", help="Of the node. [default: the machine's]")
+@click.option("--token", metavar="TOKEN", help="Join token, from `grass node token` on an administrator's machine.")
+@click.option("--name", metavar="NAME", help="Name of the node. [default: the host name]")
 @offer_options
-@click.option("--rootless", is_flag=True, help="Without root: in ~/.grass, as services of the user; no containers.")
+@click.option("--rootless", is_flag=True, help="Join without root: files in ~/.grass, user services, no containers.")
 @pass_invocation
 def join(
     invocation: Invocation,
@@ -40,10 +40,10 @@ def join(
     rootless: bool,
     **given: Any,
 ) -> None:
-    """Make this machine a node of a cluster, and wait until it has proved that it can work.
+    """Make this machine a node of a cluster, and wait until its self-test has passed.
 
-    MASTER is HOST or HOST:PORT, if it is another than the token says. FILE is a join file, also one of MARO's. Needs
-    root (or sudo). What was interrupted is finished by the same command.
+    MASTER is HOST or HOST:PORT; it overrides the address in the token. FILE is a join file, Grass's or MARO's. Needs
+    root or sudo. After an interruption, run the same command again to continue.
     """
     from grass.api.guest import open_guest
     from grass.api.invitation import parse_token
@@ -55,16 +55,16 @@ def join(
         offer = replace(offer, name=name)
     token = token or file.token
     if token is None:
-        raise InputError("--token is missing; where the administrator is, `grass node token` makes one")
+        raise InputError("--token is missing; an administrator creates one with `grass node token`")
     invitation = parse_token(token)
     output = invocation.output
-    host, places = own_machine(rootless), own_host.own_places(invitation.cluster) if rootless else None
+    host, paths = own_machine(rootless), own_host.own_paths(invitation.cluster) if rootless else None
     if rootless:
-        output.note("without `loginctl enable-linger` the node ends when its user logs out")
+        output.note("without `loginctl enable-linger` the node stops when its user logs out")
     guest = open_guest(invitation, file.url or None)
     try:
         tell = (lambda line: output.raw(line + "\n")) if plan else None
-        view = joining.join(host, guest, invitation, offer, progress=output.note, places=places, plan=tell)
+        view = joining.join(host, guest, invitation, offer, progress=output.note, paths=paths, plan=tell)
     finally:
         guest.close()
     if view is not None:
@@ -72,7 +72,7 @@ def join(
 
 
 def _file(where: str | None) -> JoinFile:
-    from grass.manifest import load_document
+    from grass.document_file import load_document
     from grass.manifest.join_file import JoinFile, Offer, parse_join
 
     if where is None:
@@ -88,11 +88,11 @@ def _url(where: str) -> str:
 
     bare = where.removeprefix("http://").rstrip("/")
     try:
-        place = spelled_host(bare, Login(port=API_PORT))
+        spelled = spelled_host(bare, Login(port=API_PORT))
     except Wrong as wrong:
         raise InputError(f"MASTER {wrong}") from wrong
-    host = f"[{place.address}]" if ":" in place.address else place.address
-    return f"http://{host}:{place.login.port}"
+    host = f"[{spelled.address}]" if ":" in spelled.address else spelled.address
+    return f"http://{host}:{spelled.login.port}"
 
 
 def own_machine(rootless: bool) -> Host:

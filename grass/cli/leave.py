@@ -15,11 +15,11 @@ from grass.cli.values import DURATION
 
 @click.command(cls=Command)
 @click.argument("of", required=False, metavar="[CLUSTER]")
-@click.option("--force", is_flag=True, help="Do not wait for tasks, nor for a master that does not answer.")
-@click.option("--timeout", type=DURATION, metavar="DURATION", help="Wait no longer than this for tasks to end.")
-@click.option("--packages", is_flag=True, help="Also remove the packages that were installed for it.")
-@click.option("--rootless", is_flag=True, help="The node of this user, joined with --rootless.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask. (Without a terminal, nothing is asked.)")
+@click.option("--force", is_flag=True, help="Do not wait for tasks or for a master that does not answer.")
+@click.option("--timeout", type=DURATION, metavar="DURATION", help="How long to wait for tasks to end.")
+@click.option("--packages", is_flag=True, help="Also remove system packages that were installed for it.")
+@click.option("--rootless", is_flag=True, help="Remove this user's node, which joined with --rootless.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation. (Without a terminal, nothing is asked.)")
 @pass_invocation
 def leave(
     invocation: Invocation,
@@ -30,27 +30,27 @@ def leave(
     rootless: bool,
     yes: bool,
 ) -> Exit:
-    """Take this machine out of its CLUSTER, and remove all that joining made here.
+    """Remove this machine from CLUSTER, with everything that joining made here.
 
-    Waits until the node's tasks have ended. Packages of the system that were installed stay and are named, or go with
-    --packages.
+    Waits until the node's tasks have ended. System packages that were installed stay and are listed, unless --packages
+    is given.
     """
     from grass.cli.join import own_machine
     from grass.errors import InputError
     from grass.provision.on_premises import leaving, own_host
 
-    output, places, cluster = invocation.output, None, of
+    output, paths, cluster = invocation.output, None, of
     if rootless:
         clusters = own_host.own_clusters()
         if cluster is None and len(clusters) != 1:
             known = ", ".join(clusters) or "none"
-            raise InputError(f"of which cluster? This user's part of the machine is a node of: {known}")
-        places = own_host.own_places(clusters[0] if cluster is None else cluster)
-        cluster = places.cluster
+            raise InputError(f"name the cluster; this user's rootless nodes belong to: {known}")
+        paths = own_host.own_paths(clusters[0] if cluster is None else cluster)
+        cluster = paths.cluster
     asked: list[bool] = []
 
     def may_go(name: str) -> bool:
-        asked.append(yes or output.ask(f"Take the node {name} out of its cluster, and remove Grass from this machine?"))
+        asked.append(yes or output.ask(f"Remove node {name} from its cluster, and Grass from this machine?"))
         return asked[-1]
 
     try:
@@ -60,7 +60,7 @@ def leave(
             progress=output.note,
             force=force,
             timeout=timeout,
-            places=places,
+            paths=paths,
             may_go=may_go,
             packages=packages,
         )
@@ -70,5 +70,5 @@ def leave(
             return Exit.INTERRUPTED
         raise
     where = os.uname().nodename
-    output.show(Result({"node": name}, lambda _: [f"{where} is no longer the node {name}"], [name]))
+    output.show(Result({"node": name}, lambda _: [f"{where}: left the cluster; it was node {name}"], [name]))
     return Exit.OK

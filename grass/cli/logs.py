@@ -17,7 +17,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Style:
-    """What stands before each line. ``name_width`` 0: no task's name."""
+    """Prefix of each line. ``name_width`` 0: no task name."""
 
     name_width: int = 0
     timestamps: bool = False

@@ -1,4 +1,4 @@
-"""Where the process `grass` begins and ends: the tree of commands, and what becomes of every error."""
+"""Main program of `grass`: the tree of commands, and the exit code of every error."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _guarded(invocation: Invocation, arguments: list[str]) -> int:
 
 
 def _usage(error: click.ClickException) -> str:
-    """What was wrong, and where to read how it goes."""
+    """Return the message of a usage error, with a pointer to the help."""
     message = error.format_message()
     context = getattr(error, "ctx", None)
     return message if context is None else f"{message}\nsee `{context.command_path} --help`"
@@ -170,7 +170,7 @@ def _save_elsewhere(text: str) -> Path | None:
 
 
 def _silence_standard_streams() -> None:
-    """So that the interpreter, flushing at its end, has nothing left to complain of."""
+    """Redirect stdout and stderr, so that the final flush of the interpreter cannot fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         os.dup2(nowhere, descriptor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,9 @@ from grass.cli.node_views import node_list, node_page
 from grass.cli.output import Result
 from grass.cli.values import DURATION, DURATION_OR_ZERO, NODE
 from grass.model.lifecycle import NodeState
+
+if TYPE_CHECKING:
+    from grass.api.client import View
 
 _LAZY = {
     "token": "grass.cli.node_token:token",
@@ -27,13 +30,13 @@ _TAKEN = 30.0
 
 @click.group(cls=Group, lazy=_LAZY)
 def node() -> None:
-    """The machines of the cluster."""
+    """Manage the nodes of the cluster."""
 
 
 @node.command("list")
 @pass_invocation
 def list_nodes(invocation: Invocation) -> None:
-    """Every node: its state, what it has free of all that it offers, what it runs."""
+    """List the nodes: state, free and offered resources, number of tasks."""
     nodes = invocation.client().nodes()
     lines = partial(node_list, nodes, clock.wall())
     invocation.output.show(Result(nodes, lines, [one["name"] for one in nodes]))
@@ -43,7 +46,7 @@ def list_nodes(invocation: Invocation) -> None:
 @click.argument("name", type=NODE)
 @pass_invocation
 def show(invocation: Invocation, name: str) -> None:
-    """Everything about one node."""
+    """Show one node in detail."""
     _show(invocation, invocation.client().node(name))
 
 
@@ -51,7 +54,7 @@ def show(invocation: Invocation, name: str) -> None:
 @click.argument("name", type=NODE)
 @pass_invocation
 def cordon(invocation: Invocation, name: str) -> None:
-    """Place nothing new on a node; what runs there goes on."""
+    """Place no new tasks on a node; running tasks continue."""
     from grass.cli.node_wait import until
 
     client = invocation.client()
@@ -65,10 +68,10 @@ def cordon(invocation: Invocation, name: str) -> None:
 @click.argument("name", type=NODE)
 @pass_invocation
 def uncordon(invocation: Invocation, name: str) -> None:
-    """Let a node take tasks again, after `cordon` and after `drain`; also its GPUs that have had errors."""
+    """Let a node take tasks again, after `cordon` or `drain`; also clears errors of its GPUs."""
     from grass.cli.node_wait import until
 
-    def open_again(view: dict[str, Any] | None) -> bool:
+    def open_again(view: View | None) -> bool:
         drained = (NodeState.DRAINING.value, NodeState.DRAINED.value)
         return view is None or not (view["cordoned"] or view["state"] in drained)
 
@@ -79,12 +82,12 @@ def uncordon(invocation: Invocation, name: str) -> None:
 @node.command()
 @click.argument("name", type=NODE)
 @click.option(
-    "--deadline", type=DURATION_OR_ZERO, metavar="DURATION", help="After this its tasks are placed elsewhere."
+    "--deadline", type=DURATION_OR_ZERO, metavar="DURATION", help="Move tasks to other nodes after this time."
 )
-@click.option("--timeout", type=DURATION, metavar="DURATION", help="Wait no longer than this; the drain goes on.")
+@click.option("--timeout", type=DURATION, metavar="DURATION", help="How long to wait; the drain continues.")
 @pass_invocation
 def drain(invocation: Invocation, name: str, deadline: float | None, timeout: float | None) -> None:
-    """Empty a node: nothing new goes there, and wait until what runs there has ended."""
+    """Drain a node: place no new tasks there, and wait until its running tasks have ended."""
     from grass.cli.node_wait import until
 
     client = invocation.client()
@@ -92,10 +95,10 @@ def drain(invocation: Invocation, name: str, deadline: float | None, timeout: fl
     _show(invocation, until(client, invocation.output, name, asked, drained, timeout))
 
 
-def drained(view: dict[str, Any] | None) -> bool:
+def drained(view: View | None) -> bool:
     return view is None or view["state"] == NodeState.DRAINED.value
 
 
-def _show(invocation: Invocation, view: dict[str, Any] | None) -> None:
+def _show(invocation: Invocation, view: View | None) -> None:
     if view is not None:
         invocation.output.show(Result(view, partial(node_page, view, clock.wall()), [view["name"]]))

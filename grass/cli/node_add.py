@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("hosts", nargs=-1, required=True, metavar="[USER@]HOST[:PORT]…")
-@click.option("--name", metavar="NAME", help="Of the node, if it is one. [default: the machine's]")
+@click.option("--name", metavar="NAME", help="Name of the node, if only one is added. [default: the host name]")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Private key for SSH.")
-@click.option("--become", type=click.Choice(["none", "sudo"]), help="How to become root. [default: as for the master]")
+@click.option("--become", type=click.Choice(["none", "sudo"]), help="How to become root. [default: as on the master]")
 @offer_options
 @pass_invocation
 def add(
@@ -39,16 +39,16 @@ def add(
     plan: bool,
     **given: Any,
 ) -> int:
-    """Make machines nodes of the cluster, over SSH, and wait until each has proved that it can work.
+    """Add machines to the cluster as nodes, over SSH, and wait until the self-test of each has passed.
 
-    What was interrupted is finished by the same command. Passwords: asked for, or taken from GRASS_SSH_PASSWORD and
-    GRASS_BECOME_PASSWORD.
+    After an interruption, run the same command again to continue. Passwords are asked for, or taken from
+    GRASS_SSH_PASSWORD and GRASS_BECOME_PASSWORD.
     """
     from grass.manifest.join_file import Offer
     from grass.provision.provisioner import NodeRequest
 
     if name is not None and len(hosts) > 1:
-        raise InputError("--name is for one machine; several have their own names")
+        raise InputError("--name needs exactly one machine")
     output = invocation.output
     offer = replace(offered(Offer(), given), name=name)
     tell = (lambda line: output.raw(line + "\n")) if plan else None

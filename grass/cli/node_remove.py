@@ -16,11 +16,16 @@ from grass.errors import GrassError, InputError
 
 @click.command(cls=Command)
 @click.argument("names", nargs=-1, required=True, type=NODE, metavar="NAME…")
-@click.option("--drain", is_flag=True, help="First wait until its tasks have ended.")
-@click.option("--deadline", type=DURATION_OR_ZERO, metavar="DURATION", help="With --drain: then they go elsewhere.")
-@click.option("--force", is_flag=True, help="Although it has tasks, or its machine does not answer.")
-@click.option("--packages", is_flag=True, help="Also remove the packages that were installed for it.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask. (Without a terminal, nothing is asked.)")
+@click.option("--drain", is_flag=True, help="First wait until the node's tasks have ended.")
+@click.option(
+    "--deadline",
+    type=DURATION_OR_ZERO,
+    metavar="DURATION",
+    help="With --drain: move tasks to other nodes after this time.",
+)
+@click.option("--force", is_flag=True, help="Remove the node even if it has tasks or its machine does not answer.")
+@click.option("--packages", is_flag=True, help="Also remove system packages that were installed for it.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation. (Without a terminal, nothing is asked.)")
 @pass_invocation
 def remove(
     invocation: Invocation,
@@ -31,16 +36,17 @@ def remove(
     packages: bool,
     yes: bool,
 ) -> int:
-    """Take nodes out of the cluster, and remove what joining made on their machines.
+    """Remove nodes from the cluster, with everything that joining made on their machines.
 
-    The machines are reached as `grass node add` did; on one that joined by itself, say `grass leave` afterwards.
+    The machines are reached as `grass node add` reached them. On a machine that joined by itself, run `grass leave`
+    afterwards.
     """
     if deadline is not None and not drain:
-        raise InputError("--deadline is for --drain")
+        raise InputError("--deadline needs --drain")
     output = invocation.output
     for name in names:
         invocation.client().node(name)
-    if not yes and not output.ask(f"Take {', '.join(names)} out of the cluster?"):
+    if not yes and not output.ask(f"Remove {', '.join(names)} from the cluster?"):
         output.note("nothing was changed")
         return 130
     worst, gone = 0, []
@@ -52,7 +58,7 @@ def remove(
             output.error(f"{name}: {error}", code=error.code)
             worst = max(worst, error.exit_code)
     if gone:
-        lines = [f"{name} is no part of the cluster any more" for name in gone]
+        lines = [f"{name} is no longer part of the cluster" for name in gone]
         output.show(Result({"removed": gone}, lambda _: lines, gone))
     return worst
 

@@ -21,19 +21,19 @@ from grass.errors import InputError
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @pass_invocation
 def ssh(invocation: Invocation, name: str, command: Sequence[str]) -> None:
-    """A shell on the machine of a node, or one command there; exits as it does.
+    """Open a shell on a node's machine, or run one command there; exits with its exit code.
 
-    CMD of several words reaches the machine as these words; one word is a line for its shell. Logs in as `grass node
-    add` did, with the host key that was pinned then; a machine that joined by itself is reached by your own SSH
-    settings.
+    Several words of CMD are passed as they are; a single word is a line for the remote shell. Logs in as `grass node
+    add` did, and checks the host key that was pinned then. A machine that joined by itself is reached with your own
+    SSH settings.
     """
     words = [*provisioning.of_cluster(invocation).ssh_command(name, invocation.client()), *remote(command)]
     if shutil.which("ssh") is None:
-        raise InputError("there is no `ssh` on this machine; install one (Debian: openssh-client)")
+        raise InputError("`ssh` is not installed on this machine; install it (Debian: openssh-client)")
     invocation.close()
     os.execvp("ssh", words)
 
 
 def remote(command: Sequence[str]) -> list[str]:
-    """For ssh, which puts words together with spaces and gives them to a shell."""
+    """Quote words for ssh, which joins them with spaces and passes them to a shell."""
     return [shlex.join(command)] if len(command) > 1 else list(command)

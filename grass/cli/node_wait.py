@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grass import clock
 from grass.cli.node_views import show_state
@@ -11,9 +11,8 @@ from grass.cli.output import Output
 from grass.errors import WaitTimeoutError
 
 if TYPE_CHECKING:
-    from grass.api.client import Client
+    from grass.api.client import Client, View
 
-View = dict[str, Any]
 _SLICE = 20.0
 
 
@@ -37,14 +36,16 @@ def until(
         while not reached(view):
             left = _SLICE if end is None else min(_SLICE, end - clock.steady())
             if left <= 0:
-                raise WaitTimeoutError(f"node {name} is {_line(view)} after {timeout:g} s; it goes on")
+                raise WaitTimeoutError(
+                    f"node {name} is still {_line(view)} after {timeout:g} s; the request stays in effect"
+                )
             if (line := _line(view)) != said:
                 output.progress(f"{name}: {line}")
                 said = line
             answer = client.watch_node(name, mark, left)
             view, mark = answer["node"], answer["mark"]
     except KeyboardInterrupt:
-        output.note(f"no longer waiting; node {name} goes on")
+        output.note(f"no longer waiting; the request for node {name} stays in effect")
         raise
     return view
 

@@ -1,4 +1,4 @@
-"""What a machine offers as a node, as options: of `grass join` and of `grass node add`."""
+"""Options of `grass join` and `grass node add` for what a machine offers as a node."""
 
 from __future__ import annotations
 
@@ -17,18 +17,29 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--address", metavar="IP", help="What the others use. [default: its own on the way to the master]"),
-    click.option("--api-port", type=click.IntRange(1, 65535), help="Of its API. [default: 51813]"),
-    click.option("--cpu", type=Quantity("cores", "cpu"), help="Offer no more than this."),
-    click.option("--memory", type=Quantity("size", "memory"), help="Offer no more than this."),
-    click.option("--gpu", type=Quantity("devices", "devices"), help="Offer no more than this; 0: none."),
-    click.option("--labels", multiple=True, metavar="NAME=VALUE[,…]", help="For jobs that ask for them."),
-    click.option("--topology", metavar="PATH", help="Where it stands, such as rack1/switch3."),
-    click.option("--runtime", multiple=True, type=click.Choice(["process", "docker"]), help="Offer only this (again)."),
-    click.option("--mount", multiple=True, metavar="PATH", help="Containers may mount this folder of it (again)."),
-    click.option("--share", metavar="PATH", help="Where the share is mounted there already."),
-    click.option("--no-install", is_flag=True, help="Install no packages of the system; say what is missing."),
-    click.option("--plan", is_flag=True, help="Only say what would be done."),
+    click.option(
+        "--address",
+        metavar="IP",
+        help="Address of the node for other hosts. [default: the one that reaches the master]",
+    ),
+    click.option("--api-port", type=click.IntRange(1, 65535), help="Port of the node's API. [default: 51813]"),
+    click.option("--cpu", type=Quantity("cores", "cpu"), help="Offer at most this many cores."),
+    click.option("--memory", type=Quantity("size", "memory"), help="Offer at most this much memory."),
+    click.option("--gpu", type=Quantity("devices", "devices"), help="Offer at most this many GPUs; 0: none."),
+    click.option("--labels", multiple=True, metavar="NAME=VALUE[,…]", help="Labels that jobs can ask for."),
+    click.option("--topology", metavar="PATH", help="Position in the topology, such as rack1/switch3."),
+    click.option(
+        "--runtime",
+        multiple=True,
+        type=click.Choice(["process", "docker"]),
+        help="Offer only this runtime; may be repeated.",
+    ),
+    click.option(
+        "--mount", multiple=True, metavar="PATH", help="Let containers mount this folder of the node; may be repeated."
+    ),
+    click.option("--share", metavar="PATH", help="Folder where the share is mounted on the node already."),
+    click.option("--no-install", is_flag=True, help="Do not install system packages; list what is missing."),
+    click.option("--plan", is_flag=True, help="Print the steps without running them."),
 )
 
 
@@ -40,7 +51,7 @@ def offer_options(function: Function) -> Function:
 
 def offered(base: Offer, given: dict[str, Any]) -> Offer:
     """``base`` (a file's, or nothing) with what the command line says instead. Raises InputError."""
-    from grass.manifest.join_file import absolute
+    from grass.manifest import values
     from grass.manifest.on_premises import Runtime
     from grass.manifest.placement import topology
     from grass.manifest.values import Wrong
@@ -54,9 +65,9 @@ def offered(base: Offer, given: dict[str, Any]) -> Offer:
         if given["runtime"]:
             changes["runtimes"] = tuple(Runtime(name) for name in given["runtime"])
         if given["mount"]:
-            changes["mounts"] = tuple(absolute(path) for path in given["mount"])
+            changes["mounts"] = tuple(values.absolute_path(path) for path in given["mount"])
         if given["share"]:
-            changes["share"] = absolute(given["share"])
+            changes["share"] = values.absolute_path(given["share"])
     except Wrong as wrong:
         raise InputError(str(wrong)) from wrong
     return replace(base, install=base.install and not given["no_install"], **changes)

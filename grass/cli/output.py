@@ -17,12 +17,13 @@ from typing import Any, TextIO
 
 from grass import environment
 from grass.cli import cells
+from grass.model.exhaustive import assert_never
 
 Lines = Callable[[int | None], list[str]]
 """A renderer that was given its views: from the width (None: no limit) to the lines."""
 
 _WIDTH = 80
-"""Of a terminal that does not say it."""
+"""Width of a terminal that does not report one."""
 _ASCII = str.maketrans({"…": "~", "→": ">", "–": "-", "—": "-", "×": "x", "·": "|", "✓": "+", "✗": "x"})
 
 
@@ -38,7 +39,7 @@ class OutputClosedError(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """What a command found, in its three forms."""
+    """Result of a command in its three forms."""
 
     data: Any
     lines: Lines
@@ -64,6 +65,8 @@ class Output:
                 self._write(self._out, "".join(f"{cells.clean(one)}\n" for one in result.ids))
             case Format.TABLE:
                 self._write(self._out, "".join(f"{line}\n" for line in result.lines(self._width(self._out))))
+            case _:
+                assert_never(self.format)
 
     def record(self, result: Result) -> None:
         """One of a stream: as ``show``, but in json on one line."""
@@ -73,7 +76,7 @@ class Output:
             self.show(result)
 
     def raw(self, text: str, *, stderr: bool = False) -> None:
-        """What a task wrote, byte for byte: surrogates stand for bytes that are no UTF-8."""
+        """Write a task's output byte for byte; surrogates stand for bytes that are not UTF-8."""
         stream = self._err if stderr else self._out
         self._end_live()
         try:
@@ -101,16 +104,16 @@ class Output:
 
     @property
     def live(self) -> bool:
-        """Whether progress overwrites itself, so that it may be shown often."""
+        """Whether progress lines overwrite each other, so that they may be shown often."""
         return self.format is Format.TABLE and self._out.isatty()
 
     def note(self, message: str) -> None:
-        """What happens, for whoever watches; not in json and quiet."""
+        """Show a progress message; not in json and quiet."""
         if self.format is Format.TABLE:
             self._tell(message)
 
     def warn(self, message: str) -> None:
-        """What should be known, in every format."""
+        """Show a warning, in every format."""
         self._tell(f"warning: {message}")
 
     def error(self, message: str, *, code: str, problems: Sequence[dict[str, str]] = ()) -> None:

@@ -42,7 +42,7 @@ def _asker(first: bool) -> Ask | None:
         return _one_at_a_time if sys.stdin is not None and sys.stdin.isatty() else None
     answer = _one_at_a_time("sudo password: ")
     if answer is None:
-        raise InputError("there is no terminal to ask for the password of sudo; GRASS_BECOME_PASSWORD may hold it")
+        raise InputError("no terminal to ask for the sudo password; set GRASS_BECOME_PASSWORD instead")
     return lambda _: answer
 
 
@@ -50,7 +50,7 @@ _asking = threading.Lock()
 
 
 def _one_at_a_time(question: str) -> str | None:
-    """Several machines may want a password at the same time."""
+    """Ask one question at a time: several machines may want a password at once."""
     from grass.hosts.port import prompt
 
     with _asking:

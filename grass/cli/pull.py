@@ -17,13 +17,13 @@ from grass.provision.files import paths, transfers
 @click.command(cls=Command)
 @click.argument("name", type=JOB)
 @click.argument("path", default="")
-@click.option("--to", "local", type=click.Path(path_type=Path), help="Where to put it. [default: ./NAME]")
+@click.option("--to", "local", type=click.Path(path_type=Path), help="Target folder or file. [default: ./NAME]")
 @pass_invocation
 def pull(invocation: Invocation, name: str, path: str, local: Path | None) -> None:
-    """Fetch what a job wrote to GRASS_OUTPUT, or PATH in it."""
+    """Fetch a job's GRASS_OUTPUT folder, or PATH in it."""
     view = invocation.client().job(name)
     remote = f"{paths.JOBS}/{view['id']}/{paths.to_read(path)}".rstrip("/")
     target = local or Path(view["name"])
     begun = clock.steady()
-    size = transfers.pull(transfer.place(invocation), remote, target, transfer.shown(invocation.output))
+    size = transfers.pull(transfer.access(invocation), remote, target, transfer.shown(invocation.output))
     transfer.done(invocation.output, f"{remote} → {target}", size, clock.steady() - begun, str(target))

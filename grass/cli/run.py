@@ -38,8 +38,8 @@ _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 @click.command(cls=Command, context_settings={"allow_interspersed_args": False})
-@click.option("--cpu", type=Quantity("cores", "cpu"), metavar="CORES", help="Such as 1 or 0.5. [default: 1]")
-@click.option("--memory", type=Quantity("size", "memory"), metavar="SIZE", help="Such as 512MiB.")
+@click.option("--cpu", type=Quantity("cores", "cpu"), metavar="CORES", help="Cores, such as 1 or 0.5. [default: 1]")
+@click.option("--memory", type=Quantity("size", "memory"), metavar="SIZE", help="Memory, such as 512MiB.")
 @click.option("--gpu", type=Quantity("devices", "gpu"), metavar="N", help="Devices, or a share of one such as 0.25.")
 @click.option("--name", metavar="NAME", help="The job's name. [default: run-XXXXXXXX]")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
@@ -52,12 +52,12 @@ def run(
     name: str | None,
     command: Sequence[str],
 ) -> int:
-    """Run CMD as a job, show what it prints, and exit as it does.
+    """Run CMD as a job, show its output, and exit with its exit code.
 
-    CMD reads nothing from here: its standard input is empty. Files go through the share (`grass data push`).
+    The standard input of CMD is empty. Pass files through the share (`grass data push`).
 
-    Ctrl-C (or TERM) stops the job; a second one leaves it alone and returns. When whoever reads the output goes away
-    (`| head`), the job is stopped, too.
+    Ctrl-C or TERM stops the job; a second one returns at once. If the reader of the output ends (`| head`), the job is
+    stopped, too.
     """
     warn_of_input(invocation.output)
     client = invocation.client()
@@ -78,12 +78,12 @@ def run(
             _stop_unread(client, output, job)
             raise
         except KeyboardInterrupt:
-            output.note(f"detached; {job['name']} goes on: `grass job wait {job['name']}`")
+            output.note(f"detached; {job['name']} continues: `grass job wait {job['name']}`")
             return Exit.INTERRUPTED
 
 
 def warn_of_input(output: Output, descriptor: int = 0) -> None:
-    """Of what would be lost: text in a pipe, or the rest of a file, that the command will not see."""
+    """Warn if stdin has data: the command will not read it."""
     with suppress(OSError):
         status = os.fstat(descriptor)
         there = False
@@ -92,11 +92,11 @@ def warn_of_input(output: Output, descriptor: int = 0) -> None:
         elif stat.S_ISREG(status.st_mode):
             there = status.st_size > os.lseek(descriptor, 0, os.SEEK_CUR)
         if there:
-            output.warn("what stands on standard input is not passed on: the command's is empty; see `grass data push`")
+            output.warn("stdin is not forwarded; the command reads an empty stdin. `grass data push` sends files")
 
 
 def _in_pipe(descriptor: int) -> bool:
-    """Whether there is something to read; a writer that has just begun gets a moment."""
+    """Return whether the pipe has data; waits a moment for a writer that has just started."""
     if not select.select([descriptor], [], [], _FIRST_WORDS)[0]:
         return False
     waiting = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
@@ -158,7 +158,7 @@ def exit_of(job: View, tasks: Sequence[View]) -> int:
 
 def _stop(client: Client, output: Output, job: View) -> None:
     """In a thread of its own: the main thread goes on with the log."""
-    output.note(f"stopping {job['name']}; Ctrl-C again detaches and leaves it to end by itself")
+    output.note(f"stopping {job['name']}; Ctrl-C again returns at once")
     try:
         client.stop(job["id"])
     except GrassError as error:

@@ -37,7 +37,7 @@ def schedule() -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @pass_invocation
 def start(invocation: Invocation, file: Path) -> None:
-    """Start the schedule that FILE describes: a batch of job names, or a cron rule."""
+    """Start the schedule in FILE: a batch of job names, or a cron rule."""
     view = invocation.client().start_schedule(file)
     for warning in view["warnings"]:
         invocation.output.warn(warning)
@@ -65,7 +65,7 @@ def show(invocation: Invocation, name: str) -> None:
 @click.argument("name", type=SCHEDULE)
 @pass_invocation
 def stop(invocation: Invocation, name: str) -> None:
-    """Stop a schedule: it starts no more jobs. The jobs of a batch are stopped; the run of a cron rule goes on."""
+    """Stop a schedule: it starts no more jobs. Jobs of a batch are stopped; a run of a cron rule continues."""
     view = invocation.client().stop_schedule(name)
     invocation.output.show(Result(view, lambda _: [f"{view['name']}  {view['state']}"], [view["name"]]))
 

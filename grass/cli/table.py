@@ -46,31 +46,31 @@ def paragraph(text: str, width: int | None, indent: int = 0) -> list[str]:
 
 
 def _lines(columns: Sequence[Column], texts: list[list[str]], width: int | None) -> list[str]:
-    natural = [max(cells.width(row[place]) for row in texts) for place in range(len(columns))] if texts else []
+    natural = [max(cells.width(row[index]) for row in texts) for index in range(len(columns))] if texts else []
     widths = dict(enumerate(natural)) if width is None else _fit(columns, natural, width)
     return [line for row in texts for line in _row(columns, row, widths)]
 
 
 def _fit(columns: Sequence[Column], natural: list[int], width: int) -> dict[int, int]:
-    """The cells that each kept column gets, by its place."""
+    """The cells that each kept column gets, by its index."""
     kept = dict(enumerate(natural))
     while True:
         excess = sum(kept.values()) + GAP * (len(kept) - 1) - width
         if excess <= 0:
             return kept
-        wrapping = next((place for place in kept if columns[place].wrap), None)
+        wrapping = next((index for index in kept if columns[index].wrap), None)
         if wrapping is not None and kept[wrapping] - excess >= min(LEAST_WRAPPED, natural[wrapping]):
             return kept | {wrapping: kept[wrapping] - excess}
-        optional = [place for place in kept if columns[place].drop]
+        optional = [index for index in kept if columns[index].drop]
         if not optional:
             return _cut(kept, excess)
-        del kept[max(optional, key=lambda place: columns[place].drop)]
+        del kept[max(optional, key=lambda index: columns[index].drop)]
 
 
 def _cut(kept: dict[int, int], excess: int) -> dict[int, int]:
     kept = dict(kept)
     while excess > 0:
-        widest = max(kept, key=lambda place: kept[place])
+        widest = max(kept, key=lambda index: kept[index])
         if kept[widest] <= LEAST_CUT:
             break
         kept[widest] -= 1
@@ -80,14 +80,14 @@ def _cut(kept: dict[int, int], excess: int) -> dict[int, int]:
 
 def _row(columns: Sequence[Column], row: list[str], widths: dict[int, int]) -> list[str]:
     blocks = [
-        cells.wrap(row[place], room) if columns[place].wrap else [cells.clip(row[place], room)]
-        for place, room in widths.items()
+        cells.wrap(row[index], room) if columns[index].wrap else [cells.clip(row[index], room)]
+        for index, room in widths.items()
     ]
     lines = []
     for number in range(max(len(block) for block in blocks)):
         parts = [
-            cells.pad(block[number] if number < len(block) else "", room, right=columns[place].right)
-            for block, (place, room) in zip(blocks, widths.items(), strict=True)
+            cells.pad(block[number] if number < len(block) else "", room, right=columns[index].right)
+            for block, (index, room) in zip(blocks, widths.items(), strict=True)
         ]
         lines.append((" " * GAP).join(parts).rstrip())
     return lines

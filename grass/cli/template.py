@@ -15,11 +15,11 @@ from grass.errors import ConflictError
 
 @click.command(cls=Command)
 @click.argument("name", type=TEMPLATE, required=False)
-@click.option("--to", type=click.Path(path_type=Path), metavar="FILE", help="Write it to a new file.")
+@click.option("--to", type=click.Path(path_type=Path), metavar="FILE", help="Write the template to a new file.")
 @pass_invocation
 def template(invocation: Invocation, name: str | None, to: Path | None) -> None:
-    """Print the template NAME, a file to start from; without NAME, list the templates."""
-    from grass.manifest import templates
+    """Print the template NAME, an example file; without NAME, list the templates."""
+    from grass.cli import templates
 
     if name is None:
         names = list(templates.names())

@@ -1,4 +1,4 @@
-"""What the commands that move files share: the way to the share, and how far a transfer is."""
+"""Access to the share and progress of transfers, for commands that move files."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from grass import clock
 from grass.cli.invocation import Invocation
 from grass.cli.output import Output, Result
 from grass.model.amounts import show_memory
-from grass.provision.files.place import Place, place_of
+from grass.provision.files.access import ShareAccess, access_to
 from grass.provision.files.rsync import Progress
 
 _EVERY = 0.2
 _EVERY_IN_A_PIPE = 5.0
 
 
-def place(invocation: Invocation) -> Place:
-    """Where the share of the cluster is that the command means."""
-    return place_of(invocation.existing_cluster())
+def access(invocation: Invocation) -> ShareAccess:
+    """Access to the share of the cluster that the command means."""
+    return access_to(invocation.existing_cluster())
 
 
 def shown(output: Output) -> Callable[[Progress], None]:

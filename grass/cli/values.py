@@ -118,7 +118,7 @@ def _clusters(_: Invocation) -> list[str]:
 
 
 def _templates(_: Invocation) -> Iterable[str]:
-    from grass.manifest import templates
+    from grass.cli import templates
 
     return templates.names()
 

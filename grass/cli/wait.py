@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grass.cli.exits import Exit
 from grass.cli.job_views import View, job_line
@@ -11,9 +11,10 @@ from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
     from grass.api.client import Client
+    from grass.api.client import View as ClientView
 
 
-def until_ended(client: Client, output: Output, name: str, timeout: float | None) -> dict[str, Any]:
+def until_ended(client: Client, output: Output, name: str, timeout: float | None) -> ClientView:
     """The job's last view. WaitTimeoutError after ``timeout`` seconds; the job goes on, as it does after Ctrl-C."""
     said = ""
 
@@ -25,10 +26,9 @@ def until_ended(client: Client, output: Output, name: str, timeout: float | None
             output.progress(line)
 
     try:
-        ended: dict[str, Any] = client.wait(name, timeout=timeout, on_progress=tell)
-        return ended
+        return client.wait(name, timeout=timeout, on_progress=tell)
     except KeyboardInterrupt:
-        output.note(f"no longer waiting; {name} goes on")
+        output.note(f"no longer waiting; {name} continues")
         raise
 
 

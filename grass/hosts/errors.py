@@ -1,4 +1,4 @@
-"""What can go wrong with a machine that Grass works on, by what to do about it.
+"""Errors of hosts, by what the caller can do about them.
 
 HostUnreachableError (UnreachableError)   nothing answers there: address, port, network, is the machine up
 AccessRefusedError (InputError)           it answers and does not let this user in

@@ -27,7 +27,7 @@ Ask = Callable[[str], str | None]
 """Asks the user a question without echo, such as for a password; None: no answer."""
 
 Stdin = bytes | Path | IO[bytes] | None
-"""What a command reads: bytes, a local file, an open stream; None: nothing."""
+"""Standard input of a command: bytes, a local file, an open stream; None: nothing."""
 
 _PUT = """
 umask 077; new="$1.grass-new"
@@ -59,7 +59,7 @@ class Done:
         return self.code == 0
 
     def check(self) -> Done:
-        """Itself when it ended with 0; CommandFailedError with host, command and output otherwise."""
+        """Return itself if the exit code is 0; otherwise raise CommandFailedError with host, command and output."""
         if self.ok:
             return self
         raise CommandFailedError(self.failure())
@@ -86,7 +86,7 @@ class Host(ABC):
         self._password = password
         self._ask = ask
         self._prefix: tuple[str, ...] | None = None
-        """What goes before a command to run it as root, once that is known."""
+        """Words before a command that runs as root, once they are known."""
 
     @abstractmethod
     def _execute(self, argv: Sequence[str], stdin: Stdin, before: bytes, timeout: float) -> Done:
@@ -127,7 +127,7 @@ class Host(ABC):
         return done.raw
 
     def become_root(self) -> tuple[str, ...]:
-        """What goes before a command to run it as root. Tried once per host; BecomeRootError says what failed."""
+        """Return the words before a command that runs as root. Tried once; BecomeRootError says what failed."""
         if self._prefix is None:
             self._prefix = self._way_to_root()
         return self._prefix

@@ -223,7 +223,7 @@ class SshHost(Host):
         return client.get_host_keys().lookup(self._host_id()) is not None
 
     def _pin(self, client: paramiko.SSHClient, pinned: bool) -> None:
-        """Only after the user was let in: what refuses us is not worth remembering."""
+        """Pin the key after the login succeeded, not before."""
         if pinned:
             return
         transport = client.get_transport()
@@ -244,12 +244,12 @@ class SshHost(Host):
 
 
 def host_id(address: str, port: int) -> str:
-    """What a machine is called in ``known_hosts``."""
+    """Return the name of a machine in ``known_hosts``."""
     return address if port == 22 else f"[{address}]:{port}"
 
 
 def fingerprint(key: paramiko.PKey) -> str:
-    """As `ssh-keygen -l` prints it."""
+    """Return the fingerprint in the format of `ssh-keygen -l`."""
     import base64
     import hashlib
 

@@ -1,9 +1,9 @@
-"""From files to what they ask for: jobs, schedules and the settings of a cluster, in Grass's and in MARO's words.
+"""From documents to jobs, schedules and the settings of a cluster, in Grass's and in MARO's format. Pure.
 
-Called by the CLI and again by the API server, so nothing here touches anything but the file that it is given.
+Called by the CLI, the Python client and the API server. Opens no file: ``grass.document_file`` does.
 """
 
-from grass.manifest.document import load_document, read_document
+from grass.manifest.document import read_document
 from grass.manifest.job import ParsedJob, parse_job
 from grass.manifest.quantities import duration, memory
 from grass.manifest.schedule import ParsedSchedule, parse_schedule
@@ -16,7 +16,6 @@ __all__ = [
     "Settings",
     "Wrong",
     "duration",
-    "load_document",
     "memory",
     "parse_job",
     "parse_schedule",

@@ -1,4 +1,4 @@
-"""Jobs on jobs: ``after`` in a native job file. What is known of the others is checked where they are (the API)."""
+"""Reads ``after`` in a native job file: the jobs to wait for. The API checks that these exist."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ from typing import Any
 
 from grass.manifest import values
 from grass.manifest.fields import Fields
-from grass.manifest.placement import one_word
+from grass.manifest.placement import MAX_ITEMS, one_word
 from grass.model.job import After
+from grass.model.names import MAX_NAME
 
 STATES = ("succeeded", "ended")
 
-_LONGEST = values.MAX_NAME + 1 + 8
-"""An id is the name with nine characters more."""
+_LONGEST = MAX_NAME + 1 + 8
+"""The id of a run is the name, ``-`` and 8 characters."""
 
 
 def read_after(fields: Fields) -> tuple[After, ...]:
-    """``NAME``, ``{job: NAME, state: ended}``, or a list of these."""
+    """Read ``NAME``, ``{job: NAME, state: ended}``, or a list of these."""
     content = fields.raw("after")
     if isinstance(content, (list, tuple)):
         if not content:
-            fields.problems.add(fields.at("after"), "must not be empty; leave it out and the job waits for none")
+            fields.problems.add(fields.at("after"), "must not be empty; without it, the job waits for no other job")
+        if len(content) > MAX_ITEMS:
+            fields.problems.add(fields.at("after"), f"must have at most {MAX_ITEMS:,} items, got {len(content):,}")
+            return ()
         items = list(fields.items("after"))
     elif fields.has("after"):
         items = [(fields.at("after"), content)]
@@ -41,7 +45,7 @@ def _read_one_after(fields: Fields, path: str, item: Any) -> After:
         return After(fields.parsed(path, job_or_id, item, ""))
     section = Fields(item, path, fields.problems)
     after = After(
-        section.require("job", job_or_id, "", "is missing: after which job?"),
+        section.require("job", job_or_id, "", "is missing; name the job to wait for"),
         section.read("state", one_word(STATES), "succeeded"),
     )
     section.done()
@@ -50,7 +54,7 @@ def _read_one_after(fields: Fields, path: str, item: Any) -> After:
 
 def job_or_id(value: Any) -> str:
     """The name of a job (its latest run), or the id of one run."""
-    if isinstance(value, str) and values.MAX_NAME < len(value) <= _LONGEST:
+    if isinstance(value, str) and MAX_NAME < len(value) <= _LONGEST:
         name, _, run = value.rpartition("-")
         if len(run) == 8:
             return f"{values.name(name)}-{values.name(run)}"
@@ -58,6 +62,6 @@ def job_or_id(value: Any) -> str:
 
 
 def refuse_itself(fields: Fields, name: str, after: tuple[After, ...]) -> None:
-    """``name``: of the job that is to wait."""
+    """``name``: of the job that waits."""
     if name and name in (one.job for one in after):
-        fields.problems.add(fields.at("after"), f"a job cannot wait for itself, and `{name}` is this one")
+        fields.problems.add(fields.at("after"), f"a job cannot wait for itself; `{name}` is this job")

@@ -1,4 +1,4 @@
-"""What runs a task: ``runtime``, ``image`` and ``container`` in a native job file."""
+"""Reads ``runtime``, ``image`` and ``container`` in a native job file."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ _KERNELS_FOLDERS = ("/dev/", "/proc/", "/sys/")
 
 
 def read(fields: Fields, warnings: list[str]) -> tuple[str | None, str | None, Container]:
-    """Runtime (None: docker where there is an image and the node has an engine), image, what only containers have."""
+    """Return runtime (None: docker where there is an image and the node has an engine), image, container."""
     runtime = fields.read("runtime", one_word(RUNTIMES), None)
     image = fields.read("image", image_name, None)
     container = _read_container(fields)
     if runtime == "docker" and not fields.has("image"):
-        fields.problems.add(fields.at("image"), "is missing: `runtime: docker` needs one")
+        fields.problems.add(fields.at("image"), "is missing; `runtime: docker` needs it")
     elif fields.has("container") and not fields.has("image"):
-        fields.problems.add(fields.at("container"), "goes with `image`; without one there is no container")
+        fields.problems.add(fields.at("container"), "requires `image`; without an image there is no container")
     if runtime == "process" and image is not None:
-        warnings.append(f"{fields.at('image')}: ignored: `runtime: process` says that its tasks run as processes")
+        warnings.append(f"{fields.at('image')}: ignored; with `runtime: process`, tasks run as processes")
     return runtime, image, container
 
 
 def image_name(value: Any) -> str:
-    """A reference such as ``registry:5000/team/app:1.2``, which docker checks further."""
+    """An image reference such as ``registry:5000/team/app:1.2``; docker checks the rest."""
     text = values.text(value)
     if any(mark.isspace() or not mark.isprintable() for mark in text) or text.startswith("-") or len(text) > 512:
-        raise Wrong(f"must be the name of an image such as python:3.12, got {show(value)}")
+        raise Wrong(f"must be the name of a container image such as python:3.12, got {show(value)}")
     return text
 
 
@@ -67,27 +67,27 @@ def _read_container(fields: Fields) -> Container:
 
 
 def inside_path(value: Any) -> str:
-    """Absolute and plain, so that what is allowed can be told by looking at it."""
+    """An absolute path in its plain form, so that it can be compared with the allowed folders."""
     text = values.text(value)
     parts = text.split("/")
     if not text.startswith("/") or ".." in parts or "." in parts or len(text) > _MAX_PATH:
-        raise Wrong(f"must be an absolute path without `.` and `..`, got {show(value)}")
+        raise Wrong(f"must be an absolute path without `.` or `..`, got {show(value)}")
     return "/" + "/".join(part for part in parts if part)
 
 
 def data_folder(value: Any) -> str:
-    """Where the share is mounted: not over what every program in the container needs."""
+    """Where the share is mounted: not over folders that every program in the container needs."""
     path = inside_path(value)
     if path in _NEEDED_FOLDERS or path.startswith(_KERNELS_FOLDERS):
-        raise Wrong(f"must not be {path}, which the container itself needs; a folder such as /data will do")
+        raise Wrong(f"must not be {path}, which the container itself needs; use a folder such as /data")
     return path
 
 
 def _entrypoint(value: Any) -> tuple[str, ...]:
     if isinstance(value, str) and value.split() != [value]:
-        raise Wrong(f"must be a list of arguments, or one program; got {show(value)}")
+        raise Wrong(f"must be a list of arguments or one program, got {show(value)}")
     if value == []:
-        return ()  # none, whatever the image has
+        return ()  # no entrypoint, whatever the image has
     parsed = values.command([value] if isinstance(value, str) else value)
     assert isinstance(parsed, tuple)
     return parsed
@@ -96,13 +96,13 @@ def _entrypoint(value: Any) -> tuple[str, ...]:
 def _user(value: Any) -> str:
     text = values.scalar_text(value)
     if not text or len(text) > 255 or any(mark.isspace() for mark in text) or text.startswith("-"):
-        raise Wrong(f"must be a user such as 1000, 1000:1000 or daemon; got {show(value)}")
+        raise Wrong(f"must be a user such as 1000, 1000:1000 or daemon, got {show(value)}")
     return text
 
 
 def _some_memory(value: Any) -> int:
     if (size := quantities.memory(value)) == 0:
-        raise Wrong("must be at least 1MiB, got 0; leave it out to get the engine's default")
+        raise Wrong("must be at least 1MiB, got 0; leave it out for the engine's default")
     return size
 
 
@@ -147,8 +147,8 @@ def _short_mount(value: str) -> Mount:
 
 def _check_targets(fields: Fields, container: Container) -> None:
     taken = {container.data: fields.at("data")} if container.data else {}
-    for place, mount in enumerate(container.mounts):
-        path = f"{fields.at('mounts')}[{place}]"
+    for index, mount in enumerate(container.mounts):
+        path = f"{fields.at('mounts')}[{index}]"
         if mount.target in taken:
-            fields.problems.add(path, f"its target {mount.target} is that of {taken[mount.target]}, too")
+            fields.problems.add(path, f"target {mount.target} is already used by {taken[mount.target]}")
         taken.setdefault(mount.target, path)

@@ -1,7 +1,7 @@
-"""Cron rules. APScheduler computes their times, with two habits of its own that are dealt with here.
+"""Reads cron rules. APScheduler computes their times, but differs from cron in two ways.
 
-It counts days of the week from Monday = 0 where cron counts from Sunday = 0 (and 7), so days become names before it
-sees them. And where a rule limits both the day of the month and the day of the week, it wants both, cron either.
+It counts days of the week from Monday = 0, cron from Sunday = 0 (and 7), so days are turned into names. And where a
+rule limits both the day of the month and the day of the week, both must match; in cron, either.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _DAY = r"(?:[0-7]|sun|mon|tue|wed|thu|fri|sat)"
 _PART = re.compile(rf"(?:\*|({_DAY})(?:-({_DAY}))?)(?:/([0-9]{{1,2}}))?")
 _FIRST = datetime.datetime(2000, 1, 1, tzinfo=datetime.timezone.utc)
-"""Any time does, to see whether a rule ever fires."""
+"""An arbitrary time from which to check that a rule ever fires."""
 
 
 def rule(value: Any) -> str:
-    """The rule with single spaces and its days of the week by name; Wrong if it is none, or can never fire."""
+    """Return the rule with single spaces and names of days. Raise Wrong if it is not a rule, or can never fire."""
     fields = text(value).lower().split()
     if len(fields) != 5 or len(value) > MAX_RULE:
         wanted = "minute, hour, day of month, month, day of week"
@@ -66,7 +66,7 @@ def _days(field: str, value: Any) -> str:
 
 
 def _days_of(first: str | None, last: str | None, step: int | None, value: Any) -> list[int]:
-    """`fri-mon` goes round the end of the week; `2/2` means from Tuesday on, as in cron."""
+    """`fri-mon` wraps around the end of the week; `2/2` starts on Tuesday, as in cron."""
     if step == 0:
         raise Wrong(f"must have a step of at least 1, got {show(value)}")
     start = 0 if first is None else _number(first)
@@ -91,4 +91,4 @@ def _check(cron: str, value: Any) -> None:
     except (ValueError, OverflowError) as error:
         raise Wrong(f"is not a cron rule: {one_line(str(error))}; got {show(value)}") from error
     if not fires:
-        raise Wrong(f"never fires: no month that it allows has such a day; got {show(value)}")
+        raise Wrong(f"must fire at some time; none of its months has such a day, got {show(value)}")

@@ -1,4 +1,4 @@
-"""Reading a mapping key by key, so that one pass finds every fault: types, ranges, missing and unknown keys."""
+"""Reads a mapping key by key, so that one pass finds every problem: types, ranges, missing and unknown keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from grass.manifest.values import Wrong, show
 T = TypeVar("T")
 
 MAX_PROBLEMS = 50
-"""More help nobody, and a hostile document must not buy unbounded work."""
+"""More do not help, and a hostile document must not buy unbounded work."""
+MAX_GUESSES = 200
+"""Different words per document that are compared with the known keys: each costs up to a millisecond."""
 
 _OTHER_WORDS = {
     "num": "replicas",
@@ -72,31 +74,45 @@ _OTHER_WORDS = {
 
 
 class Problems:
-    """The faults found so far."""
+    """The problems found so far in one document. ``source``: the name of its file."""
 
     def __init__(self, source: str = "") -> None:
         self.source = source
         self.found: list[Problem] = []
+        self._guesses: dict[tuple[str, tuple[str, ...]], str] = {}
 
     def add(self, path: str, message: str) -> None:
         self.found.append(Problem(path, message))
         if len(self.found) >= MAX_PROBLEMS:
-            self.found.append(Problem("", f"there may be more; these are the first {MAX_PROBLEMS}"))
+            self.found.append(Problem("", f"stopped after {MAX_PROBLEMS} problems; there may be more"))
             self._fail()
 
     def check(self) -> None:
-        """Raises what was found, if anything was."""
+        """Raise ManifestError if any problem was found."""
         if self.found:
             self._fail()
+
+    def closest(self, word: str, known: tuple[str, ...]) -> str:
+        """The known word that ``word`` is probably a slip for; empty: none. Raise ManifestError after MAX_GUESSES."""
+        found = self._guesses.get((word, known))
+        if found is None:
+            if len(self._guesses) >= MAX_GUESSES:
+                self.add("", f"has more than {MAX_GUESSES} different unknown names; correct or remove some")
+                self._fail()
+            import difflib
+
+            found = next(iter(difflib.get_close_matches(word, known, 1, 0.6)), "") if len(word) <= 64 else ""
+            self._guesses[word, known] = found
+        return found
 
     def _fail(self) -> NoReturn:
         raise ManifestError(self.found, self.source)
 
 
 class Fields:
-    """One mapping. Each key is known once it was asked for; ``done`` reports those that nobody asked for.
+    """One mapping. Each key is known once it was asked for; ``done`` reports the others.
 
-    A fault is noted in ``problems`` and the default returned, so that reading goes on to the next fault.
+    A problem is added to ``problems`` and the default returned, so that reading goes on to the next problem.
     """
 
     def __init__(self, content: Any, path: str, problems: Problems, *, lenient: bool = False) -> None:
@@ -131,12 +147,12 @@ class Fields:
             return default
         value = self._content[key]
         if value is None:
-            self.problems.add(self.at(key), "has no value; leave the key out to get its default")
+            self.problems.add(self.at(key), "has no value; leave the key out for its default")
             return default
         return self.parsed(self.at(key), parse, value, default)
 
     def require(self, key: str, parse: Callable[[Any], T], default: T, why: str = "is missing") -> T:
-        """As ``read``; its absence is a fault. ``default`` only lets reading go on."""
+        """As ``read``, but absence is a problem. ``default`` only lets reading go on."""
         if not self.has(key):
             if self.intact:
                 self.problems.add(self.at(key), why)
@@ -144,48 +160,42 @@ class Fields:
         return self.read(key, parse, default)
 
     def section(self, key: str) -> Fields | None:
-        """The mapping under ``key``; None when it is absent or no mapping."""
+        """Return the mapping under ``key``; None when it is absent or not a mapping."""
         if not self.has(key):
             return None
         section = Fields(self._content[key], self.at(key), self.problems, lenient=self.lenient)
         return section if section.intact else None
 
     def items(self, key: str) -> Iterator[tuple[str, Any]]:
-        """Path and value of each item of the list under ``key``."""
+        """Yield path and value of each item of the list under ``key``."""
         if not self.has(key):
             return
         content = self._content[key]
         if not isinstance(content, (list, tuple)):
             self.problems.add(self.at(key), f"must be a list, got {show(content)}")
             return
-        for place, item in enumerate(content):
-            yield f"{self.at(key)}[{place}]", item
+        for index, item in enumerate(content):
+            yield f"{self.at(key)}[{index}]", item
 
     def entries(self) -> Iterator[tuple[str, Any]]:
-        """All keys and values of a mapping whose keys are the user's own."""
+        """Yield all keys and values of a mapping whose keys the user chooses."""
         for key, value in self._content.items():
             self._known[key] = None
             yield key, value
 
     def others(self) -> list[tuple[str, Any]]:
-        """Keys that nobody asked for yet, with their values."""
+        """Keys that were not asked for yet, with their values."""
         return [(key, value) for key, value in self._content.items() if key not in self._known]
 
-    def forgive_others(self) -> None:
-        """Report none of the keys that nobody asked for: one problem says it for all."""
-        for key in self._content:
-            self._known[key] = None
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The keys that were asked for so far."""
+        return tuple(self._known)
 
-    def meant(self, key: str) -> str:
-        """The known key that an unknown one is probably a slip for; empty if there is none."""
+    def meant(self, key: str, known: tuple[str, ...]) -> str:
+        """The key of ``known`` that an unknown one is probably a slip for; empty: none."""
         other = _OTHER_WORDS.get(key.lower(), "")
-        if other in self._known:
-            return other
-        if len(key) > 64:
-            return ""
-        import difflib
-
-        return next(iter(difflib.get_close_matches(key.lower(), list(self._known), 1, 0.6)), "")
+        return other if other in known else self.problems.closest(key.lower(), known)
 
     def parsed(self, path: str, parse: Callable[[Any], T], value: Any, default: T) -> T:
         try:
@@ -195,17 +205,18 @@ class Fields:
             return default
 
     def refuse(self, key: str, message: str) -> None:
-        """Reports a key that is known but has no place here."""
+        """Report a key that is known but not allowed here."""
         if key in self._content:
             self._known[key] = None
             self.problems.add(self.at(key), message)
 
     def done(self) -> None:
+        """Report the keys that were not asked for."""
         for key in self._content:
             if key not in self._known:
                 self.problems.add(self.at(key), f"unknown key{self._suggestion(key)}")
 
     def _suggestion(self, key: str) -> str:
-        if meant := self.meant(key):
+        if meant := self.meant(key, self.known):
             return f"; did you mean `{meant}`?"
-        return f"; known here: {', '.join(self._known)}" if self._known else ""
+        return f"; use one of {', '.join(self._known)}" if self._known else ""

@@ -1,11 +1,12 @@
-"""From a document to a job, in whichever dialect it is written."""
+"""Turns a document into a job, in Grass's or in MARO's dialect."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from grass.manifest import maro, native, whole_job
+from grass.manifest import job_checks, maro, native
+from grass.manifest.bounds import check_bounds
 from grass.manifest.fields import Fields, Problems
 from grass.model.job import Job
 
@@ -19,8 +20,9 @@ class ParsedJob:
 
 
 def parse_job(document: dict[str, Any], *, source: str = "") -> ParsedJob:
-    """ManifestError lists every problem with its path; ``source`` is the file's name in it."""
+    """Raise ManifestError with every problem and its path. ``source``: the name of the file."""
     problems = Problems(source)
+    check_bounds(document, problems)
     warnings: list[str] = []
     fields = Fields(document, "", problems, lenient=is_maro(document))
     for key in ("cron", "jobs", "job_names"):
@@ -38,8 +40,8 @@ def is_maro(document: Any) -> bool:
 
 
 def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
-    """Reads the job's keys out of ``fields``, and checks the whole if the parts are in order."""
+    """Read the keys of a job from ``fields`` and check how they fit together."""
     read = maro.read_job if fields.has("mode") else native.read_job
     job = read(fields, warnings, name=name)
-    whole_job.check(job, fields.path, fields.problems)
+    job_checks.check(job, fields.path, fields.problems)
     return job

@@ -1,4 +1,4 @@
-"""The file of `grass join FILE`: which master, and what this machine offers. MARO's join file as it is, or ours.
+"""Reads the file of `grass join FILE`: the master, and what this machine offers. MARO's join file, or Grass's own.
 
 Every key is explained in ``docs/guide/joining.md``.
 """
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from grass.manifest import quantities, values
+from grass.manifest.bounds import check_bounds
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.on_premises import (
     API_PORT,
@@ -25,7 +26,7 @@ from grass.manifest.values import Wrong, show
 
 @dataclass(frozen=True)
 class Offer:
-    """What a machine gives as a node. None: found out there, or all that it has.
+    """What a machine offers as a node. None: found out on the machine, or all that it has.
 
     ``address``: what the other machines of the cluster use. ``runtimes`` empty: processes, and containers where there
     is an engine. ``mounts``: folders of the host that containers may mount. ``share``: where the share is mounted
@@ -49,7 +50,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class JoinFile:
-    """``url``: of the master's API. ``token`` None: made by whoever has an administrator's key, or given beside."""
+    """``url``: of the master's API. ``token`` None: given on the command line, or made with an administrator's key."""
 
     url: str
     offer: Offer
@@ -57,8 +58,9 @@ class JoinFile:
 
 
 def parse_join(document: Any, source: str = "") -> JoinFile:
-    """Raises ManifestError with all that is wrong."""
+    """Raise ManifestError with every problem and its path."""
     problems = Problems(source)
+    check_bounds(document, problems)
     fields = Fields(document, "", problems)
     problems.check()
     fields.require("mode", _mode, MODE)
@@ -79,17 +81,17 @@ def _mode(value: Any) -> str:
 def _master(fields: Fields) -> str:
     master = fields.section("master")
     if master is None:
-        fields.require("master", values.text, "", "is missing: at which address is the cluster's master?")
+        fields.require("master", values.text, "", "is missing; it is the address of the cluster's master")
         return ""
     key = "private_ip_address" if master.has("private_ip_address") else "address"
-    where = master.require(key, address, "", "is missing: at which address is the cluster's master?")
+    where = master.require(key, address, "", "is missing; it is the address of the cluster's master")
     port = API_PORT
     for name in ("api", "api_server"):
         if (section := master.section(name)) is not None:
             port = section.read("port", port_number, port)
             section.done()
     for ignored in ("redis", "hostname", "username", "public_ip_address", "fluentd", "samba", "ssh"):
-        master.has(ignored)  # MARO writes them; the master itself says what of it is needed
+        master.has(ignored)  # MARO writes them; the master tells the node what it needs
     master.done()
     return f"http://{f'[{where}]' if ':' in where else where}:{port}"
 
@@ -103,7 +105,7 @@ def _offer(fields: Fields) -> Offer:
             section.done()
     node = fields.section("node")
     offer = Offer() if node is None else _node(node)
-    if said and not offer.runtimes:  # what MARO means by it: containers
+    if said and not offer.runtimes:  # in MARO's files it means containers
         offer = replace(offer, runtimes=tuple(Runtime))
     return replace(offer, install=said is not False)
 
@@ -117,7 +119,7 @@ def _node(node: Fields) -> Offer:
         topology=read_topology(node),
         api_port=_api_port(node),
         runtimes=tuple(_each(node, "runtimes", values.one_of(Runtime))),
-        mounts=tuple(_each(node, "mounts", absolute)),
+        mounts=tuple(_each(node, "mounts", values.absolute_path)),
         share=_share(node),
     )
     offer = _limits(offer, node)
@@ -158,17 +160,12 @@ def _share(node: Fields) -> str | None:
     section = node.section("share")
     if section is None:
         return None
-    path = section.require("path", absolute, "", "is missing: where is the share mounted on this machine?")
+    path = section.require(
+        "path", values.absolute_path, "", "is missing; it is where this machine has the share mounted"
+    )
     section.done()
     return path
 
 
 def _each(fields: Fields, key: str, parse: Any) -> list[Any]:
     return [fields.parsed(path, parse, item, item) for path, item in fields.items(key)]
-
-
-def absolute(value: Any) -> str:
-    path = values.text(value)
-    if not path.startswith("/") or ".." in path.split("/") or "\n" in path:
-        raise Wrong(f"must be an absolute path, got {show(value)}")
-    return path.rstrip("/") or "/"

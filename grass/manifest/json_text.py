@@ -1,4 +1,4 @@
-"""JSON text to plain values, under the same bounds as YAML."""
+"""Parses JSON text to plain values, within the same bounds as YAML."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grass.manifest.document import MAX_DEPTH, MAX_VALUES, DocumentFault, join, 
 
 
 def parse(text: str) -> Any:
-    """The value in ``text``; None when it is empty. DocumentFault says why not."""
+    """Return the value in ``text``; None when it is empty. Raise DocumentFault if it cannot be accepted."""
     if not text.strip():
         return None
     try:
@@ -24,7 +24,7 @@ def parse(text: str) -> Any:
 
 
 class _Pairs(list[Any]):
-    """An object before its keys are known to differ."""
+    """An object whose keys may repeat."""
 
 
 class _Reader:
@@ -34,13 +34,13 @@ class _Reader:
     def value(self, tree: Any, path: str, depth: int) -> Any:
         self._count += 1
         if self._count > MAX_VALUES:
-            raise DocumentFault("", f"holds more than {MAX_VALUES} values")
+            raise DocumentFault("", f"has more than {MAX_VALUES} values")
         if depth > MAX_DEPTH:
             raise DocumentFault("", f"is nested more than {MAX_DEPTH} levels deep")
         if isinstance(tree, _Pairs):
             return self._mapping(tree, path, depth)
         if isinstance(tree, list):
-            return [self.value(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(tree)]
+            return [self.value(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(tree)]
         return tree
 
     def _mapping(self, pairs: _Pairs, path: str, depth: int) -> dict[str, Any]:
@@ -48,6 +48,6 @@ class _Reader:
         for key, item in pairs:
             where = join(path, key)
             if key in result:
-                raise DocumentFault(where, "the key stands twice")
+                raise DocumentFault(where, "the key appears twice")
             result[key] = self.value(item, where, depth + 1)
         return result

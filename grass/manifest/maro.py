@@ -1,7 +1,7 @@
-"""MARO's job files (`mode: process`, `mode: grass…`), taken as they are.
+"""Reads MARO's job files (`mode: process`, `mode: grass…`) without changes to them.
 
-What they do not say has Grass's defaults. Their ``allocation`` is the job's policy, ``mount.target`` is where a
-container sees the share.
+Missing keys have Grass's defaults. Their ``allocation`` is the job's policy; ``mount.target`` is where the share is
+mounted in a container.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Metric(str, Enum):
 
 
 def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
-    """The job that ``fields`` describes. ``name``: given by a schedule, which then needs none in the file."""
+    """Return the job in ``fields``. ``name``: given by a schedule; None: the file has it."""
     fields.require("mode", values.one_of(Mode), Mode.PROCESS)
     components = _read_components(fields, warnings)
     policy, metric = _read_allocation(fields)
@@ -69,7 +69,7 @@ def _read_components(fields: Fields, warnings: list[str]) -> dict[str, Component
 
 
 def _read_resources(fields: Fields) -> Resources:
-    """What is not written is not reserved: MARO's process mode never asked, and ran what it was given."""
+    """Resources that are not written are not reserved, as in MARO's process mode."""
     section = fields.section("resources")
     if section is None:
         return Resources()
@@ -89,7 +89,7 @@ def _read_mount(fields: Fields, image: str | None, warnings: list[str]) -> Conta
     target = section.require("target", containers.data_folder, "")
     section.done()
     if image is None:
-        warnings.append(f"{section.path}: ignored: without an image its tasks are processes, which see all files")
+        warnings.append(f"{section.path}: ignored; without an image, tasks are processes and see all files")
         return PLAIN_CONTAINER
     return Container(data=target or None)
 

@@ -1,4 +1,4 @@
-"""``matrix`` in a native job file: one task for each combination of values. The combinations are never built."""
+"""Reads ``matrix`` in a native job file: one task for each combination of values. The combinations are never built."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COUNTED = 10**15
 
 
 def read_matrix(fields: Fields, env: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    """Name → values; ``read_replicas`` checks how many combinations there are."""
+    """Return name → values; ``read_replicas`` checks the number of combinations."""
     section = fields.section("matrix")
     if section is None:
         return {}
@@ -24,34 +24,34 @@ def read_matrix(fields: Fields, env: dict[str, str]) -> dict[str, tuple[str, ...
         if not section.parsed(path, values.task_variable, name, ""):
             continue
         if name in env:
-            section.problems.add(path, "stands under `env`, too; keep one")
+            section.problems.add(path, "is also under `env`; keep one")
         other = upper.setdefault(name.upper(), name)
         if other != name:
-            section.problems.add(path, f"differs from `{other}` in case only")
+            section.problems.add(path, f"differs from `{other}` only in case")
         if not isinstance(content, (list, tuple)) or not content:
             section.problems.add(path, f"must be a list of values, got {show(content) if content != [] else 'none'}")
             continue
         matrix[name] = _different_values(section, path, content)
     if not section.problems.found and not matrix:
-        section.problems.add(section.path, "must not be empty; leave it out and use `replicas`")
+        section.problems.add(section.path, "must not be empty; use `replicas` instead")
     return matrix
 
 
 def _different_values(section: Fields, path: str, content: Any) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    for place, item in enumerate(content):
-        where = f"{path}[{place}]"
+    for index, item in enumerate(content):
+        where = f"{path}[{index}]"
         text = section.parsed(where, values.scalar_text, item, None)
         if text is None:
             continue
         if text in found:
-            section.problems.add(where, f"the value {show(item)} stands twice")
+            section.problems.add(where, f"the value {show(item)} appears twice")
         found[text] = None
     return tuple(found)
 
 
 def read_replicas(fields: Fields, matrix: dict[str, tuple[str, ...]]) -> int:
-    """The number of tasks: that of the combinations, where there is a matrix."""
+    """Return the number of tasks: the number of combinations, where there is a matrix."""
     said = fields.read("replicas", values.whole(1, MAX_TASKS), None)
     if not matrix:
         return said or 1
@@ -66,6 +66,6 @@ def read_replicas(fields: Fields, matrix: dict[str, tuple[str, ...]]) -> int:
         return 1
     if said is not None and made and said != made:
         fields.problems.add(
-            fields.at("replicas"), f"must be left out, or be {made}, one for each combination of `matrix`; got {said}"
+            fields.at("replicas"), f"must be {made}, one for each combination of `matrix`, or left out; got {said}"
         )
     return made or 1

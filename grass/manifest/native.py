@@ -1,11 +1,11 @@
-"""Grass's own job files. The meaning of every key is in ``docs/reference/job-file.md``."""
+"""Reads Grass's own job files. The meaning of every key is in ``docs/reference/job-file.md``."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from grass.manifest import after, amounts, containers, matrix, placement, quantities, values
+from grass.manifest import after, containers, matrix, placement, quantities, resource_fields, values
 from grass.manifest.fields import Fields, Problems
 from grass.model.job import DEFAULT_GRACE, Component, Condition, Job, Ready, Restart, RestartOn
 
@@ -15,7 +15,7 @@ JOB_KEYS = (
     *("components", "success", "timeout", "fail_fast", "priority", "tags", "gang", "place", "together"),
     *("preemptible", "after"),
 )
-"""What a schedule may hold for its jobs, besides their names."""
+"""Keys of a schedule that are those of its jobs."""
 UNLIMITED = "unlimited"
 LEAST_ENDLESS_BACKOFF = 0.1
 """Seconds before the first restart of a task that may be restarted for ever."""
@@ -37,13 +37,11 @@ _NOT_RESOURCES = (
     ),
     *("image", "runtime", "container", "where", "avoid", "spread", "pack", "matrix", "framework"),
 )
-_NO_COMMAND = "is missing: what shall its tasks run?"
-MOST_DEPENDENCIES = 100
-"""Components that one component may wait for. Their product with all components is what looking for a circle costs."""
+_NO_COMMAND = "is missing; it says what the tasks run"
 
 
 def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
-    """The job that ``fields`` describes. ``name``: given by a schedule, which then needs none in the file."""
+    """Return the job in ``fields``. ``name``: given by a schedule; None: the file has it."""
     problems = fields.problems
     components = _read_components(fields, warnings)
     policy, metric = placement.read_place(fields)
@@ -76,19 +74,19 @@ def _read_components(fields: Fields, warnings: list[str]) -> dict[str, Component
 
 
 def component_sections(fields: Fields) -> list[tuple[str, Fields]]:
-    """Name and fields of each component; their absence and bad names are noted."""
+    """Return name and fields of each component. Missing components and bad names are added as problems."""
     problems = fields.problems
     section = fields.section("components")
     if section is None:
         if not fields.has("components") and fields.intact:
-            problems.add(fields.at("components"), "is missing: a job has at least one component")
+            problems.add(fields.at("components"), "is missing; a job needs at least one component")
         return []
     found = []
     for name, content in section.entries():
         component = Fields(content, section.at(name), problems, lenient=fields.lenient)
         found.append((section.parsed(section.at(name), values.component_name, name, name), component))
     if not found:
-        problems.add(section.path, "must not be empty: a job has at least one component")
+        problems.add(section.path, "must not be empty; a job needs at least one component")
     return found
 
 
@@ -96,7 +94,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
     ports, env = _read_ports(fields), _read_env(fields)
     combinations = matrix.read_matrix(fields, env)
     runtime, image, container = containers.read(fields, warnings)
-    resources, gpu = amounts.read_task(fields, _NOT_RESOURCES)
+    resources, gpu = resource_fields.read_task(fields, _NOT_RESOURCES)
     return Component(
         name=name,
         command=fields.require("command", values.command, UNKNOWN_COMMAND, _NO_COMMAND),
@@ -142,11 +140,7 @@ def _read_ports(fields: Fields) -> tuple[str, ...]:
 
 
 def _read_depends_on(fields: Fields) -> dict[str, Condition]:
-    named = fields.raw("depends_on")
-    if isinstance(named, (list, tuple, dict)) and len(named) > MOST_DEPENDENCIES:
-        fields.problems.add(fields.at("depends_on"), f"must be at most {MOST_DEPENDENCIES}, got {len(named)}")
-        return {}
-    if isinstance(named, (list, tuple)):
+    if isinstance(fields.raw("depends_on"), (list, tuple)):
         names = [fields.parsed(path, values.component_name, item, "") for path, item in fields.items("depends_on")]
         return {name: Condition.RUNNING for name in names if name}
     section = fields.section("depends_on")
@@ -166,7 +160,7 @@ def _read_ready(fields: Fields, ports: tuple[str, ...]) -> Ready | None:
     checks = [check for check in ("port", "command", "log") if section.has(check)]
     if len(checks) != 1:
         found = f"got {', '.join(checks)}" if checks else "got none"
-        section.problems.add(section.path, f"must hold exactly one of port, command, log; {found}")
+        section.problems.add(section.path, f"must have exactly one of port, command, log; {found}")
     ready = Ready(
         port=section.read("port", values.port_name, None),
         command=section.read("command", values.command, None),
@@ -175,7 +169,7 @@ def _read_ready(fields: Fields, ports: tuple[str, ...]) -> Ready | None:
     )
     if ready.port is not None and ready.port not in ports:
         known = f"it has {', '.join(ports)}" if ports else "it has none"
-        section.problems.add(section.at("port"), f"the component has no port `{ready.port}` under `ports`; {known}")
+        section.problems.add(section.at("port"), f"unknown port `{ready.port}`; {known}")
     section.done()
     return ready
 
@@ -207,8 +201,8 @@ def _read_restart(fields: Fields, warnings: list[str]) -> Restart:
     section.done()
     if restart.limit is None and restart.backoff < LEAST_ENDLESS_BACKOFF:
         warnings.append(
-            f"{section.at('backoff')}: {restart.backoff:g}s is raised to {LEAST_ENDLESS_BACKOFF:g}s: without a limit, "
-            "a task that fails at once would be restarted all the time"
+            f"{section.at('backoff')}: {restart.backoff:g}s is raised to {LEAST_ENDLESS_BACKOFF:g}s; without a limit, "
+            "a task that fails at once would restart all the time"
         )
         restart = replace(restart, backoff=LEAST_ENDLESS_BACKOFF)
     return restart
@@ -219,16 +213,12 @@ def _restart_limit(value: Any) -> int | None:
 
 
 def _read_success(fields: Fields) -> tuple[str, ...]:
-    names: list[str] = []
-    for path, item in fields.items("success"):
-        name = fields.parsed(path, values.component_name, item, "")
-        if name in names:
-            fields.problems.add(path, f"`{name}` is named twice")
-        elif name:
-            names.append(name)
     if fields.raw("success") == []:
-        fields.problems.add(fields.at("success"), "must not be empty; leave it out and every component must succeed")
-    return tuple(names)
+        fields.problems.add(fields.at("success"), "must not be empty; without it, every component must succeed")
+    if not isinstance(fields.raw("success"), (list, tuple)):
+        list(fields.items("success"))
+        return ()
+    return placement.different(fields, fields.at("success"), fields.raw("success"), values.component_name)
 
 
 def read_tags(fields: Fields, problems: Problems) -> dict[str, str]:
@@ -248,5 +238,5 @@ def read_tags(fields: Fields, problems: Problems) -> dict[str, str]:
 def _read_framework(fields: Fields, warnings: list[str]) -> str | None:
     framework = fields.read("framework", values.component_name, None)
     if framework is not None:
-        warnings.append(f"{fields.at('framework')}: ignored: this version prepares the environment of none")
+        warnings.append(f"{fields.at('framework')}: ignored; this version supports no framework")
     return framework

@@ -1,7 +1,7 @@
-"""The part of a settings file that is about machines: ``mode: grass/on-premises``, Grass's own form and MARO's.
+"""Reads the machines in a settings file: ``mode: grass/on-premises``, in Grass's own form and in MARO's.
 
-Every key is explained in ``docs/reference/settings-file.md``. What is None is found out on the machine, or has the
-default that is written beside it.
+Every key is explained in ``docs/reference/settings-file.md``. A value that is None is found out on the machine, or has
+the default that is written beside it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from grass.manifest import quantities, values
 from grass.manifest.fields import Fields, Problems
-from grass.manifest.placement import label_name, label_value
+from grass.manifest.placement import read_labels, read_topology
 from grass.manifest.values import Wrong, show
 from grass.model import mode
 
@@ -34,14 +34,14 @@ class Become(str, Enum):
 
 
 class Runtime(str, Enum):
-    """What a node runs tasks as."""
+    """How a node runs tasks."""
 
     PROCESS = "process"
     DOCKER = "docker"
 
 
 class Processor(str, Enum):
-    """For which there are wheels of all that Grass needs."""
+    """Processors for which all required packages have wheels."""
 
     X86_64 = "x86_64"
     AARCH64 = "aarch64"
@@ -61,7 +61,7 @@ class Collector(str, Enum):
 
 @dataclass(frozen=True)
 class Login:
-    """How to get onto a machine by SSH, and become root there. ``username`` None: the name of whoever runs `grass`."""
+    """How to log in on a machine by SSH and become root. ``username`` None: the name of the user who runs `grass`."""
 
     username: str | None = None
     port: int = 22
@@ -82,7 +82,7 @@ class HostSettings:
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """A machine to join at once. Resources as ``OfferedResources``: None is all that the machine has."""
+    """A machine that joins at create. Resources as in ``OfferedResources``: None: all that the machine has."""
 
     host: HostSettings
     labels: dict[str, str] = field(default_factory=dict)
@@ -126,7 +126,7 @@ def read_on_premises(fields: Fields) -> OnPremises:
     default = _login(fields, Login())
     master = fields.section("master")
     if master is None:
-        fields.require("master", values.text, "", "is missing: which machine shall be the master?")
+        fields.require("master", values.text, "", "is missing; it says which machine is the master")
         return OnPremises(HostSettings(""))
     settings = OnPremises(
         master=_host(master, default),
@@ -162,7 +162,7 @@ def _services(master: Fields, settings: OnPremises) -> OnPremises:
             fluentd_image=section.read("image", _image, None),
         )
         if settings.fluentd_image is not None and settings.collector is not Collector.FLUENTD:
-            section.problems.add(section.at("image"), "goes with `collector: fluentd`")
+            section.problems.add(section.at("image"), "requires `collector: fluentd`")
         section.done()
     if (section := master.section("samba")) is not None:
         settings = replace(
@@ -182,10 +182,10 @@ def _image(value: Any) -> str:
 
 
 def _host(fields: Fields, default: Login) -> HostSettings:
-    """MARO calls the address of SSH ``public_ip_address`` and the other one ``private_ip_address``."""
+    """In MARO's files, ``public_ip_address`` is the address of SSH and ``private_ip_address`` the other one."""
     name = fields.read("name", values.name, None) or fields.read("hostname", values.name, None)
     key = "public_ip_address" if fields.has("public_ip_address") else "address"
-    where = fields.require(key, address, "", "is missing: at which address does its SSH answer?")
+    where = fields.require(key, address, "", "is missing; it is where SSH answers")
     private = fields.read("private_ip_address", address, None) or fields.read("private_address", address, None)
     fields.has("image_files")  # MARO writes it into its own files
     return HostSettings(where, _login(fields, default), name, private)
@@ -222,7 +222,9 @@ def _share(fields: Fields) -> str | None:
     section = fields.section("share")
     if section is None:
         return None
-    path = section.require("path", _absolute, "", "is missing: where is the share mounted on every machine?")
+    path = section.require(
+        "path", values.absolute_path, "", "is missing; it is where every machine has the share mounted"
+    )
     section.done()
     return path
 
@@ -255,7 +257,7 @@ def _nodes(fields: Fields, default: Login) -> Iterator[NodeSettings]:
 
 
 def read_node(item: Any, path: str, problems: Problems, default: Login) -> NodeSettings | None:
-    """``user@host:port``, or a mapping. None: a problem was noted."""
+    """Read ``user@host:port`` or a mapping. None: a problem was added."""
     if isinstance(item, str):
         try:
             return NodeSettings(spelled_host(item, default))
@@ -269,13 +271,13 @@ def read_node(item: Any, path: str, problems: Problems, default: Login) -> NodeS
     offer = fields.section("resources")
     node = NodeSettings(
         host,
-        labels=_labels(fields),
-        topology=fields.read("topology", topology, ()),
+        labels=read_labels(fields),
+        topology=read_topology(fields),
         cpu=offer.read("cpu", quantities.all_or(quantities.cpu), None) if offer else None,
         memory=offer.read("memory", quantities.all_or(quantities.memory), None) if offer else None,
         gpu=offer.read("gpu", quantities.all_or(quantities.gpu), None) if offer else None,
         runtimes=_runtimes(fields),
-        mounts=tuple(fields.parsed(path, _absolute, item, "/") for path, item in fields.items("mounts")),
+        mounts=tuple(fields.parsed(path, values.absolute_path, item, "/") for path, item in fields.items("mounts")),
     )
     if offer is not None:
         offer.done()
@@ -293,18 +295,8 @@ def _runtimes(fields: Fields) -> tuple[Runtime, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _labels(fields: Fields) -> dict[str, str]:
-    section = fields.section("labels")
-    if section is None:
-        return {}
-    return {
-        section.parsed(section.at(key), label_name, key, key): section.parsed(section.at(key), label_value, value, "")
-        for key, value in section.entries()
-    }
-
-
 def spelled_host(text: str, default: Login) -> HostSettings:
-    """``[user@]host[:port]``; an address of IPv6 with a port stands in brackets. Raises Wrong."""
+    """Parse ``[user@]host[:port]``; an IPv6 address with a port is in brackets. Raise Wrong."""
     bare = text.strip()
     if bare.count(":") > 1 and "]" not in bare:
         user, _, host = bare.rpartition("@")
@@ -322,14 +314,6 @@ def spelled_host(text: str, default: Login) -> HostSettings:
     return HostSettings(address(host), login)
 
 
-def topology(value: Any) -> tuple[str, ...]:
-    """``rack1/switch3``, or a list of its parts."""
-    parts = value.split("/") if isinstance(value, str) else value
-    if not isinstance(parts, (list, tuple)) or not parts:
-        raise Wrong(f"must be a path such as rack1/switch3, got {show(value)}")
-    return tuple(values.name(part) for part in parts)
-
-
 def address(value: Any) -> str:
     if not isinstance(value, str) or not _HOST.fullmatch(value) or len(value) > 253:
         raise Wrong(f"must be a host name or an IP address, got {show(value)}")
@@ -338,23 +322,16 @@ def address(value: Any) -> str:
 
 def login_name(value: Any) -> str:
     if not isinstance(value, str) or not _LOGIN.fullmatch(value):
-        raise Wrong(f"must be the name of a user, got {show(value)}")
+        raise Wrong(f"must be a user name, got {show(value)}")
     return value
 
 
 port_number = values.whole(1, 65535)
 
 
-def _absolute(value: Any) -> str:
-    path = values.text(value)
-    if not path.startswith("/") or ".." in path.split("/") or "\n" in path:
-        raise Wrong(f"must be an absolute path, got {show(value)}")
-    return path.rstrip("/") or "/"
-
-
 def _password(value: Any) -> str:
     if not isinstance(value, str) or not _PASSWORD.fullmatch(value):
-        raise Wrong("must be 8 to 127 characters of ASCII without spaces; leave it out to have one made")
+        raise Wrong("must be 8 to 127 ASCII characters without spaces; leave it out to have one generated")
     return value
 
 
@@ -363,16 +340,16 @@ def _check_ports(settings: OnPremises, master: Fields) -> None:
     used = {"api": settings.api_port, "redis": settings.redis_port, "fluentd": settings.collector_port}
     for key, port in (used | ({} if settings.share else {"samba": settings.samba_port})).items():
         if port in taken:
-            master.problems.add(f"{master.at(key)}.port", f"{port} is taken by `{taken[port]}`")
+            master.problems.add(f"{master.at(key)}.port", f"{port} is already used by `{taken[port]}`")
         taken[port] = key
 
 
 def _check_names(settings: OnPremises, fields: Fields) -> None:
     seen: dict[str, int] = {}
-    for place, node in enumerate(settings.nodes):
+    for index, node in enumerate(settings.nodes):
         name = node.host.name or f"{node.host.address}:{node.host.login.port}"
         machine = f"{node.host.address.lower()}:{node.host.login.port}"
         for each in dict.fromkeys((name, machine)):
             if each in seen:
-                fields.problems.add(f"nodes[{place}]", f"{each} is nodes[{seen[each]}] already")
-            seen[each] = place
+                fields.problems.add(f"nodes[{index}]", f"{each} is already nodes[{seen[each]}]")
+            seen[each] = index

@@ -1,11 +1,10 @@
-"""Where tasks may go, and together with which others: labels, topology, gangs, policies. Native files.
+"""Reads placement constraints in native files: labels, topology, gangs, policies.
 
-What must hold between these is checked in ``whole_placement``.
+Contradictions between them are found by ``placement_checks``.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,18 +12,17 @@ from grass.manifest import values
 from grass.manifest.fields import Fields
 from grass.manifest.values import Wrong, show
 from grass.model.job import NODE_LEVEL, Policy
+from grass.model.names import LABEL_RULE, MAX_NAME, MAX_TOPOLOGY_LEVELS, is_label_name, is_topology_path
 
-MAX_LEVEL = 8
+MAX_ITEMS = 1000
+"""Of a list of nodes, components or values of a label: the planner compares each with each node."""
 METRICS = ("cpu", "memory", "gpu", "disk")
-
-_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
 
 
 def label_name(value: Any) -> str:
-    if not isinstance(value, str) or not _LABEL.fullmatch(value) or len(value) > values.MAX_NAME:
-        alphabet = "letters, digits and `-` `_` `.` `/`, with a letter or digit at both ends"
-        raise Wrong(f"a label must be made of at most {values.MAX_NAME} {alphabet}; got {show(value)}")
-    return value
+    if not is_label_name(value):
+        raise Wrong(f"a label must be made of at most {MAX_NAME} {LABEL_RULE}; got {show(value)}")
+    return str(value)
 
 
 def label_value(value: Any) -> str:
@@ -35,11 +33,11 @@ def label_value(value: Any) -> str:
 
 
 def level(value: Any) -> int:
-    """``node``, or the number of a part of a node's topology path: 1 is ``rack1`` in ``rack1/switch3``."""
+    """``node``, or a level of the topology path: 1 is ``rack1`` in ``rack1/switch3``."""
     if value == "node":
         return NODE_LEVEL
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_LEVEL:
-        raise Wrong(f"must be node, or a level of the topology from 1 to {MAX_LEVEL}; got {show(value)}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_TOPOLOGY_LEVELS:
+        raise Wrong(f"must be node, or a level of the topology from 1 to {MAX_TOPOLOGY_LEVELS}; got {show(value)}")
     return value
 
 
@@ -69,7 +67,7 @@ def _wanted(section: Fields, path: str, content: Any) -> tuple[str, ...]:
     if not isinstance(content, (list, tuple)):
         return (section.parsed(path, label_value, content, ""),)
     if not content:
-        section.problems.add(path, "must not be empty: no node could satisfy it")
+        section.problems.add(path, "must not be empty; no node could match it")
     return different(section, path, content, label_value)
 
 
@@ -83,12 +81,15 @@ def read_avoid(fields: Fields) -> tuple[str, ...]:
 
 
 def different(fields: Fields, path: str, content: Any, parse: Callable[[Any], str]) -> tuple[str, ...]:
-    """The items of a list, each parsed and none twice."""
+    """Return the parsed items of a list; an item that is named twice is a problem, and so are too many."""
+    if len(content) > MAX_ITEMS:
+        fields.problems.add(path, f"must have at most {MAX_ITEMS:,} items, got {len(content):,}")
+        return ()
     found: dict[str, None] = {}
-    for place, item in enumerate(content):
-        text = fields.parsed(f"{path}[{place}]", parse, item, "")
+    for index, item in enumerate(content):
+        text = fields.parsed(f"{path}[{index}]", parse, item, "")
         if text in found:
-            fields.problems.add(f"{path}[{place}]", f"`{text}` is named twice")
+            fields.problems.add(f"{path}[{index}]", f"`{text}` is named twice")
         elif text:
             found[text] = None
     return tuple(found)
@@ -124,7 +125,7 @@ def read_place(fields: Fields) -> tuple[Policy, str]:
     chosen = section.require("policy", policy, Policy.BEST_FIT)
     metric = section.read("metric", one_word(METRICS), "cpu")
     if chosen is Policy.BEST_FIT and section.has("metric") and section.has("policy"):
-        section.problems.add(section.at("metric"), "goes with a single-metric policy; best-fit looks at all resources")
+        section.problems.add(section.at("metric"), "requires a single-metric policy; best-fit uses all resources")
     if chosen is not Policy.BEST_FIT and not section.has("metric"):
         _no_metric(fields, section.at("metric"), chosen)
     section.done()
@@ -137,15 +138,12 @@ def _no_metric(fields: Fields, path: str, policy: Policy) -> None:
 
 
 def topology(value: Any) -> tuple[str, ...]:
-    """A node's path, from the outside in: ``rack1/switch3``."""
-    parts = values.text(value).split("/")
-    if len(parts) > MAX_LEVEL:
-        raise Wrong(f"must have at most {MAX_LEVEL} parts, got {len(parts)}")
-    for part in parts:
-        try:
-            values.name(part)
-        except Wrong as wrong:
-            raise Wrong(f"must be names with / between them, such as rack1/switch3; got {show(value)}") from wrong
+    """A node's path, from the outside in: ``rack1/switch3``, or a list of its parts."""
+    parts = value if isinstance(value, (list, tuple)) and value else values.text(value).split("/")
+    if len(parts) > MAX_TOPOLOGY_LEVELS:
+        raise Wrong(f"must have at most {MAX_TOPOLOGY_LEVELS} parts, got {len(parts)}")
+    if not is_topology_path(parts):
+        raise Wrong(f"must be names separated by /, such as rack1/switch3; got {show(value)}")
     return tuple(parts)
 
 

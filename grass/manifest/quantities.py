@@ -1,4 +1,7 @@
-"""Amounts as people write them: ``0.5`` cores, ``512MiB``, ``1h30m``. Bounded, so that a slip is caught here."""
+"""Parses amounts as people write them: ``0.5`` cores, ``512MiB``, ``1h30m``. Bounded, so that slips are found here.
+
+The one parser of amounts, for files and for options of the command line. ``grass.model.amounts`` shows them.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ _MARO_BYTES = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def number(value: Any, expected: str = "a number") -> float:
-    """A finite number, also one in quotes."""
+    """A finite number, possibly in quotes."""
     if isinstance(value, str) and _PLAIN.fullmatch(value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -52,7 +55,7 @@ def number(value: Any, expected: str = "a number") -> float:
 
 
 def duration(value: Any) -> float:
-    """Seconds, more than none: ``10m``, ``1h30m``, ``500ms``, or a number of seconds."""
+    """Seconds, more than 0: ``10m``, ``1h30m``, ``500ms``, or a number of seconds."""
     seconds = duration_or_zero(value)
     if seconds <= 0:
         raise Wrong(f"must be more than 0, got {show(value)}")
@@ -65,7 +68,7 @@ def duration_or_zero(value: Any) -> float:
     if parts and "".join(amount + unit for amount, unit in parts) == value:
         units = [_SECONDS[unit] for _, unit in parts]
         if units != sorted(set(units), reverse=True):
-            raise Wrong(f"must be {expected}, each unit once and the larger first; got {show(value)}")
+            raise Wrong(f"must be {expected}, with each unit once and larger units first; got {show(value)}")
         seconds = sum(float(amount) * _SECONDS[unit] for amount, unit in parts)
     else:
         seconds = number(value, expected)
@@ -98,7 +101,7 @@ def memory(value: Any) -> int:
     amount, unit = match.groups()
     if unit.upper() in {"K", "M", "G", "T"}:
         letter = unit.upper()
-        raise Wrong(f"must say its unit in full: {amount}{letter}iB (binary) or {amount}{letter}B; got {show(value)}")
+        raise Wrong(f"must have a full unit: {amount}{letter}iB (binary) or {amount}{letter}B; got {show(value)}")
     if unit and unit not in _BYTES:
         raise Wrong(f"must be {expected}, got {show(value)}")
     return _checked_memory(float(amount) * _BYTES[unit or "B"], value)
@@ -149,22 +152,30 @@ def gpu(value: Any) -> int:
     return share
 
 
+def gpu_total(value: Any) -> int:
+    """Thousandths of a device, summed over many tasks, so ``1.5`` is valid."""
+    count = number(value, "a number of devices such as 2 or 0.5")
+    if not 0 <= count <= MAX_GPU:
+        raise Wrong(f"must be between 0 and {MAX_GPU} devices, got {show(value)}")
+    return round(count * DEVICE)
+
+
 def at_least(value: Any) -> int:
-    """Bytes, from the least size that will do: ``">=40GiB"``, or plainly ``40GiB``."""
+    """Bytes, from a minimum: ``">=40GiB"``, or just ``40GiB``."""
     if isinstance(value, str) and value.startswith(">="):
         return memory(value[2:].strip())
     if isinstance(value, str) and value[:1] in ("<", ">", "=", "!"):
-        raise Wrong(f"must be the least that will do, such as >=40GiB; got {show(value)}")
+        raise Wrong(f"must be a minimum such as >=40GiB, got {show(value)}")
     return memory(value)
 
 
 def amount(value: Any) -> int:
-    """Of a custom resource."""
+    """The amount of a custom resource."""
     return values.whole(0, MAX_CUSTOM)(value)
 
 
 def all_or(parse: Callable[[Any], int]) -> Callable[[Any], int | None]:
-    """What ``parse`` takes, or the word ``all``, which becomes None."""
+    """Accept what ``parse`` accepts, or the word ``all``, which becomes None."""
 
     def parse_offer(value: Any) -> int | None:
         return None if value == "all" else parse(value)

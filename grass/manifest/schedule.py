@@ -1,4 +1,4 @@
-"""From a document to a schedule: a batch of job names that share components, or a cron rule with one job."""
+"""Turns a document into a schedule: a batch of job names that share components, or a cron rule with one job."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from grass.manifest import cron, values
 from grass.manifest.after import refuse_itself
+from grass.manifest.bounds import check_bounds
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.job import is_maro, read_job
 from grass.manifest.native import JOB_KEYS
@@ -26,8 +27,9 @@ class ParsedSchedule:
 
 
 def parse_schedule(document: dict[str, Any], *, source: str = "") -> ParsedSchedule:
-    """ManifestError lists every problem with its path; ``source`` is the file's name in it."""
+    """Raise ManifestError with every problem and its path. ``source``: the name of the file."""
     problems = Problems(source)
+    check_bounds(document, problems)
     warnings: list[str] = []
     fields = Fields(document, "", problems, lenient=is_maro(document))
     read = _reader(fields)
@@ -41,21 +43,21 @@ def _reader(fields: Fields) -> Callable[[Fields, list[str]], Schedule]:
     lists = [key for key in ("jobs", "job_names") if fields.has(key)]
     if fields.has("cron"):
         for key in lists:
-            fields.refuse(key, "has no place beside `cron`, which starts one job, named after the schedule")
+            fields.refuse(key, "cannot be combined with `cron`, which starts one job, named after the schedule")
         return _read_cron
     if not lists and fields.intact:
         fields.problems.add(
-            "", "needs `jobs` (names that share components) or `cron`; a job starts with `grass job start`"
+            "", "needs `jobs` (names of jobs that share components) or `cron`; to start one job, use `grass job start`"
         )
     if len(lists) == 2:
-        fields.refuse("job_names", "says the same as `jobs`; keep one")
+        fields.refuse("job_names", "means the same as `jobs`; keep one")
     return _read_batch
 
 
 def _read_batch(fields: Fields, warnings: list[str]) -> Schedule:
     name = fields.require("name", values.name, "")
     for key in ("time_zone", "missed", "overlap"):
-        fields.refuse(key, "goes with `cron` only")
+        fields.refuse(key, "requires `cron`")
     names = _read_names(fields, "jobs" if fields.has("jobs") else "job_names")
     template = _read_template(fields, warnings, "")
     for job in names:
@@ -82,7 +84,7 @@ def _read_cron(fields: Fields, warnings: list[str]) -> Schedule:
     name = fields.require("name", values.name, "")
     rule = fields.read("cron", cron.rule, "")
     if rule and cron.limits_both_days(rule):
-        warnings.append(f"{fields.at('cron')}: limits the day of the month and of the week: both must hold")
+        warnings.append(f"{fields.at('cron')}: limits the day of the month and of the week; both must match")
     return Schedule(
         name,
         ScheduleKind.CRON,
@@ -99,11 +101,11 @@ def _read_template(fields: Fields, warnings: list[str], name: str) -> Job:
     if not fields.has("job"):
         return read_job(fields, warnings, name=name)
     for key in JOB_KEYS:
-        fields.refuse(key, "belongs under `job`, where the rest of the job is")
+        fields.refuse(key, "belongs under `job`, with the rest of the job")
     section = fields.section("job")
     if section is None:
         return Job(name, {}, ())
-    section.refuse("name", "leave it out: the schedule names its runs")
+    section.refuse("name", "must be left out; the schedule names its runs")
     job = read_job(section, warnings, name=name)
     section.done()
     return job

@@ -1,4 +1,4 @@
-"""The settings file of `grass create FILE`: Grass's own, MARO's of its process mode, and MARO's `grass/local` form.
+"""Reads the settings file of `grass create FILE`: Grass's own, MARO's process mode, and MARO's `grass/local`.
 
 The meaning of every key is in ``docs/reference/settings-file.md``.
 """
@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from grass.manifest import amounts, placement, quantities, sharing, values
+from grass.manifest import placement, quantities, quotas, resource_fields, values
+from grass.manifest.bounds import check_bounds
 from grass.manifest.fields import Fields, Problems
-from grass.manifest.join_file import absolute
 from grass.manifest.on_premises import OnPremises, Runtime, read_on_premises
 from grass.manifest.values import Wrong, show
+from grass.model.amounts import show_span
 from grass.model.mode import LOCAL, ON_PREMISES
+from grass.model.policy import CHECK_INTERVAL, COUNT, LEAST_SILENT_AFTER, MOST_KEEP_DAYS, ClusterPolicy
 
 DEFAULT_NAME = "local"
 MARO_NAME = "process"
@@ -24,7 +26,7 @@ MARO_REDIS_PORT = 19999
 
 @dataclass(frozen=True)
 class RedisSettings:
-    """``embedded``: the cluster runs its own; else yours at ``host`` and ``port``."""
+    """``embedded``: the cluster runs its own redis; otherwise, yours at ``host`` and ``port``."""
 
     embedded: bool = True
     host: str | None = None
@@ -36,7 +38,7 @@ class RedisSettings:
 class OfferedResources:
     """What the node offers to tasks: thousandths of a core, bytes, thousandths of a device. None: all that it has.
 
-    ``custom``: countable things with a name, such as licences.
+    ``custom``: named countable resources, such as licences.
     """
 
     cpu: int | None = None
@@ -55,32 +57,17 @@ class PortSettings:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """``check_interval`` in seconds; ``parallel_level`` None: no limit but the machine.
-
-    ``silent_after``, ``lost_after``: seconds without a heartbeat until a node is SILENT, and its tasks are replaced.
-
-    ``quotas``: user → resource → the most that all of the user's tasks may hold; ``default_quota`` for everybody else.
-    ``reserve``: what of ``resources`` is kept back for the system. ``low_disk``: bytes of free disk below which a node
-    takes no tasks (None: see ``NodeConfig``). ``labels``, ``topology``: of the node; ``runtimes``:
-    what it offers; ``mounts``: folders of this machine that containers may mount.
+class Settings(ClusterPolicy):
+    """``reserve``: what of ``resources`` is reserved for the system. ``low_disk``: bytes of free disk below which the
+    node accepts no tasks (None: see ``NodeConfig``). ``labels``, ``topology``: of the node; ``runtimes``: what it has;
+    ``mounts``: folders of this machine that containers may mount.
     """
 
     name: str = DEFAULT_NAME
     mode: str = LOCAL
     redis: RedisSettings = RedisSettings()
-    parallel_level: int | None = None
-    check_interval: float = 5.0
-    keep_agent_alive: bool = True
-    agent_countdown: int = 5
     resources: OfferedResources = OfferedResources()
     ports: PortSettings = PortSettings()
-    keep_jobs: int = 1000
-    keep_days: float = 30.0
-    silent_after: float = 8.0
-    lost_after: float = 300.0
-    quotas: dict[str, dict[str, int]] = field(default_factory=dict)
-    default_quota: dict[str, int] = field(default_factory=dict)
     reserve: dict[str, int] = field(default_factory=dict)
     low_disk: int | None = None
     labels: dict[str, str] = field(default_factory=dict)
@@ -102,12 +89,13 @@ class _RedisMode(str, Enum):
 
 
 _port = values.whole(1, 65535)
-_COUNT = values.whole(1, 1_000_000)
+_COUNT = values.whole(*COUNT)
 
 
 def parse_settings(document: dict[str, Any], *, source: str = "") -> Settings:
-    """ManifestError lists every problem with its path; ``source`` is the file's name in it."""
+    """Raise ManifestError with every problem and its path. ``source``: the name of the file."""
     problems = Problems(source)
+    check_bounds(document, problems)
     keys = document if isinstance(document, dict) else {}
     if "components" in keys:
         problems.add("components", "belongs to a job; start this file with `grass job start`")
@@ -135,22 +123,22 @@ def _read_native(fields: Fields) -> Settings:
     return Settings(
         name=fields.read("name", values.name, DEFAULT_NAME),
         redis=_read_redis(fields),
-        keep_agent_alive=fields.read("keep_agent_alive", values.truth, True),
+        keep_agent_alive=fields.read("keep_agent_alive", values.truth, Settings.keep_agent_alive),
         agent_countdown=fields.read("agent_countdown", _COUNT, Settings.agent_countdown),
         resources=_read_resources(fields),
         ports=_read_ports(fields),
         labels=placement.read_labels(fields),
         topology=placement.read_topology(fields),
         runtimes=_read_runtimes(fields),
-        mounts=tuple(fields.parsed(path, absolute, item, item) for path, item in fields.items("mounts")),
+        mounts=tuple(fields.parsed(path, values.absolute_path, item, item) for path, item in fields.items("mounts")),
         **_read_rules(fields),
     )
 
 
 def _read_rules(fields: Fields) -> dict[str, Any]:
-    """What means the same for every kind of cluster."""
+    """Read what means the same for every kind of cluster."""
     silent_after, lost_after = _read_silence(fields)
-    quotas, default_quota = sharing.read_quotas(fields)
+    user_quotas, default_quota = quotas.read_quotas(fields)
     return {
         "parallel_level": fields.read("parallel_level", _COUNT, None),
         "check_interval": fields.read("check_interval", _interval, Settings.check_interval),
@@ -158,9 +146,9 @@ def _read_rules(fields: Fields) -> dict[str, Any]:
         "keep_days": fields.read("keep_days", _days, Settings.keep_days),
         "silent_after": silent_after,
         "lost_after": lost_after,
-        "quotas": quotas,
+        "quotas": user_quotas,
         "default_quota": default_quota,
-        "reserve": sharing.read_reserve(fields),
+        "reserve": quotas.read_reserve(fields),
         "low_disk": fields.read("low_disk", quantities.memory, None),
     }
 
@@ -184,21 +172,22 @@ def _read_on_premises(fields: Fields) -> Settings:
 
 def _mode(value: Any) -> _Mode:
     if isinstance(value, str) and value.startswith(("grass", "k8s")):
-        raise Wrong(f"must be local or {ON_PREMISES}; this version makes no clusters of the mode {show(value)}")
+        raise Wrong(f"must be local or {ON_PREMISES}; this version does not support the mode {show(value)}")
     return values.one_of(_Mode)(value)
 
 
 def _interval(value: Any) -> float:
     seconds = quantities.duration(value)
-    if not 0.1 <= seconds <= 86400:
-        raise Wrong(f"must be between 100ms and 1d, got {show(value)}")
+    least, most = CHECK_INTERVAL
+    if not least <= seconds <= most:
+        raise Wrong(f"must be between {least:g}s and {show_span(most)}, got {show(value)}")
     return seconds
 
 
 def _days(value: Any) -> float:
     days = quantities.number(value, "a number of days")
-    if not 0 < days <= 36500:
-        raise Wrong(f"must be more than 0 and at most 36500 days, got {show(value)}")
+    if not 0 < days <= MOST_KEEP_DAYS:
+        raise Wrong(f"must be more than 0 and at most {MOST_KEEP_DAYS:g} days, got {show(value)}")
     return days
 
 
@@ -213,8 +202,8 @@ def _read_silence(fields: Fields) -> tuple[float, float]:
 
 def _silence(value: Any) -> float:
     seconds = quantities.duration(value)
-    if seconds < 4:
-        raise Wrong(f"must be at least 4s, two heartbeats, got {show(value)}")
+    if seconds < LEAST_SILENT_AFTER:
+        raise Wrong(f"must be at least {LEAST_SILENT_AFTER:g}s (two heartbeats), got {show(value)}")
     return seconds
 
 
@@ -232,9 +221,9 @@ def _read_redis(fields: Fields) -> RedisSettings:
     )
     if embedded:
         for key in ("host", "port", "password"):
-            section.refuse(key, "goes with a redis of your own: leave it out, or set `embedded: false`")
+            section.refuse(key, "is for your own redis; leave it out, or set `embedded: false`")
     elif not own:
-        section.problems.add(section.at("host"), "is missing: where is your redis?")
+        section.problems.add(section.at("host"), "is missing; it is the host of your redis")
     section.done()
     return settings
 
@@ -248,7 +237,7 @@ def _read_resources(fields: Fields) -> OfferedResources:
         memory=section.read("memory", quantities.all_or(quantities.memory), None),
         gpu=section.read("gpu", quantities.all_or(quantities.devices), None),
         disk=section.read("disk", quantities.all_or(quantities.memory), None),
-        custom={name: amount for name, amount in amounts.read_custom(section).items() if amount},
+        custom={name: amount for name, amount in resource_fields.read_custom(section).items() if amount},
     )
     section.done()
     return resources
@@ -260,7 +249,7 @@ def _read_ports(fields: Fields) -> PortSettings:
         return PortSettings()
     ports = PortSettings(section.read("api", _port, None), section.read("node_api", _port, None))
     if ports.api is not None and ports.api == ports.node_api:
-        section.problems.add(section.at("node_api"), f"{ports.api} is taken by `api`")
+        section.problems.add(section.at("node_api"), f"{ports.api} is already used by `api`")
     section.done()
     return ports
 
@@ -275,8 +264,8 @@ def _read_maro_process(fields: Fields) -> Settings:
         redis=redis,
         parallel_level=fields.read("parallel_level", _COUNT, 1),
         check_interval=fields.read("check_interval", _interval, 60.0),
-        keep_agent_alive=fields.read("keep_agent_alive", _flag, True),
-        agent_countdown=fields.read("agent_countdown", _COUNT, 5),
+        keep_agent_alive=fields.read("keep_agent_alive", _flag, Settings.keep_agent_alive),
+        agent_countdown=fields.read("agent_countdown", _COUNT, Settings.agent_countdown),
         warnings=tuple(warnings),
     )
 
@@ -291,7 +280,7 @@ def _read_redis_info(fields: Fields, customized: bool, warnings: list[str]) -> R
     if customized:
         return RedisSettings(embedded=False, host=host, port=port)
     if section is not None:
-        warnings.append("redis_info: ignored: with redis_mode MARO the cluster's own redis listens on a unix socket")
+        warnings.append("redis_info: ignored; with redis_mode MARO the cluster's own redis listens on a unix socket")
     return RedisSettings()
 
 
@@ -313,7 +302,7 @@ def _read_maro_local(fields: Fields) -> Settings:
     if (redis := master.section("redis")) is not None:
         redis.read("port", _port, None)
         redis.done()
-        warnings.append(f"{redis.path}: ignored: the cluster's own redis listens on a unix socket")
+        warnings.append(f"{redis.path}: ignored; the cluster's own redis listens on a unix socket")
     settings = Settings(
         name=name,
         resources=_read_maro_resource(master),

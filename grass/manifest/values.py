@@ -1,6 +1,6 @@
-"""Parsers of single values: each takes what the document holds and returns what the model wants, or raises ``Wrong``.
+"""Parsers of single values: each takes a value of the document and returns one of the model, or raises ``Wrong``.
 
-A message says what was expected and what was found; the path is added by whoever called.
+A message says what was expected and what was found; the caller adds the path.
 """
 
 from __future__ import annotations
@@ -11,18 +11,15 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from grass.manifest.document import one_line, show_text
+from grass.model import names
 from grass.model.expression import compiled
 
 Choice = TypeVar("Choice", bound=Enum)
 
 MAX_ARGUMENT = 128 * 1024 - 1
 """Linux refuses a longer argument or environment entry (MAX_ARG_STRLEN)."""
-MAX_NAME = 63
 MAX_PATTERN = 4096
 
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-_COMPONENT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
-_PORT = re.compile(r"[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -31,7 +28,7 @@ class Wrong(ValueError):
 
 
 def show(value: Any) -> str:
-    """A value as a message names it."""
+    """Show a value in a message."""
     match value:
         case None:
             return "nothing"
@@ -49,7 +46,7 @@ def show(value: Any) -> str:
 
 
 def whole(minimum: int, maximum: int) -> Callable[[Any], int]:
-    """A whole number within bounds, both included. true and false are no numbers."""
+    """A whole number from ``minimum`` to ``maximum``. true and false are not numbers."""
 
     def parse(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -70,7 +67,7 @@ def truth(value: Any) -> bool:
 
 
 def text(value: Any) -> str:
-    """Text that can be stored, passed to a process and is not blank."""
+    """Text that is not blank and that can be passed to a process."""
     if not isinstance(value, str):
         raise Wrong(f"must be text, got {show(value)}")
     if not value.strip():
@@ -79,47 +76,55 @@ def text(value: Any) -> str:
 
 
 def scalar_text(value: Any) -> str:
-    """Text, or a number as it was written. Not true or false: programs disagree about how to spell these."""
+    """Text, or a number as it was written. Not true or false: programs spell these differently."""
     if isinstance(value, bool):
         word = show(value)
-        raise Wrong(f'must be text or a number, got {word}; in quotes ("{word}") it is text')
+        raise Wrong(f'must be text or a number, got {word}; write "{word}" to make it text')
     if value is None:
         raise Wrong('must be text or a number, got nothing; write "" for empty text')
     if not isinstance(value, (str, int, float)):
         raise Wrong(f"must be text or a number, got {show(value)}")
     if isinstance(value, int) and abs(value) >= 10**100:
-        raise Wrong("must be text or a number, got a huge number; in quotes it is text")
+        raise Wrong("must be text or a number, got a huge number; put it in quotes to make it text")
     return _passable(str(value))
 
 
 def _passable(value: str) -> str:
     if "\0" in value:
-        raise Wrong("must not hold a NUL character")
+        raise Wrong("must not contain a NUL character")
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
-        raise Wrong("must be text that UTF-8 can hold, got half of a surrogate pair") from error
+        raise Wrong("must be valid Unicode text, got half of a surrogate pair") from error
     if size > MAX_ARGUMENT:
-        raise Wrong(f"must be at most {MAX_ARGUMENT} bytes long, got {size}; put it in a file")
+        raise Wrong(f"must be at most {MAX_ARGUMENT} bytes long, got {size}; put the text in a file")
     return value
 
 
+def absolute_path(value: Any) -> str:
+    """An absolute path without ``..``; a slash at its end is dropped."""
+    path = text(value)
+    if not path.startswith("/") or ".." in path.split("/") or "\n" in path:
+        raise Wrong(f"must be an absolute path, got {show(value)}")
+    return path.rstrip("/") or "/"
+
+
 def command(value: Any) -> str | tuple[str, ...]:
-    """Text for /bin/sh, or a list that is an argv."""
+    """Text for /bin/sh, or a list of arguments."""
     if isinstance(value, (list, tuple)):
         if not value:
             raise Wrong("must not be empty")
-        return tuple(_argument(item, place) for place, item in enumerate(value))
+        return tuple(_argument(item, index) for index, item in enumerate(value))
     if not isinstance(value, str):
         raise Wrong(f"must be text (for /bin/sh) or a list of arguments, got {show(value)}")
     return text(value)
 
 
-def _argument(value: Any, place: int) -> str:
+def _argument(value: Any, index: int) -> str:
     try:
-        return text(value) if place == 0 else scalar_text(value)
+        return text(value) if index == 0 else scalar_text(value)
     except Wrong as wrong:
-        raise Wrong(f"item {place} {wrong}") from wrong
+        raise Wrong(f"item {index} {wrong}") from wrong
 
 
 def one_of(kind: type[Choice]) -> Callable[[Any], Choice]:
@@ -134,36 +139,36 @@ def one_of(kind: type[Choice]) -> Callable[[Any], Choice]:
 
 
 def name(value: Any) -> str:
-    """Of a job, schedule or cluster: also a folder's name and part of keys, never a path or an option."""
+    """Name of a job, schedule, node or cluster (``grass.model.names``)."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = show(value)
-    return _word(value, _NAME, "letters, digits and `-` `_` `.`, with a letter or digit at both ends")
+    return _word(value, names.is_name, names.NAME_RULE)
 
 
 def component_name(value: Any) -> str:
-    return _word(value, _COMPONENT, "letters, digits and `-` `_`, with a letter or digit at both ends")
+    return _word(value, names.is_component_name, names.COMPONENT_RULE)
 
 
 def port_name(value: Any) -> str:
-    return _word(value, _PORT, "letters, digits and `-` `_`, starting with a letter")
+    return _word(value, names.is_port_name, names.PORT_RULE)
 
 
-def _word(value: Any, pattern: re.Pattern[str], alphabet: str) -> str:
+def _word(value: Any, matches: Callable[[object], bool], rule: str) -> str:
     if not isinstance(value, str):
         raise Wrong(f"must be a name, got {show(value)}")
-    if not pattern.fullmatch(value) or ".." in value:
-        raise Wrong(f"must be a name made of {alphabet}; got {show(value)}")
-    if len(value) > MAX_NAME:
-        raise Wrong(f"must be at most {MAX_NAME} characters long, got {len(value)}")
+    if len(value) > names.MAX_NAME:
+        raise Wrong(f"must be at most {names.MAX_NAME} characters long, got {len(value)}")
+    if not matches(value):
+        raise Wrong(f"must be a name made of {rule}; got {show(value)}")
     return value
 
 
 def variable_name(value: str) -> str:
-    """Of an environment variable that a job may set."""
+    """Name of an environment variable that a job may set."""
     if not _VARIABLE.fullmatch(value) or len(value) > 255:
-        raise Wrong("is not the name of an environment variable (letters, digits and `_`, no digit first)")
+        raise Wrong("must be the name of an environment variable (letters, digits and `_`, not starting with a digit)")
     if value.startswith("GRASS_"):
-        raise Wrong("names that begin with GRASS_ are set by Grass itself")
+        raise Wrong("is reserved; Grass sets the variables that begin with GRASS_")
     return value
 
 
@@ -174,9 +179,9 @@ _TASK_VARIABLES = frozenset(
 
 
 def task_variable(value: str) -> str:
-    """Of an environment variable that differs from task to task."""
+    """Name of an environment variable that differs from task to task."""
     if value in _TASK_VARIABLES:
-        raise Wrong("is set by Grass itself")
+        raise Wrong("is reserved; Grass sets it")
     return variable_name(value)
 
 

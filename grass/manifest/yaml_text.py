@@ -1,4 +1,4 @@
-"""YAML text to plain values, built from the parser's events: no recursion, and aliases are counted before they cost."""
+"""Parses YAML text to plain values, from the parser's events: without recursion, and aliases are counted first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MERGE = "<<"
 
 
 def parse(text: str) -> Any:
-    """The one document in ``text``; None when it is empty. DocumentFault says why not, with the line."""
+    """Return the one document in ``text``; None when it is empty. Raise DocumentFault with the line."""
     import yaml
 
     builder = _Builder()
@@ -22,12 +22,12 @@ def parse(text: str) -> Any:
             builder.take(type(event).__name__, event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise DocumentFault("", f"{place}is not YAML: {error.problem or error.context}") from error
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise DocumentFault("", f"{where}is not YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         raise DocumentFault("", f"is not YAML: {str(error).splitlines()[0]}") from error
     except UnicodeEncodeError as error:
-        raise DocumentFault("", "is not text: it holds half of a surrogate pair") from error
+        raise DocumentFault("", "is not valid Unicode: it has half of a surrogate pair") from error
     return builder.result
 
 
@@ -42,7 +42,7 @@ class _Value:
 
 @dataclass
 class _Open:
-    """A mapping or list whose end was not seen yet. ``key`` waits for its value; ``lines``: where each key stood."""
+    """A mapping or list whose end was not seen yet. ``key`` waits for its value; ``lines``: the line of each key."""
 
     content: Any
     anchor: str | None
@@ -76,7 +76,9 @@ class _Builder:
             case "DocumentStartEvent":
                 self._documents += 1
                 if self._documents > 1:
-                    raise DocumentFault("", f"line {_line(event)}: a second document begins; a file holds one")
+                    raise DocumentFault(
+                        "", f"line {_line(event)}: a second document begins; a file must have one document"
+                    )
 
     def _scalar(self, event: Any) -> None:
         plain = event.tag is None and event.implicit[0]
@@ -112,19 +114,19 @@ class _Builder:
             raise DocumentFault(self._path(), f"line {_line(event)}: a key must be text, not an alias")
         value = self._anchors.get(event.anchor)
         if value is None:
-            raise DocumentFault(self._path(), f"line {_line(event)}: the alias *{event.anchor} has no finished anchor")
+            raise DocumentFault(self._path(), f"line {_line(event)}: the alias *{event.anchor} has no anchor before it")
         self._add(value, event)
 
     def _add(self, value: _Value, event: Any) -> None:
-        """Puts a finished value where it belongs. The counts bound what a reader of the result has to walk."""
+        """Add a finished value to its parent. The counts bound the work of whoever reads the result."""
         if not self._stack:
             self.result = value.content
             return
         parent = self._stack[-1]
         parent.count += value.count
         parent.height = max(parent.height, value.height + 1)
-        if sum(place.count for place in self._stack) > MAX_VALUES:
-            raise DocumentFault("", f"holds more than {MAX_VALUES} values (aliases counted as often as they are used)")
+        if sum(each.count for each in self._stack) > MAX_VALUES:
+            raise DocumentFault("", f"has more than {MAX_VALUES} values (each use of an alias counts)")
         if len(self._stack) + value.height > MAX_DEPTH:
             raise DocumentFault("", f"is nested more than {MAX_DEPTH} levels deep")
         if isinstance(parent.content, list):
@@ -139,8 +141,8 @@ class _Builder:
     def _merge(self, parent: _Open, content: Any, event: Any) -> None:
         bases = content if isinstance(content, list) else [content]
         if not all(isinstance(base, dict) for base in bases):
-            place = f"line {_line(event)}: " if event is not None else ""
-            raise DocumentFault(self._path(), f"{place}`<<` takes a mapping or a list of mappings")
+            where = f"line {_line(event)}: " if event is not None else ""
+            raise DocumentFault(self._path(), f"{where}`<<` needs a mapping or a list of mappings")
         parent.merged.extend(bases)
 
     def _wants_key(self) -> bool:
@@ -155,7 +157,7 @@ class _Builder:
             return
         line = top.lines.setdefault(key, _line(event))
         if key in top.content:
-            raise DocumentFault(self._path(), f"line {_line(event)}: the key stands twice; first on line {line}")
+            raise DocumentFault(self._path(), f"line {_line(event)}: the key appears twice; first on line {line}")
 
     def _remember(self, anchor: str | None, value: _Value) -> None:
         if anchor is not None:
@@ -166,11 +168,11 @@ class _Builder:
 
     def _path(self) -> str:
         path = ""
-        for place in self._stack:
-            if place.key is not None:
-                path = join(path, place.key)
-            elif isinstance(place.content, list):
-                path += f"[{len(place.content)}]"
+        for each in self._stack:
+            if each.key is not None:
+                path = join(path, each.key)
+            elif isinstance(each.content, list):
+                path += f"[{len(each.content)}]"
         return path
 
 

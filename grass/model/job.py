@@ -17,11 +17,11 @@ EXIT_STOP_JOB = 65
 DEFAULT_GRACE = 10.0
 DEFAULT_TASK_CPU = 1000
 DEFAULT_RESOURCES = Resources(cpu=DEFAULT_TASK_CPU)
-"""A task that says nothing takes one core and no particular memory: a laptop is then never overrun by default."""
+"""The default of a task: one core and no reserved memory, so that a laptop is never overrun."""
 
 
 class Condition(str, Enum):
-    """How far a component must be before one that depends on it may start."""
+    """The state that a component must have reached before a component that depends on it starts."""
 
     RUNNING = "running"
     READY = "ready"
@@ -62,15 +62,15 @@ NODE_LEVEL = 99
 
 @dataclass(frozen=True)
 class GpuNeed:
-    """Which devices will do, besides how many (``Resources.gpu``): ``model`` as NVML names it (a part of the name is
-    enough, case does not matter; None: any), ``memory`` at least so many bytes each."""
+    """Which GPUs match; ``Resources.gpu`` says how many. ``model``: part of the name that NVML gives, in any case
+    (None: any). ``memory``: the least bytes of each."""
 
     model: str | None = None
     memory: int = 0
 
 
 class Policy(str, Enum):
-    """How nodes that could hold a task are ranked (the two with a metric as MARO has them)."""
+    """How the nodes on which a task fits are ranked. Those with a metric are MARO's."""
 
     BEST_FIT = "best-fit"
     BALANCED = "single-metric-balanced"
@@ -79,7 +79,7 @@ class Policy(str, Enum):
 
 @dataclass(frozen=True)
 class Mount:
-    """A path of the host that a container sees; the cluster's settings say which are allowed."""
+    """A path of the host that is mounted into a container. The cluster's settings say which are allowed."""
 
     source: str
     target: str
@@ -88,9 +88,8 @@ class Mount:
 
 @dataclass(frozen=True)
 class Container:
-    """What only containers have. ``shm``: bytes of /dev/shm (None: the engine's default). ``network``: host, bridge.
-
-    ``data``: where the share is seen inside (None: where the host has it).
+    """Settings that only containers have. ``shm``: bytes of /dev/shm (None: the engine's default). ``network``: host or
+    bridge. ``data``: where the share is mounted inside (None: at the host's path).
     """
 
     entrypoint: tuple[str, ...] | None = None
@@ -110,8 +109,9 @@ class Component:
     """``command``: a string is run by /bin/sh, a tuple is an argv. ``parallelism``: most tasks at once (None: all).
 
     ``where``: label → the values of which a node must have one. ``avoid``: names of nodes. ``spread``, ``pack``: a
-    topology level over which its tasks are spread evenly, or kept within one value. ``matrix``: name → values; task
-    ``i`` gets the ``i``-th combination, the last name varying fastest, and ``replicas`` is their number.
+    topology level; its tasks are spread evenly over the domains of that level, or kept in one of them.
+    ``matrix``: name → values; task ``i`` gets the ``i``-th combination, the last name varying fastest, and
+    ``replicas`` is the number of combinations.
     ``runtime``: ``process``, ``docker``, or None: docker when there is an image and the node has an engine.
     ``base``: the folder of the job's file, where its processes start on a cluster of that same machine; ``cwd`` is
     relative to it, and without it (several hosts, containers) to the share.
@@ -145,7 +145,7 @@ class Component:
 
 @dataclass(frozen=True)
 class After:
-    """Another job, by name or id, and what it must have come to: ``succeeded`` or ``ended``."""
+    """A job to wait for, by name or id, and the state it must reach: ``succeeded`` or ``ended``."""
 
     job: str
     state: str = "succeeded"
@@ -157,7 +157,7 @@ class Job:
 
     ``fail_fast``: the first task that fails for good ends the job; otherwise the rest goes on and the job fails when
     it is done. ``gang``: components whose tasks start all together or not at all. ``policy`` ranks nodes, by ``metric``
-    (a resource) where it needs one. ``together``: all tasks within one value of this topology level. ``preemptible``:
+    (a resource) where it needs one. ``together``: all tasks in one domain of this topology level. ``preemptible``:
     may be stopped and queued again for a job of higher priority.
     """
 

@@ -1,4 +1,4 @@
-"""The states of jobs, tasks and nodes, and the only table of which may follow which."""
+"""The states of jobs, tasks and nodes, and the only table of legal transitions. Pure."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
 
 
 class IllegalTransitionError(AssertionError):
-    """A defect of Grass, not of its input: the state machine was asked for a step that the table forbids."""
+    """An internal error: a transition that the table does not allow."""
 
 
 def check_job(before: JobState, after: JobState) -> None:

@@ -13,32 +13,32 @@ from typing import Any
 
 class ReasonCode(str, Enum):
     # waiting
-    SUBMITTED = "submitted"  # durable, not looked at yet
+    SUBMITTED = "submitted"  # stored, not planned yet
     JOB_LIMIT = "job-limit"  # parallel_level jobs already run
     NO_NODES = "no-nodes"  # no node is READY
-    TOO_LARGE = "too-large"  # no node could ever hold one task
+    TOO_LARGE = "too-large"  # no node is large enough for one task
     NO_FREE_RESOURCES = "no-free-resources"  # fits an empty node, but not what is free now
     DEPENDS_ON = "depends-on"  # waits for another component
-    BACKOFF = "backoff"  # restarts at a known time
-    PARALLELISM = "parallelism"  # the array's own limit
+    BACKOFF = "backoff"  # restarts after a delay
+    PARALLELISM = "parallelism"  # the component's own limit of tasks at once
     AFTER = "after"  # waits for another job
-    QUOTA = "quota"  # its user has all that the quota allows
+    QUOTA = "quota"  # the quota of its user is used up
     CONSTRAINTS = "constraints"  # no node satisfies its labels, devices, topology or runtime
     GANG = "gang"  # some of its tasks would fit now, but not all
     BEHIND = "behind"  # would fit, but could delay a job that is served first
     SET_ASIDE = "set-aside"  # deciding about it failed: a defect of Grass
-    PREEMPTING = "preempting"  # jobs of lower priority are being stopped for it
-    PREEMPTED = "preempted"  # was stopped for a job of higher priority, and is queued again
-    DRAINED = "drained"  # its node was drained; it is placed again
+    PREEMPTING = "preempting"  # tasks of lower priority are being stopped for it
+    PREEMPTED = "preempted"  # was stopped for a job of higher priority; queued again
+    DRAINED = "drained"  # its node was drained; queued again
     IMAGE = "image"  # waits for its image
-    NOT_READY = "not-ready"  # runs, but its readiness check does not pass yet
+    NOT_READY = "not-ready"  # runs, but its readiness check has not passed yet
     # a node that takes no tasks
     PROBE = "probe"  # has not passed its probe
     PROTOCOL = "protocol"  # speaks another protocol than the master
     VERSION = "version"  # runs another version of Grass than the master
     DISK = "disk"  # its disk is almost full
     RUNTIME = "runtime"  # what starts its tasks does not answer; a task that waits for that says so, too
-    SHARE = "share"  # its share is gone, or does not answer; a task that waits for that says so, too
+    SHARE = "share"  # the share is gone or does not answer; also of a task that waits for it
     STUCK = "stuck"  # a task of it does not end after KILL, because the kernel lets its process wait
     # ended
     EXIT_CODE = "exit-code"

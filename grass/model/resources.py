@@ -1,4 +1,4 @@
-"""Amounts of what a node has and a task needs."""
+"""Amounts of resources: what a node has and what a task needs. ``grass.model.amounts`` shows them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 DEVICE = 1000
-"""One whole GPU: devices are counted in thousandths, as cores are, because a task may ask for a share of one."""
+"""One whole GPU. Devices are counted in thousandths, as cores are, because a task may need a share of one."""
 
 
 @dataclass(frozen=True)
 class Resources:
     """``cpu`` in thousandths of a core, ``memory`` and ``disk`` (scratch) in bytes, ``gpu`` in thousandths of a device.
 
-    ``custom``: countable things with a name (licences), as sorted pairs without zeros. Integers, so sums are exact.
+    ``custom``: named countable resources (licences), as sorted pairs without zeros. Integers, so sums are exact.
     """
 
     cpu: int = 0
@@ -56,7 +56,7 @@ class Resources:
         )
 
     def amount(self, name: str) -> int:
-        """Of one resource by its name; a custom one that is not there is 0."""
+        """The amount of one resource by its name; 0 for an unknown custom one."""
         match name:
             case "cpu":
                 return self.cpu
@@ -69,7 +69,7 @@ class Resources:
         return dict(self.custom).get(name, 0)
 
     def amounts(self) -> dict[str, int]:
-        """Every amount by name; the four that all nodes have come first."""
+        """Every amount by name, the four built-in resources first."""
         return {"cpu": self.cpu, "memory": self.memory, "gpu": self.gpu, "disk": self.disk, **dict(self.custom)}
 
     def to_wire(self) -> dict[str, Any]:

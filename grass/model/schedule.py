@@ -1,4 +1,4 @@
-"""What a user asks for with `grass schedule start`: a batch of jobs, or one that a cron rule starts again and again."""
+"""What a user submits with `grass schedule start`: a batch of jobs, or a job that a cron rule starts repeatedly."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class ScheduleKind(str, Enum):
 
 
 class Missed(str, Enum):
-    """What becomes of the times that passed while the cluster was away: nothing, or one run for all of them."""
+    """What happens to start times that passed while the cluster was down: nothing, or one run for all of them."""
 
     SKIP = "skip"
     RUN_ONCE = "run-once"
 
 
 class Overlap(str, Enum):
-    """What becomes of a time at which the run before still goes on: no run, a run after it, or a run in its place."""
+    """What happens when the previous run is still active: no run, a run after it, or a run that replaces it."""
 
     SKIP = "skip"
     QUEUE = "queue"
@@ -31,10 +31,10 @@ class Overlap(str, Enum):
 
 @dataclass(frozen=True)
 class Schedule:
-    """``jobs``: of a batch each job, once; of a cron rule one template, whose every run is named after the schedule.
+    """``jobs``: each job of a batch; or the one job of a cron rule, whose runs are named after the schedule.
 
-    ``cron`` has five fields and names days of the week (``mon``, not ``1``), because numbers mean different days to
-    cron and to APScheduler.
+    ``cron`` has five fields. Days of the week are names (``mon``, not ``1``), because cron and APScheduler number them
+    differently.
     """
 
     name: str

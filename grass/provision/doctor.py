@@ -91,7 +91,7 @@ def _strays() -> list[Finding]:
 
 
 def _say_nothing(_: str) -> None:
-    """What the doctor finds is in its findings."""
+    """Discard progress lines: results are in the findings."""
 
 
 def _python() -> list[Finding]:
@@ -113,14 +113,17 @@ def _home(base: Path) -> list[Finding]:
         ready = os.access(_existing_parent(base), os.W_OK | os.X_OK)
         return [
             Finding(
-                "GRASS_HOME", ready, f"{base} will be made by `grass create`", "set GRASS_HOME to a folder of yours"
+                "GRASS_HOME",
+                ready,
+                f"{base} does not exist yet; `grass create` makes it",
+                "set GRASS_HOME to a folder of yours",
             )
         ]
     found = base.stat()
     if found.st_uid != os.getuid():
         return [Finding("GRASS_HOME", False, f"{base} belongs to another user", "set GRASS_HOME to a folder of yours")]
     if stat.S_IMODE(found.st_mode) & 0o077:
-        return [Finding("GRASS_HOME", False, f"others can look into {base}", f"chmod 700 {base}")]
+        return [Finding("GRASS_HOME", False, f"other users can read {base}", f"chmod 700 {base}")]
     return [Finding("GRASS_HOME", os.access(base, os.W_OK | os.X_OK), str(base), f"chmod 700 {base}")]
 
 
@@ -139,19 +142,19 @@ def _path_length(base: Path) -> list[Finding]:
 
 
 def _disk(base: Path) -> list[Finding]:
-    place = _existing_parent(base)
-    free = shutil.disk_usage(place).free
+    folder = _existing_parent(base)
+    free = shutil.disk_usage(folder).free
     message = f"{free / (1 << 30):.1f} GiB free for {base}"
     return [Finding("disk", free >= _LEAST_DISK, message, "free at least 1 GiB: `grass clean` removes ended jobs")]
 
 
 def _shared_memory() -> list[Finding]:
-    place = Path("/dev/shm")
-    usable = place.is_dir() and os.access(place, os.W_OK)
+    folder = Path("/dev/shm")
+    usable = folder.is_dir() and os.access(folder, os.W_OK)
     fix = "mount a tmpfs at /dev/shm: many programs share memory between processes there"
     if not usable:
         return [Finding("shared memory", False, "/dev/shm cannot be written", fix)]
-    free = shutil.disk_usage(place).free
+    free = shutil.disk_usage(folder).free
     return [Finding("shared memory", free >= 64 << 20, f"{free >> 20} MiB free in /dev/shm", fix)]
 
 

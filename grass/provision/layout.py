@@ -1,5 +1,5 @@
-"""From settings to a cluster's folder: configuration, secrets, keys. Every step can be repeated, so an interrupted
-`grass create` is finished by the next one."""
+"""Files of a local cluster, made from its settings: configuration, secrets, keys. Every step can be repeated, so the
+next `grass create` finishes an interrupted one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FOLDERS = ("master", "client", "redis", "log", "data", "data/logs", "data/jobs",
 
 
 def existing(cluster_home: Path) -> ClusterConfig | None:
-    """None: there is none, or its making was interrupted before the configuration was whole."""
+    """None: there is none, or creating it was interrupted before the configuration was whole."""
     try:
         return ClusterConfig.load(cluster_home / "cluster.json")
     except (FileNotFoundError, json.JSONDecodeError):
@@ -76,20 +76,8 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
 
 
 def ruled(master: MasterConfig, settings: Settings) -> MasterConfig:
-    """With the settings that mean the same for every kind of cluster."""
-    return replace(
-        master,
-        parallel_level=settings.parallel_level,
-        check_interval=settings.check_interval,
-        keep_agent_alive=settings.keep_agent_alive,
-        agent_countdown=settings.agent_countdown,
-        keep_jobs=settings.keep_jobs,
-        keep_days=settings.keep_days,
-        silent_after=settings.silent_after,
-        lost_after=settings.lost_after,
-        quotas=settings.quotas,
-        default_quota=settings.default_quota,
-    )
+    """Apply the settings that mean the same for every kind of cluster."""
+    return replace(master, **settings.policy())
 
 
 def _check_reserve(settings: Settings, offered: Resources) -> None:

@@ -104,18 +104,17 @@ def create(
                 return _complete(before, progress, repair)
             return _start_again(before, settings, folder, progress, repair)
         machine.check_processes()
-        progress(f"making the cluster {name} in {folder}")
+        progress(f"creating cluster {name} in {folder}")
         config = layout.design(settings or Settings(), folder, None)
         if processes.of_cluster(config):
-            progress(f"ending what still runs of an earlier cluster {name}, whose folder was removed")
+            progress(f"ending processes of an earlier cluster {name}, whose folder was removed")
             stopping.stop(config, forever=True)
         layout.check_ports(config)
         try:
             return _start(config, settings, progress, fresh=True)
         except KeyboardInterrupt:
-            progress(f"interrupted; removing the cluster {name} again")
-            stopping.stop(config, forever=True)
-            _remove_files(config)
+            progress(f"interrupted; removing cluster {name} again")
+            _end(config, progress)
             raise
         except BaseException:
             if not config.path.exists():  # nothing was started yet
@@ -124,7 +123,7 @@ def create(
 
 
 def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> ClusterConfig:
-    """Of a cluster that runs: start what was stopped by hand, or wait for what a killed `create` started.
+    """Complete a running cluster: start stopped daemons, or wait for what a killed `create` started.
 
     ConflictError when there is nothing of that kind. OSError: supervisord does not answer.
     """
@@ -138,12 +137,12 @@ def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> Cluste
             redis_log.repair(config, progress)
             down.append(daemons.REDIS)
     if not down and not _confirmed(config).exists():
-        progress(f"waiting for the cluster {config.name}, which an interrupted `grass create` has started")
+        progress(f"waiting for cluster {config.name}, which an interrupted `grass create` started")
         _wait_ready(config, Secrets.load(config.home), 0.0)
         return config
     if not down:
         raise ConflictError(f"cluster {config.name} exists and runs; `grass delete {config.name}` ends it")
-    progress(f"starting {', '.join(down)} of the cluster {config.name} again")
+    progress(f"starting {', '.join(down)} of cluster {config.name} again")
     since = clock.wall()
     for name in down:
         supervisor.start_daemon(name)
@@ -155,7 +154,7 @@ def _start_again(
     before: ClusterConfig, settings: Settings | None, folder: Path, progress: Progress, repair: bool = False
 ) -> ClusterConfig:
     machine.check_processes()
-    progress(f"starting the cluster {before.name} again, with its state")
+    progress(f"starting cluster {before.name} again with its state")
     config = before if settings is None else layout.design(settings, folder, before)
     stopping.end_orphans(before)
     if repair and config.redis.embedded:
@@ -227,7 +226,7 @@ def _wait_ready(config: ClusterConfig, secrets: Secrets, since: float) -> None:
 
 
 def _check_redis(config: ClusterConfig, secrets: Secrets, fresh: bool, progress: Progress) -> None:
-    """Of a redis of the user's own: it answers, and no other cluster of this name lives in it."""
+    """Check the user's own redis: it answers, and holds no other cluster of this name."""
     where = f"{config.redis.host}:{config.redis.port}"
     backend = open_backend(config, secrets, "admin")
     try:
@@ -242,8 +241,8 @@ def _check_redis(config: ClusterConfig, secrets: Secrets, fresh: bool, progress:
     if durable and (durable.get("appendonly"), durable.get("appendfsync")) != ("yes", "always"):
         progress(
             f"warning: the redis at {where} has `appendonly {durable.get('appendonly')}` and `appendfsync "
-            f"{durable.get('appendfsync')}`: what was accepted just before it crashes may be lost (Grass's own has "
-            "yes and always)"
+            f"{durable.get('appendfsync')}`: jobs accepted just before a crash may be lost (the "
+            "embedded redis has yes and always)"
         )
 
 
@@ -256,13 +255,17 @@ def delete(name: str, *, home: Path | None = None, progress: Progress) -> None:
     with cluster_lock(base, name):
         config = layout.existing(folder)
         if config is not None:
-            progress(f"ending the tasks and daemons of the cluster {name}, and removing {folder}")
-            stopping.stop(config, forever=True)
-            if not config.redis.embedded:
-                _clear_redis(config, progress)
-            _remove_files(config)
+            progress(f"ending the tasks and daemons of cluster {name}; removing {folder}")
+            _end(config, progress)
         else:
             _remove_tree(folder)
+
+
+def _end(config: ClusterConfig, progress: Progress) -> None:
+    stopping.stop(config, forever=True)
+    if not config.redis.embedded:
+        _clear_redis(config, progress)
+    _remove_files(config)
 
 
 def _others(base: Path) -> str:
@@ -291,7 +294,7 @@ def _remove_files(config: ClusterConfig) -> None:
 
 
 def _remove_tree(folder: Path) -> None:
-    """Also what tasks made unwritable."""
+    """Remove a folder, even if tasks made parts of it unwritable."""
     if folder.exists():
         for path, inner, _ in os.walk(folder):
             for name in inner:  # before the walk looks into them

@@ -1,4 +1,4 @@
-"""What `grass doctor` finds of a cluster on this machine. Changes nothing. Called by ``local``."""
+"""Checks of one local cluster for `grass doctor`. Changes nothing. Called by ``local``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def local_findings(folder: Path) -> Iterator[Finding]:
     config = layout.existing(folder)
     again = f"`grass create` finishes it, `grass delete {folder.name}` removes it"
     if config is None:
-        yield Finding(f"cluster {folder.name}", False, "its making was interrupted", again)
+        yield Finding(f"cluster {folder.name}", False, "creating it was interrupted", again)
         return
     yield _daemons(config)
     yield from _ports(config)
@@ -36,7 +36,7 @@ def _daemons(config: ClusterConfig) -> Finding:
 
 
 def _ports(config: ClusterConfig) -> Iterator[Finding]:
-    """Only of a stopped cluster: a running one has them itself."""
+    """Check the ports of a stopped cluster. A running one uses them itself."""
     if processes.of_cluster(config):
         return
     for port in (config.master.api_port, config.node.api_port):

@@ -1,4 +1,4 @@
-"""What this machine can offer: the defaults of a local node's resources."""
+"""Resources of this machine: the defaults of a local node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GROUP = Path("/sys/fs/cgroup")
 
 
 def offered(wish: OfferedResources) -> Resources:
-    """What the settings say, and all that there is where they say nothing."""
+    """Return the resources in the settings; missing ones are all that the machine has."""
     return Resources(
         cpu=cpu() if wish.cpu is None else wish.cpu,
         memory=memory() if wish.memory is None else wish.memory,
@@ -44,7 +44,7 @@ def gpus() -> int:
 
 
 PROCESSES = 32
-"""What the processes and threads of a cluster without work come to, with some to spare."""
+"""Processes and threads of an idle cluster, with a margin."""
 
 
 def room_for_processes() -> int | None:

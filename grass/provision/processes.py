@@ -122,7 +122,7 @@ def _wait(watched: dict[int, int], seconds: float) -> list[int]:
 
 
 def is_supervisor(pid: int, config: ClusterConfig) -> bool:
-    """Whether this is the supervisord of that cluster."""
+    """Return whether the process is the supervisord of that cluster."""
     return _daemon_name(pid, config) == SUPERVISOR
 
 
@@ -138,11 +138,12 @@ def _daemon_name(pid: int, config: ClusterConfig) -> str | None:
 
 
 def _is_redis(pid: int, words: list[bytes], folder: Path) -> bool:
-    """It rewrites its command line, but stays in its folder; a child that rewrites the log counts, too."""
+    """Redis rewrites its command line, but keeps its folder. A child that rewrites the log counts, too."""
     if not words or not (b"redis" in words[0] or b"valkey" in words[0]):
         return False
     try:
-        return (_PROC / str(pid) / "cwd").readlink() == folder
+        where = os.fspath((_PROC / str(pid) / "cwd").readlink())
+        return where in (os.fspath(folder), f"{folder} (deleted)")  # proc(5): the folder was removed under it
     except OSError:
         return False
 

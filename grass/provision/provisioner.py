@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grass.api.client import Client
+    from grass.api.client import Client, View
     from grass.manifest.join_file import Offer
     from grass.manifest.settings import Settings
 
@@ -114,7 +114,7 @@ class AddedNode:
     """
 
     label: str
-    view: dict[str, Any] | None = None
+    view: View | None = None
     error: str | None = None
     code: str = ""
     exit_code: int = 0
@@ -144,7 +144,7 @@ class Provisioner(Protocol):
         """Works whatever of the cluster is down."""
 
     def findings(self) -> list[Finding]:
-        """For `grass doctor`. Changes nothing, and calls no other machine."""
+        """Return the findings for `grass doctor`. Changes nothing, and calls no other machine."""
 
     def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
         """One result for each host, in order."""

@@ -36,7 +36,10 @@ class DamagedLogError(GrassError):
 
 @dataclass(frozen=True)
 class Damage:
-    """``file`` can be read up to the byte ``good`` of ``size``; ``words``: what redis' tool says is wrong there."""
+    """``file`` can be read up to the byte ``good`` of ``size``; ``words``: what redis' tool says is wrong there.
+
+    ``size`` 0: the tool does not say where, and cannot repair it.
+    """
 
     file: Path
     size: int
@@ -78,6 +81,8 @@ def damage(config: ClusterConfig) -> str:
     found = find_damage(embedded.find_server().path, _folder(config))
     if found is None:
         return ""
+    if not found.size:
+        return f"cluster {config.name}: {found}; redis' tool cannot repair it; put back a copy of {found.file.parent}"
     return (
         f"cluster {config.name}: {found}; `grass create --repair` keeps a copy of that file and cuts off the last "
         f"{found.size - found.good} bytes, which are lost; everything before them stays"
@@ -100,6 +105,8 @@ def repair(config: ClusterConfig, progress: Callable[[str], None]) -> None:
     if found is None:
         progress(f"the log of redis in {folder} is whole")
         return
+    if not found.size:
+        raise DamagedLogError(damage(config))
     copy = found.file.with_name(f"{found.file.name}.damaged-{int(clock.wall())}")
     shutil.copy2(found.file, copy)
     _tool(server, "--fix", str(_log(folder)), answer="y\n")
@@ -115,12 +122,14 @@ def find_damage(server: Path, folder: Path) -> Damage | None:
         return None
     said, code = _tool(server, str(log))
     files = list(_ANALYZED.finditer(said))
-    if code == 0 or not files:
+    if code == 0:
         return None
+    if not files or files[-1]["good"] == files[-1]["size"]:  # a base file, of which the tool tells no size
+        return Damage(log, 0, 0, said.rstrip().rpartition("\n")[2])
     last = files[-1]
     file = log.parent / last["name"] if last["name"] else log
     before = said[: last.start()].rstrip().rpartition("\n")[2]
-    words = re.sub(r"^0x\s*[0-9a-f]+: ", "", before) if before.startswith("0x") else ""
+    words = re.sub(r"^(0x\s*[0-9a-f]+: |AOF \S+ (?=format error))", "", before)
     return Damage(file, int(last["size"]), int(last["good"]), words)
 
 

@@ -1,4 +1,4 @@
-"""Which ``Provisioner`` is whose: by the mode of the settings, or of a cluster that exists. The one place that decides.
+"""Map from the mode of settings or of an existing cluster to its ``Provisioner``. No other code compares modes.
 
 Called by the CLI. A new kind of cluster is one more entry of ``_PROVISIONERS``. A cluster's mode is kept in the file
 ``mode`` of its folder, from before anything else is made until all of it is deleted.
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from grass.errors import InputError
 from grass.model.mode import LOCAL, ON_PREMISES
 from grass.provision.mode_file import read_mode
 from grass.provision.provisioner import Provisioner, Session
@@ -30,11 +31,15 @@ def for_settings(settings: Settings, session: Session) -> Provisioner:
 
 
 def for_cluster(session: Session) -> Provisioner:
-    """Of a cluster whose folder exists. Without a mode nothing was made outside this machine."""
+    """Return the provisioner of an existing cluster. Without a mode, nothing was made outside this machine."""
     return _provisioner(read_mode(session.folder) or LOCAL, session)
 
 
 def _provisioner(mode: str, session: Session) -> Provisioner:
+    if mode not in _PROVISIONERS:
+        raise InputError(
+            f"cluster {session.name}: this version of Grass does not know the mode {mode!r}; use a newer one"
+        )
     module, _, name = _PROVISIONERS[mode].partition(":")
     make: Callable[[Session], Provisioner] = getattr(importlib.import_module(module), name)
     return make(session)

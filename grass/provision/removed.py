@@ -23,6 +23,8 @@ log = logging.getLogger("grass.removed")
 
 _PAUSE = 1.0
 """Seconds between two looks: one call of stat(2) each."""
+_LOOKS = 3
+"""Consecutive looks that must find nothing."""
 
 
 def watch_folder(config: ClusterConfig) -> None:
@@ -33,19 +35,32 @@ def watch_folder(config: ClusterConfig) -> None:
 
 def end_if_removed(path: Path) -> None:
     """Called by a daemon that starts and finds no configuration at ``path``. Returns at once."""
-    if not path.exists():
+    if _is_gone(path):
         _end_apart(path)
 
 
 def _wait(path: Path) -> None:
-    while path.exists():
+    missed = 0
+    while missed < _LOOKS:
         clock.sleep(_PAUSE)
+        missed = missed + 1 if _is_gone(path) else 0
     log.error("%s was removed; ending the cluster", path.parent)
     _end_apart(path)
 
 
+def _is_gone(path: Path) -> bool:
+    """A file system that fails says nothing of that."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _end_apart(path: Path) -> None:
-    """By way of a shell: it is nobody's child, and nobody has to wait for it. There is no place for a log."""
+    """Start the work through a shell, so that it is no child of this process. There is no folder for a log."""
     command = [sys.executable, "-m", "grass.provision.removed", str(path)]
     nowhere = subprocess.DEVNULL
     words = ["/bin/sh", "-c", '"$@" &', "sh", *command]
@@ -53,7 +68,7 @@ def _end_apart(path: Path) -> None:
 
 
 def removed_cluster(path: Path) -> ClusterConfig:
-    """What is known of a cluster from the place of its configuration alone."""
+    """Reconstruct a configuration from its path alone: enough to find and end the processes."""
     return ClusterConfig(path.parent.name, LOCAL, str(path.parent), str(runtime_folder.choose(path.parent)))
 
 
@@ -67,7 +82,7 @@ def main(path: Path) -> None:
 
 
 def _end(path: Path) -> None:
-    if not path.exists():
+    if _is_gone(path):
         config = removed_cluster(path)
         stopping.stop(config, forever=True)
         runtime_folder.remove(Path(config.runtime_dir))

@@ -53,7 +53,10 @@ def _watch(config: ClusterConfig, first: bool) -> None:
     if not first:
         clock.sleep(SECOND)
     while True:
-        run_apart(config, "grass.provision.revival", "revival.log")
+        try:
+            run_apart(config, "grass.provision.revival", "revival.log")
+        except OSError as error:  # the disk is full, or the cluster's folder was removed
+            log.error("cannot have supervisord started again: %s; trying again in %g s", error, AGAIN)
         clock.sleep(AGAIN)
 
 

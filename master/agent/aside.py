@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from grass.exhaustive import assert_never
+from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason, ReasonCode
 
 FIRST_WAIT = 1.0

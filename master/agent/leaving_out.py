@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grass.exhaustive import assert_never
+from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState
 from grass.model.reasons import ReasonCode
 from master.agent.aside import Work

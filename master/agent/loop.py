@@ -81,19 +81,7 @@ class MasterAgent:
         """When what had come was last looked at."""
         self._worked = False
         """Whether anything was asked for or done since the last round of housekeeping, however short."""
-        settings = config.master
-        self._limits = Limits(
-            settings.parallel_level,
-            settings.keep_jobs,
-            settings.keep_days,
-            settings.silent_after,
-            settings.lost_after,
-            settings.check_interval,
-            settings.quotas,
-            settings.default_quota,
-            settings.usage_half_life,
-            __version__,
-        )
+        self._limits = Limits(**config.master.policy(), version=__version__)
 
     def start(self, owner: str) -> None:
         """Take the lease and rebuild the memory; waits for redis as long as it takes."""

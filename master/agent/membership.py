@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from grass.model.lifecycle import NodeState
+from grass.model.names import is_name
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.tickets import JoinNode
 from master.agent import preempting, tasks
@@ -13,15 +14,14 @@ from master.agent.nodes import forgive, judge, move
 from master.agent.state import Drain, NodeRun
 from master.agent.step import Step
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-"""Both become part of a redis user."""
+"""Of a password. It becomes part of a redis user, as the node's name does."""
 
 
 def join(step: Step, ticket: JoinNode) -> None:
     """A record for a node that is about to come, and a redis user with the rights of just that node."""
     name, user = ticket.name, ticket.user
-    if not _NAME.fullmatch(name) or not _DIGEST.fullmatch(ticket.digest):
+    if not is_name(name) or not _DIGEST.fullmatch(ticket.digest):
         step.event("node-refused", f"{name!r} cannot be the name of a node, or its password is no SHA-256", user)
         return
     node = step.cluster.nodes.get(name)

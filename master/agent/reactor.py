@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from grass.exhaustive import assert_never
+from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.agent_store import Message

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from msgspec.structs import replace as changed
 
-from grass.exhaustive import assert_never
+from grass.model.exhaustive import assert_never
 from grass.model.job import Job
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.schedule import Missed, Overlap, ScheduleKind

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from grass.model.policy import ClusterPolicy
 from grass.wire.event_record import EventRecord
 from grass.wire.keys import LaunchKey
 from grass.wire.moment import Moment
@@ -21,18 +22,9 @@ ASSIGNED_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
-class Limits:
-    """From the cluster's settings (``grass.config.MasterConfig``), where each is explained."""
+class Limits(ClusterPolicy):
+    """The cluster's policy, and the version of Grass."""
 
-    parallel_level: int | None = None
-    keep_jobs: int = 1000
-    keep_days: float = 30.0
-    silent_after: float = 8.0
-    lost_after: float = 300.0
-    check_interval: float = 5.0
-    quotas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    default_quota: Mapping[str, int] = field(default_factory=dict)
-    usage_half_life: float = 86400.0
     version: str | None = None
     """A node with another version of Grass stays out; None: any will do."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal as signals
 
 from grass.errors import UndecodableError
-from grass.exhaustive import assert_never
+from grass.model.exhaustive import assert_never
 from grass.model.job import EXIT_DO_NOT_RESTART, EXIT_STOP_JOB, RestartOn
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason, ReasonCode

@@ -10,13 +10,13 @@ from typing import Any
 from grass.api.node_token import node_token
 from grass.config import ClusterConfig, Secrets
 from grass.errors import InputError
+from grass.model.names import MAX_TOPOLOGY_LEVELS, NAME_RULE, is_label_name, is_topology_path
 from grass.model.resources import Resources
 from grass.network_address import host_and_port
 from grass.wire.tickets import NodeOffer
 from grass.wire.views import JoinedView
 
 _JOIN_ID = re.compile(r"[0-9a-f]{16,64}")
-_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
 RUNTIMES = ("process", "docker")
 
 
@@ -74,11 +74,13 @@ def parse(body: dict[str, Any]) -> Wish:
 def _check_offer(offer: dict[str, Any]) -> None:
     labels, path = offer.get("labels", {}), offer.get("path", [])
     if not isinstance(labels, dict) or not all(
-        isinstance(value, str) and _LABEL.fullmatch(name) for name, value in labels.items()
+        isinstance(value, str) and is_label_name(name) for name, value in labels.items()
     ):
         raise InputError("labels: must be names with texts")
-    if not _texts(path) or not _texts(offer.get("runtimes", [])) or not _texts(offer.get("mounts", [])):
-        raise InputError("path, runtimes and mounts: must be lists of texts")
+    if not isinstance(path, list) or not is_topology_path(path):
+        raise InputError(f"path: must be a list of at most {MAX_TOPOLOGY_LEVELS} names ({NAME_RULE})")
+    if not _texts(offer.get("runtimes", [])) or not _texts(offer.get("mounts", [])):
+        raise InputError("runtimes and mounts: must be lists of texts")
     unknown = sorted(set(offer.get("runtimes", [])) - set(RUNTIMES))
     if unknown:
         raise InputError(f"runtimes: {unknown[0]!r} is none; there are {', '.join(RUNTIMES)}")

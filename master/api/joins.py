@@ -7,7 +7,6 @@ proves itself with its node's token. What the master-agent makes of it is waited
 from __future__ import annotations
 
 import hmac
-import re
 from typing import Any
 
 from flask import Blueprint
@@ -20,6 +19,7 @@ from grass.config import Secrets
 from grass.entropy import password
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.model.lifecycle import NodeState
+from grass.model.names import MAX_NAME, NAME_RULE, is_name
 from grass.store.join_tokens import JoinToken
 from grass.wire.calls import Join, JoinQuestion, JoinTokenWish, NodeProof
 from grass.wire.codec import builtins
@@ -33,7 +33,6 @@ from master.api.node_client import node_place, why_unreachable
 from master.api.node_wait import wait_for_node
 from master.api.registry import noun_blueprint
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 LONGEST = 30 * 86_400.0
 """Seconds that a token may be good for."""
 MOST_USES = 1000
@@ -153,10 +152,8 @@ def leave(call: Call, node: str) -> NodeWaited:
 
 
 def check_name(name: Any) -> None:
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise InputError(
-            f"node name {name!r}: letters, digits, '.', '_' and '-', at most 63, beginning with a letter or digit"
-        )
+    if not is_name(name):
+        raise InputError(f"node name {name!r}: must be at most {MAX_NAME} {NAME_RULE}")
 
 
 def _check_node_token(call: Call, node: str) -> None:

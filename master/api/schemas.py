@@ -20,7 +20,7 @@ _REF = "#/components/schemas/{name}"
 @cache
 def schemas() -> dict[str, Schema]:
     """Every type of a request or a reply, and what they are made of, by name."""
-    found = msgspec.json.schema_components(_types(), ref_template=_REF)[1]
+    found = msgspec.json.schema_components(_types(), ref_template=_REF)[1]  # noqa: TID251 (describes, encodes nothing)
     said = {
         name: text for module in (calls, views, gpu, heartbeat, plan_answer) for name, text in _said(module).items()
     }

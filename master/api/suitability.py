@@ -18,6 +18,7 @@ from grass.model.resources import Resources
 from grass.wire.node_record import NodeRecord
 
 _GONE = (NodeState.LEFT, NodeState.LOST)
+MAX_PROBLEMS = 50
 
 
 def asks_about_nodes(job: Job) -> bool:
@@ -32,30 +33,55 @@ def _special(component: Component) -> bool:
 
 
 def unsuited(job: Job, nodes: Sequence[NodeRecord]) -> list[Problem]:
-    """Return path and message of each part of a job that no node can satisfy. ``nodes``: their records."""
+    """Return path and message of each part of a job that no node can satisfy. ``nodes``: their records.
+
+    Time: the size of the job plus the size of the records, not their product."""
     known = [node for node in nodes if node.state not in _GONE and any(node.resources.amounts().values())]
     if not known:
         return []
+    facts = _Facts(known)
     problems: list[Problem] = []
     for name, component in job.components.items():
-        for key, message in _of_component(component, known):
+        for key, message in _of_component(component, facts):
             problems.append(Problem(f"components.{name}.{key}", message))
-    if job.together is not None and not _has_level(job.together, known):
+            if len(problems) >= MAX_PROBLEMS:
+                return [*problems, Problem("", f"stopped after {MAX_PROBLEMS} problems; there may be more")]
+    if job.together is not None and job.together not in facts.levels:
         problems.append(Problem("together", _no_level(job.together)))
     return problems
 
 
-def _of_component(component: Component, nodes: Sequence[NodeRecord]) -> Iterator[tuple[str, str]]:
-    yield from _labels(component, nodes)
-    yield from _avoided(component, nodes)
-    yield from _levels(component, nodes)
-    if component.image is not None and component.runtime != "process" and not _have_docker(nodes):
+class _Facts:
+    """What the nodes are, so that each component is compared with few values. Sets of nodes are bits of an int."""
+
+    def __init__(self, nodes: Sequence[NodeRecord]) -> None:
+        self.names = [node.name for node in nodes]
+        self.name_set = frozenset(self.names)
+        self.totals = list(dict.fromkeys(node.resources for node in nodes))
+        self.levels = {NODE_LEVEL, *range(1, max(len(node.path) for node in nodes) + 1)}
+        self.docker = any("docker" in node.runtimes for node in nodes)
+        self.devices = sorted({(gpu.name or "?", gpu.memory) for node in nodes for gpu in node.gpus})
+        self.labels: dict[str, dict[str, int]] = {}
+        for number, node in enumerate(nodes):
+            for label, value in node.labels.items():
+                values = self.labels.setdefault(label, {})
+                values[value] = values.get(value, 0) | 1 << number
+
+
+def _of_component(component: Component, facts: _Facts) -> Iterator[tuple[str, str]]:
+    yield from _labels(component, facts)
+    yield from _avoided(component, facts)
+    for key, level in (("spread", component.spread), ("pack", component.pack)):
+        if level is not None and level not in facts.levels:
+            yield key, _no_level(level)
+    if component.image is not None and component.runtime != "process" and not facts.docker:
         what = "its tasks run as processes" if component.runtime is None else "its tasks wait until a node has one"
         yield "image", f"no node has a container engine; {what}"
     special_device = component.resources.gpu > 0 and component.gpu != GpuNeed()
-    if special_device and not any(_has_device(component, node) for node in nodes):
-        yield "resources.gpu", f"no node has a GPU of this model or memory; the cluster has {_devices(nodes)}"
-    elif (message := never_fits(component.resources, [node.resources for node in nodes])) is not None:
+    if special_device and not any(_matches(component.gpu, *device) for device in facts.devices):
+        have = some([f"{model} ({show_memory(memory)})" for model, memory in facts.devices])
+        yield "resources.gpu", f"no node has a GPU of this model or memory; the cluster has {have}"
+    elif (message := never_fits(component.resources, facts.totals)) is not None:
         yield "resources", message
 
 
@@ -70,62 +96,34 @@ def never_fits(needs: Resources, totals: Sequence[Resources]) -> str | None:
     return feasibility.NO_SINGLE_NODE
 
 
-def _labels(component: Component, nodes: Sequence[NodeRecord]) -> Iterator[tuple[str, str]]:
-    lacking = False
+def _labels(component: Component, facts: _Facts) -> Iterator[tuple[str, str]]:
+    some_missing, all_of_them = False, -1  # -1: all nodes
     for label, wanted in component.where.items():
-        values = sorted({node.labels[label] for node in nodes if label in node.labels})
+        values = facts.labels.get(label, {})
+        found = 0
+        for value in wanted:
+            found |= values.get(value, 0)
         if not values:
-            lacking = True
-            names = sorted({name for node in nodes for name in node.labels})
-            yield f"where.{label}", f"no node has this label; nodes have {some(names)}"
-        elif not set(values) & set(wanted):
-            lacking = True
-            yield f"where.{label}", f"no node has {label}: {' or '.join(wanted)}; nodes have {some(values)}"
-    if component.where and not lacking and not any(_has_labels(component, node) for node in nodes):
+            yield f"where.{label}", f"no node has this label; nodes have {some(sorted(facts.labels))}"
+        elif not found:
+            yield f"where.{label}", f"no node has {label}: {' or '.join(wanted)}; nodes have {some(sorted(values))}"
+        some_missing = some_missing or not found
+        all_of_them &= found
+    if component.where and not some_missing and not all_of_them:
         yield "where", "no single node has all of these labels"
 
 
-def _has_labels(component: Component, node: NodeRecord) -> bool:
-    labels = node.labels
-    return all(labels.get(label) in wanted for label, wanted in component.where.items())
-
-
-def _avoided(component: Component, nodes: Sequence[NodeRecord]) -> Iterator[tuple[str, str]]:
-    names = [node.name for node in nodes]
-    known = set(names)
+def _avoided(component: Component, facts: _Facts) -> Iterator[tuple[str, str]]:
     for number, name in enumerate(component.avoid):
-        if name not in known:
-            yield f"avoid[{number}]", f"unknown node '{name}'; the cluster has {some(names)}"
-    if component.avoid and known <= set(component.avoid):
-        yield "avoid", f"excludes every node; the cluster has {some(names)}"
-
-
-def _levels(component: Component, nodes: Sequence[NodeRecord]) -> Iterator[tuple[str, str]]:
-    for key, level in (("spread", component.spread), ("pack", component.pack)):
-        if level is not None and not _has_level(level, nodes):
-            yield key, _no_level(level)
-
-
-def _has_level(level: int, nodes: Sequence[NodeRecord]) -> bool:
-    return level == NODE_LEVEL or any(len(node.path) >= level for node in nodes)
+        if name not in facts.name_set:
+            yield f"avoid[{number}]", f"unknown node '{name}'; the cluster has {some(facts.names)}"
+    if component.avoid and facts.name_set <= set(component.avoid):
+        yield "avoid", f"excludes every node; the cluster has {some(facts.names)}"
 
 
 def _no_level(level: int) -> str:
     return f"no node has a topology path with level {level}; set `topology` in the settings of the nodes"
 
 
-def _have_docker(nodes: Sequence[NodeRecord]) -> bool:
-    return any("docker" in node.runtimes for node in nodes)
-
-
-def _has_device(component: Component, node: NodeRecord) -> bool:
-    model, memory = component.gpu.model, component.gpu.memory
-    return any(
-        (model is None or model.casefold() in device.name.casefold()) and device.memory >= memory
-        for device in node.gpus
-    )
-
-
-def _devices(nodes: Sequence[NodeRecord]) -> str:
-    kinds = sorted({f"{device.name or '?'} ({show_memory(device.memory)})" for n in nodes for device in n.gpus})
-    return some(kinds)
+def _matches(need: GpuNeed, model: str, memory: int) -> bool:
+    return memory >= need.memory and (need.model is None or need.model.casefold() in model.casefold())

@@ -5,13 +5,13 @@ Everything read here may be foreign: what is not a block is None, never an error
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import Any
+
+from grass.errors import UndecodableError
+from grass.wire.codec import encode
+from grass.wire.log_block import LOG_BLOCK, LogBlock, Stream
 
 LINE_START = b'{"attempt"'
 """How each line begins. It cannot occur within one: quotes inside JSON strings are escaped."""
@@ -29,7 +29,7 @@ class Block:
     """``data`` at ``offset`` (bytes) of ``stream`` of ``attempt``; ``time``: wall clock of the node that sent it."""
 
     attempt: int
-    stream: str
+    stream: Stream
     offset: int
     time: float
     data: bytes
@@ -51,35 +51,16 @@ class Block:
         return replace(self, offset=offset, data=self.data[offset - self.offset :])
 
     def to_line(self) -> bytes:
-        record: dict[str, object] = {
-            "attempt": self.attempt,
-            "stream": self.stream,
-            "offset": self.offset,
-            "time": self.time,
-        }
-        try:
-            record["text"] = self.data.decode()
-        except UnicodeDecodeError:
-            record["base64"] = base64.b64encode(self.data).decode()
-        return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        block = LogBlock.of(self.attempt, self.stream, self.offset, self.time, self.data)
+        return encode(block).encode() + b"\n"
 
 
-def block_from_record(record: Any) -> Block | None:
-    """A record of the forward protocol, or a parsed line; None when it is no block of ours."""
-    if not isinstance(record, dict):
+def block_from_record(record: object) -> Block | None:
+    """A record of the forward protocol; None when it is no block of ours."""
+    try:
+        return _block(LOG_BLOCK.convert(record))
+    except UndecodableError:
         return None
-    data = _data(record)
-    attempt: Any = record.get("attempt")
-    stream: Any = record.get("stream")
-    offset: Any = record.get("offset")
-    time: Any = record.get("time")
-    if not (_whole(attempt, 1, 10**9) and _whole(offset, 0, 10**18) and stream in ("stdout", "stderr")):
-        return None
-    if data is None or isinstance(time, bool) or not isinstance(time, int | float):
-        return None
-    if not (math.isfinite(time) and 0 <= time < 1e15):
-        return None
-    return Block(attempt, stream, offset, float(time), data)
 
 
 def block_from_line(line: bytes) -> Block | None:
@@ -88,21 +69,17 @@ def block_from_line(line: bytes) -> Block | None:
     if start < 0:
         return None
     try:
-        record = json.loads(line[start:])
-    except (ValueError, RecursionError):
+        return _block(LOG_BLOCK.decode(line[start:]))
+    except UndecodableError:
         return None
-    return block_from_record(record)
 
 
-def _whole(value: Any, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value < high
-
-
-def _data(record: dict[Any, Any]) -> bytes | None:
-    text, encoded = record.get("text"), record.get("base64")
+def _block(block: LogBlock) -> Block | None:
+    """Raises UndecodableError."""
+    sound = 1 <= block.attempt < 10**9 and 0 <= block.offset < 10**18
+    if not (sound and math.isfinite(block.time) and 0 <= block.time < 1e15):
+        return None
     try:
-        if isinstance(text, str):
-            return text.encode()
-        return base64.b64decode(encoded, validate=True) if isinstance(encoded, str) else None
-    except (ValueError, binascii.Error):
+        return Block(block.attempt, block.stream, block.offset, block.time, block.data())
+    except UnicodeError:
         return None

@@ -10,6 +10,7 @@ from typing import Any
 
 from grass.model import feasibility
 from grass.model.amounts import BUILT_IN, show_amount
+from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason, ReasonCode
 from master.planning.model import Demand, QueuedJob, Shape, View, Waiting
 from master.planning.quotas import limited_amounts
@@ -38,16 +39,23 @@ class Explainer:
         job = left.jobs[0]
         match left.cause:
             case ReasonCode.JOB_LIMIT:
-                level = self._view.level
-                message = f"waits for its turn; the cluster runs at most {level} jobs at once (parallel_level)"
-                return Reason(ReasonCode.JOB_LIMIT, message, {"parallel_level": level})
+                reason = self._job_limit()
             case ReasonCode.QUOTA:
-                return self._quota(job, left.demand)
+                reason = self._quota(job, left.demand)
             case ReasonCode.PREEMPTING:
-                return self._preempting(job)
-        if job.id in self._decided.starts:
-            return self._with_start(job, self._unplaced(left))
-        return self._unplaced(left)
+                reason = self._preempting(job)
+            case ReasonCode.GANG | ReasonCode.NO_FREE_RESOURCES:
+                reason = self._unplaced(left)
+                if job.id in self._decided.starts:
+                    reason = self._with_start(job, reason)
+            case _:
+                assert_never(left.cause)
+        return reason
+
+    def _job_limit(self) -> Reason:
+        level = self._view.level
+        message = f"waits for its turn; the cluster runs at most {level} jobs at once (parallel_level)"
+        return Reason(ReasonCode.JOB_LIMIT, message, {"parallel_level": level})
 
     def _unplaced(self, left: Left) -> Reason:
         job, demand = left.jobs[0], left.demand

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -24,7 +25,15 @@ from master.planning.reserver import Reserver
 from master.planning.shares import Shares
 from master.planning.topology import Topology
 
-Rest = tuple[Demand, int, ReasonCode]
+Cause = Literal[
+    ReasonCode.GANG,
+    ReasonCode.JOB_LIMIT,
+    ReasonCode.NO_FREE_RESOURCES,
+    ReasonCode.PREEMPTING,
+    ReasonCode.QUOTA,
+]
+"""Why tasks were not placed, as far as the round knows; ``Explainer`` finds the exact reason."""
+Rest = tuple[Demand, int, Cause]
 """A demand, how many of its tasks were not placed, and the cause."""
 
 MOST_RESERVATIONS = 5
@@ -47,7 +56,7 @@ class Left:
     jobs: Sequence[QueuedJob]
     demand: Demand
     count: int
-    cause: ReasonCode
+    cause: Cause
 
 
 class Round:
@@ -153,7 +162,7 @@ class Round:
         placed = self.finder.place(job, demand, min(allowed, demand.count), within)
         self.shares.add(job.user, demand.shape.resources, placed)
         if placed < demand.count:
-            cause = ReasonCode.QUOTA if placed == allowed else ReasonCode.NO_FREE_RESOURCES
+            cause: Cause = ReasonCode.QUOTA if placed == allowed else ReasonCode.NO_FREE_RESOURCES
             if cause is ReasonCode.QUOTA:
                 self.quotas.reserve(job.user, [replace(demand, count=1)])
             left.append((demand, demand.count - placed, cause))

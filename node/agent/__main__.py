@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import threading
-from typing import Any
 
 from grass.config import ClusterConfig, Secrets
 from grass.environment import whole_environment
@@ -17,6 +16,7 @@ from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
 from grass.systemd import Notifier
+from grass.wire.hello import Probe
 from node.agent import gpu
 from node.agent.environment import inherited
 from node.agent.loop import NodeAgent
@@ -42,7 +42,7 @@ def main(path: str) -> int:
     notifier = Notifier()
     notifier.ready()
     gpus = gpu.devices()
-    sound = [device["id"] for device in gpus if device["uuid"]]
+    sound = [device.id for device in gpus if device.uuid]
     result = _probe(config, sound, notifier) if config.node.probe else None
     agent = NodeAgent(
         config,
@@ -57,7 +57,7 @@ def main(path: str) -> int:
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
-    if result is not None and not result["passed"]:
+    if result is not None and not result.passed:
         again = threading.Timer(PROBE_AGAIN, agent.stop)
         again.daemon = True
         again.start()
@@ -65,18 +65,18 @@ def main(path: str) -> int:
     return 0
 
 
-def _probe(config: ClusterConfig, gpus: list[int], notifier: Notifier) -> dict[str, Any]:
+def _probe(config: ClusterConfig, gpus: list[int], notifier: Notifier) -> Probe:
     """In a thread, so that whoever watches over this process hears from it meanwhile."""
     from node.agent.probe import probe
 
-    found: list[dict[str, Any]] = []
+    found: list[Probe] = []
     thread = threading.Thread(target=lambda: found.append(probe(config, gpus)), name="probe", daemon=True)
     thread.start()
     while thread.is_alive():
         notifier.beat()
         thread.join(1.0)
-    for check in found[0]["checks"]:
-        log.log(logging.INFO if check["ok"] else logging.ERROR, "probe: %s: %s", check["name"], check["message"])
+    for check in found[0].checks:
+        log.log(logging.INFO if check.ok else logging.ERROR, "probe: %s: %s", check.name, check.message)
     return found[0]
 
 

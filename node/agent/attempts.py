@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from grass import clock
 from grass.config import ClusterConfig
+from grass.model.job import DEFAULT_GRACE, Ready
 from grass.model.reasons import Reason, ReasonCode
+from grass.wire.desired import DesiredAttempt
+from grass.wire.launch import LaunchTemplate
 from node.agent import environment
 from node.agent.check import Check
 from node.agent.folders import Removal, attempts_on_disk
 from node.agent.readiness import Readiness
-from node.agent.reconcile import DEFAULT_GRACE, Entry, Template
 from node.runtime.attempts import Folders
 from node.runtime.protocol import Observed, Stop
 from node.runtime.registry import kind
@@ -57,14 +59,14 @@ class Attempts:
         self._stop = stop
         self._base = base
         self._folders = Folders(str(config.node_dir / "attempts"))
-        self._alive: dict[str, Template | None] = {}
+        self._alive: dict[str, LaunchTemplate | None] = {}
         """Running attempts and their templates."""
         self._followed: set[str] = set()
         self._released: set[str] = set()
         """Nobody needs them any more but the shipper."""
         self._to_remove: list[str] = []
 
-    def resume(self, known: Mapping[str, Observed], desired: Mapping[str, Entry]) -> None:
+    def resume(self, known: Mapping[str, Observed], desired: Mapping[str, DesiredAttempt]) -> None:
         """After a restart: go on shipping what is on disk, and remove what is neither known nor desired."""
         for key in attempts_on_disk(self._config):
             attempt = known.get(key)
@@ -78,18 +80,18 @@ class Attempts:
         """The runtime lists everything anew: what is alive will be said again, with all that follows from it."""
         self._alive.clear()
 
-    def started(self, attempt: Observed, entry: Entry | None, template: Template | None) -> bool:
+    def started(self, attempt: Observed, entry: DesiredAttempt | None, template: LaunchTemplate | None) -> bool:
         """False when that was known."""
         key, since = attempt.key, attempt.since
         if key in self._alive or since is None:
             return False
         self._alive[key] = template
         self._timers.at(since + FOLLOW_AFTER, lambda: self._follow_if_alive(key))
-        if template and template["timeout"] is not None:
-            limit: float = template["timeout"]
+        if template and template.timeout is not None:
+            limit = template.timeout
             self._timers.at(since + limit, lambda: self._over(key, f"ran longer than its limit of {limit:g} s"))
-        if template and template["ready"] and entry and not entry["stop"]:
-            self._readiness.watch(self._check(attempt, entry, template))
+        if template and template.ready and entry and entry.stop_grace is None:
+            self._readiness.watch(self._check(attempt, entry, template, template.ready))
         return True
 
     def runs(self, key: str) -> bool:
@@ -104,8 +106,8 @@ class Attempts:
     def not_ready(self, key: str, failure: str) -> None:
         """Its readiness check did not pass in time."""
         template = self._alive.get(key)
-        if template:
-            self._over(key, f"not ready after {template['ready']['timeout']:g} s: {failure}")
+        if template and template.ready:
+            self._over(key, f"not ready after {template.ready.timeout or 0:g} s: {failure}")
 
     def release(self, key: str) -> None:
         """It has ended and the master has noted that: its files may go once its log has gone."""
@@ -146,22 +148,21 @@ class Attempts:
     def _over(self, key: str, message: str) -> None:
         if key in self._alive:
             template = self._alive[key]
-            grace = template["grace"] if template else DEFAULT_GRACE
-            self._stop(Stop(key, grace, Reason(ReasonCode.TIMEOUT, message).to_wire()))
+            grace = template.grace if template else DEFAULT_GRACE
+            self._stop(Stop(key, grace, Reason(ReasonCode.TIMEOUT, message)))
 
-    def _check(self, attempt: Observed, entry: Entry, template: Template) -> Check:
+    def _check(self, attempt: Observed, entry: DesiredAttempt, template: LaunchTemplate, ready: Ready) -> Check:
         key = attempt.key
         launch = environment.launch(self._config, template, self._base)
         scratch = self._folders.scratch(key)
-        ready: dict[str, Any] = template["ready"]
-        command = environment.argv(ready["command"]) if ready["command"] is not None else []
+        command = environment.argv(ready.command) if ready.command is not None else []
         inside = kind(launch.runtime).inside(self._config, key, command, launch)
         return Check(
             key=key,
             ready=ready,
             since=attempt.since or clock.steady(),
             address=self._config.node.address,
-            ports=entry["ports"],
+            ports=entry.ports,
             outputs=[self._folders.path(key, name) for name in ("stdout", "stderr")],
             argv=command,
             env={**launch.env, **environment.attempt_env(key, template, entry, 0), "GRASS_SCRATCH": scratch},

@@ -8,11 +8,11 @@ import socket
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from grass.backoff import Backoff
 from grass.errors import GrassError
 from grass.model.expression import compiled
+from grass.model.job import Ready
 from node.agent.leash import Leash, Running
 from node.agent.line_search import Printed
 from node.runtime.kind import Inside
@@ -28,7 +28,7 @@ class Check:
     """One attempt's. ``since``: steady time of its start. ``ports`` by name, ``outputs``: its stdout and stderr."""
 
     key: str
-    ready: dict[str, Any]
+    ready: Ready
     since: float
     address: str
     ports: dict[str, int]
@@ -52,15 +52,15 @@ class Check:
 
     def allow(self, now: float) -> None:
         """Set the deadline. A check that begins late, because this agent did, gets the time for at least one try."""
-        timeout: float | None = self.ready["timeout"]
+        timeout = self.ready.timeout
         if timeout is not None:
             self.deadline = max(self.since + timeout, now + min(timeout, PROBE_TIMEOUT))
 
     def failure(self, leash: Leash) -> str:
         """Try it. Why it does not pass, for people; empty when it does."""
-        if self.ready["port"] is not None:
+        if self.ready.port is not None:
             return self._port_failure()
-        if self.ready["command"] is not None:
+        if self.ready.command is not None:
             if self.inside:
                 return self.inside.failure(PROBE_TIMEOUT, lambda: self._cancelled)
             return self._command_failure(leash)
@@ -74,13 +74,14 @@ class Check:
             running.kill()
 
     def _port_failure(self) -> str:
-        port = self.ports[self.ready["port"]]
+        name = self.ready.port or ""
+        port = self.ports[name]
         try:
             own = self.inside.addresses() if self.inside else None
         except GrassError as error:
             return f"the address of its container is not known: {error}"
         hosts = (self.address, "127.0.0.1") if own is None else own
-        return "" if _answers(hosts, port) else f"nothing listens on its port {self.ready['port']} ({port})"
+        return "" if _answers(hosts, port) else f"nothing listens on its port {name} ({port})"
 
     def _wait(self, running: Running) -> int | None:
         self._running = running
@@ -102,7 +103,7 @@ class Check:
 
     def _log_failure(self) -> str:
         try:
-            expression = compiled(self.ready["log"])
+            expression = compiled(self.ready.log or "")
         except ValueError as error:  # of a job that another version of Grass took
             return f"its check is not a regular expression: {error}"
         for path in self.outputs:

@@ -1,8 +1,8 @@
-"""What keeps a node from taking tasks for a while: a disk that is almost full, a share that is gone or is silent.
+"""Conditions that keep a node from taking tasks for a while: a disk that is almost full, a share that fails or hangs.
 
-Looked at every two seconds, in threads, because a share whose server is away may never return from a look. What is
-found goes into every heartbeat, so that the master places nothing here; and what has not started yet is held back until
-it is over (``loop``). All of it ends by itself.
+Checked every two seconds, in threads, because a file operation on a share whose server is away may never return. The
+loop puts them into every heartbeat, so that the master places nothing on this node, and starts nothing until they are
+over. They end by themselves. Tasks that cannot be ended are the third condition: see ``stuck``.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ from grass.model.reasons import Reason, ReasonCode
 from node.mounts import mount_point
 
 EVERY = 2.0
-"""Seconds between looks."""
+"""Seconds between checks."""
 PATIENCE = 5.0
-"""Seconds that a share may take to answer."""
-FULL = 1 << 30
-FULL_SHARE = 0.05
-"""Without the setting ``low_disk``: a disk is almost full below 1 GiB, or 5 % of it if that is less."""
-FULL_FILES = 0.01
-"""… or below this share of the files that it can hold."""
-ENOUGH = 1.25
-"""It is not any more with so many times that. Without a gap, a task's first file would bring the condition back."""
+"""Seconds that the share may take to answer."""
+LOW_DISK = 1 << 30
+LOW_DISK_FRACTION = 0.05
+"""Without the setting ``low_disk``, a disk is almost full below 1 GiB free, or 5 % of it if that is less."""
+LOW_FILES_FRACTION = 0.01
+"""A disk is also almost full when fewer than this fraction of the files that it can hold are free."""
+HYSTERESIS = 1.25
+"""The condition clears above 1.25 × the limit. Without a gap, a task's first file would bring the condition back."""
 
 log = logging.getLogger(__name__)
 
 
 class Conditions:
-    """``changed`` is called, in a thread, when ``now`` returns something else than before."""
+    """The conditions of this node. ``changed`` is called, in a thread, each time that ``now`` changes."""
 
     def __init__(
         self, config: ClusterConfig, changed: Callable[[], None], expected: str | None = None, every: float = EVERY
     ) -> None:
-        """``expected``: where the share was mounted before; None: where it is now. ``every``: seconds between looks."""
+        """``expected``: mount point of the share when the node was last known to be right; None: the one of today.
+        ``every``: seconds between checks."""
         self._every = every
         self._disk = Disk(config.node_dir, config.node.low_disk)
         self._share = Share(config.data_dir, expected) if config.share is not None else None
@@ -51,12 +52,12 @@ class Conditions:
         self._stop = threading.Event()
 
     def start(self) -> None:
-        """The first look is over when this returns: nothing is started on a node that nobody has looked at."""
+        """Check once, then go on in a thread: nothing is started on a node that was never checked."""
         self._look()
         threading.Thread(target=self._run, name="conditions", daemon=True).start()
 
     def stop(self) -> None:
-        """Does not wait for a share that does not answer."""
+        """Return at once, also when the share does not answer."""
         self._stop.set()
 
     def now(self) -> tuple[Reason, ...]:
@@ -80,7 +81,7 @@ class Conditions:
 
 
 def together(reasons: tuple[Reason, ...]) -> Reason | None:
-    """As one, for a task that is held back."""
+    """Return one reason for a task that waits for all of them."""
     if not reasons:
         return None
     text = "; ".join(reason.message for reason in reasons)
@@ -88,19 +89,21 @@ def together(reasons: tuple[Reason, ...]) -> Reason | None:
 
 
 def lacks(free: int, total: int, files_free: int, files: int, low: int | None, before: bool) -> str:
-    """What a disk has too little of, in words; empty: it has enough. ``before``: it had too little when it was last
-    looked at. The words have no figure that changes: nodes of which the same is to be said are told together."""
-    gap = ENOUGH if before else 1.0
-    limit = min(FULL, int(total * FULL_SHARE)) if low is None else low
+    """Return what the disk has too little of, or nothing. ``before``: it had too little at the last check.
+
+    No changing numbers in the text, so that nodes with the same problem are grouped.
+    """
+    gap = HYSTERESIS if before else 1.0
+    limit = min(LOW_DISK, int(total * LOW_DISK_FRACTION)) if low is None else low
     if free < limit * gap:
         return f"less than {show_memory(limit)} free"
-    if low != 0 and files and files_free < files * FULL_FILES * gap:
-        return f"less than {FULL_FILES:.0%} of its files free"
+    if low != 0 and files and files_free < files * LOW_FILES_FRACTION * gap:
+        return f"less than {LOW_FILES_FRACTION:.0%} of its files free"
     return ""
 
 
 class Disk:
-    """Where ``folder`` lies. ``low``: bytes below which it counts as almost full; 0: never."""
+    """The disk of ``folder``. ``low``: bytes below which it counts as almost full; 0: never."""
 
     def __init__(self, folder: Path, low: int | None) -> None:
         self._folder = folder
@@ -119,7 +122,7 @@ class Disk:
 
 
 class Share:
-    """Whether it is mounted is read from the kernel's table; whether it answers is asked in a thread of its own."""
+    """The share. The kernel's table tells whether it is mounted; a thread of its own asks whether it answers."""
 
     def __init__(self, folder: Path, expected: str | None) -> None:
         self._folder = folder
@@ -127,7 +130,7 @@ class Share:
         self._asking: _Question | None = None
 
     def look(self) -> Reason | None:
-        """Takes ``PATIENCE`` at most, and no more time while a question is open that was asked before."""
+        """Take at most ``PATIENCE`` seconds, and no time while an earlier question is open."""
         problem = self._problem()
         return Reason(ReasonCode.SHARE, problem, {"folder": str(self._folder)}) if problem else None
 
@@ -146,9 +149,9 @@ class Share:
 
 
 class _Question:
-    """Looks for a file that is not there, under another name each time, so that the answer has to come from the server.
+    """Look for a file that does not exist, under a new name each time, so that the answer comes from the server.
 
-    ``failure``: why it did not come; valid when ``over`` is set.
+    ``failure``: why no answer came; valid when ``over`` is set.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Any
 
 from grass.config import ClusterConfig
-from grass.model.job import container_from_wire
 from grass.model.matrix import environment as matrix_environment
+from grass.wire.desired import DesiredAttempt
+from grass.wire.keys import AttemptKey
+from grass.wire.launch import LaunchTemplate
 from node.runtime.protocol import Launch, Start
 from node.runtime.registry import chosen, kind
 
@@ -21,7 +22,7 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if not name.startswith(_NOT_INHERITED)}
 
 
-def argv(command: str | list[str]) -> list[str]:
+def argv(command: str | tuple[str, ...]) -> list[str]:
     return ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
 
 
@@ -29,23 +30,23 @@ def addresses_path(config: ClusterConfig, job_id: str) -> str:
     return str(config.node_dir / "jobs" / job_id / "addresses")
 
 
-def launch(config: ClusterConfig, template: Mapping[str, Any], base: Mapping[str, str]) -> Launch:
+def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, str]) -> Launch:
     """What all attempts of one component on this node have in common. ``base`` is what ``inherited`` left.
 
     A container has its image's environment instead, and none of the host's.
     """
-    runtime = runtime_of(template, config.node.runtimes)
+    runtime = chosen(template.runtime, template.image, config.node.runtimes)
     host_view = kind(runtime).host_view
-    job_id, job, component = template["job_id"], template["job"], template["component"]
+    job_id = template.job_id
     env = {
         **(base if host_view else {}),
         "PYTHONUNBUFFERED": "1",
-        **template["env"],
+        **template.env,
         "GRASS_CLUSTER": config.name,
-        "GRASS_JOB": job,
+        "GRASS_JOB": template.job,
         "GRASS_JOB_ID": job_id,
-        "GRASS_COMPONENT": component,
-        "GRASS_REPLICAS": str(template["replicas"]),
+        "GRASS_COMPONENT": template.component,
+        "GRASS_REPLICAS": str(template.replicas),
         "GRASS_NODE": config.node.name,
         "GRASS_ADDRESSES": addresses_path(config, job_id),
         "GRASS_DATA": str(config.data_dir),
@@ -55,22 +56,19 @@ def launch(config: ClusterConfig, template: Mapping[str, Any], base: Mapping[str
         "NODE_ID": config.node.name,
         "NODE_NAME": config.node.name,
         "JOB_ID": job_id,
-        "JOB_NAME": job,
-        "COMPONENT_TYPE": component,
+        "JOB_NAME": template.job,
+        "COMPONENT_TYPE": template.component,
     }
-    cwd = _folder(template["cwd"], template.get("base"), str(config.data_dir))
-    plain = Launch(argv(template["command"]), env, cwd, template["grace"], template["width"])
+    cwd = _folder(template.cwd, template.base, str(config.data_dir))
+    plain = Launch(argv(template.command), env, cwd, template.grace, template.width, runtime)
     if host_view:
-        return plain._replace(runtime=runtime)
-    limits = template.get("limits", {})
-    container = container_from_wire(template["container"])
+        return plain
     return plain._replace(
-        cwd=_folder(template["cwd"], None, container.data or str(config.data_dir)),
-        runtime=runtime,
-        image=template["image"],
-        cpu=limits.get("cpu", 0),
-        memory=limits.get("memory", 0),
-        container=container,
+        cwd=_folder(template.cwd, None, template.container.data or str(config.data_dir)),
+        image=template.image or "",
+        cpu=template.cpu,
+        memory=template.memory,
+        container=template.container,
     )
 
 
@@ -79,31 +77,26 @@ def _folder(cwd: str | None, base: str | None, data: str) -> str | None:
     return base if cwd is None else str(PurePosixPath(base or data) / cwd)
 
 
-def runtime_of(template: Mapping[str, Any], offered: Sequence[str]) -> str:
-    return chosen(template.get("runtime"), template.get("image"), offered)
+def start(key: str, launch: str, template: LaunchTemplate, entry: DesiredAttempt, node_gpus: int) -> Start:
+    gpus = tuple(device for device, _ in entry.gpus)
+    return Start(key, launch, attempt_env(key, template, entry, node_gpus), entry.ports, gpus)
 
 
-def start(key: str, launch: str, template: Mapping[str, Any], entry: Mapping[str, Any], node_gpus: int) -> Start:
-    gpus = tuple(device for device, _ in entry["gpus"])
-    return Start(key, launch, attempt_env(key, template, entry, node_gpus), entry["ports"], gpus)
-
-
-def attempt_env(key: str, template: Mapping[str, Any], entry: Mapping[str, Any], node_gpus: int) -> dict[str, str]:
+def attempt_env(key: str, template: LaunchTemplate, entry: DesiredAttempt, node_gpus: int) -> dict[str, str]:
     """What is this attempt's own, over the launch's. The shepherd adds GRASS_SCRATCH."""
-    job_id, task, attempt = key.split("/")
-    index = task.rpartition(".")[2]
-    matrix = template.get("matrix")
+    parsed = AttemptKey.parse(key)
+    index, task = str(parsed.index), str(parsed.task)
     env = {
-        **(matrix_environment(matrix, int(index)) if matrix else {}),
+        **(matrix_environment(template.matrix, parsed.index) if template.matrix else {}),
         "GRASS_INDEX": index,
-        "GRASS_TASK": f"{template['job']}.{task}",
-        "GRASS_ATTEMPT": attempt,
+        "GRASS_TASK": f"{template.job}.{task}",
+        "GRASS_ATTEMPT": str(parsed.attempt),
         "COMPONENT_INDEX": index,
-        "COMPONENT_ID": f"{job_id}.{task}",
-        "CONTAINER_NAME": f"{job_id}.{task}.{attempt}",
+        "COMPONENT_ID": f"{parsed.job_id}.{task}",
+        "CONTAINER_NAME": f"{parsed.job_id}.{task}.{parsed.attempt}",
     }
-    for name, port in entry["ports"].items():
+    for name, port in entry.ports.items():
         env["GRASS_PORT_" + re.sub(r"[^A-Z0-9]", "_", name.upper())] = str(port)
     if node_gpus:  # a task that asked for none must not take somebody else's
-        env["CUDA_VISIBLE_DEVICES"] = ",".join(str(device) for device, _ in entry["gpus"])
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(str(device) for device, _ in entry.gpus)
     return env

@@ -21,6 +21,8 @@ from grass import clock
 from grass.backoff import Backoff
 from grass.config import ClusterConfig
 from grass.network_address import host_and_port
+from grass.wire.codec import builtins
+from grass.wire.log_block import LogBlock
 
 ACK_TIMEOUT = 30.0
 """Seconds without any progress until the peer is given up: a disk may stall for long, and a resend costs more."""
@@ -69,7 +71,7 @@ class Link:
             self._failed(f"cannot reach the log collector at {self._address}: {error}")
         return self._socket is not None
 
-    def exchange(self, batch: Iterable[tuple[str, list[dict[str, object]]]]) -> bool:
+    def exchange(self, batch: Iterable[tuple[str, list[LogBlock]]]) -> bool:
         """Sends records by tag and waits for all acknowledgements; False: some or all may not have arrived."""
         assert self._socket is not None
         try:
@@ -112,8 +114,8 @@ class Link:
         self.retry_at = clock.steady() + (wait if self._failures else 0.0)
         self._failures += 1
 
-    def _pack(self, batch: Iterable[tuple[str, list[dict[str, object]]]]) -> tuple[memoryview, set[str]]:
-        packer = msgpack.Packer(autoreset=False)
+    def _pack(self, batch: Iterable[tuple[str, list[LogBlock]]]) -> tuple[memoryview, set[str]]:
+        packer = msgpack.Packer(autoreset=False, default=builtins)
         waiting = set()
         now = int(clock.wall())
         for tag, records in batch:
@@ -123,7 +125,7 @@ class Link:
             waiting.add(chunk)
         return memoryview(packer.bytes()), waiting
 
-    def _send(self, connection: socket.socket, batch: Iterable[tuple[str, list[dict[str, object]]]]) -> None:
+    def _send(self, connection: socket.socket, batch: Iterable[tuple[str, list[LogBlock]]]) -> None:
         # Acknowledgements are read while sending: a peer that cannot get rid of them would stop reading.
         unsent, waiting = self._pack(batch)
         replies = msgpack.Unpacker(max_buffer_size=_REPLY_LIMIT)

@@ -10,12 +10,13 @@ import ctypes
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import psutil
 
 from grass import clock
+from grass.wire.gpu import GpuDevice, GpuProcess, GpuSample
 from node.runtime import proc
 
 EVERY = 2.0
@@ -30,11 +31,9 @@ _UNCORRECTED, _SINCE_BOOT = 1, 0
 
 log = logging.getLogger(__name__)
 
-Sample = dict[str, Any]
 
-
-def devices(library: str = LIBRARY) -> list[dict[str, Any]]:
-    """``{"id", "uuid", "name", "memory"}`` of each, by device index; memory in bytes."""
+def devices(library: str = LIBRARY) -> list[GpuDevice]:
+    """By device index."""
     nvml = _nvml(library)
     if nvml is None:
         return []
@@ -56,12 +55,12 @@ class GpuWatch:
     """``roots``: pids whose descendants, and whose containers, are Grass's own. Samples the devices ``known``."""
 
     def __init__(
-        self, known: list[dict[str, Any]], roots: Callable[[], Iterable[int]], overdue: float = OVERDUE
+        self, known: Sequence[GpuDevice], roots: Callable[[], Iterable[int]], overdue: float = OVERDUE
     ) -> None:
         self._known = known
         self._overdue = overdue
         self._roots = roots
-        self._samples: list[Sample] = []
+        self._samples: tuple[GpuSample, ...] = ()
         self._at = clock.steady()
         self._stop = threading.Event()
 
@@ -74,11 +73,11 @@ class GpuWatch:
         """Does not wait for a driver that does not return."""
         self._stop.set()
 
-    def samples(self) -> list[Sample]:
-        """The newest of each device, as in docs/internals.md, "Templates and hello, more"."""
+    def samples(self) -> tuple[GpuSample, ...]:
+        """The newest of each device."""
         silence = clock.steady() - self._at
         if self._known and silence > self._overdue:
-            return [_lost(device, f"the driver has not answered for {self._overdue:g} s") for device in self._known]
+            return _all_lost(self._known, f"the driver has not answered for {self._overdue:g} s")
         return self._samples
 
     def _run(self) -> None:
@@ -88,18 +87,18 @@ class GpuWatch:
             self._stop.wait(EVERY)
 
 
-def sample(known: list[dict[str, Any]], roots: Iterable[int], library: str = LIBRARY) -> list[Sample]:
+def sample(known: Sequence[GpuDevice], roots: Iterable[int], library: str = LIBRARY) -> tuple[GpuSample, ...]:
     """One of each known device; those that cannot be asked have an ``error``. The driver is opened and closed."""
     nvml = _nvml(library)
     if nvml is None:
-        return [_lost(device, f"{library} is gone") for device in known]
+        return _all_lost(known, f"{library} is gone")
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        return [_lost(device, f"the driver does not work: {error}") for device in known]
+        return _all_lost(known, f"the driver does not work: {error}")
     try:
         own = _Own(roots)
-        return [_sample(nvml, device, own) for device in known]
+        return tuple(_sample(nvml, device, own) for device in known)
     finally:
         _quietly(nvml, nvml.nvmlShutdown)
 
@@ -114,44 +113,43 @@ def _nvml(library: str) -> Any:
     return pynvml
 
 
-def _device_or_lost(nvml: Any, index: int) -> dict[str, Any]:
+def _device_or_lost(nvml: Any, index: int) -> GpuDevice:
     """One that is lost is listed all the same, so that it is seen: each sample of it has the error, and no task gets
     it. What it is will be known when it is back and the node-agent was started again."""
     try:
         return _device(nvml, index)
     except nvml.NVMLError as error:
         log.warning("gpu %d does not answer: %s", index, error)
-        return {"id": index, "uuid": "", "name": "", "memory": 0}
+        return GpuDevice(index)
 
 
-def _device(nvml: Any, index: int) -> dict[str, Any]:
+def _device(nvml: Any, index: int) -> GpuDevice:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    return {
-        "id": index,
-        "uuid": nvml.nvmlDeviceGetUUID(handle),
-        "name": nvml.nvmlDeviceGetName(handle),
-        "memory": int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
-    }
+    return GpuDevice(
+        id=index,
+        uuid=nvml.nvmlDeviceGetUUID(handle),
+        name=nvml.nvmlDeviceGetName(handle),
+        memory=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+    )
 
 
-def _sample(nvml: Any, device: dict[str, Any], own: _Own) -> Sample:
+def _sample(nvml: Any, device: GpuDevice, own: _Own) -> GpuSample:
     try:
-        handle = nvml.nvmlDeviceGetHandleByIndex(device["id"])
-        processes = [
+        handle = nvml.nvmlDeviceGetHandleByIndex(device.id)
+        processes = tuple(
             _process(each.pid, each.usedGpuMemory, own) for each in nvml.nvmlDeviceGetComputeRunningProcesses(handle)
-        ]
-        return {
-            "id": device["id"],
-            "utilisation": _if_told(nvml, lambda: int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
-            "memory_used": int(nvml.nvmlDeviceGetMemoryInfo(handle).used),
-            "temperature": _if_told(nvml, lambda: int(nvml.nvmlDeviceGetTemperature(handle, _TEMPERATURE_OF_GPU))),
-            "ecc": _if_told(nvml, lambda: int(nvml.nvmlDeviceGetTotalEccErrors(handle, _UNCORRECTED, _SINCE_BOOT))),
-            "processes": processes,
-            "busy": next((each["user"] for each in processes if not each["ours"]), None),
-            "error": None,
-        }
+        )
+        return GpuSample(
+            id=device.id,
+            utilisation=_if_told(nvml, lambda: int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
+            memory_used=int(nvml.nvmlDeviceGetMemoryInfo(handle).used),
+            temperature=_if_told(nvml, lambda: int(nvml.nvmlDeviceGetTemperature(handle, _TEMPERATURE_OF_GPU))),
+            ecc=_if_told(nvml, lambda: int(nvml.nvmlDeviceGetTotalEccErrors(handle, _UNCORRECTED, _SINCE_BOOT))),
+            processes=processes,
+            busy=next((each.user for each in processes if not each.ours), None),
+        )
     except nvml.NVMLError as error:
-        return _lost(device, str(error))
+        return GpuSample(device.id, error=str(error))
 
 
 def _if_told(nvml: Any, question: Callable[[], int]) -> int | None:
@@ -162,17 +160,16 @@ def _if_told(nvml: Any, question: Callable[[], int]) -> int | None:
         return None
 
 
-def _lost(device: dict[str, Any], error: str) -> Sample:
-    unknown = dict.fromkeys(("utilisation", "memory_used", "temperature", "ecc", "busy"))
-    return {"id": device["id"], **unknown, "processes": [], "error": error}
+def _all_lost(known: Sequence[GpuDevice], error: str) -> tuple[GpuSample, ...]:
+    return tuple(GpuSample(device.id, error=error) for device in known)
 
 
-def _process(pid: int, memory: int | None, own: _Own) -> dict[str, Any]:
+def _process(pid: int, memory: int | None, own: _Own) -> GpuProcess:
     try:
         user = psutil.Process(pid).username()
     except psutil.Error:
         user = "unknown"
-    return {"pid": pid, "user": user, "memory": memory, "ours": own.has(pid)}
+    return GpuProcess(pid, user, memory, own.has(pid))
 
 
 class _Own:

@@ -4,21 +4,22 @@ GPUs. Pure."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+from grass.wire.gpu import GpuDevice
 
 _BRANDS = re.compile(r"\b(NVIDIA|Tesla|Quadro|GeForce)\s+")
 _VARIANT = re.compile(r"([-\s]+(SXM\d*|PCIE?|NVL|\d+GB))+\b.*", re.IGNORECASE)
 
 
-def found(machine: str, system: str, gpus: Sequence[Mapping[str, Any]], share: str = "") -> dict[str, str]:
+def found(machine: str, system: str, gpus: Sequence[GpuDevice], share: str = "") -> dict[str, str]:
     """``machine``, ``system``: as the platform names them. ``gpus``: as NVML lists them; the first counts. ``share``:
     the kind of its file system, as the kernel names it: ``fuse.rclone`` becomes ``fuse``."""
     labels = {"arch": machine, "os": system.lower()}
     if share:
         labels["share"] = share.split(".")[0]
-    if gpus and gpus[0].get("name"):
-        labels["gpu_model"] = short_model(gpus[0]["name"])
+    if gpus and gpus[0].name:
+        labels["gpu_model"] = short_model(gpus[0].name)
     return labels
 
 

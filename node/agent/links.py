@@ -1,39 +1,49 @@
-"""The two threads that talk to redis, so that the agent's loop never waits for it: orders in, reports out."""
+"""The two threads that talk to redis, so that the agent's loop never waits for it: changes in, reports out."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from grass import clock
 from grass.backoff import Backoff
-from grass.errors import UnreachableError
+from grass.errors import UndecodableError, UnreachableError
 from grass.store.node_store import ChangesGapError, Desired, NodeStore
+from grass.wire.desired import DesiredChange
+from grass.wire.heartbeat import Heartbeat
+from grass.wire.hello import Hello
 from grass.wire.reports import Report
-from node.agent.untyped import change_view, desired_view, typed
+from grass.wire.task_events import TaskEvent, TaskEvents
 
 _FIRST_RETRY = 0.05
 _LONGEST_RETRY = 1.0
 _WAIT = 2.0
-"""Seconds that one read waits for orders; well below the client's own timeout, after which redis counts as away."""
+"""Seconds that one read waits for changes; well below the client's own timeout, after which redis counts as away."""
+_UNREADABLE_AGAIN = 10.0
+"""Seconds until what could not be read is read again."""
 _AT_ONCE = 2000
 """Most events in one report."""
 
 log = logging.getLogger(__name__)
 
-Body = dict[str, Any]
 
-
-class Orders:
+class Changes:
     """Reads what is desired once, then what changes. ``obey`` is called with each, in the thread that read it."""
 
-    def __init__(self, store: NodeStore, obey: Callable[[Iterable[Desired | Body]], None]) -> None:
+    def __init__(
+        self,
+        store: NodeStore,
+        obey: Callable[[Sequence[Desired | DesiredChange]], None],
+        unreadable: Callable[[str], None],
+    ) -> None:
+        """``unreadable`` is called with the reason when this version cannot read what its master wrote; empty: it can
+        again. Until then nothing changes here."""
         self._store = store
         self._obey = obey
+        self._unreadable = unreadable
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="orders", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="changes", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -43,15 +53,16 @@ class Orders:
         self._stopping.set()
 
     def _run(self) -> None:
-        retry = _Retry("redis does not answer, orders wait", self._stopping)
+        retry = _Retry("redis does not answer, changes wait", self._stopping)
         cursor: str | None = None
         while not self._stopping.is_set():
             try:
                 if cursor is None:
                     desired = self._store.desired()
                     cursor = desired.cursor
-                    self._obey([desired_view(desired)])
-                cursor, orders = self._store.changes(cursor, _WAIT)
+                    self._unreadable("")
+                    self._obey([desired])
+                cursor, changes = self._store.changes(cursor, _WAIT)
             except UnreachableError as error:
                 retry.wait(error)
                 continue
@@ -59,9 +70,15 @@ class Orders:
                 log.warning("%s; reading all that is desired again", gap)
                 cursor = None
                 continue
+            except UndecodableError as error:
+                log.error("cannot read what is desired here, so nothing changes: %s", error)
+                self._unreadable(str(error))
+                cursor = None
+                self._stopping.wait(_UNREADABLE_AGAIN)
+                continue
             retry.reset()
-            if orders:
-                self._obey([change_view(order) for order in orders])
+            if changes:
+                self._obey(changes)
 
 
 class Reports:
@@ -73,9 +90,9 @@ class Reports:
     def __init__(self, store: NodeStore) -> None:
         self._store = store
         self._changed = threading.Condition()
-        self._hello: Body | None = None
-        self._events: list[Body] = []
-        self._heartbeat: Body | None = None
+        self._hello: Hello | None = None
+        self._events: list[TaskEvent] = []
+        self._heartbeat: Heartbeat | None = None
         self._sending = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reports", daemon=True)
@@ -83,20 +100,20 @@ class Reports:
     def start(self) -> None:
         self._thread.start()
 
-    def hello(self, body: Body) -> None:
+    def hello(self, hello: Hello) -> None:
         """Goes before everything else that has not been sent."""
         with self._changed:
-            self._hello = body
+            self._hello = hello
             self._changed.notify()
 
-    def events(self, events: list[Body]) -> None:
+    def events(self, events: list[TaskEvent]) -> None:
         with self._changed:
             self._events += events
             self._changed.notify()
 
-    def heartbeat(self, body: Body) -> None:
+    def heartbeat(self, heartbeat: Heartbeat) -> None:
         with self._changed:
-            self._heartbeat = body
+            self._heartbeat = heartbeat
             self._changed.notify()
 
     def stop(self, seconds: float) -> bool:
@@ -132,12 +149,12 @@ class Reports:
             self._changed.wait_for(lambda: self._pending() or self._stopping.is_set())
             if not self._pending():
                 return None
-            batch: list[Report] = [typed("hello", self._hello)] if self._hello else []
+            batch: list[Report] = [self._hello] if self._hello else []
             if self._events:
-                batch.append(typed("tasks", {"events": self._events[:_AT_ONCE]}))
+                batch.append(TaskEvents(tuple(self._events[:_AT_ONCE])))
                 del self._events[:_AT_ONCE]
             if self._heartbeat:
-                batch.append(typed("heartbeat", self._heartbeat))
+                batch.append(self._heartbeat)
             self._hello = self._heartbeat = None
             self._sending = True
             return batch

@@ -1,12 +1,10 @@
-"""Where a task's output is cut into blocks, and how a block is written in a record. Pure.
+"""Where a task's output is cut into blocks (``grass.wire.log_block``). Pure.
 
 A block is at most ``BLOCK`` bytes, ends after a newline where there is one, and never inside a UTF-8 code point
 when what is around it is UTF-8: text stays text.
 """
 
 from __future__ import annotations
-
-import base64
 
 BLOCK = 64 * 1024
 
@@ -36,13 +34,3 @@ def _before_torn_code_point(data: bytes, start: int, stop: int) -> int:
         width = 4 if 0xF0 <= byte <= 0xF4 else 3 if 0xE0 <= byte < 0xF0 else 2 if 0xC2 <= byte < 0xE0 else 1
         return stop - back if width > back else stop
     return stop
-
-
-def block_record(attempt: int, stream: str, offset: int, time: float, data: bytes) -> dict[str, object]:
-    """The record of one block, as in docs/internals.md, "Logs"."""
-    record: dict[str, object] = {"attempt": attempt, "stream": stream, "offset": offset, "time": time}
-    try:
-        record["text"] = data.decode()
-    except UnicodeDecodeError:
-        record["base64"] = base64.b64encode(data).decode()
-    return record

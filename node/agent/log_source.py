@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from grass.atomic_file import replace_file
+from grass.wire.keys import AttemptKey
+from grass.wire.log_block import Stream as StreamName
 from node.agent.log_cut import cut
 
 HOLD = 0.5
@@ -24,6 +26,7 @@ STORE_EVERY, STORE_BYTES = 5.0, 1 << 20
 TRUNCATED = b"[the task truncated its output: what was not shipped before is lost]\n"
 HEAD = 256
 """So many bytes from the beginning of a file tell whether it was written anew."""
+STREAMS: tuple[StreamName, StreamName] = ("stdout", "stderr")
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 log = logging.getLogger(__name__)
@@ -65,7 +68,7 @@ class Place(NamedTuple):
 class Stream:
     """``stdout`` or ``stderr`` of one attempt. ``limit``: final size of the file."""
 
-    def __init__(self, path: Path, name: str) -> None:
+    def __init__(self, path: Path, name: StreamName) -> None:
         self.path = path
         self.name = name
         self.place = Place()
@@ -173,11 +176,11 @@ class Followed:
     """One attempt. ``ticket``: the one entry in the shipper's queue that is valid for it."""
 
     def __init__(self, key: str, directory: Path, prefix: str = "") -> None:
-        job_id, task, attempt = key.rsplit("/", 2)
+        parsed = AttemptKey.parse(key)
         self.key = key
-        self.tag = f"grass.{job_id}.{task}"
-        self.attempt = int(attempt)
-        self.streams = tuple(Stream(directory / f"{prefix}{name}", name) for name in ("stdout", "stderr"))
+        self.tag = f"grass.{parsed.job_id}.{parsed.task}"
+        self.attempt = parsed.attempt
+        self.streams = tuple(Stream(directory / f"{prefix}{name}", name) for name in STREAMS)
         self.sizes: dict[str, int] | None = None
         self.ticket = -1
         self._file = directory / f"{prefix}shipped"

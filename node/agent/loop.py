@@ -1,7 +1,7 @@
 """The node-agent's loop: take what arrived, decide (``reconcile``), act. It waits for events only.
 
-Orders and reports pass through threads of their own (``links``), output through the shipper's, so neither a redis nor a
-collector that is away keeps tasks of this node from being started, seen to end, and followed by the next.
+Changes and reports pass through threads of their own (``links``), output through the shipper's, so neither a redis
+nor a collector that is away keeps tasks of this node from being started, seen to end, and followed by the next.
 """
 
 from __future__ import annotations
@@ -11,25 +11,33 @@ import os
 import selectors
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from grass import clock
 from grass.config import ClusterConfig
+from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.node_store import Desired, NodeStore
+from grass.wire.desired import DesiredChange
+from grass.wire.gpu import GpuDevice
+from grass.wire.heartbeat import Heartbeat
+from grass.wire.hello import Hello, Probe
+from grass.wire.keys import LaunchKey
+from grass.wire.launch import LaunchTemplate
+from grass.wire.task_events import Ended, Ready, Started, TaskEvent, Waiting
 from node.agent import environment, folders
 from node.agent.attempts import Attempts, LogShipper, taken_port
 from node.agent.conditions import Conditions, together
 from node.agent.gpu import GpuWatch
-from node.agent.links import Orders, Reports
-from node.agent.readiness import Readiness
-from node.agent.reconcile import Reconciliation, Template, launch_key
+from node.agent.links import Changes, Reports
+from node.agent.readiness import Readiness, Verdict
+from node.agent.reconcile import Reconciliation, launch_key
 from node.agent.stuck import Stuck
 from node.agent.usage import Usage, hello
-from node.runtime.protocol import Listed, News, Observed, Runtime, Stop, Waiting
+from node.runtime.protocol import Listed, News, Observed, Runtime, Stop
+from node.runtime.registry import chosen
 from node.runtime.timers import Timers
 
 HEARTBEAT = 2.0
@@ -50,9 +58,9 @@ class NodeAgent:
         runtime: Runtime,
         shipper: Callable[[Callable[[str], None]], LogShipper],
         base_env: Mapping[str, str],
-        gpus: list[dict[str, Any]],
+        gpus: Sequence[GpuDevice],
         alive: Callable[[], None] = lambda: None,
-        probe: dict[str, Any] | None = None,
+        probe: Probe | None = None,
         mounted: str | None = None,
     ) -> None:
         """``alive`` is called at every turn: with every heartbeat at least. ``probe``: its result, for the hello.
@@ -77,23 +85,27 @@ class NodeAgent:
         self._stopping = False
         self._timers = Timers()
         self._turn = threading.Lock()
-        """Held by whoever takes and acts: the loop, or the thread that reads orders, which starts tasks at once."""
-        self._orders = Orders(store, self._obey)
+        """Held by whoever takes and acts: the loop, or the thread that reads changes, which starts tasks at once."""
+        self._changes = Changes(store, self._obey, self._on_unreadable)
+        self._unreadable = ""
+        """Why this version cannot read what its master wrote."""
         self._reports = Reports(store)
         self._removal = folders.Removal(config)
-        self._news: deque[tuple[str, str, str]] = deque()
-        """What threads have to say: ``shipped`` or what ``Readiness`` says, of which attempt, and why not."""
-        self._shipper = shipper(lambda key: self._say("shipped", key))
-        self._readiness = Readiness(self._say)
+        self._shipped: deque[str] = deque()
+        """Attempts whose log is complete at the collector, as the shipper's thread says."""
+        self._verdicts: deque[tuple[Verdict, str, str]] = deque()
+        """What threads of ``Readiness`` say: of which attempt, and why not."""
+        self._shipper = shipper(self._on_shipped)
+        self._readiness = Readiness(self._on_verdict)
         self._reconciliation = Reconciliation()
         self._attempts = Attempts(
             config, self._shipper, self._readiness, self._timers, self._removal, self._stop_one, base_env
         )
-        self._defined: dict[str, Template] = {}
+        self._defined: dict[str, LaunchTemplate] = {}
         self._desired = False
         self._happened: list[News] = []
         self._greeted = False
-        self._events: list[dict[str, Any]] = []
+        self._events: list[TaskEvent] = []
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._wake, selectors.EVENT_READ)
         self._selector.register(runtime.fileno(), selectors.EVENT_READ)
@@ -110,7 +122,7 @@ class NodeAgent:
         Path(self._config.node_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
         self._conditions.start()
         self._held = self._conditions.now()
-        for part in (self._orders, self._reports, self._shipper, self._removal, self._watch):
+        for part in (self._changes, self._reports, self._shipper, self._removal, self._watch):
             part.start()
         try:
             while not self._stopping:
@@ -120,7 +132,7 @@ class NodeAgent:
                     self._take()
                     self._act()
         finally:
-            self._orders.stop()
+            self._changes.stop()
             self._readiness.stop()
             self._watch.stop()
             self._conditions.stop()
@@ -139,7 +151,7 @@ class NodeAgent:
 
     # take
 
-    def _obey(self, arrived: Iterable[Desired | Mapping[str, Any]]) -> None:
+    def _obey(self, arrived: Iterable[Desired | DesiredChange]) -> None:
         with self._turn:
             if self._stopping:
                 return
@@ -147,7 +159,7 @@ class NodeAgent:
                 if isinstance(each, Desired):
                     self._on_desired(each)
                 else:
-                    self._on_order(each)
+                    self._on_change(each)
             self._act()
         self.wake()
 
@@ -159,31 +171,32 @@ class NodeAgent:
             for happened in self._happened:
                 if isinstance(happened, Listed):
                     self._on_listed(happened)
-                elif isinstance(happened, Waiting):
-                    self._events.append({"key": happened.key, "event": "waiting", "reason": happened.reason})
-                else:
+                elif isinstance(happened, Observed):
                     self._on_attempt(happened)
+                else:
+                    self._events.append(Waiting(happened.key, happened.reason))
             self._happened.clear()
-        while self._news:
-            self._on_news(*self._news.popleft())
+        while self._shipped:
+            self._attempts.shipped(self._shipped.popleft())
+        while self._verdicts:
+            self._take_verdict(*self._verdicts.popleft())
         self._timers.run(clock.steady())
 
     def _on_desired(self, desired: Desired) -> None:
         self._desired = True
         for job_id, text in desired.addresses.items():
             folders.write_addresses(self._config, job_id, text)
-        self._reconciliation.reset(desired.entries, desired.launch)  # type: ignore[arg-type]
+        self._reconciliation.reset(desired.entries, desired.launch)
         self._drop([name for name in self._defined if name not in desired.launch])
         self._remove_jobs(folders.job_ids(self._config))
 
-    def _on_order(self, order: Mapping[str, Any]) -> None:
-        for job_id, text in order.get("addresses", {}).items():
+    def _on_change(self, change: DesiredChange) -> None:
+        for job_id, text in change.addresses.items():
             folders.write_addresses(self._config, job_id, text)
-        self._reconciliation.apply(order)
-        dropped = order.get("drop", ())
-        if dropped:
-            self._drop(dropped)
-            self._remove_jobs({name.split("/")[0] for name in dropped})
+        self._reconciliation.apply(change)
+        if change.drop:
+            self._drop(change.drop)
+            self._remove_jobs({LaunchKey.parse(name).job_id for name in change.drop})
 
     def _drop(self, names: Iterable[str]) -> None:
         gone = [name for name in names if self._defined.pop(name, None)]
@@ -191,7 +204,7 @@ class NodeAgent:
             self._runtime.drop(gone)
 
     def _remove_jobs(self, job_ids: Iterable[str]) -> None:
-        here = {name.split("/")[0] for name in self._reconciliation.launches}
+        here = {LaunchKey.parse(name).job_id for name in self._reconciliation.launches}
         gone = [job_id for job_id in job_ids if job_id not in here]
         if gone:
             self._removal.jobs(gone)
@@ -204,7 +217,7 @@ class NodeAgent:
             self._greeted = True
             self._attempts.resume(known, self._reconciliation.entries)
             self._resume_waiting(known)
-            self._reports.hello({**hello(self._config, self._gpus), "probe": self._probe, **self._told()})
+            self._reports.hello(self._hello())
             self._beat()
         self._attempts.relisted()
         for attempt in listed.attempts:
@@ -223,25 +236,28 @@ class NodeAgent:
             return
         if attempt.pid is not None:
             self._pids[key] = attempt.pid
-        if attempt.stopping and entry is not None and entry["stop"]:  # also by an agent before this one
-            self._stuck.told(key, entry["stop"]["grace"])
+        if attempt.stopping and entry is not None and entry.stop_grace is not None:  # also by an agent before this one
+            self._stuck.told(key, entry.stop_grace)
         if self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
-            self._events.append({"key": key, "event": "started", "pid": attempt.pid, "at": attempt.started})
+            self._events.append(Started(key, attempt.started or clock.wall(), attempt.pid))
 
-    def _on_news(self, what: str, key: str, failure: str) -> None:
-        match what:
-            case "shipped":
-                self._attempts.shipped(key)
-            case "ready":
-                self._events.append({"key": key, "event": "ready"})
-            case "not-yet":
-                reason = Reason(ReasonCode.NOT_READY, f"not ready yet: {failure}").to_wire()
-                self._events.append({"key": key, "event": "waiting", "reason": reason})
-            case "not-ready":
+    def _take_verdict(self, verdict: Verdict, key: str, failure: str) -> None:
+        match verdict:
+            case Verdict.READY:
+                self._events.append(Ready(key))
+            case Verdict.NOT_YET:
+                self._events.append(Waiting(key, Reason(ReasonCode.NOT_READY, f"not ready yet: {failure}")))
+            case Verdict.NOT_READY:
                 self._attempts.not_ready(key, failure)
+            case _:
+                assert_never(verdict)
 
-    def _say(self, what: str, key: str, failure: str = "") -> None:
-        self._news.append((what, key, failure))
+    def _on_shipped(self, key: str) -> None:
+        self._shipped.append(key)
+        self.wake()
+
+    def _on_verdict(self, verdict: Verdict, key: str, failure: str) -> None:
+        self._verdicts.append((verdict, key, failure))
         self.wake()
 
     def _troubles(self) -> tuple[Reason, ...]:
@@ -250,6 +266,12 @@ class NodeAgent:
         found = (*self._conditions.now(), *self._cannot_end.values())
         return (*found, trouble) if trouble else found
 
+    def _on_unreadable(self, problem: str) -> None:
+        """In a thread. The master is told at once what this node speaks, as it cannot be told to do anything."""
+        if problem and not self._unreadable:
+            self._reports.hello(self._hello())
+        self._unreadable = problem
+
     def _on_conditions(self) -> None:
         """What waits in the runtime goes on waiting, or need not any more. The master hears of it at once."""
         self._held = self._troubles()
@@ -257,7 +279,7 @@ class NodeAgent:
             self._define(name, template)
         self._tell_held(self._reconciliation.handed_over())
         if self._greeted:
-            self._reports.heartbeat(self._beat_body())
+            self._reports.heartbeat(self._heartbeat())
 
     def _resume_waiting(self, known: Mapping[str, Observed]) -> None:
         """An agent before this one may have held back what waits in the runtime, or may have not."""
@@ -270,10 +292,7 @@ class NodeAgent:
 
     def _tell_held(self, keys: Iterable[str]) -> None:
         reason = together(self._held)
-        wire = reason.to_wire() if reason else None
-        for key in keys:
-            if not self._attempts.runs(key):
-                self._events.append({"key": key, "event": "waiting", "reason": wire})
+        self._events += [Waiting(key, reason) for key in keys if not self._attempts.runs(key)]
 
     # act
 
@@ -300,7 +319,7 @@ class NodeAgent:
         for key in keys:
             name = launch_key(key)
             entry, template = self._reconciliation.entries[key], self._reconciliation.launches[name]
-            runtime = environment.runtime_of(template, self._config.node.runtimes)
+            runtime = chosen(template.runtime, template.image, self._config.node.runtimes)
             if runtime not in self._config.node.runtimes:
                 message = f"cannot start: node {self._config.node.name} does not offer the runtime {runtime}"
                 self._refuse(key, Reason(ReasonCode.CANNOT_START, message))
@@ -308,7 +327,7 @@ class NodeAgent:
             if self._defined.get(name) is not template:
                 self._define(name, template)
                 fresh.append(name)
-            if entry["ports"] and (port := taken_port(entry["ports"])):
+            if entry.ports and (port := taken_port(entry.ports)):
                 reason = Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is taken by another program")
                 self._refuse(key, reason)
                 continue
@@ -318,14 +337,14 @@ class NodeAgent:
             if self._held:
                 self._tell_held(start.key for start in starts)
         for name in fresh:  # a job without ports has no addresses, but what its tasks look into must be there
-            folders.make_addresses(self._config, name.partition("/")[0])
+            folders.make_addresses(self._config, LaunchKey.parse(name).job_id)
 
     def _refuse(self, key: str, reason: Reason) -> None:
         self._events.append(_never(key, reason))
         self._reconciliation.ended(key)
         self.wake()  # another one may start in its place
 
-    def _define(self, name: str, template: Template) -> None:
+    def _define(self, name: str, template: LaunchTemplate) -> None:
         launch = environment.launch(self._config, template, self._base_env)
         self._runtime.define({name: launch._replace(width=0) if self._held else launch})
         self._defined[name] = template
@@ -342,45 +361,33 @@ class NodeAgent:
         before, self._cannot_end = self._cannot_end, self._stuck.look(self._pids)
         for key, reason in self._cannot_end.items():
             if before.get(key) != reason:
-                self._events.append({"key": key, "event": "waiting", "reason": reason.to_wire()})
+                self._events.append(Waiting(key, reason))
 
     def _beat(self) -> None:
         self._look_at_stuck()
-        self._reports.heartbeat(self._beat_body())
+        self._reports.heartbeat(self._heartbeat())
         self._timers.at(clock.steady() + HEARTBEAT, self._beat)
 
-    def _beat_body(self) -> dict[str, Any]:
-        return {"usage": {**self._usage.sample(), "gpus": self._watch.samples()}, **self._told()}
+    def _heartbeat(self) -> Heartbeat:
+        return Heartbeat(self._usage.sample(self._watch.samples()), self._held)
 
-    def _told(self) -> dict[str, Any]:
-        """Of the conditions, for hello and heartbeats."""
-        return {"conditions": [reason.to_wire() for reason in self._held]}
-
-
-def _ended(attempt: Observed, sizes: dict[str, int]) -> dict[str, Any]:
-    return {
-        "key": attempt.key,
-        "event": "ended",
-        "code": attempt.code,
-        "signal": attempt.signal,
-        "reason": attempt.reason,
-        "started": attempt.started,
-        "at": attempt.ended,
-        "sizes": sizes or _NOTHING,
-        "stopped": attempt.stopping,
-    }
+    def _hello(self) -> Hello:
+        return hello(self._config, self._gpus, self._probe, self._held)
 
 
-def _never(key: str, reason: Reason | None) -> dict[str, Any]:
+def _ended(attempt: Observed, sizes: dict[str, int]) -> Ended:
+    return Ended(
+        key=attempt.key,
+        at=attempt.ended or clock.wall(),
+        code=attempt.code,
+        signal=attempt.signal,
+        reason=attempt.reason,
+        started=attempt.started,
+        sizes=sizes or _NOTHING,
+        stopped=attempt.stopping,
+    )
+
+
+def _never(key: str, reason: Reason | None) -> Ended:
     """The end of an attempt that never began."""
-    return {
-        "key": key,
-        "event": "ended",
-        "code": None,
-        "signal": None,
-        "reason": reason.to_wire() if reason else None,
-        "started": None,
-        "at": clock.wall(),
-        "sizes": _NOTHING,
-        "stopped": reason is None,
-    }
+    return Ended(key=key, at=clock.wall(), reason=reason, sizes=_NOTHING, stopped=reason is None)

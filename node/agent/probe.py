@@ -11,7 +11,6 @@ import select
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from grass import clock
 from grass.config import ClusterConfig
@@ -19,8 +18,9 @@ from grass.entropy import request_id
 from grass.errors import GrassError
 from grass.model.resources import DEVICE
 from grass.network_address import network_address
+from grass.wire.hello import Probe, ProbeCheck
+from grass.wire.log_block import LogBlock
 from node.agent.forward import Link, Signal, collector_address
-from node.agent.log_cut import block_record
 from node.agent.probe_record import passed, remember
 from node.mounts import mount_point
 from node.runtime.attempts import Folders
@@ -34,39 +34,33 @@ TO_MOUNT = 10.0
 """Seconds that a share that was there before may take to be mounted again."""
 
 
-class Check(NamedTuple):
-    name: str
-    ok: bool
-    message: str
-
-
-def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) -> dict[str, Any]:
-    """``{"passed", "checks": [{"name", "ok", "message"}]}``: what was found, now or by one that was passed before."""
+def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) -> Probe:
+    """What was found, now or by a probe that was passed before."""
     before = passed(config)
     if before is not None:
-        gone = _unmounted(config, before.get("mount", "/"), min(seconds, TO_MOUNT))
-        return before if gone is None else {"passed": False, "checks": [gone._asdict()]}
+        gone = _unmounted(config, before.mount, min(seconds, TO_MOUNT))
+        return before.probe if gone is None else Probe(False, (gone,))
     collector = _collector(config, seconds)
     shared = config.share is not None and collector.ok
     checks = [_share(config, shared, seconds), collector, *_promised(config, gpus)]
     gpus = gpus if config.node.gpu is None else gpus[: _devices(config.node.gpu)]
     checks += [_task(name, config, gpus, seconds) for name in config.node.runtimes]
-    result = {"passed": all(check.ok for check in checks), "checks": [check._asdict() for check in checks]}
-    if result["passed"]:
+    result = Probe(all(check.ok for check in checks), tuple(checks))
+    if result.passed:
         remember(config, result)
     return result
 
 
-def _promised(config: ClusterConfig, gpus: Sequence[int]) -> list[Check]:
+def _promised(config: ClusterConfig, gpus: Sequence[int]) -> list[ProbeCheck]:
     """Nothing to say where no number of devices was promised."""
     promised = _devices(config.node.gpu or 0)
     if not promised:
         return []
     found = f"its driver shows {len(gpus)} of the {promised} GPUs that were promised"
     if len(gpus) >= promised:
-        return [Check("gpu", True, f"its driver shows {len(gpus)} GPUs, {promised} were promised")]
+        return [ProbeCheck("gpu", True, f"its driver shows {len(gpus)} GPUs, {promised} were promised")]
     advice = "mend the driver until `nvidia-smi` shows them, or `grass leave` and join again with fewer (--gpu)"
-    return [Check("gpu", False, f"{found}; {advice}")]
+    return [ProbeCheck("gpu", False, f"{found}; {advice}")]
 
 
 def _devices(thousandths: int) -> int:
@@ -74,18 +68,18 @@ def _devices(thousandths: int) -> int:
     return -(-thousandths // DEVICE)
 
 
-def _unmounted(config: ClusterConfig, point: str, seconds: float) -> Check | None:
+def _unmounted(config: ClusterConfig, point: str, seconds: float) -> ProbeCheck | None:
     """After a boot a node may be up before the master: no task shall take the empty folder below for the share."""
     deadline = clock.steady() + seconds
     while mount_point(config.data_dir) != point:
         if clock.steady() > deadline:
             message = f"nothing is mounted at {point}, where the share was; is its server up, and reachable?"
-            return Check("share", False, message)
+            return ProbeCheck("share", False, message)
         clock.sleep(0.1)
     return None
 
 
-def _share(config: ClusterConfig, logged: bool, seconds: float) -> Check:
+def _share(config: ClusterConfig, logged: bool, seconds: float) -> ProbeCheck:
     """In a thread of its own: a share whose server is gone may never answer.
 
     ``logged``: the collector took a block, which it writes into the share. Seeing that here proves that the folder is
@@ -109,16 +103,18 @@ def _share(config: ClusterConfig, logged: bool, seconds: float) -> Check:
     try:
         read = within(seconds, write_and_read)
     except TimeoutError:
-        return Check(name, False, f"{path.parent} does not answer for {seconds:g} s; is its server up, and reachable?")
+        return ProbeCheck(
+            name, False, f"{path.parent} does not answer for {seconds:g} s; is its server up, and reachable?"
+        )
     except OSError as error:
         advice = "mount the share there, and let the user of the node-agent write to it"
-        return Check(name, False, f"cannot write, read and remove {path}: {error.strerror}; {advice}")
+        return ProbeCheck(name, False, f"cannot write, read and remove {path}: {error.strerror}; {advice}")
     if read != said:
         advice = "mount the cluster's share there, or name the folder where it is mounted"
-        return Check(
+        return ProbeCheck(
             name, False, f"{path.parent} is not the cluster's share: what its collector writes is not in it; {advice}"
         )
-    return Check(name, True, f"{path.parent} can be written and read")
+    return ProbeCheck(name, True, f"{path.parent} can be written and read")
 
 
 def _log(config: ClusterConfig) -> Path:
@@ -130,33 +126,33 @@ def _component(config: ClusterConfig) -> str:
     return config.node.name.replace(".", "-")
 
 
-def _collector(config: ClusterConfig, seconds: float) -> Check:
+def _collector(config: ClusterConfig, seconds: float) -> ProbeCheck:
     stop = Signal()
     address = collector_address(config)
     link = Link(address, stop.descriptor)
     tag = f"grass.{JOB}.{_component(config)}.0"
-    block = block_record(1, "stdout", 0, clock.wall(), b"a node joins\n")
+    block = LogBlock.of(1, "stdout", 0, clock.wall(), b"a node joins\n")
     deadline = clock.steady() + seconds
     try:
         while clock.steady() < deadline:
             if link.connected() and link.exchange([(tag, [block])]):
-                return Check("log collector", True, "it took a block")
+                return ProbeCheck("log collector", True, "it took a block")
             clock.sleep(0.1)
     finally:
         link.close()
         stop.close()
     place = address if isinstance(address, str) else network_address(*address)
     advice = "is it running on the master, and does a firewall let this machine reach it?"
-    return Check("log collector", False, f"nothing takes logs at {place} for {seconds:g} s: {advice}")
+    return ProbeCheck("log collector", False, f"nothing takes logs at {place} for {seconds:g} s: {advice}")
 
 
-def _task(name: str, config: ClusterConfig, gpus: Sequence[int], seconds: float) -> Check:
+def _task(name: str, config: ClusterConfig, gpus: Sequence[int], seconds: float) -> ProbeCheck:
     """One in this runtime that says what it was told to."""
     said = request_id()
     try:
         runtime, launch, advice = kind(name).trial(config, said, gpus)
     except GrassError as error:
-        return Check(name, False, str(error))
+        return ProbeCheck(name, False, str(error))
     key = f"{JOB}/{name}.0/1"
     output = Path(Folders(str(config.node_dir / "attempts")).path(key, "stdout"))
     try:
@@ -166,11 +162,11 @@ def _task(name: str, config: ClusterConfig, gpus: Sequence[int], seconds: float)
     text = output.read_text(errors="replace") if output.exists() else ""
     output.unlink(missing_ok=True)
     if ended is None:
-        return Check(name, False, f"no task started and ended within {seconds:g} s: {advice}")
+        return ProbeCheck(name, False, f"no task started and ended within {seconds:g} s: {advice}")
     if ended.code == 0 and text.startswith(said):
-        return Check(name, True, "a task ran" + (" and saw a GPU" if gpus else ""))
-    how = ended.reason["message"] if ended.reason else f"it ended with {ended.code if ended.code is not None else -1}"
-    return Check(name, False, f"a task of `echo` did not do its work: {how}; {advice}")
+        return ProbeCheck(name, True, "a task ran" + (" and saw a GPU" if gpus else ""))
+    how = ended.reason.message if ended.reason else f"it ended with {ended.code if ended.code is not None else -1}"
+    return ProbeCheck(name, False, f"a task of `echo` did not do its work: {how}; {advice}")
 
 
 def _run(runtime: Runtime, start: Start, launch: Launch, seconds: float) -> Observed | None:

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+import msgspec
 
 from grass.atomic_file import replace_file
 from grass.config import ClusterConfig
+from grass.errors import UndecodableError
+from grass.wire.codec import Form, encode
+from grass.wire.hello import Probe
 from node.mounts import mount_point
 
 
-def passed(config: ClusterConfig) -> dict[str, Any] | None:
-    """What ``remember`` was given; None: none was passed yet."""
+class PassedProbe(msgspec.Struct, frozen=True):
+    probe: Probe
+    mount: str
+    """Mount point of the share at that time; ``/``: it was none of its own."""
+
+
+_PASSED: Form[PassedProbe] = Form(PassedProbe)
+
+
+def passed(config: ClusterConfig) -> PassedProbe | None:
+    """What ``remember`` was given; None: none was passed yet, or the file says nothing."""
     try:
-        found: dict[str, Any] = json.loads((config.node_dir / "probe.json").read_text())
-    except (OSError, ValueError):
+        return _PASSED.decode((config.node_dir / "probe.json").read_bytes())
+    except (OSError, UndecodableError):
         return None
-    return found
 
 
 def mounted(config: ClusterConfig) -> str | None:
     """The mount point that the share had then."""
     found = passed(config)
-    return None if found is None else found.get("mount", "/")
+    return found.mount if found else None
 
 
 def share_is_mounted(config: ClusterConfig) -> bool:
@@ -30,6 +40,6 @@ def share_is_mounted(config: ClusterConfig) -> bool:
     return mounted(config) in (None, mount_point(config.data_dir))
 
 
-def remember(config: ClusterConfig, result: dict[str, Any]) -> None:
+def remember(config: ClusterConfig, result: Probe) -> None:
     config.node_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    replace_file(config.node_dir / "probe.json", json.dumps({**result, "mount": mount_point(config.data_dir)}))
+    replace_file(config.node_dir / "probe.json", encode(PassedProbe(result, mount_point(config.data_dir))))

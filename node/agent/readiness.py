@@ -13,6 +13,7 @@ import itertools
 import math
 import threading
 from collections.abc import Callable
+from enum import Enum
 
 from grass import clock
 from node.agent.check import Check
@@ -26,14 +27,26 @@ _SPARE_SECONDS = 5.0
 """A thread that nothing needed for so long ends."""
 
 
+class Verdict(str, Enum):
+    """About one attempt. NOT_READY: not in time."""
+
+    READY = "ready"
+    NOT_YET = "not-yet"
+    NOT_READY = "not-ready"
+
+
+Say = Callable[[Verdict, str, str], None]
+"""``say(verdict, key, failure)``, in a thread."""
+
+
 class Readiness:
     """What ``_Checks`` does, of checks of both kinds."""
 
-    def __init__(self, say: Callable[[str, str, str], None]) -> None:
+    def __init__(self, say: Say) -> None:
         self._commands, self._looks = _Checks(say), _Checks(say)
 
     def watch(self, check: Check) -> None:
-        (self._looks if check.ready["command"] is None else self._commands).watch(check)
+        (self._looks if check.ready.command is None else self._commands).watch(check)
 
     def drop(self, key: str) -> None:
         self._commands.drop(key)
@@ -46,11 +59,11 @@ class Readiness:
 
 
 class _Checks:
-    """``say(what, key, failure)`` is called in a thread: ``ready`` or ``not-ready`` (in time) once for each watched
-    attempt, before that ``not-yet`` when it was long enough, and when the failure is another. A dropped one is silent.
+    """``say`` is called with READY or NOT_READY once for each watched attempt, before that with NOT_YET when it was
+    long enough, and when the failure is another. A dropped one is silent.
     """
 
-    def __init__(self, say: Callable[[str, str, str], None]) -> None:
+    def __init__(self, say: Say) -> None:
         self._say = say
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -102,7 +115,7 @@ class _Checks:
             check, late = found
             if late:
                 check.cancel()
-                self._say("not-ready", check.key, check.failed or "its check has not ended yet")
+                self._say(Verdict.NOT_READY, check.key, check.failed or "its check has not ended yet")
                 continue
             self._tell(check, check.failure(self._leash))
 
@@ -117,9 +130,9 @@ class _Checks:
                 self._push(min(now + check.pause.next(), check.deadline), check)
                 if now < check.since + WORTH_TELLING or failure == check.told:
                     return
-                what, check.told = "not-yet", failure
+                what, check.told = Verdict.NOT_YET, failure
             else:
-                what = "not-ready" if failure else "ready"
+                what = Verdict.NOT_READY if failure else Verdict.READY
                 del self._watched[check.key]
         self._say(what, check.key, failure)
 

@@ -11,15 +11,16 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
-DEFAULT_GRACE = 10.0
+from grass.model.exhaustive import assert_never
+from grass.model.job import DEFAULT_GRACE
+from grass.wire.desired import DesiredAttempt, DesiredChange
+from grass.wire.keys import AttemptKey
+from grass.wire.launch import LaunchTemplate
+
 AHEAD = 64
 """So many attempts of a launch are handed to the runtime beyond its width: when one ends, the next one is there. The
 runtime itself sees to it that no more than the width run."""
-
-Entry = dict[str, Any]
-Template = dict[str, Any]
 
 
 class Phase(Enum):
@@ -42,15 +43,14 @@ class Actions:
 
 
 def launch_key(attempt_key: str) -> str:
-    """``<job id>/<component>`` of ``<job id>/<component>.<index>/<attempt>``."""
-    job_id, task, _ = attempt_key.split("/")
-    return f"{job_id}/{task.rpartition('.')[0]}"
+    """Of the launch template of an attempt, as text."""
+    return str(AttemptKey.parse(attempt_key).launch)
 
 
 class Reconciliation:
     def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
-        self.launches: dict[str, Template] = {}
+        self.entries: dict[str, DesiredAttempt] = {}
+        self.launches: dict[str, LaunchTemplate] = {}
         self._phases: dict[str, Phase] = {}
         self._waiting: dict[str, list[tuple[int, str]]] = {}
         self._running: dict[str, int] = {}
@@ -64,7 +64,7 @@ class Reconciliation:
 
     # what is desired
 
-    def reset(self, entries: Mapping[str, Entry], launches: Mapping[str, Template]) -> None:
+    def reset(self, entries: Mapping[str, DesiredAttempt], launches: Mapping[str, LaunchTemplate]) -> None:
         """This is all that is desired, whatever was said before."""
         for key in [key for key in self.entries if key not in entries]:
             self._remove(key)
@@ -73,38 +73,40 @@ class Reconciliation:
             self._set(key, entry)
         self._touched.update(self._waiting)
 
-    def apply(self, order: Mapping[str, Any]) -> None:
-        """One order, as in docs/internals.md."""
-        launches = order.get("launch", {})
-        self.launches.update(launches)
-        self._touched.update(launches)
-        for key, entry in order.get("set", {}).items():
+    def apply(self, change: DesiredChange) -> None:
+        self.launches.update(change.launch)
+        self._touched.update(change.launch)
+        for key, entry in change.set.items():
             self._set(key, entry)
-        for key in order.get("remove", ()):
+        for key in change.remove:
             self._remove(key)
-        for name in order.get("drop", ()):
+        for name in change.drop:
             self.launches.pop(name, None)
 
-    def _set(self, key: str, entry: Entry) -> None:
+    def _set(self, key: str, entry: DesiredAttempt) -> None:
         before = self.entries.get(key)
         self.entries[key] = entry
         match self._phases.get(key):
             case None:
                 self._wait(key)
-            case Phase.WAITING if entry["stop"]:
-                self._halted.add(key)
-            case Phase.STARTED | Phase.STOPPING if entry["stop"] and (before or {}).get("stop") != entry["stop"]:
-                self._stop(key)
-            case _:
+            case Phase.WAITING:
+                if entry.stop_grace is not None:
+                    self._halted.add(key)
+            case Phase.STARTED | Phase.STOPPING:
+                if entry.stop_grace is not None and (before is None or before.stop_grace != entry.stop_grace):
+                    self._stop(key)
+            case Phase.ENDED:
                 pass
+            case phase:
+                assert_never(phase)
 
     def _wait(self, key: str) -> None:
         name = launch_key(key)
         self._phases[key] = Phase.WAITING
-        if self.entries[key]["stop"]:
+        if self.entries[key].stop_grace is not None:
             self._halted.add(key)
             return
-        heapq.heappush(self._waiting.setdefault(name, []), (self.entries[key]["seq"], key))
+        heapq.heappush(self._waiting.setdefault(name, []), (self.entries[key].seq, key))
         self._touched.add(name)
 
     def _remove(self, key: str) -> None:
@@ -119,13 +121,17 @@ class Reconciliation:
                 self._actions.forget.append(key)
             case Phase.STOPPING | None:
                 pass
+            case phase:
+                assert_never(phase)
 
     def _stop(self, key: str) -> None:
         entry = self.entries.get(key)
-        stop = entry["stop"] if entry else None
-        template = self.launches.get(launch_key(key), {})
+        grace = entry.stop_grace if entry else None
+        if grace is None:
+            template = self.launches.get(launch_key(key))
+            grace = template.grace if template else DEFAULT_GRACE
         self._phases[key] = Phase.STOPPING
-        self._actions.stop[key] = stop["grace"] if stop else template.get("grace", DEFAULT_GRACE)
+        self._actions.stop[key] = grace
 
     # what runs
 
@@ -154,7 +160,7 @@ class Reconciliation:
         name = launch_key(key)
         self._running[name] = self._running.get(name, 0) + 1
         self._phases[key] = Phase.STOPPING if stopping else Phase.STARTED
-        if not stopping and (entry is None or entry["stop"]):
+        if not stopping and (entry is None or entry.stop_grace is not None):
             self._stop(key)
 
     def ended(self, key: str) -> None:
@@ -190,7 +196,7 @@ class Reconciliation:
         actions, self._actions = self._actions, Actions()
         actions.forget = list(dict.fromkeys(actions.forget))  # seen twice where the runtime was listed twice
         if len(actions.start) > 1:
-            actions.start.sort(key=lambda key: self.entries[key]["seq"])
+            actions.start.sort(key=lambda key: self.entries[key].seq)
         return actions
 
     def _fill(self, name: str) -> None:
@@ -200,10 +206,10 @@ class Reconciliation:
             return
         if template is None:
             return
-        width = template["width"]
+        width = template.width
         while waiting:
             seq, key = waiting[0]
-            if self._phases.get(key) is not Phase.WAITING or self.entries[key]["seq"] != seq:
+            if self._phases.get(key) is not Phase.WAITING or self.entries[key].seq != seq:
                 heapq.heappop(waiting)
             elif width is None or self._running.get(name, 0) < width + AHEAD:
                 heapq.heappop(waiting)

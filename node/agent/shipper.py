@@ -18,8 +18,9 @@ from pathlib import Path
 
 from grass import clock
 from grass.config import ClusterConfig
+from grass.wire.log_block import LogBlock
 from node.agent.forward import Link, Signal, collector_address
-from node.agent.log_cut import BLOCK, block_record
+from node.agent.log_cut import BLOCK
 from node.agent.log_source import Followed, Stream
 
 BATCH = 1 << 20
@@ -36,7 +37,7 @@ class Batch:
     """Blocks of many attempts, by tag, and how far each stream is once they are acknowledged."""
 
     def __init__(self) -> None:
-        self.records: list[tuple[str, list[dict[str, object]]]] = []
+        self.records: list[tuple[str, list[LogBlock]]] = []
         self.progress: list[tuple[Followed, Stream, int]] = []
         self.looked: list[Followed] = []
         self.size = 0
@@ -48,7 +49,7 @@ class Batch:
             offset = stream.offset
             blocks = stream.read(TURN, now)
             for data in blocks:
-                records.append(block_record(followed.attempt, stream.name, offset, wall, data))
+                records.append(LogBlock.of(followed.attempt, stream.name, offset, wall, data))
                 offset += len(data)
             if blocks:
                 self.size += offset - stream.offset + RECORD * len(blocks)

@@ -39,14 +39,14 @@ class Stuck:
         now = clock.steady()
         overdue = {key: pids[key] for key, due in self._due.items() if due <= now and key in pids}
         found = ((key, next(_waiting(pid), None)) for key, pid in overdue.items())
-        return {key: _reason(key, pid) for key, pid in found if pid is not None}
+        return {key: _reason(pid) for key, pid in found if pid is not None}
 
 
-def _reason(key: str, pid: int) -> Reason:
-    job_id, task, _ = key.split("/")
+def _reason(pid: int) -> Reason:
+    """It names no job: as the node's condition, users of other jobs read it, too."""
     name = proc.read(f"/proc/{pid}/comm").decode(errors="replace").strip()
     message = (
-        f"task {task} of {job_id} does not end after KILL: its process {pid} ({name}) waits in the kernel (state D); "
+        f"process {pid} ({name}) of a task does not end after KILL, because it waits in the kernel (state D); "
         "it ends when that wait does: see what it reads or writes (share, disk, device), or reboot the node"
     )
     return Reason(ReasonCode.STUCK, message, {"pid": pid})

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from grass import __version__, clock
 from grass.config import ClusterConfig
+from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
-from grass.wire import codec
+from grass.wire.gpu import GpuDevice, GpuSample
+from grass.wire.heartbeat import Network, NodeUsage
+from grass.wire.hello import Hello, Probe
 from grass.wire.version import PROTOCOL
 from node.agent import labels
 from node.mounts import mount_of
@@ -31,31 +33,32 @@ class Usage:
         self._at = clock.steady()
         psutil.cpu_percent(None, percpu=True)
 
-    def sample(self) -> dict[str, Any]:
-        """``cpu`` in percent of all ``cores``, ``network`` in bytes a second, both since the last call; else bytes."""
+    def sample(self, gpus: tuple[GpuSample, ...] = ()) -> NodeUsage:
+        """Load and traffic are those since the last call."""
         disk = os.statvfs(self._folder)
         memory = psutil.virtual_memory()
         cores = psutil.cpu_percent(None, percpu=True)
-        return {
-            "cpu": round(sum(cores) / len(cores), 1),
-            "cores": cores,
-            "memory": memory.used,
-            "memory_total": memory.total,
-            "load": os.getloadavg()[0],
-            "disk_free": disk.f_bavail * disk.f_frsize,
-            "disk_total": disk.f_blocks * disk.f_frsize,
-            "network": self._rates(),
-        }
+        return NodeUsage(
+            cpu=round(sum(cores) / len(cores), 1),
+            cores=tuple(cores),
+            memory=memory.used,
+            memory_total=memory.total,
+            load=os.getloadavg()[0],
+            disk_free=disk.f_bavail * disk.f_frsize,
+            disk_total=disk.f_blocks * disk.f_frsize,
+            network=self._rates(),
+            gpus=gpus,
+        )
 
-    def _rates(self) -> dict[str, int]:
+    def _rates(self) -> Network:
         (sent, received), (before_sent, before_received) = _network(), self._network
         now = clock.steady()
         seconds = max(0.001, now - self._at)
         self._network, self._at = (sent, received), now
-        return {
-            "sent": max(0, round((sent - before_sent) / seconds)),
-            "received": max(0, round((received - before_received) / seconds)),
-        }
+        return Network(
+            sent=max(0, round((sent - before_sent) / seconds)),
+            received=max(0, round((received - before_received) / seconds)),
+        )
 
 
 def _network() -> tuple[int, int]:
@@ -64,9 +67,11 @@ def _network() -> tuple[int, int]:
     return sum(each.bytes_sent for each in counts), sum(each.bytes_recv for each in counts)
 
 
-def hello(config: ClusterConfig, gpus: list[dict[str, Any]]) -> dict[str, Any]:
-    """The body of the report of that name: what tasks may use is what the settings say, or else what the machine has,
-    without what is kept back for the system. A node that joined (``probe``) offers no more than it has.
+def hello(
+    config: ClusterConfig, gpus: Sequence[GpuDevice], probe: Probe | None = None, conditions: tuple[Reason, ...] = ()
+) -> Hello:
+    """What tasks may use is what the settings say, or otherwise what the machine has, without what is kept back for
+    the system. A node that joined (``probe`` in its settings) offers no more than it has.
     """
     node = config.node
     share = mount_of(config.data_dir).kind if config.share is not None else ""
@@ -78,18 +83,20 @@ def hello(config: ClusterConfig, gpus: list[dict[str, Any]]) -> dict[str, Any]:
         disk=free_disk(config.node_dir) if node.disk is None else node.disk,
         custom=tuple(sorted((name, amount) for name, amount in node.custom.items() if amount)),
     )
-    return {
-        "boot_id": clock.boot_id(),
-        "protocol": PROTOCOL,
-        "version": __version__,
-        "address": node.address,
-        "api_port": node.api_port,
-        "resources": codec.builtins(without(resources, node.reserve)),
-        "gpus": gpus if node.gpu is None else gpus[: node.gpu // DEVICE],
-        "labels": {**labels.found(platform.machine(), platform.system(), gpus, share), **node.labels},
-        "path": list(node.path),
-        "runtimes": list(node.runtimes),
-    }
+    return Hello(
+        protocol=PROTOCOL,
+        version=__version__,
+        boot_id=clock.boot_id(),
+        address=node.address,
+        api_port=node.api_port,
+        resources=without(resources, node.reserve),
+        gpus=tuple(gpus if node.gpu is None else gpus[: node.gpu // DEVICE]),
+        labels={**labels.found(platform.machine(), platform.system(), gpus, share), **node.labels},
+        path=tuple(node.path),
+        runtimes=tuple(node.runtimes),
+        probe=probe,
+        conditions=conditions,
+    )
 
 
 def offered(wanted: int | None, measured: int, *, joined: bool) -> int:

@@ -56,7 +56,7 @@ def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONE
     app.register_error_handler(HTTPException, _http_refusal)
 
     @app.get("/v1/status")
-    def status() -> dict[str, Any]:
+    def status() -> dict[str, object]:
         return _status(config)
 
     _add_exec(app, config, Sessions(abandoned))
@@ -75,7 +75,7 @@ def _add_exec(app: Flask, config: ClusterConfig, sessions: Sessions) -> None:
         raise InputError('the body must be {"key": attempt key, "argv": [string, …], "tty": bool, "rows", "cols"}')
 
     @app.get("/v1/exec/<name>/output")
-    def output(name: str) -> dict[str, Any]:
+    def output(name: str) -> dict[str, object]:
         return sessions.get(name).output(_number("after", 0))
 
     @app.post("/v1/exec/<name>/input")
@@ -88,13 +88,13 @@ def _add_exec(app: Flask, config: ClusterConfig, sessions: Sessions) -> None:
         return {"taken": sessions.get(name).input(data, end=bool(body.get("end")))}
 
     @app.post("/v1/exec/<name>/resize")
-    def resize(name: str) -> dict[str, Any]:
+    def resize(name: str) -> dict[str, object]:
         body = request.get_json()
         sessions.get(name).resize(*_size(body if isinstance(body, dict) else {}))
         return {}
 
     @app.delete("/v1/exec/<name>")
-    def close(name: str) -> dict[str, Any]:
+    def close(name: str) -> dict[str, object]:
         sessions.close(name)
         return {}
 
@@ -107,8 +107,8 @@ def _size(body: Mapping[Any, Any]) -> tuple[int, int]:
     return rows, columns
 
 
-def _status(config: ClusterConfig) -> dict[str, Any]:
-    body: dict[str, Any] = {
+def _status(config: ClusterConfig) -> dict[str, object]:
+    body: dict[str, object] = {
         "node": config.node.name,
         "version": __version__,
         "boot_id": clock.boot_id(),
@@ -131,9 +131,9 @@ def _number(name: str, default: int) -> int:
     return int(text)
 
 
-def _refusal(error: GrassError) -> tuple[dict[str, Any], int]:
+def _refusal(error: GrassError) -> tuple[dict[str, object], int]:
     return {"error": {"code": error.code, "message": str(error)}}, error.http_status
 
 
-def _http_refusal(error: HTTPException) -> tuple[dict[str, Any], int]:
+def _http_refusal(error: HTTPException) -> tuple[dict[str, object], int]:
     return {"error": {"code": "bad-request", "message": error.description or error.name}}, error.code or 500

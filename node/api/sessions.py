@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import select
 import threading
-from typing import Any
 
 from grass import clock
 from grass.entropy import request_id
@@ -44,7 +43,7 @@ class Session:
     def abandoned(self) -> bool:
         return clock.steady() - self._asked > self._patience
 
-    def output(self, after: int) -> dict[str, Any]:
+    def output(self, after: int) -> dict[str, object]:
         """Waits for more than ``after`` bytes, or the end: ``{"chunks": [[stream, base64]], "next", "code"}``.
 
         ``code`` is set when there is no more output to come.

@@ -7,9 +7,8 @@ import re
 import stat
 from collections import deque
 from contextlib import suppress
-from typing import Any
 
-from node.runtime.protocol import Observed
+from node.runtime.frames import WireReason
 
 _MOST_SPARE = 64
 _NEW_MODE = stat.S_IFDIR | 0o700
@@ -52,7 +51,7 @@ class Attempt:
         """Open for attempts that are not children of this shepherd."""
         self.stopping = False
         self.kill_at: float | None = None
-        self.reason: dict[str, Any] | None = None
+        self.reason: WireReason | None = None
         self.main_ended: float | None = None
         """Wall time at which its first process ended; the attempt ends when the rest of its group has, too."""
         self.group_deadline = 0.0
@@ -61,8 +60,9 @@ class Attempt:
         self.ended: float | None = None
         self.sizes: dict[str, int] | None = None
 
-    def observed(self) -> Observed:
-        return Observed(
+    def observed(self) -> list[object]:
+        """The fields of ``protocol.Observed``, as a message."""
+        return [
             self.key,
             self.pid,
             self.started,
@@ -73,14 +73,16 @@ class Attempt:
             self.signal,
             self.reason,
             self.sizes,
-        )
+        ]
 
 
 class Folders:
-    """Where the files of attempts lie: in the job's folder, under the attempt's name and a suffix.
+    """Where the files of attempts lie: in the job's folder, under the attempt's name and a suffix. The shepherd and
+    all runtimes put output there, whoever ships or checks it finds it there.
 
     ``<attempts>/<job id>/<component>.<index>.<attempt>`` and ``.stdout``, ``.stderr``, ``.scratch``. There is no folder
-    for each attempt: to make a folder or a file takes up to half as long as to start a process.
+    for each attempt: to make a folder or a file takes up to half as long as to start a process. Keys are cut here by
+    hand, as ``grass.wire.keys`` would cost the shepherd 2 MiB.
     """
 
     def __init__(self, root: str) -> None:

@@ -10,13 +10,13 @@ import os
 import selectors
 import signal
 from collections.abc import Callable
-from typing import Any
 
 from grass import clock
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime import proc
 from node.runtime.adoption import MARK
 from node.runtime.attempts import Attempt, Folders
+from node.runtime.frames import WireReason
 from node.runtime.guard import Keeper
 from node.runtime.journal import Journal
 from node.runtime.shared_memory import SharedMemory
@@ -54,7 +54,7 @@ class Endings:
 
     # told to end
 
-    def stop(self, stops: list[tuple[Attempt, float, dict[str, Any] | None]]) -> None:
+    def stop(self, stops: list[tuple[Attempt, float, WireReason | None]]) -> None:
         """Each with its grace and the reason of its end. TERM goes out once the journal knows when KILL is due."""
         told = [attempt for attempt, grace, reason in stops if self._to_be_told(attempt, grace, reason)]
         self._journal.flush()
@@ -64,7 +64,7 @@ class Endings:
             self._signal(attempt, signal.SIGTERM)
             self._arm_kill(attempt)
 
-    def _to_be_told(self, attempt: Attempt, grace: float, reason: dict[str, Any] | None) -> bool:
+    def _to_be_told(self, attempt: Attempt, grace: float, reason: WireReason | None) -> bool:
         if attempt.ended is not None or attempt.main_ended is not None:
             return False
         if attempt.pid is None:  # waits to be spawned

@@ -12,7 +12,7 @@ started again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from grass.model.job import PLAIN_CONTAINER, Container
 from grass.model.reasons import Reason
@@ -22,8 +22,8 @@ class Launch(NamedTuple):
     """What attempts of one component have in common. ``cwd`` None: the attempt's own scratch folder, or the folder that
     the image names.
 
-    ``width``: at most so many of them run at once, the others wait in the runtime (None: no limit). What comes after it
-    only containers have; ``cpu`` in thousandths of a core and ``memory`` in bytes are limits, 0 for none.
+    ``width``: at most so many of them run at once, the others wait in the runtime (None: no limit). What comes after
+    ``runtime`` only containers have; ``cpu`` in thousandths of a core and ``memory`` in bytes are limits, 0 for none.
     """
 
     argv: list[str]
@@ -36,10 +36,6 @@ class Launch(NamedTuple):
     cpu: int = 0
     memory: int = 0
     container: Container = PLAIN_CONTAINER
-
-
-PROCESS_FIELDS = 5
-"""So many of the fields of ``Launch`` does the shepherd know."""
 
 
 class Start(NamedTuple):
@@ -56,15 +52,15 @@ class Start(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """TERM to the group now, KILL after ``grace`` seconds. ``reason`` (wire form) becomes that of the end."""
+    """TERM to the group now, KILL after ``grace`` seconds. ``reason`` becomes that of the end."""
 
     key: str
     grace: float
-    reason: dict[str, Any] | None = None
+    reason: Reason | None = None
 
 
 class Observed(NamedTuple):
-    """One attempt as the runtime knows it; also its wire form, as a list.
+    """One attempt as the runtime knows it.
 
     Not ended while ``ended`` is None. ``pid`` None: not started yet, or could not be. ``started`` and ``ended`` are
     wall seconds, ``since`` the steady seconds of the start. ``code``/``signal`` are both None when nobody can know them
@@ -79,15 +75,15 @@ class Observed(NamedTuple):
     ended: float | None
     code: int | None
     signal: int | None
-    reason: dict[str, Any] | None
+    reason: Reason | None
     sizes: dict[str, int] | None
 
 
 class Waiting(NamedTuple):
-    """An attempt that cannot be started yet, and why (wire form)."""
+    """An attempt that cannot be started yet, and why."""
 
     key: str
-    reason: dict[str, Any]
+    reason: Reason
 
 
 class Listed(NamedTuple):

@@ -6,7 +6,6 @@ import heapq
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
 
 from grass import clock
 from grass.model.reasons import Reason
@@ -122,8 +121,8 @@ class SimulatedRuntime:
         attempt = self._attempts.get(key)
         if attempt is None or attempt.ended is not None:
             return
-        ended: dict[str, Any] = {"ended": self._wall(), "code": code, "signal": number}
-        self._tell(attempt._replace(sizes={"stdout": 0, "stderr": 0}, **ended))
+        sizes = {"stdout": 0, "stderr": 0}
+        self._tell(attempt._replace(ended=self._wall(), code=code, signal=number, sizes=sizes))
         self._begin(self._lanes.leave(self._starts.pop(key).launch, key))
 
     def _tell(self, attempt: Observed) -> None:

@@ -89,7 +89,7 @@ def down(lab: Lab, arguments: Arguments) -> int:
     elif arguments.engine:
         lab.engine.stop()
     elif running is not None:
-        say(f"the docker engine that the lab started (pid {running}) goes on; `scripts/lab down --engine` ends it")
+        say(f"the lab's docker engine (pid {running}) keeps running; `scripts/lab down --engine` ends it")
     return 0
 
 
@@ -156,7 +156,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        say("interrupted; the same command goes on from here")
+        say("interrupted; run the same command again to continue")
         return 130
 
 

@@ -20,7 +20,7 @@ import figures
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from grass.provision.files.place import FilesAccess
+from grass.provision.files.access import FilesAccess
 from grass.provision.files.serve import rsyncd_conf
 from tests.support.sshd import SshServer, ssh_server
 

@@ -10,18 +10,20 @@ import heapq
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from grass import __version__, clock
 from grass.errors import UnreachableError
+from grass.model.resources import Resources
 from grass.store.backend import Entry, Guard, Op
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
 from grass.store.redis_backend import RedisBackend
-from grass.wire.desired import DESIRED_CHANGE
+from grass.wire.desired import DESIRED_CHANGE, DesiredChange
+from grass.wire.heartbeat import Heartbeat, Network, NodeUsage
+from grass.wire.hello import Hello, Probe
+from grass.wire.task_events import Ended, Started, TaskEvent, TaskEvents
 from grass.wire.version import PROTOCOL
 from node.agent.reconcile import Reconciliation, launch_key
-from node.agent.untyped import change_view, typed
 from node.runtime.protocol import Launch, Observed, Start, Stop
 from node.runtime.simulated import SimulatedRuntime
 
@@ -54,7 +56,7 @@ class FleetNode:
         self.name = name
         self.store = store
         self.heard = True
-        self._resources = {"cpu": cpu * 1000, "memory": 64 << 30, "gpu": 0}
+        self._resources = Resources(cpu=cpu * 1000, memory=64 << 30)
         self._address = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
         self._runtime = SimulatedRuntime(life)
         self._reconciliation = Reconciliation()
@@ -63,33 +65,38 @@ class FleetNode:
         self._runtime.receive()
 
     def hello(self) -> None:
-        body = {
-            "boot_id": "bench",
-            "version": __version__,
-            "address": self._address,
-            "api_port": 1,
-            "resources": self._resources,
-            "gpus": [],
-            "labels": {"arch": "x86_64", "hostname": self.name},
-            "runtimes": ["process"],
-            "probe": {"passed": True, "checks": []},
-        }
-        self.store.report([typed("hello", {**body, "protocol": PROTOCOL})])
+        hello = Hello(
+            protocol=PROTOCOL,
+            version=__version__,
+            boot_id="bench",
+            address=self._address,
+            api_port=1,
+            resources=self._resources,
+            labels={"arch": "x86_64", "hostname": self.name},
+            probe=Probe(True),
+        )
+        self.store.report([hello])
 
     def beat(self) -> None:
-        usage = {"cpu": 12.5, "memory": 8 << 30, "load": 0.5, "disk_free": 100 << 30, "cores": [12.5] * 8}
-        usage |= {"memory_total": 64 << 30, "disk_total": 1 << 40, "network": {"sent": 1000, "received": 1000}}
-        self.store.report([typed("heartbeat", {"usage": usage})])
+        usage = NodeUsage(
+            cpu=12.5,
+            cores=(12.5,) * 8,
+            memory=8 << 30,
+            memory_total=64 << 30,
+            load=0.5,
+            disk_free=100 << 30,
+            disk_total=1 << 40,
+            network=Network(1000, 1000),
+        )
+        self.store.report([Heartbeat(usage)])
 
-    def obey(self, order: dict[str, Any]) -> None:
-        self._reconciliation.apply(order)
-        dropped = order.get("drop")
-        if dropped:
-            self._runtime.drop(dropped)
+    def obey(self, change: DesiredChange) -> None:
+        self._reconciliation.apply(change)
+        self._runtime.drop(change.drop)
 
     def turn(self) -> float | None:
         """Start, stop and report what there is; returns when something ends next."""
-        events = []
+        events: list[TaskEvent] = []
         for news in self._runtime.receive():
             if isinstance(news, Observed):
                 events.append(self._event(news))
@@ -103,31 +110,30 @@ class FleetNode:
             if isinstance(news, Observed):
                 events.append(self._event(news))
         if events:
-            self.store.report([typed("tasks", {"events": events})])
+            self.store.report([TaskEvents(tuple(events))])
         return self._runtime.due()
 
     def _start(self, keys: list[str]) -> None:
         launches = {launch_key(key): self._reconciliation.launches[launch_key(key)] for key in keys}
         self._runtime.define(
-            {name: Launch(["true"], {}, None, each["grace"], each["width"]) for name, each in launches.items()}
+            {name: Launch(["true"], {}, None, each.grace, each.width) for name, each in launches.items()}
         )
         self._runtime.start([Start(key, launch_key(key), {}) for key in keys])
 
-    def _event(self, seen: Observed) -> dict[str, Any]:
+    def _event(self, seen: Observed) -> TaskEvent:
         if seen.ended is None:
-            return {"key": seen.key, "event": "started", "pid": seen.pid, "at": seen.started}
+            return Started(seen.key, seen.started or clock.wall(), seen.pid)
         self._reconciliation.ended(seen.key)
-        return {
-            "key": seen.key,
-            "event": "ended",
-            "code": seen.code,
-            "signal": seen.signal,
-            "reason": seen.reason,
-            "started": seen.started,
-            "at": seen.ended,
-            "sizes": seen.sizes,
-            "stopped": seen.stopping,
-        }
+        return Ended(
+            key=seen.key,
+            at=seen.ended,
+            code=seen.code,
+            signal=seen.signal,
+            reason=seen.reason,
+            started=seen.started,
+            sizes=seen.sizes or {},
+            stopped=seen.stopping,
+        )
 
 
 class Fleet(threading.Thread):
@@ -169,7 +175,7 @@ class Fleet(threading.Thread):
         for stream, entries in found.items():
             node = self._streams[stream]
             for _, fields in entries:
-                node.obey(change_view(DESIRED_CHANGE.decode(fields["body"])))
+                node.obey(DESIRED_CHANGE.decode(fields["body"]))
             self._cursors[stream] = entries[-1][0]
             awake.add(int(node.name[1:]))
         now = clock.steady()

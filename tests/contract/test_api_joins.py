@@ -343,7 +343,7 @@ def node_api(token: str, port: int = 0) -> Iterator[int]:
 def joined(world: ApiWorld) -> tuple[Guest, Own]:
     """As the machine is that has just become n1."""
     token = world.client("root").join_token()["token"]
-    own = Own({"name": "n1", "node_token": node_token("master-secret", "n1"), "urls": ["http://10.0.0.1:51812"]})
+    own = Own(name="n1", node_token=node_token("master-secret", "n1"), urls=["http://10.0.0.1:51812"])
     return guest(token), own
 
 

@@ -171,6 +171,7 @@ def test_an_unknown_component_is_named_with_those_that_are(world: ApiWorld) -> N
         client.tasks("j", "x")
 
 
+@pytest.mark.alone
 def test_waiting_ends_the_moment_the_job_does(world: ApiWorld) -> None:
     client = world.client()
     job_id = client.start(JOB)["id"]

@@ -366,14 +366,17 @@ def test_appends_from_two_nodes_through_fuse_break_nothing_and_those_of_one_are_
     append = "for i in $(seq 100); do echo $GRASS_NODE.$i >> $GRASS_DATA/data/%s || exit 1; done"
     both = {"command": append % "both", "cwd": "/", "replicas": 2, "spread": "node", "avoid": ["n3"]}
     alone = {"command": append % "alone", "cwd": "/", "avoid": ["n1", "n2"]}
+    mounts = [pid(cluster.lab.hosts[node], cluster, "share-fuse") for node in NODES]
     client.start({"name": "appends", "components": {"both": both, "alone": alone}})
     assert client.wait("appends", timeout=120)["state"] == "SUCCEEDED"
     master, folder = cluster.lab.hosts["master"], f"/srv/grass/{cluster.name}"
     kept = master.sh(f"cat {folder}/data/alone").split()
     assert kept == [f"n3.{number}" for number in range(1, 101)]
     lines = master.sh(f"cat {folder}/data/both").split()
-    assert any({f"{node}.{number}" for number in range(1, 101)} <= set(lines) for node in ("n1", "n2")), lines
+    assert set(lines) <= {f"{node}.{number}" for node in ("n1", "n2") for number in range(1, 101)}
+    assert {"n1.100", "n2.100"} & set(lines)
     assert states(client) == ALL_READY
+    assert [pid(cluster.lab.hosts[node], cluster, "share-fuse") for node in NODES] == mounts
     assert client.node("n1")["labels"]["share"] == "fuse"
     cluster.lab.hosts["n1"].sh(f"touch {folder}/at-the-top '{folder}/ends with a dot.'")
     names = master.sh(f"ls {folder}").splitlines()

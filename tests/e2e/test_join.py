@@ -40,6 +40,7 @@ def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPa
     made = Cluster(running_lab, site, tmp_path_factory.mktemp("join"), settings(running_lab, name="joins"))
     made.created()
     yield made
+    _clean(made, set())
     made.grass("delete", "--force", "joins")
 
 
@@ -89,19 +90,30 @@ def of_grass(held: list[str]) -> list[str]:
 
 
 @pytest.fixture
-def empty(cluster: Cluster) -> Iterator[None]:
-    """Whatever a test left, no machine is a node before and after it."""
-    _empty(cluster)
-    yield
-    _empty(cluster)
+def empty(cluster: Cluster) -> None:
+    """Whatever the test before left, no machine is a node."""
+    _clean(cluster, set())
 
 
-def _empty(cluster: Cluster) -> None:
+def joined(cluster: Cluster, client: Client, *hosts: str) -> None:
+    """These are the nodes, added by the test before or now."""
+    _clean(cluster, set(hosts))
+    found = {view["name"]: view for view in client.nodes()}
+    for host in hosts:
+        if host in found and found[host]["cordoned"]:
+            cluster.grass("node", "uncordon", host)
+    missing = [host for host in hosts if host not in found]
+    if missing:
+        added(cluster, *missing)
+    wait_until(lambda: states(client) == dict.fromkeys(hosts, "READY"), 40, f"only {hosts}, READY")
+
+
+def _clean(cluster: Cluster, keep: set[str]) -> None:
     cluster.lab.make_whole()
     done = cluster.grass("node", "list", "-o", "quiet")
-    for name in done.stdout.split():
+    for name in set(done.stdout.split()) - keep:
         cluster.grass("node", "remove", "--force", name)
-    for host in ("n1", "n2"):
+    for host in sorted({"n1", "n2"} - (keep & set(done.stdout.split()))):
         cluster.lab.ssh(
             host, "test ! -e /opt/grass/venv/bin/grass || /opt/grass/venv/bin/grass leave --force", seconds=120
         )
@@ -201,9 +213,10 @@ def test_a_plan_names_the_steps_and_makes_no_token_no_node_and_no_file(cluster: 
     assert holds(cluster.lab, "n1") == before
 
 
-@pytest.mark.usefixtures("empty")
-def test_a_shell_and_commands_on_a_node_as_whoever_added_it_with_its_host_key_checked(cluster: Cluster) -> None:
-    added(cluster, "n1")
+def test_a_shell_and_commands_on_a_node_as_whoever_added_it_with_its_host_key_checked(
+    cluster: Cluster, client: Client
+) -> None:
+    joined(cluster, client, "n1")
     done = cluster.grass("node", "ssh", "n1", "--", "sh", "-c", 'echo "$(hostname) $(whoami) $1"; exit 7', "x", "a  b")
     assert (done.returncode, done.stdout) == (7, "n1 ops a  b\n"), done.stderr
     piped = cluster.grass("node", "ssh", "n1", "echo one | tr a-z A-Z")
@@ -326,9 +339,8 @@ def test_the_master_host_is_a_node_too_and_stays_the_master_when_that_leaves(clu
     assert of_master(holds(cluster.lab, "master")) == of_master(before)
 
 
-@pytest.mark.usefixtures("empty")
 def test_a_node_is_cordoned_drained_during_a_job_and_opened_again(cluster: Cluster, client: Client) -> None:
-    added(cluster, "n1", "n2")
+    joined(cluster, client, "n1", "n2")
     client.start(SLEEPERS)
     wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING") == 4, seconds=30)
     assert cluster.grass("node", "cordon", "n2").returncode == 0
@@ -345,9 +357,8 @@ def test_a_node_is_cordoned_drained_during_a_job_and_opened_again(cluster: Clust
     client.wait("sleepers", timeout=60)
 
 
-@pytest.mark.usefixtures("empty")
 def test_a_token_that_is_used_or_expired_and_a_name_that_exists_are_refused(cluster: Cluster, client: Client) -> None:
-    added(cluster, "n1")
+    joined(cluster, client, "n1")
     before = holds(cluster.lab, "n2")
     taken = curl_join(cluster, "n2", "--token", token(cluster), "--name", "n1")
     assert taken.code == 2 and "a node n1 exists" in taken.stderr
@@ -384,9 +395,8 @@ def test_hosts_that_cannot_be_reached_or_entered_are_refused_and_nothing_changes
     assert states(client) == {}
 
 
-@pytest.mark.usefixtures("empty")
 def test_a_node_whose_machine_is_away_is_left_for_force(cluster: Cluster, client: Client) -> None:
-    added(cluster, "n2")
+    joined(cluster, client, "n2")
     cluster.lab.hosts["n2"].cut()
     kept = cluster.grass("node", "remove", "n2")
     assert kept.returncode == 3 and "--force" in kept.stderr
@@ -399,9 +409,8 @@ def test_a_node_whose_machine_is_away_is_left_for_force(cluster: Cluster, client
     assert left.code == 0, left
 
 
-@pytest.mark.usefixtures("empty")
 def test_the_share_comes_back_after_a_reboot_of_the_node(cluster: Cluster, client: Client) -> None:
-    added(cluster, "n2")
+    joined(cluster, client, "n2")
     host = cluster.lab.hosts["n2"]
     host.reboot()
     host.wait_booted()

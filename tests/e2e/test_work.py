@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from grass.api.client import Client
-from grass.provision.files.place import place_of
+from grass.provision.files.access import access_to
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster
 from tests.support.three_nodes import (
@@ -104,15 +104,15 @@ def test_a_link_that_a_task_puts_into_the_share_opens_nothing_of_the_master_to_t
 ) -> None:
     master, name = cluster.lab.hosts["master"], cluster.name
     master.sh(f"ln -s /var/lib/grass/clusters/{name} /srv/grass/{name}/leak")
-    place = place_of(name, cluster.home)
+    access = access_to(name, cluster.home)
     try:
         for path in ("leak/", "leak/secrets.json", "l*k/"):
-            asked = f"{place.rsync_path('data', '')}{path}"
-            command = ["rsync", "-r", *place.rsync_options(), asked, f"{tmp_path}/got/"]
+            asked = f"{access.rsync_path('data', '')}{path}"
+            command = ["rsync", "-r", *access.rsync_options(), asked, f"{tmp_path}/got/"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=60)
             assert done.returncode != 0 and "leaves the share by a symbolic link" in done.stdout + done.stderr, done
         followed = subprocess.run(
-            ["rsync", "-rL", *place.rsync_options(), place.rsync_path("data", ""), f"{tmp_path}/got/"],
+            ["rsync", "-rL", *access.rsync_options(), access.rsync_path("data", ""), f"{tmp_path}/got/"],
             capture_output=True,
             text=True,
             timeout=60,

@@ -201,6 +201,7 @@ def test_a_hundred_wait_while_others_are_answered(server: Server) -> None:
     assert threads < 80
 
 
+@pytest.mark.alone
 def test_five_hundred_that_send_a_byte_a_second_and_eleven_hundred_silent_ones_keep_nobody_out(server: Server) -> None:
     server.client().status()
     address = ("127.0.0.1", server.config.master.api_port)
@@ -397,6 +398,7 @@ def test_the_command_line_of_the_daemon_is_its_configuration_and_nothing_else(se
     assert arguments[-2:] == ["master.api", str(server.config.path)] or "grass-api" in arguments[0]
 
 
+@pytest.mark.alone
 def test_a_stopped_server_is_unreachable_within_five_seconds_and_found_again_later(server: Server) -> None:
     client = server.client()
     started = client.start(JOB)

@@ -394,7 +394,7 @@ def test_the_second_interrupt_detaches(grass: Grass) -> None:
     process.send_signal(signal.SIGINT)
     code, _, err = finish(process)
     assert code == Exit.INTERRUPTED
-    assert "detached; stubborn goes on" in err
+    assert "detached; stubborn continues" in err
     grass.good("job", "stop", "stubborn", "--grace", "0")
 
 
@@ -405,7 +405,7 @@ def test_an_interrupted_wait_leaves_the_job_alone(grass: Grass, folder: Path) ->
     process.send_signal(signal.SIGINT)
     code, _, err = finish(process)
     assert code == Exit.INTERRUPTED
-    assert "left goes on" in err
+    assert "left continues" in err
     assert grass.json("job", "show", "left")["state"] == "RUNNING"
     grass.good("job", "stop", "left", "--grace", "0")
 

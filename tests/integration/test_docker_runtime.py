@@ -13,7 +13,7 @@ import pytest
 
 from grass.errors import NotFoundError
 from grass.model.job import Mount
-from node.runtime.docker.container_check import Inside
+from node.runtime.docker.container_check import ContainerCheck
 from node.runtime.docker.plan import container_name, takeover
 from node.runtime.protocol import Stop
 from tests.support.docker_run import ONE, DockerRun
@@ -65,7 +65,7 @@ def test_limits_are_the_engines(run: DockerRun) -> None:
 def test_who_needs_more_memory_than_its_limit_is_told_so(run: DockerRun) -> None:
     ended = run.run(["dd", "if=/dev/zero", "of=/dev/null", "bs=200M", "count=5"], memory=32 << 20)
     assert ended.signal == signal.SIGKILL and ended.code is None
-    assert ended.reason and "more memory than its limit of 32 MiB" in ended.reason["message"]
+    assert ended.reason and "more memory than its limit of 32 MiB" in ended.reason.message
 
 
 def test_an_entrypoint_comes_before_the_command(run: DockerRun) -> None:
@@ -81,19 +81,19 @@ def test_paths_of_the_host_are_mounted_only_where_that_is_allowed() -> None:
         assert run.stdout().endswith("no\n") and len(run.stdout().splitlines()) == 2
         for source in ("/usr/share/../../etc", "/etc", "/usr"):
             refused = run.run("true", f"j-1/c.{len(source)}/1", container={"mounts": (Mount(source, "/x"),)})
-            assert refused.code == 126 and refused.reason and refused.reason["code"] == "cannot-start"
-            assert source in refused.reason["message"] and "/usr/share" in refused.reason["message"]
+            assert refused.code == 126 and refused.reason and refused.reason.code == "cannot-start"
+            assert source in refused.reason.message and "/usr/share" in refused.reason.message
 
 
 def test_what_cannot_start_says_why_and_leaves_no_container(run: DockerRun) -> None:
     missing = run.run("true", image="no-such-image:1")
-    assert missing.code == 127 and missing.reason and "no-such-image:1" in missing.reason["message"]
+    assert missing.code == 127 and missing.reason and "no-such-image:1" in missing.reason.message
     gone = run.run("true", "j-1/c.1/1", container={"mounts": (Mount("/nowhere", "/x"),)})
-    assert gone.reason and gone.reason["code"] == "cannot-start"
+    assert gone.reason and gone.reason.code == "cannot-start"
     unknown = run.run(["no-such-program"], "j-1/c.2/1")
-    assert unknown.code == 127 and unknown.reason and "no-such-program" in unknown.reason["message"]
+    assert unknown.code == 127 and unknown.reason and "no-such-program" in unknown.reason.message
     gpu = run.run("true", "j-1/c.3/1", gpus=(0,))
-    assert gpu.reason and gpu.reason["code"] == "cannot-start" and "gpu" in gpu.reason["message"]
+    assert gpu.reason and gpu.reason.code == "cannot-start" and "gpu" in gpu.reason.message
     run.runtime.forget(["j-1/c.2/1"])
     run.wait(lambda: not run.containers())
 
@@ -128,7 +128,7 @@ def test_others_containers_are_not_touched_even_if_they_have_the_name(run: Docke
     foreign = run.engine.create(container_name(run.config.name, ONE), body)
     try:
         refused = run.run("true")
-        assert refused.reason and "not of this cluster" in refused.reason["message"]
+        assert refused.reason and "not of this cluster" in refused.reason.message
         run.runtime.forget([ONE])
         run.cut()
         run.listed()
@@ -181,7 +181,7 @@ def test_a_container_that_somebody_removes_has_ended_unseen(run: DockerRun) -> N
     run.runs()
     run.engine.remove(container_name(run.config.name, ONE))
     ended = run.ended()
-    assert ended.reason and ended.reason["code"] in ("exit-unknown",)
+    assert ended.reason and ended.reason.code in ("exit-unknown",)
     assert (ended.code, ended.signal) == (None, None)
 
 
@@ -246,10 +246,10 @@ def test_containers_that_end_with_their_engine_are_said_to_have_been_ended() -> 
 
 
 def test_a_check_that_hangs_in_a_container_is_given_up_in_time_and_not_begun_twice(run: DockerRun) -> None:
-    def inside(*argv: str) -> Inside:
-        return Inside(run.config.name, ONE, list(argv))
+    def inside(*argv: str) -> ContainerCheck:
+        return ContainerCheck(run.config.name, ONE, list(argv))
 
-    def try_it(check: Inside, seconds: float = 10, cancelled: bool = False) -> str:
+    def try_it(check: ContainerCheck, seconds: float = 10, cancelled: bool = False) -> str:
         return check.failure(seconds, lambda: cancelled)
 
     run.start("until [ -e /tmp/over ]; do sleep 0.1; done; cat /tmp/begun")

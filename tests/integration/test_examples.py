@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from grass.manifest import load_document, parse_job, parse_schedule
+from grass.document_file import load_document
+from grass.manifest import parse_job, parse_schedule
 from tests.support.example_run import EXAMPLES, ExampleRun
 
 WORKERS = 4

@@ -19,7 +19,8 @@ import pytest
 
 from grass.errors import ConflictError, InputError, NotFoundError, UnreachableError
 from grass.provision.files import transfers
-from grass.provision.files.place import FilesAccess, FolderPlace, Place, SshPlace
+from grass.provision.files.access import FilesAccess, LocalShare, ShareAccess, SshShare
+from grass.provision.files.operations import FileType, ListFiles, ListImages, RemoveFiles, RemoveImage
 from grass.provision.files.rsync import Progress, parse
 from grass.provision.files.serve import rsyncd_conf
 from tests.support.needs import require
@@ -43,15 +44,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SshServer
 
 
 @pytest.fixture(params=["folder", "ssh"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Place, Path]:
+def reached(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[ShareAccess, Path]:
     require(shutil.which("rsync") is not None, "rsync")
     if request.param == "folder":
         (tmp_path / "share").mkdir()
-        return FolderPlace(tmp_path / "share"), tmp_path / "share"
+        return LocalShare(tmp_path / "share"), tmp_path / "share"
     running, share = request.getfixturevalue("server")
     for entry in share.iterdir():
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    return SshPlace(access_of(running)), share
+    return SshShare(access_of(running)), share
 
 
 def access_of(running: SshServer) -> FilesAccess:
@@ -78,16 +79,16 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_comes_back_as_it_was_sent(place: tuple[Place, Path], data: Path, tmp_path: Path) -> None:
-    there, share = place
+def test_a_folder_comes_back_as_it_was_sent(reached: tuple[ShareAccess, Path], data: Path, tmp_path: Path) -> None:
+    there, share = reached
     transfers.push(there, data, "sets/one", PROGRESS)
     assert tree(share / "sets" / "one") == tree(data)
     transfers.pull(there, "sets/one", tmp_path / "back", PROGRESS)
     assert tree(tmp_path / "back") == tree(data)
 
 
-def test_a_file_becomes_what_it_is_called_there(place: tuple[Place, Path], data: Path, tmp_path: Path) -> None:
-    there, share = place
+def test_a_file_becomes_what_it_is_called_there(reached: tuple[ShareAccess, Path], data: Path, tmp_path: Path) -> None:
+    there, share = reached
     transfers.push(there, data / "run.sh", "start", PROGRESS)
     transfers.push(there, data / "-rf", "folder/", PROGRESS)
     assert (share / "start").read_text() == "#!/bin/sh\n"
@@ -101,10 +102,10 @@ def test_a_file_becomes_what_it_is_called_there(place: tuple[Place, Path], data:
     assert (tmp_path / "begin").read_text() == "#!/bin/sh\n"
 
 
-def test_a_place_that_begins_with_a_dash_is_no_option_of_rsync(
-    place: tuple[Place, Path], data: Path, tmp_path: Path
+def test_a_path_that_begins_with_a_dash_is_no_option_of_rsync(
+    reached: tuple[ShareAccess, Path], data: Path, tmp_path: Path
 ) -> None:
-    there, share = place
+    there, share = reached
     transfers.push(there, data / "run.sh", "-n", PROGRESS)
     transfers.push(there, data / "deep", "--delete", PROGRESS)
     assert (share / "-n").is_file() and (share / "--delete" / "er").is_dir()
@@ -113,12 +114,12 @@ def test_a_place_that_begins_with_a_dash_is_no_option_of_rsync(
 
 
 @pytest.mark.parametrize("name", ["x[1]", "x?", "*", "x\\1"])
-def test_a_place_that_rsync_takes_for_a_pattern_harms_nothing_else(
-    place: tuple[Place, Path], data: Path, tmp_path: Path, name: str
+def test_a_path_that_rsync_takes_for_a_pattern_harms_nothing_else(
+    reached: tuple[ShareAccess, Path], data: Path, tmp_path: Path, name: str
 ) -> None:
-    there, share = place
+    there, share = reached
     (share / "x1").write_text("mine")
-    if isinstance(there, SshPlace):
+    if isinstance(there, SshShare):
         with pytest.raises(InputError, match="for a pattern"):
             transfers.push(there, data / "run.sh", name, PROGRESS)
     else:
@@ -127,8 +128,8 @@ def test_a_place_that_rsync_takes_for_a_pattern_harms_nothing_else(
     assert (share / "x1").read_text() == "mine"
 
 
-def test_what_is_there_is_not_sent_again(place: tuple[Place, Path], data: Path) -> None:
-    there, share = place
+def test_what_is_there_is_not_sent_again(reached: tuple[ShareAccess, Path], data: Path) -> None:
+    there, share = reached
     transfers.push(there, data, "set", PROGRESS)
     before = {path: path.stat().st_ino for path in (share / "set").rglob("*") if path.is_file()}
     (data / "run.sh").write_text("#!/bin/sh\nexit 1\n")
@@ -137,9 +138,9 @@ def test_what_is_there_is_not_sent_again(place: tuple[Place, Path], data: Path) 
     assert changed == {"run.sh"}
 
 
-def test_a_half_sent_file_is_not_seen_under_its_name(place: tuple[Place, Path], data: Path) -> None:
+def test_a_half_sent_file_is_not_seen_under_its_name(reached: tuple[ShareAccess, Path], data: Path) -> None:
     """What was cut off lies in rsync's own folder, from which the next push goes on."""
-    there, share = place
+    there, share = reached
     (share / "set" / ".grass-partial").mkdir(parents=True)
     whole = (data / "-rf").read_bytes()
     (share / "set" / ".grass-partial" / "-rf").write_bytes(whole[: 2 << 20])
@@ -148,44 +149,44 @@ def test_a_half_sent_file_is_not_seen_under_its_name(place: tuple[Place, Path], 
     assert not (share / "set" / ".grass-partial").exists()
 
 
-def test_listing_and_removing(place: tuple[Place, Path], data: Path) -> None:
-    there, share = place
+def test_listing_and_removing(reached: tuple[ShareAccess, Path], data: Path) -> None:
+    there, share = reached
     transfers.push(there, data, "set", PROGRESS)
-    names = [(entry["name"], entry["type"]) for entry in there.ask("list", path="set")]
-    assert ("deep", "folder") in names and ("run.sh", "file") in names
+    names = [(entry.name, entry.type) for entry in there.ask(ListFiles("set"))]
+    assert ("deep", FileType.FOLDER) in names and ("run.sh", FileType.FILE) in names
     with pytest.raises(ConflictError, match="--recursive"):
-        there.ask("remove", path="set", recursive=False)
-    there.ask("remove", path="set", recursive=True)
+        there.ask(RemoveFiles("set", recursive=False))
+    there.ask(RemoveFiles("set", recursive=True))
     assert not (share / "set").exists()
     with pytest.raises(NotFoundError):
-        there.ask("list", path="set")
+        there.ask(ListFiles("set"))
 
 
-def test_a_damaged_list_of_images_is_said_to_be_that(place: tuple[Place, Path]) -> None:
-    there, share = place
+def test_a_damaged_list_of_images_is_said_to_be_that(reached: tuple[ShareAccess, Path]) -> None:
+    there, share = reached
     (share / "images").mkdir()
     (share / "images" / "index.json").write_text('{"half')
     with pytest.raises(ConflictError, match=r"is damaged .* remove that file there and push the images again"):
-        there.ask("images")
+        there.ask(ListImages())
 
 
 @pytest.mark.parametrize("path", ["../outside", "logs/x", "a/../../b", ""])
-def test_nothing_is_removed_outside_the_share(place: tuple[Place, Path], path: str) -> None:
+def test_nothing_is_removed_outside_the_share(reached: tuple[ShareAccess, Path], path: str) -> None:
     with pytest.raises(InputError):
-        place[0].ask("remove", path=path, recursive=True)
+        reached[0].ask(RemoveFiles(path, recursive=True))
 
 
-def test_a_link_does_not_lead_out_of_the_share(place: tuple[Place, Path], tmp_path: Path) -> None:
-    there, share = place
+def test_a_link_does_not_lead_out_of_the_share(reached: tuple[ShareAccess, Path], tmp_path: Path) -> None:
+    there, share = reached
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "precious").touch()
     (share / "door").symlink_to(tmp_path / "outside")
     with pytest.raises(InputError, match="symbolic link"):
-        there.ask("remove", path="door/precious", recursive=True)
+        there.ask(RemoveFiles("door/precious", recursive=True))
     with pytest.raises(InputError, match="symbolic link"):
-        there.ask("list", path="door")
-    assert [entry["type"] for entry in there.ask("list", path="")] == ["link"]
-    there.ask("remove", path="door", recursive=True)
+        there.ask(ListFiles("door"))
+    assert [entry.type for entry in there.ask(ListFiles(""))] == [FileType.LINK]
+    there.ask(RemoveFiles("door", recursive=True))
     assert (tmp_path / "outside" / "precious").exists()
 
 
@@ -204,7 +205,7 @@ def linked(server: tuple[SshServer, Path], tmp_path: Path) -> Iterator[Linked]:
     for name, target in (("out", str(outside)), ("in", "folder")):
         (share / name).unlink(missing_ok=True)
         (share / name).symlink_to(target)
-    there = SshPlace(access_of(running))
+    there = SshShare(access_of(running))
     yield ["rsync", "-r", *there.rsync_options(), there.rsync_path("data", "")], share, outside
     for name in ("out", "in"):
         (share / name).unlink()
@@ -254,9 +255,9 @@ def test_a_link_within_the_share_is_followed_and_one_in_a_folder_is_copied_as_a_
 
 
 def test_a_pull_goes_to_any_path_also_above_the_current_folder(
-    place: tuple[Place, Path], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reached: tuple[ShareAccess, Path], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there, _ = place
+    there, _ = reached
     (tmp_path / "here").mkdir()
     (tmp_path / "shortcut").symlink_to(tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
@@ -269,8 +270,8 @@ def test_a_pull_goes_to_any_path_also_above_the_current_folder(
     assert (tmp_path / "new-file").read_text() == (tmp_path / "run.sh").read_text() == "#!/bin/sh\n"
 
 
-def test_links_within_a_folder_are_pushed_as_links(place: tuple[Place, Path], data: Path, tmp_path: Path) -> None:
-    there, share = place
+def test_links_in_a_folder_are_pushed_as_links(reached: tuple[ShareAccess, Path], data: Path, tmp_path: Path) -> None:
+    there, share = reached
     (data / "in").symlink_to("deep/er")
     (data / "deep" / "er" / "back").symlink_to("../../run.sh")
     transfers.push(there, data, "set", PROGRESS)
@@ -281,9 +282,9 @@ def test_links_within_a_folder_are_pushed_as_links(place: tuple[Place, Path], da
 
 
 def test_links_that_lead_out_of_a_folder_are_refused_by_name_and_nothing_is_sent(
-    place: tuple[Place, Path], data: Path, tmp_path: Path
+    reached: tuple[ShareAccess, Path], data: Path, tmp_path: Path
 ) -> None:
-    there, share = place
+    there, share = reached
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / "file").write_text("content")
     (data / "absolute").symlink_to(tmp_path / "beside" / "file")
@@ -301,8 +302,8 @@ def test_links_that_lead_out_of_a_folder_are_refused_by_name_and_nothing_is_sent
     )
 
 
-def test_a_link_to_a_file_is_pushed_as_that_file(place: tuple[Place, Path], data: Path, tmp_path: Path) -> None:
-    there, share = place
+def test_a_link_to_a_file_is_pushed_as_that_file(reached: tuple[ShareAccess, Path], data: Path, tmp_path: Path) -> None:
+    there, share = reached
     (tmp_path / "latest").symlink_to(data / "run.sh")
     transfers.push(there, tmp_path / "latest", "one", PROGRESS)
     transfers.push(there, tmp_path / "latest", "folder/", PROGRESS)
@@ -310,22 +311,30 @@ def test_a_link_to_a_file_is_pushed_as_that_file(place: tuple[Place, Path], data
         assert not pushed.is_symlink() and pushed.read_text() == "#!/bin/sh\n"
 
 
-def test_a_push_of_nothing_and_a_pull_of_nothing_say_so(place: tuple[Place, Path], tmp_path: Path) -> None:
+def test_a_push_of_nothing_and_a_pull_of_nothing_say_so(reached: tuple[ShareAccess, Path], tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="on this machine"):
-        transfers.push(place[0], tmp_path / "absent", "x", PROGRESS)
+        transfers.push(reached[0], tmp_path / "absent", "x", PROGRESS)
     with pytest.raises(NotFoundError, match="in the share"):
-        transfers.pull(place[0], "absent", tmp_path / "x", PROGRESS)
+        transfers.pull(reached[0], "absent", tmp_path / "x", PROGRESS)
 
 
 def test_the_key_is_good_for_nothing_else(server: tuple[SshServer, Path]) -> None:
     import subprocess
 
-    access = SshPlace(access_of(server[0]))
+    access = SshShare(access_of(server[0]))
     command = [*access._ssh(), f"{access.access.user}@127.0.0.1"]
     for asked in (["id"], ["rsync", "--server", "-logDtpre.iLsfxC", ".", "/etc"], ["rsync --server --daemon . ; id"]):
         done = subprocess.run([*command, *asked], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
         assert done.returncode == 2
         assert "uid=" not in done.stdout
+
+
+@pytest.mark.parametrize("asked", ["", "{}", '{"operation": "shell", "path": "x"}', '{"operation": "list", "path": 1}'])
+def test_a_request_that_the_master_does_not_know_is_refused(server: tuple[SshServer, Path], asked: str) -> None:
+    access = SshShare(access_of(server[0]))
+    command = [*access._ssh(), f"{access.access.user}@127.0.0.1", "grass-files"]
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["error"]["code"] == InputError.code
 
 
 def test_another_host_key_is_refused(server: tuple[SshServer, Path], tmp_path: Path, data: Path) -> None:
@@ -334,9 +343,9 @@ def test_another_host_key_is_refused(server: tuple[SshServer, Path], tmp_path: P
     other.write_text(
         Path(access.known_hosts).read_text().replace("AAAAC3NzaC1lZDI1NTE5AAAAI", "AAAAC3NzaC1lZDI1NTE5AAAAJ")
     )
-    changed = SshPlace(FilesAccess(access.host, access.port, access.user, access.key, str(other)))
+    changed = SshShare(FilesAccess(access.host, access.port, access.user, access.key, str(other)))
     with pytest.raises(UnreachableError):
-        changed.ask("images")
+        changed.ask(ListImages())
     with pytest.raises(UnreachableError):
         transfers.push(changed, data, "x", PROGRESS)
 
@@ -356,8 +365,8 @@ def archive(path: Path, layers: list[bytes], name: str) -> None:
             tar.addfile(info, io.BytesIO(content))
 
 
-def test_images_share_their_layers(place: tuple[Place, Path], tmp_path: Path) -> None:
-    there, share = place
+def test_images_share_their_layers(reached: tuple[ShareAccess, Path], tmp_path: Path) -> None:
+    there, share = reached
     base, first, second = os.urandom(1000), os.urandom(10 << 20), b"second"
     archive(tmp_path / "a.tar", [base, first], "team/a:1")
     archive(tmp_path / "b.tar", [base, second], "team/b:1")
@@ -368,20 +377,20 @@ def test_images_share_their_layers(place: tuple[Place, Path], tmp_path: Path) ->
     assert re.fullmatch(r"sent \d+B in \d+\.\d s \(.*/s\)", said[-1])
     transfers.push_image(there, "", tmp_path / "b.tar", tmp_path / "cache", said.append, PROGRESS)
     assert said[-1] == "nothing to send: 3 parts there already"
-    index = there.ask("images")
+    index = there.ask(ListImages())
     assert sorted(index) == ["team/a:1", "team/b:1"]
     for name, layers in (("a", [base, first]), ("b", [base, second])):
-        blobs = [(share / "images" / "blobs" / digest).read_bytes() for digest in index[f"team/{name}:1"]["layers"]]
+        blobs = [(share / "images" / "blobs" / digest).read_bytes() for digest in index[f"team/{name}:1"].layers]
         assert blobs == layers
-    there.ask("remove-image", name="team/a:1")
+    there.ask(RemoveImage("team/a:1"))
     left = {path.name for path in (share / "images" / "blobs").iterdir()}
-    assert left == {index["team/b:1"]["config"], *index["team/b:1"]["layers"]}
+    assert left == {*index["team/b:1"].blobs}
 
 
 def test_what_a_killed_push_left_goes_with_the_next_and_what_another_holds_stays(
-    place: tuple[Place, Path], tmp_path: Path
+    reached: tuple[ShareAccess, Path], tmp_path: Path
 ) -> None:
-    there, _ = place
+    there, _ = reached
     archive(tmp_path / "a.tar", [b"layer"], "team/a:1")
     cache = tmp_path / "cache"
     for name in ("image-killed", "image-held", "image-new"):
@@ -394,19 +403,19 @@ def test_what_a_killed_push_left_goes_with_the_next_and_what_another_holds_stays
     assert {each.name for each in cache.iterdir()} == {"image-held", "image-new"}
 
 
-def test_what_is_no_image_is_refused_and_changes_nothing(place: tuple[Place, Path], tmp_path: Path) -> None:
-    there, _ = place
+def test_what_is_no_image_is_refused_and_changes_nothing(reached: tuple[ShareAccess, Path], tmp_path: Path) -> None:
+    there, _ = reached
     (tmp_path / "text.tar").write_text("no image")
     with tarfile.open(tmp_path / "empty.tar", "w"):
         pass
     for name in ("text.tar", "empty.tar"):
         with pytest.raises(InputError, match=name):
             transfers.push_image(there, "x", tmp_path / name, tmp_path / "cache", print, PROGRESS)
-    assert there.ask("images") == {}
+    assert there.ask(ListImages()) == {}
 
 
-def test_a_damaged_part_is_found_before_the_image_is_known(place: tuple[Place, Path], tmp_path: Path) -> None:
-    there, share = place
+def test_a_damaged_part_is_found_before_the_image_is_known(reached: tuple[ShareAccess, Path], tmp_path: Path) -> None:
+    there, share = reached
     archive(tmp_path / "a.tar", [b"layer"], "a")
     digest = hashlib.sha256(b"layer").hexdigest()
     (share / "images" / "blobs").mkdir(parents=True)
@@ -414,7 +423,7 @@ def test_a_damaged_part_is_found_before_the_image_is_known(place: tuple[Place, P
     with pytest.raises(ConflictError, match="damaged"):
         transfers.push_image(there, "", tmp_path / "a.tar", tmp_path / "cache", print, PROGRESS)
     transfers.push_image(there, "", tmp_path / "a.tar", tmp_path / "cache", print, PROGRESS)
-    assert sorted(there.ask("images")) == ["a:latest"]
+    assert sorted(there.ask(ListImages())) == ["a:latest"]
 
 
 def test_rsyncs_progress_is_understood() -> None:

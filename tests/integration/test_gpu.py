@@ -11,6 +11,8 @@ import pytest
 
 from grass.manifest.settings import OfferedResources, Settings
 from grass.store.embedded import NoRedisError, find_server
+from grass.wire.gpu import GpuDevice
+from grass.wire.task_events import Started
 from node.agent import gpu
 from tests.support.local_cluster import LocalCluster
 from tests.support.needs import missing
@@ -39,8 +41,8 @@ def test_a_driver_that_does_not_work_offers_no_devices(driver: StubDriver) -> No
 
 def test_a_machine_without_a_driver_has_no_devices() -> None:
     assert gpu.devices("libno-such-driver.so.1") == []
-    [lost] = gpu.sample([{"id": 0}], [], "libno-such-driver.so.1")
-    assert "is gone" in lost["error"]
+    [lost] = gpu.sample([GpuDevice(0)], [], "libno-such-driver.so.1")
+    assert "is gone" in (lost.error or "")
 
 
 def test_a_sample_of_each_device(driver: StubDriver) -> None:
@@ -71,7 +73,7 @@ def test_a_process_that_is_not_ours_makes_a_device_busy_with_its_owner(driver: S
 
 def test_a_device_that_is_lost_is_reported_and_the_others_go_on(driver: StubDriver) -> None:
     driver.set(_2_fails=15)
-    known = "[{'id': index} for index in range(4)]"
+    known = "[gpu.GpuDevice(index) for index in range(4)]"
     samples = driver.ask(f"gpu.sample({known}, [])")
     assert [sample["error"] for sample in samples] == [None, None, "GPU is lost", None]
     driver.set(init=15)
@@ -79,9 +81,9 @@ def test_a_device_that_is_lost_is_reported_and_the_others_go_on(driver: StubDriv
 
 
 def test_a_driver_that_hangs_is_reported_by_its_silence() -> None:
-    watch = gpu.GpuWatch([{"id": 0}], list, overdue=-1.0)
+    watch = gpu.GpuWatch([GpuDevice(0)], list, overdue=-1.0)
     [lost] = watch.samples()
-    assert "has not answered" in lost["error"]
+    assert "has not answered" in (lost.error or "")
 
 
 def test_a_device_that_is_lost_at_the_start_is_listed_all_the_same(driver: StubDriver) -> None:
@@ -142,13 +144,13 @@ def test_the_node_agent_tells_of_its_devices_and_gives_them_to_tasks(
         monkeypatch.setenv(name, driver.env[name])
     with NodeRun() as node:
         node.wait(lambda: bool(node.hellos))
-        assert [device["uuid"] for device in node.hellos[0]["gpus"]] == [f"GPU-stub-{index}" for index in range(4)]
-        assert node.hellos[0]["resources"]["gpu"] == 4000
-        node.wait(lambda: bool(node.usage.get("gpus")))
+        assert [device.uuid for device in node.hellos[0].gpus] == [f"GPU-stub-{index}" for index in range(4)]
+        assert node.hellos[0].resources.gpu == 4000
+        node.wait(lambda: bool(node.usage.gpus))
         node.start("exec sleep 100", "j-1/c.0/1")
-        task = node.event("j-1/c.0/1", "started")["pid"]
+        task = node.event("j-1/c.0/1", Started).pid
         driver.set(_1_util=88, _0_pid=task, _2_pid=os.getpid(), _3_fails=15)
-        node.wait(lambda: node.usage["gpus"][1]["utilisation"] == 88 and node.usage["gpus"][0]["processes"])
-        ours, _, foreign, lost = node.usage["gpus"]
-        assert ours["processes"][0]["ours"] and ours["busy"] is None
-        assert foreign["busy"] == getpass.getuser() and lost["error"] == "GPU is lost"
+        node.wait(lambda: node.usage.gpus and node.usage.gpus[1].utilisation == 88 and node.usage.gpus[0].processes)
+        ours, _, foreign, lost = node.usage.gpus
+        assert ours.processes[0].ours and ours.busy is None
+        assert foreign.busy == getpass.getuser() and lost.error == "GPU is lost"

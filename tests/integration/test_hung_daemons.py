@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from grass.config import ClusterConfig, NodeConfig, Secrets
+from grass.wire.task_events import Ended, Started, Waiting
 from node.runtime import proc
 from node.runtime.process.client import Patience, ProcessRuntime
 from tests.integration.test_node_api import TOKEN, _status
@@ -130,17 +131,17 @@ def test_a_shepherd_that_is_busy_but_answers_is_left_alone(shepherd: ShepherdRun
 def test_a_node_whose_shepherd_hangs_says_so_holds_tasks_back_and_goes_on_by_itself() -> None:
     with NodeRun() as node:
         node.start("exec sleep 1000", ONE)
-        pid = node.event(ONE, "started")["pid"]
+        pid = node.event(ONE, Started).pid
         hung = node.shepherd.shepherd_pid()
         os.kill(hung, signal.SIGSTOP)
-        node.wait(lambda: [each["code"] for each in node.conditions] == ["runtime"], 30)
-        assert "the shepherd of this node does not answer" in node.conditions[0]["message"]
+        node.wait(lambda: [each.code for each in node.conditions] == ["runtime"], 30)
+        assert "the shepherd of this node does not answer" in node.conditions[0].message
         node.start("exit 3", TWO, launch="j-2/c")
-        assert node.event(TWO, "waiting")["reason"]["code"] == "runtime"
-        assert node.ended(TWO, 40)["code"] == 3
-        node.wait(lambda: node.conditions == [])
+        assert node.event(TWO, Waiting).reason.code == "runtime"
+        assert node.ended(TWO, 40).code == 3
+        node.wait(lambda: not node.conditions)
         assert state(pid) in ("S", "R")
-        assert not node.of(ONE, "ended")
+        assert not node.of(ONE, Ended)
 
 
 def test_a_worker_of_the_node_api_server_that_hangs_is_replaced(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_ctrl_c_while_a_cluster_is_made_leaves_nothing(make: Make, tmp_path: Pat
     until_started(creating)
     creating.send_signal(signal.SIGINT)
     _, said = creating.communicate(timeout=40)
-    assert creating.returncode == 130 and "interrupted; removing the cluster local again" in said
+    assert creating.returncode == 130 and "interrupted; removing cluster local again" in said
     assert not (home / "clusters" / "local").exists()
     cluster = make(home=home)
     assert cluster.states()["master-agent"] == "RUNNING"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from grass.store.embedded import NoRedisError, find_server
+from grass.wire.task_events import Started, Waiting
 from tests.support.needs import missing, require_root
 from tests.support.node_run import NodeRun
 
@@ -38,7 +39,7 @@ def small_disk(folder: Path) -> Iterator[None]:
 
 
 def codes(node: NodeRun) -> list[str]:
-    return [each["code"] for each in node.conditions]
+    return [each.code for each in node.conditions]
 
 
 def test_on_a_full_disk_nothing_starts_not_even_the_rest_of_an_array_and_the_agents_successor_knows() -> None:
@@ -53,26 +54,26 @@ def test_on_a_full_disk_nothing_starts_not_even_the_rest_of_an_array_and_the_age
             node.start_agent()
             node.wait(lambda: len(node.hellos) == 2)
             node.start("while [ ! -e $GRASS_SCRATCH/enough ]; do sleep 0.05; done", ONE, TWO, width=1)
-            node.event(ONE, "started")
+            node.event(ONE, Started)
             (scratch / "filler").write_bytes(bytes(30 << 20))
             node.wait(lambda: codes(node) == ["disk"])
-            assert "disk almost full (less than 4MiB free" in node.conditions[0]["message"]
-            held = node.event(TWO, "waiting")["reason"]
-            assert held["code"] == "disk" and held["message"].startswith("held back on its node: disk almost full")
+            assert "disk almost full (less than 4MiB free" in node.conditions[0].message
+            held = node.event(TWO, Waiting).reason
+            assert held.code == "disk" and held.message.startswith("held back on its node: disk almost full")
 
             node.kill_agent()
             node.start_agent()
             node.wait(lambda: len(node.hellos) == 3)
-            assert [each["code"] for each in node.hellos[2]["conditions"]] == ["disk"]
+            assert [each.code for each in node.hellos[2].conditions] == ["disk"]
             node.path(ONE, "scratch").joinpath("enough").touch()
             node.ended(ONE)
             node.start("true", THREE, launch="j-1/d")
-            assert node.event(THREE, "waiting")["reason"]["code"] == "disk"
-            assert not node.of(TWO, "started")
+            assert node.event(THREE, Waiting).reason.code == "disk"
+            assert not node.of(TWO, Started)
 
             (scratch / "filler").unlink()
-            node.event(TWO, "started")
-            assert node.ended(THREE)["code"] == 0
+            node.event(TWO, Started)
+            assert node.ended(THREE).code == 0
             node.wait(lambda: codes(node) == [])
             node.stop(TWO)
             node.ended(TWO)
@@ -83,15 +84,15 @@ def test_when_the_share_is_unmounted_starts_wait_until_it_is_mounted_again(tmp_p
     share = tmp_path / "share"
     with small_disk(share), NodeRun(share=str(share)) as node:
         node.start("true", ONE)
-        assert node.ended(ONE)["code"] == 0
+        assert node.ended(ONE).code == 0
         subprocess.run(["umount", "--lazy", str(share)], check=True)
         node.wait(lambda: codes(node) == ["share"])
-        assert node.conditions[0]["message"] == f"nothing is mounted at {share}, where the share was"
+        assert node.conditions[0].message == f"nothing is mounted at {share}, where the share was"
         node.start("until [ -e $GRASS_DATA/here ]; do sleep 0.02; done", TWO)
-        assert node.event(TWO, "waiting")["reason"]["code"] == "share"
+        assert node.event(TWO, Waiting).reason.code == "share"
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32M", "tmpfs", str(share)], check=True)
         (share / "here").write_text("it is\n")
-        assert node.ended(TWO)["code"] == 0
+        assert node.ended(TWO).code == 0
         node.wait(lambda: codes(node) == [])
 
 
@@ -102,6 +103,6 @@ def test_what_waits_behind_a_condition_can_be_stopped(tmp_path: Path) -> None:
         subprocess.run(["umount", "--lazy", str(share)], check=True)
         node.wait(lambda: codes(node) == ["share"])
         node.start("true", ONE)
-        node.event(ONE, "waiting")
+        node.event(ONE, Waiting)
         node.stop(ONE)
-        assert node.ended(ONE)["started"] is None and not node.of(ONE, "started")
+        assert node.ended(ONE).started is None and not node.of(ONE, Started)

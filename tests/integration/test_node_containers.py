@@ -11,7 +11,8 @@ import pytest
 
 from grass.model.job import Container
 from grass.store.embedded import NoRedisError, find_server
-from grass.wire import codec
+from grass.wire.codec import builtins
+from grass.wire.task_events import Ready, Started, Waiting
 from node.runtime.docker.engine import Engine
 from tests.support.engine import IMAGE, cluster_name, remove_containers, require_bridge, require_engine
 from tests.support.example_run import free_port
@@ -41,22 +42,22 @@ def node() -> Iterator[NodeRun]:
 
 
 def container(image: str | None = IMAGE, **plan: Any) -> dict[str, Any]:
-    made = codec.builtins(dataclasses.replace(Container(), **plan))
-    return {"image": image, "runtime": None, "limits": {"cpu": 1000, "memory": 64 << 20}, "container": made}
+    made = builtins(dataclasses.replace(Container(), **plan))
+    return {"image": image, "cpu": 1000, "memory": 64 << 20, "container": made}
 
 
 def test_a_component_with_an_image_runs_in_a_container_and_one_without_does_not(node: NodeRun) -> None:
-    node.order(addresses={"j-1": "j.c.0 127.0.0.1 4000 params\n"})
+    node.change(addresses={"j-1": "j.c.0 127.0.0.1 4000 params\n"})
     node.start("cat $GRASS_ADDRESSES; echo $GRASS_TASK; ls /; exit 3", ONE, **container())
     node.start("echo $HOME", "j-1/d.0/1", launch="j-1/d", **container(image=None))
     ended = node.ended(ONE)
-    assert (ended["code"], ended["reason"]) == (3, None)
+    assert (ended.code, ended.reason) == (3, None)
     text = node.path(ONE, "stdout").read_text()
     assert text.startswith("j.c.0 127.0.0.1 4000 params\nj.c.0\n") and "busybox" not in text and "home" not in text
-    assert ended["sizes"]["stdout"] == len(text)
-    assert node.ended("j-1/d.0/1")["code"] == 0
-    assert node.hellos[0]["runtimes"] == ["process", "docker"]
-    node.order(remove=[ONE, "j-1/d.0/1"], drop=["j-1/c", "j-1/d"])
+    assert ended.sizes["stdout"] == len(text)
+    assert node.ended("j-1/d.0/1").code == 0
+    assert node.hellos[0].runtimes == ("process", "docker")
+    node.change(remove=[ONE, "j-1/d.0/1"], drop=["j-1/c", "j-1/d"])
     engine = Engine()
     try:
         node.wait(lambda: not engine.containers([f"grass.node={node.config.node.name}"]))
@@ -67,15 +68,15 @@ def test_a_component_with_an_image_runs_in_a_container_and_one_without_does_not(
 def test_an_image_that_is_nowhere_is_said_to_be_missing(node: NodeRun) -> None:
     node.start("true", ONE, **container(image="no-such-image:9"))
     ended = node.ended(ONE)
-    assert ended["reason"]["code"] == "cannot-start" and "no-such-image:9" in ended["reason"]["message"]
+    assert ended.reason.code == "cannot-start" and "no-such-image:9" in ended.reason.message
 
 
 def test_a_readiness_command_runs_in_the_container(node: NodeRun) -> None:
     ready = {"port": None, "command": "ls /tmp/there", "log": None, "timeout": 20.0}
     node.start("sleep 0.3; touch /tmp/there; exec sleep 100", ONE, ready=ready, **container())
-    node.event(ONE, "ready")
+    node.event(ONE, Ready)
     node.stop(ONE)
-    assert node.ended(ONE)["signal"] == 15
+    assert node.ended(ONE).signal == 15
 
 
 def test_a_container_with_its_own_network_is_ready_once_something_listens_in_it(node: NodeRun) -> None:
@@ -86,27 +87,27 @@ def test_a_container_with_its_own_network_is_ready_once_something_listens_in_it(
     script = f"until [ -e $GRASS_DATA/go-on ]; do sleep 0.05; done; while :; do echo hi | nc -l -p {port}; done"
     made = container(network="bridge", data="/share")
     node.start(script, ONE, ready=ready, ports={"web": port}, **made)
-    waits = node.event(ONE, "waiting")
+    waits = node.event(ONE, Waiting)
     with socket.create_connection(("127.0.0.1", port), timeout=5):
         assert "nothing listens on its port web" in str(waits), "though the engine accepts connections to it"
     go_on.touch()
-    node.event(ONE, "ready")
+    node.event(ONE, Ready)
 
 
 def test_a_killed_agent_leaves_containers_running_and_the_next_one_adopts_them(node: NodeRun) -> None:
     node.start("sleep 1; echo over; exit 9", ONE, **container())
-    node.event(ONE, "started")
+    node.event(ONE, Started)
     node.kill_agent()
     node.start_agent()
-    assert node.ended(ONE)["code"] == 9
+    assert node.ended(ONE).code == 9
     assert node.path(ONE, "stdout").read_text() == "over\n"
 
 
 def test_what_nobody_desires_any_more_is_stopped_and_removed(node: NodeRun) -> None:
     node.start("exec sleep 100", ONE, **container())
-    node.event(ONE, "started")
+    node.event(ONE, Started)
     node.kill_agent()
-    node.order(remove=[ONE], drop=["j-1/c"])
+    node.change(remove=[ONE], drop=["j-1/c"])
     node.start_agent()
     engine = Engine()
     try:
@@ -119,4 +120,4 @@ def test_a_runtime_that_the_node_does_not_offer_is_refused() -> None:
     with NodeRun() as node:
         node.start("true", ONE, **{**container(), "runtime": "docker"})
         ended = node.ended(ONE)
-        assert ended["reason"]["code"] == "cannot-start" and "does not offer the runtime docker" in str(ended["reason"])
+        assert ended.reason.code == "cannot-start" and "does not offer the runtime docker" in str(ended.reason)

@@ -77,7 +77,7 @@ def test_a_container_gets_its_image_from_the_share_and_says_how_far_it_is(share:
         assert (ended.code, run.stdout()) == (0, "green\n")
         assert {waiting.key for waiting in run.waiting} == {ONE}
         reason = run.waiting[0].reason
-        assert reason["code"] == "image" and f"loading image {name} (" in reason["message"]
+        assert reason.code == "image" and f"loading image {name} (" in reason.message
         run.waiting.clear()
         assert run.run("true", "j-1/c.1/1", image=name).code == 0 and not run.waiting
 
@@ -151,7 +151,7 @@ def test_a_share_that_fails_is_said_and_asked_again_and_fails_no_task(
     provider = Images(engine, share.folder, share.folder.parent / "state.json")
     with DockerRun(images=provider) as run:
         run.start("echo it runs", image=name)
-        run.wait(lambda: len([each for each in run.waiting if "cannot be read" in each.reason["message"]]) == 2)
+        run.wait(lambda: len([each for each in run.waiting if "cannot be read" in each.reason.message]) == 2)
         assert run.lists == 1, "the engine is not away"
         assert ONE not in run.known
         path.unlink() if path.is_symlink() else path.rmdir()
@@ -166,7 +166,7 @@ def test_a_task_that_waits_for_its_share_can_be_stopped(share: Share, engine: En
     with DockerRun(images=provider) as run:
         run.start("true", image=name)
         run.wait(lambda: run.waiting)
-        assert "the share is not mounted" in run.waiting[0].reason["message"]
+        assert "the share is not mounted" in run.waiting[0].reason.message
         run.runtime.stop([Stop(ONE, 5.0, None)])
         ended = run.ended()
         assert (ended.pid, ended.code) == (None, None) and not run.containers()

@@ -9,10 +9,10 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from grass.wire.hello import ProbeCheck
 from node.agent.probe import probe, within
 from node.mounts import mount_point
 from tests.support.engine import cluster_name, remove_containers, require_engine
@@ -41,11 +41,11 @@ class Place:
             self._collector.terminate()
             self._collector.wait(10)
 
-    def probe(self, *runtimes: str, seconds: float = 20, gpus: tuple[int, ...] = ()) -> dict[str, dict[str, Any]]:
+    def probe(self, *runtimes: str, seconds: float = 20, gpus: tuple[int, ...] = ()) -> dict[str, ProbeCheck]:
         config = replace(self.config, node=replace(self.config.node, runtimes=runtimes))
         result = probe(config, gpus, seconds)
-        checks = {check["name"]: check for check in result["checks"]}
-        assert result["passed"] == all(check["ok"] for check in checks.values())
+        checks = {check.name: check for check in result.checks}
+        assert result.passed == all(check.ok for check in checks.values())
         return checks
 
 
@@ -64,12 +64,12 @@ def test_a_node_that_can_do_what_it_offers_passes_once_and_leaves_nothing(place:
     require_engine()
     place.start_collector()
     checks = place.probe("process", "docker")
-    assert {name: check["ok"] for name, check in checks.items()} == dict.fromkeys(
+    assert {name: check.ok for name, check in checks.items()} == dict.fromkeys(
         ("share", "log collector", "process", "docker"), True
     ), checks
     assert not list(place.config.data_dir.glob(".probe*"))
     place.close()
-    assert place.probe("process", "docker")["log collector"]["ok"]  # it is remembered
+    assert place.probe("process", "docker")["log collector"].ok  # it is remembered
     remove_containers(place.config.name)
 
 
@@ -79,36 +79,36 @@ def test_fewer_gpus_than_were_promised_are_told_with_what_to_do(
 ) -> None:
     place.config = replace(place.config, node=replace(place.config.node, gpu=promised))
     check = place.probe(gpus=(0, 1), seconds=0.1).get("gpu")
-    assert (check["ok"] if check else None) is fine
+    assert (check.ok if check else None) is fine
     if check and not fine:
-        assert "shows 2 of the 3 GPUs" in check["message"] and "grass leave" in check["message"]
+        assert "shows 2 of the 3 GPUs" in check.message and "grass leave" in check.message
 
 
 def test_a_machine_that_offers_none_of_its_gpus_need_not_have_them_in_order(place: Place) -> None:
     place.config = replace(place.config, node=replace(place.config.node, gpu=0))
     place.start_collector()
-    assert place.probe("process", gpus=(0,))["process"]["message"] == "a task ran"
+    assert place.probe("process", gpus=(0,))["process"].message == "a task ran"
 
 
 def test_after_a_boot_without_the_share_the_node_is_not_fit_until_it_is_mounted(place: Place) -> None:
     place.start_collector()
-    assert place.probe("process")["process"]["ok"]
+    assert place.probe("process")["process"].ok
     marker = place.config.node_dir / "probe.json"
     assert json.loads(marker.read_text())["mount"] == mount_point(place.config.data_dir)
     there = marker.read_text()
     marker.write_text(json.dumps({**json.loads(there), "mount": str(place.config.data_dir)}))
     checks = place.probe("process", seconds=0.2)
-    assert not checks["share"]["ok"] and f"nothing is mounted at {place.config.data_dir}" in checks["share"]["message"]
+    assert not checks["share"].ok and f"nothing is mounted at {place.config.data_dir}" in checks["share"].message
     marker.write_text(there)
-    assert place.probe("process")["share"]["ok"]
+    assert place.probe("process")["share"].ok
 
 
 def test_a_share_that_cannot_be_written_and_a_collector_that_is_away_fail_with_advice(place: Place) -> None:
     place.config.data_dir.rmdir()
     checks = place.probe("process", seconds=1.0)
-    assert not checks["share"]["ok"] and "mount the share there" in checks["share"]["message"]
-    assert not checks["log collector"]["ok"] and "firewall" in checks["log collector"]["message"]
-    assert checks["process"]["ok"]
+    assert not checks["share"].ok and "mount the share there" in checks["share"].message
+    assert not checks["log collector"].ok and "firewall" in checks["log collector"].message
+    assert checks["process"].ok
     assert not (place.config.node_dir / "probe.json").exists()
 
 
@@ -118,9 +118,9 @@ def test_a_folder_that_is_not_the_clusters_share_is_found_out(place: Place, tmp_
     right = replace(place.config, share=str(place.config.data_dir))
     place.config = replace(place.config, share=str(tmp_path))
     share = place.probe("process", seconds=2.0)["share"]
-    assert not share["ok"] and "is not the cluster's share" in share["message"]
+    assert not share.ok and "is not the cluster's share" in share.message
     place.config = right
-    assert place.probe("process")["share"]["ok"]
+    assert place.probe("process")["share"].ok
 
 
 def test_containers_that_cannot_have_the_share_are_no_runtime(place: Place) -> None:
@@ -128,13 +128,13 @@ def test_containers_that_cannot_have_the_share_are_no_runtime(place: Place) -> N
     place.start_collector()
     place.config = replace(place.config, share=f"{place.config.home}/nowhere")
     docker = place.probe("docker")["docker"]
-    assert not docker["ok"] and str(place.config.data_dir) in docker["message"]
+    assert not docker.ok and str(place.config.data_dir) in docker.message
 
 
 def test_a_gpu_that_no_task_can_see_fails(place: Place) -> None:
     place.start_collector()
     process = place.probe("process", gpus=(0,))["process"]
-    assert not process["ok"] and "did not do its work" in process["message"]
+    assert not process.ok and "did not do its work" in process.message
 
 
 def test_a_share_that_hangs_does_not_hang_the_probe() -> None:

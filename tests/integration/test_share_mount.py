@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,10 +38,10 @@ class Mount:
     argv: list[str]
     process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
         before = self.depth()
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(self.argv, stderr=log)
+            self.process = subprocess.Popen(self.argv, stderr=log, env=environment)
         wait_until(lambda: self.depth() == before + 1 and self.sees("hello"), what="the mount")
 
     def depth(self) -> int:
@@ -167,6 +167,25 @@ def test_a_mount_that_hangs_although_its_server_answers_is_ended(mount: Mount) -
     assert "did not answer for 2 s, although its server does" in said
     assert mount.process is not None and mount.process.returncode == 1
     assert not rclone.is_running()
+    wait_until(lambda: dead(mount.folder), what="an error for whoever uses it")
+
+
+def test_a_mount_whose_rclone_failed_inside_is_ended(mount: Mount, tmp_path: Path) -> None:
+    """A stand-in for rclone that mounts as rclone does, and then says what a failed one says."""
+    assert mount.process is not None
+    mount.process.terminate()
+    mount.process.wait()
+    real = shutil.which("rclone")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "rclone").write_text(
+        f'#!/bin/sh\n"{real}" "$@" &\ntrap "kill $!" TERM\n'
+        f'until [ -e "{tmp_path}/fail" ]; do sleep 0.1; done\n'
+        'echo "fuse: panic in handler for Release [ID=0x94]: runtime error" >&2\nwait\n'
+    )
+    (tmp_path / "bin" / "rclone").chmod(0o755)
+    mount.start({**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"})
+    (tmp_path / "fail").touch()
+    assert "rclone failed inside; systemd mounts it again" in mount.ended()
     wait_until(lambda: dead(mount.folder), what="an error for whoever uses it")
 
 

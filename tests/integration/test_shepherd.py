@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from grass import clock
+from grass.model.reasons import Reason, ReasonCode
 from node.runtime import proc
 from node.runtime.process.client import ask
 from node.runtime.protocol import Stop
@@ -92,18 +93,18 @@ def test_a_task_that_dies_of_a_signal_says_which(shepherd: ShepherdRun) -> None:
 def test_what_cannot_be_started_says_why(shepherd: ShepherdRun, argv: list[str], code: int, words: str) -> None:
     ended = shepherd.run(argv)
     assert ended.code == code and ended.pid is None and ended.reason is not None
-    assert ended.reason["code"] == "cannot-start"
-    assert words in ended.reason["message"]
+    assert ended.reason.code == "cannot-start"
+    assert words in ended.reason.message
 
 
 def test_a_missing_working_directory_and_a_missing_interpreter_are_named(shepherd: ShepherdRun) -> None:
     ended = shepherd.run(["/bin/true"], cwd="/no/such/folder")
-    assert ended.code == 126 and ended.reason and "/no/such/folder" in ended.reason["message"]
+    assert ended.code == 126 and ended.reason and "/no/such/folder" in ended.reason.message
     script = shepherd.folder / "script"
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o700)
     ended = shepherd.run([str(script)], key="j-1/c.0/2")
-    assert ended.code == 126 and ended.reason and "interpreter" in ended.reason["message"]
+    assert ended.code == 126 and ended.reason and "interpreter" in ended.reason.message
 
 
 def test_stopping_gives_the_whole_group_its_grace_and_then_kills_it(shepherd: ShepherdRun) -> None:
@@ -117,10 +118,10 @@ def test_stopping_gives_the_whole_group_its_grace_and_then_kills_it(shepherd: Sh
         shepherd.wait(lambda key=key: "up" in shepherd.stdout(key))
     child = pid_in(shepherd.path("j-1/d.0/1", "scratch") / "child", shepherd)
     began = clock.steady()
-    shepherd.runtime.stop([Stop("j-1/p.0/1", 20.0), Stop("j-1/d.0/1", 0.3, {"code": "timeout", "message": "m"})])
+    shepherd.runtime.stop([Stop("j-1/p.0/1", 20.0), Stop("j-1/d.0/1", 0.3, Reason(ReasonCode.TIMEOUT, "m"))])
     polite, deaf = shepherd.ended("j-1/p.0/1"), shepherd.ended("j-1/d.0/1")
     assert (polite.code, polite.stopping) == (3, True)
-    assert (deaf.code, deaf.signal, deaf.reason) == (None, 9, {"code": "timeout", "message": "m"})
+    assert (deaf.code, deaf.signal, deaf.reason) == (None, 9, Reason(ReasonCode.TIMEOUT, "m"))
     assert 0.3 <= clock.steady() - began < 5
     assert not alive(child)
 
@@ -287,7 +288,7 @@ def test_kill_9_of_guard_and_shepherd_together_is_truthful_about_what_nobody_saw
     shepherd.relist()
     ended = shepherd.ended("j-1/a.0/1")
     assert (ended.code, ended.signal) == (None, None)
-    assert ended.reason is not None and ended.reason["code"] == "exit-unknown"
+    assert ended.reason is not None and ended.reason.code == "exit-unknown"
     (shepherd.path("j-1/b.0/1", "scratch") / "go").touch()
     assert shepherd.ended("j-1/b.0/1").code == 21
 
@@ -319,7 +320,7 @@ def test_after_a_reboot_what_had_not_ended_is_reported_so_and_the_rest_is_kept()
     (run.config.node_dir / "shepherd.journal").write_text(lines + '["s", "j-1/c')  # torn by the power cut
     with run:
         run.connect()
-        codes = {key: (seen.code, seen.reason and seen.reason["code"]) for key, seen in run.known.items()}
+        codes = {key: (seen.code, seen.reason and seen.reason.code) for key, seen in run.known.items()}
         assert codes == {
             "j-1/a.0/1": (None, "node-rebooted"),
             "j-1/b.0/1": (6, None),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,8 @@ from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
 PROGRAM = [sys.executable, "-c", "from grass.cli.main import main; main()"]
-NAMED_WITHIN = 5.0
+NAMED_WITHIN = 20.0
+"""Seconds. It takes 4 on a machine that does nothing else; without a look at the log it would be 30."""
 
 
 @pytest.fixture
@@ -81,8 +83,7 @@ def test_while_redis_refuses_writes_the_daemons_wait_and_the_command_says_why(
 
 @pytest.mark.needs_root
 def test_a_full_disk_gives_74_and_nothing_crashes(tmp_path: Path) -> None:
-    home = Path("/tmp") / f"grass-full-{tmp_path.name}"
-    home.mkdir()
+    home = Path(tempfile.mkdtemp(prefix="grass-full-", dir="/tmp"))
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64M,mode=0700", "tmpfs", str(home)], check=True)
     cluster = LocalCluster(home=home)
     try:
@@ -134,7 +135,7 @@ def test_a_damaged_log_is_named_within_seconds_and_repaired_only_when_asked(clus
         began = time.monotonic()
         done = grass(cluster, "create")
         assert done.returncode == 3
-        assert time.monotonic() - began < NAMED_WITHIN + 5  # the interpreter, the daemons' start on a busy machine
+        assert time.monotonic() - began < NAMED_WITHIN
         assert f"redis cannot read its log {log}: damaged after byte" in done.stderr
         assert "`grass create --repair` keeps a copy" in done.stderr
         assert log.stat().st_size == size

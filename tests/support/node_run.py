@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from grass.config import ClusterConfig, RedisConfig, Secrets
+from grass.model.reasons import Reason
+from grass.store.backend import Op
 from grass.store.embedded import find_server
 from grass.store.keys import Keys
+from grass.wire.codec import builtins, encode
+from grass.wire.desired import DESIRED_ATTEMPT, DESIRED_CHANGE
+from grass.wire.heartbeat import Heartbeat, NodeUsage
+from grass.wire.hello import Hello
+from grass.wire.keys import LaunchKey
+from grass.wire.reports import REPORT
+from grass.wire.task_events import Ended, Ready, Started, TaskEvent, TaskEvents, Waiting
 from tests.support.redis_server import RedisServer
 from tests.support.shepherd_run import ShepherdRun
 
 TOKEN = "secret-token"
+E = TypeVar("E", Started, Waiting, Ready, Ended)
 
 
 class NodeRun:
@@ -39,13 +50,13 @@ class NodeRun:
         self.keys = Keys(self.config.key_prefix)
         self.agent: subprocess.Popen[bytes] | None = None
         self.log = (Path(self.config.home) / "agent.log").open("ab")
-        self.events: list[dict[str, Any]] = []
-        self.hellos: list[dict[str, Any]] = []
+        self.events: list[TaskEvent] = []
+        self.hellos: list[Hello] = []
         self.heartbeats = 0
-        self.usage: dict[str, Any] = {}
+        self.usage = NodeUsage()
         """In the last of them."""
-        self.conditions: list[dict[str, Any]] = []
-        self._orders = 0
+        self.conditions: tuple[Reason, ...] = ()
+        self._changes = 0
         self._last = "0-0"
 
     def __enter__(self) -> NodeRun:
@@ -82,37 +93,42 @@ class NodeRun:
             self.agent.terminate()
             assert self.agent.wait(15) == 0
 
-    def order(self, **order: Any) -> None:
-        """Change what is desired, as the master-agent does: the hashes and the stream in one step."""
-        self._orders += 1
+    def change(self, **fields: Any) -> None:
+        """Change what is desired (the fields of ``DesiredChange``), as the master-agent does: the hashes and the stream
+        in one step."""
+        change = DESIRED_CHANGE.convert(fields)
         keys, node = self.keys, self.config.node.name
-        ops: list[tuple[str | int, ...]] = []
-        for key, value in order.get("launch", {}).items():
-            ops.append(("HSET", keys.launch(node), key, json.dumps(value)))
-        for key, value in order.get("set", {}).items():
-            ops.append(("HSET", keys.desired(node), key, json.dumps(value)))
-        if order.get("remove"):
-            ops.append(("HDEL", keys.desired(node), *order["remove"]))
-        if order.get("drop"):
-            ops.append(("HDEL", keys.launch(node), *order["drop"]))
-        for key, value in order.get("addresses", {}).items():
-            ops.append(("HSET", keys.addresses(node), key, value))
-        ops.append(("XADD", keys.changes(node), 100, "number", str(self._orders), "body", json.dumps(order)))
+        ops: list[Op] = [("HSET", keys.launch(node), key, encode(value)) for key, value in change.launch.items()]
+        ops += [("HSET", keys.desired(node), key, encode(value)) for key, value in change.set.items()]
+        if change.remove:
+            ops.append(("HDEL", keys.desired(node), *change.remove))
+        if change.drop:
+            ops.append(("HDEL", keys.launch(node), *change.drop))
+        ops += [("HSET", keys.addresses(node), key, text) for key, text in change.addresses.items()]
+        self._changes += 1
+        ops.append(("XADD", keys.changes(node), 100, "number", str(self._changes), "body", encode(change)))
         self.backend.apply(ops)
 
     def start(self, command: str | list[str], *keys: str, launch: str = "j-1/c", **template: Any) -> None:
         """Attempts of one component; its name is in the keys."""
-        entry = {"ports": template.pop("ports", {})}
-        job_id, component = launch.split("/")
-        defaults = {"job_id": job_id, "job": job_id.rpartition("-")[0], "component": component, "replicas": len(keys)}
-        rest = {"env": {}, "cwd": None, "ready": None, "grace": 5.0, "timeout": None, "width": None, "framework": None}
-        body = {**defaults, **rest, "command": command, **template.pop("limits", {}), **template}
-        self.order(launch={launch: body}, set={key: {**entry, "seq": seq} for seq, key in enumerate(keys)})
+        ports = template.pop("ports", {})
+        key = LaunchKey.parse(launch)
+        body = {
+            "job_id": key.job_id,
+            "job": key.job_id.rpartition("-")[0],
+            "component": key.component,
+            "replicas": len(keys),
+            "grace": 5.0,
+            "command": command,
+            **template,
+        }
+        self.change(launch={launch: body}, set={key: {"ports": ports, "seq": seq} for seq, key in enumerate(keys)})
 
     def stop(self, *keys: str, grace: float = 5.0) -> None:
         node = self.config.node.name
-        found = {key: self.backend.hget(self.keys.desired(node), key) for key in keys}
-        self.order(set={key: {**json.loads(text or "{}"), "stop_grace": grace} for key, text in found.items()})
+        found = {key: DESIRED_ATTEMPT.decode(self.backend.hget(self.keys.desired(node), key) or "") for key in keys}
+        stopped = {key: msgspec.structs.replace(entry, stop_grace=grace) for key, entry in found.items()}
+        self.change(set={key: builtins(entry) for key, entry in stopped.items()})
 
     def take(self) -> None:
         """What was reported since the last time. Each entry is removed, as by the commit that takes it."""
@@ -120,27 +136,26 @@ class NodeRun:
         entries = self.backend.wait({stream: self._last}, 0.05, 1000).get(stream, [])
         for entry_id, fields in entries:
             self._last = entry_id
-            body = json.loads(fields["body"])
-            match fields["kind"]:
-                case "hello":
-                    self.hellos.append(body)
-                case "heartbeat":
+            match REPORT.decode(fields["body"]):
+                case Hello() as hello:
+                    self.hellos.append(hello)
+                case Heartbeat(usage, conditions):
                     self.heartbeats += 1
-                    self.usage, self.conditions = body["usage"], body["conditions"]
-                case "tasks":
-                    self.events += body["events"]
+                    self.usage, self.conditions = usage, conditions
+                case TaskEvents(events):
+                    self.events += events
         if entries:
             self.backend.apply([("XDEL", stream, *[entry_id for entry_id, _ in entries])])
 
-    def of(self, key: str, event: str) -> list[dict[str, Any]]:
-        return [each for each in self.events if each["key"] == key and each["event"] == event]
+    def of(self, key: str, kind: type[E]) -> list[E]:
+        return [each for each in self.events if isinstance(each, kind) and each.key == key]
 
-    def event(self, key: str, event: str, seconds: float = 20) -> dict[str, Any]:
-        self.wait(lambda: bool(self.of(key, event)), seconds)
-        return self.of(key, event)[0]
+    def event(self, key: str, kind: type[E], seconds: float = 20) -> E:
+        self.wait(lambda: bool(self.of(key, kind)), seconds)
+        return self.of(key, kind)[0]
 
-    def ended(self, key: str, seconds: float = 20) -> dict[str, Any]:
-        return self.event(key, "ended", seconds)
+    def ended(self, key: str, seconds: float = 20) -> Ended:
+        return self.event(key, Ended, seconds)
 
     def wait(self, condition: Callable[[], bool], seconds: float = 20) -> None:
         deadline = time.monotonic() + seconds

@@ -1,7 +1,7 @@
 """Which tests go to the same worker of pytest-xdist, and which begin first. Called by ``tests/conftest.py`` only.
 
 A module is split only where that is said: its tests share fixtures, and may look at what only one may change. Some
-modules share more than that: the machine's one container engine. What has to be alone on the machine to mean
+modules share more than that: a lab, the machine's one container engine. What has to be alone on the machine to mean
 something (marker ``alone``) is not for workers at all: ``scripts/test`` runs it afterwards, in a process of its own.
 """
 
@@ -13,6 +13,20 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 SHARED = {
+    # Two labs at a time: more would only wait for the processor, on which time-outs of clusters depend.
+    "a lab": (
+        "tests/e2e/test_host_faults.py",
+        "tests/e2e/test_work.py",
+        "tests/e2e/test_fluentd_container.py",
+        "tests/e2e/test_lab.py",
+    ),
+    "another lab": (
+        "tests/e2e/test_create.py",
+        "tests/e2e/test_join.py",
+        "tests/e2e/test_interrupted.py",
+        "tests/e2e/test_benches.py",
+        "tests/e2e/test_systems.py",
+    ),
     "engine": (
         "tests/contract/test_runtime.py",
         "tests/integration/test_docker_runtime.py",
@@ -26,9 +40,8 @@ SHARED = {
 """Group → the modules in it. Every other module is a group of its own."""
 
 FIRST = (
-    "tests/e2e/test_host_faults.py",
-    "tests/e2e/test_create.py",
-    "tests/e2e/test_join.py",
+    "a lab",
+    "another lab",
     "tests/e2e/",
     "tests/integration/test_readme_commands.py",
     "engine",

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from grass import errors
+from grass.cli import templates
 from grass.cli.exits import Exit
 from grass.cli.main import _COMMANDS, wanted_format
 from grass.cli.output import Format
-from grass.manifest import templates
 
 
 def grass(*arguments: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -46,7 +46,7 @@ def test_what_is_piped_in_is_said_to_be_lost() -> None:
     reader, writer = os.pipe()
     assert warned(reader) == ""  # open and silent, as under many a service
     os.write(writer, b"x")
-    assert "not passed on" in warned(reader)
+    assert "not forwarded" in warned(reader)
     os.read(reader, 1)
     os.close(writer)
     assert warned(reader) == ""
@@ -57,7 +57,7 @@ def test_so_is_the_rest_of_a_file_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "input").write_text("text")
     for path, told in ((tmp_path / "input", True), (Path("/dev/null"), False)):
         with path.open("rb") as file:
-            assert ("not passed on" in warned(file.fileno())) is told
+            assert ("not forwarded" in warned(file.fileno())) is told
             file.read()
             assert warned(file.fileno()) == ""
     with socket.socket() as unconnected:

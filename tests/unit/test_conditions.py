@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -59,8 +60,6 @@ def test_who_waits_is_told_all_that_holds_it_back() -> None:
 
 
 def test_a_change_is_noticed_while_it_runs(tmp_path: Path) -> None:
-    import threading
-
     folder = tmp_path / "share"
     config = ClusterConfig("c", "m", str(tmp_path), str(tmp_path), share=str(folder))
     (tmp_path / "node").mkdir()

@@ -12,6 +12,7 @@ import pytest
 
 from grass.provision.daemons import MODULES, REDIS
 from grass.share import shared
+from grass.systemd import SILENCE
 
 UNITS = shared("deploy/systemd")
 
@@ -35,7 +36,7 @@ def test_there_is_one_unit_for_each_daemon() -> None:
 def test_systemd_waits_until_a_daemon_is_ready_and_restarts_one_that_hangs(name: str) -> None:
     service = sections(UNITS / f"grass-{name}@.service")["Service"]
     assert service["Type"] == "notify"
-    assert "WatchdogSec" in service
+    assert float(service["WatchdogSec"]) == SILENCE
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -9,10 +9,11 @@ import pytest
 
 from grass.api.invitation import Invitation, parse_token
 from grass.cli.offer import offered
+from grass.config import ClusterConfig
 from grass.errors import ConflictError, InputError, ManifestError
 from grass.manifest.join_file import Offer, parse_join
 from grass.manifest.on_premises import Runtime
-from grass.provision.on_premises import first_nodes, mount, node_design, node_places, node_steps, node_units
+from grass.provision.on_premises import first_nodes, mount, node_design, node_paths, node_steps, node_units
 from grass.provision.on_premises.facts import Facts, Listener, Python
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Put, Run
@@ -33,7 +34,8 @@ FACTS = Facts(
     disk_free=10 << 30,
     addresses=(("eth0", "10.0.0.5"),),
 )
-PLACES = node_places.of_root("lab", None)
+PATHS = node_paths.of_root("lab", None)
+MASTER = ClusterConfig("lab", "grass/on-premises", "/var/lib/grass/clusters/lab", "/run/grass/lab")
 NAMES = ("address", "api_port", "cpu", "memory", "gpu", "labels", "topology", "runtime", "mount", "share", "no_install")
 MARO = {
     "mode": "grass/on-premises",
@@ -53,7 +55,7 @@ MARO = {
 
 def designed(facts: Facts = FACTS, offer: Offer | None = None, **more: Any) -> node_design.NodeDesign:
     return node_design.design(
-        facts, offer or Offer(address="10.0.0.5"), PLACES, **{"served": True, "joined": False, **more}
+        facts, offer or Offer(address="10.0.0.5"), PATHS, **{"served": True, "joined": False, **more}
     )
 
 
@@ -148,7 +150,7 @@ def test_kernel_cifs_is_preferred_and_fuse_is_the_other_way() -> None:
 def test_there_is_nothing_to_mount_where_the_share_is_mounted_already_or_the_machine_is_the_master() -> None:
     assert designed(offer=Offer(address="10.0.0.5", share="/mnt/nas")).mount is None
     assert designed(served=False).mount is None
-    master = node_places.of_root("lab", {"redis": {"embedded": True}})
+    master = node_paths.of_root("lab", MASTER)
     assert master.home == "/var/lib/grass/nodes/lab"
     assert node_design.design(FACTS, Offer(address="10.0.0.5"), master, served=True, joined=False).mount is None
 
@@ -156,7 +158,7 @@ def test_there_is_nothing_to_mount_where_the_share_is_mounted_already_or_the_mac
 def test_no_password_is_part_of_a_command_line() -> None:
     share = {"host": "10.0.0.1", "port": 51445, "share": "grass", "user": "grass", "password": "hidden-word"}
     for kind in (mount.FUSE, mount.CIFS):
-        for step in mount.share_steps(PLACES, mount.ShareMount(kind), share):
+        for step in mount.share_steps(PATHS, mount.ShareMount(kind), share):
             assert "hidden-word" not in "".join([step.name, *step.lines(), repr(step)])
             for action in step.actions:
                 assert not isinstance(action, Run) or all("hidden-word" not in word for word in action.argv)
@@ -176,7 +178,7 @@ def test_a_clock_that_is_minutes_off_is_warned_of() -> None:
 
 
 def test_the_record_names_only_what_was_not_there_before() -> None:
-    made = node_steps.made(replace(FACTS, grass_user=True, paths=frozenset({"/opt/grass"})), designed(), PLACES)
+    made = node_steps.made(replace(FACTS, grass_user=True, paths=frozenset({"/opt/grass"})), designed(), PATHS)
     assert made.users == ()
     assert "/opt/grass" not in made.folders
     assert "/var/lib/grass/clusters/lab" in made.folders
@@ -185,19 +187,19 @@ def test_the_record_names_only_what_was_not_there_before() -> None:
 
 def test_what_the_join_script_brought_goes_with_the_node() -> None:
     facts = replace(FACTS, paths=frozenset({"/opt/grass"}), bundle="d" * 64)
-    assert "/opt/grass" in node_steps.made(facts, designed(), PLACES).folders
+    assert "/opt/grass" in node_steps.made(facts, designed(), PATHS).folders
 
 
 def test_what_a_master_made_there_is_shared_with_its_node() -> None:
-    records = {"lab": {"users": ["grass"], "folders": ["/opt/grass"]}}
+    records = {"lab": Made(users=("grass",), folders=("/opt/grass",))}
     facts = replace(FACTS, grass_user=True, paths=frozenset({"/opt/grass"}), records=records)
-    made = node_steps.made(facts, designed(), node_places.of_root("lab", {"redis": {"embedded": True}}))
+    made = node_steps.made(facts, designed(), node_paths.of_root("lab", MASTER))
     assert made.users == ("grass",)
     assert "/opt/grass" in made.folders
 
 
 def test_a_users_units_say_nothing_that_needs_root() -> None:
-    for name in node_places.NODE_UNITS:
+    for name in node_paths.NODE_UNITS:
         text = node_units.user_unit(shared(f"deploy/systemd/grass-{name}@.service").read_text())
         assert not {"User", "Group", "ProtectSystem"} & {line.partition("=")[0] for line in text.splitlines()}
         assert "WantedBy=default.target" in text

@@ -8,8 +8,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grass.wire.codec import builtins
+from grass.wire.log_block import LogBlock
 from master.collector.blocks import block_from_line, block_from_record
-from node.agent.log_cut import BLOCK, block_record, cut
+from node.agent.log_cut import BLOCK, cut
 
 
 def pieces(data: bytes) -> list[bytes]:
@@ -53,12 +55,12 @@ def test_text_stays_text_however_long(case):
     cuts = pieces(data)
     assert b"".join(cuts) == data
     assert all(len(block) <= BLOCK for block in cuts)
-    assert all("text" in block_record(1, "stdout", 0, 0.0, block) for block in cuts)
+    assert all(LogBlock.of(1, "stdout", 0, 0.0, block).text is not None for block in cuts)
 
 
 @given(st.binary(max_size=3000))
 def test_any_bytes_survive_being_a_record_and_a_line(data):
-    record = block_record(3, "stderr", 17, 1234.5, data)
+    record = builtins(LogBlock.of(3, "stderr", 17, 1234.5, data))
     block = block_from_record(json.loads(json.dumps(record)))
     assert block is not None
     assert (block.attempt, block.stream, block.offset, block.time, block.data) == (3, "stderr", 17, 1234.5, data)

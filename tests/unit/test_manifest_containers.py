@@ -51,20 +51,20 @@ def test_an_empty_entrypoint_leaves_the_images_out() -> None:
     [
         ("mounts: [data]", 'mounts[0]: must be SOURCE:TARGET or SOURCE:TARGET:ro, got "data"'),
         ("mounts: ['/a:/b:rx']", "mounts[0]: must be SOURCE:TARGET or SOURCE:TARGET:ro, got"),
-        ("mounts: ['/a:b']", 'mounts[0]: must be an absolute path without `.` and `..`, got "b"'),
-        ("mounts: ['/a/../etc:/b']", "mounts[0]: must be an absolute path without `.` and `..`, got"),
+        ("mounts: ['/a:b']", 'mounts[0]: must be an absolute path without `.` or `..`, got "b"'),
+        ("mounts: ['/a/../etc:/b']", "mounts[0]: must be an absolute path without `.` or `..`, got"),
         ("mounts: [{source: /a}]", "mounts[0].target: is missing"),
-        ("mounts: ['/a:/b', '/c:/b']", "mounts[1]: its target /b is that of components.x.container.mounts[0], too"),
-        ("data: /etc", "data: must not be /etc, which the container itself needs; a folder such as /data will do"),
+        ("mounts: ['/a:/b', '/c:/b']", "mounts[1]: target /b is already used by components.x.container.mounts[0]"),
+        ("data: /etc", "data: must not be /etc, which the container itself needs; use a folder such as /data"),
         ("data: //usr//lib/", "data: must not be /usr/lib, which the container itself needs"),
         ("data: /", "data: must not be /, which"),
         ("data: /proc/1", "data: must not be /proc/1, which"),
-        ("mounts: ['/a:/b'], data: /b", "mounts[0]: its target /b is that of components.x.container.data, too"),
+        ("mounts: ['/a:/b'], data: /b", "mounts[0]: target /b is already used by components.x.container.data"),
         ("mounts: '/a:/b'", "mounts: must be a list, got"),
         ("mounts: [5]", "mounts[0]: must be a mapping (KEY: VALUE lines), got 5"),
-        ("entrypoint: python -u", 'entrypoint: must be a list of arguments, or one program; got "python -u"'),
-        ("user: a b", "user: must be a user such as 1000, 1000:1000 or daemon; got"),
-        ("shm: 0", "shm: must be at least 1MiB, got 0; leave it out to get the engine's default"),
+        ("entrypoint: python -u", 'entrypoint: must be a list of arguments or one program, got "python -u"'),
+        ("user: a b", "user: must be a user such as 1000, 1000:1000 or daemon, got"),
+        ("shm: 0", "shm: must be at least 1MiB, got 0; leave it out for the engine's default"),
         ("network: none", 'network: must be one of host, bridge; got "none"'),
         ("ulimits: {nofiles: 5}", "ulimits.nofiles: unknown key"),
         ("ulimits: {nofile: -2}", "ulimits.nofile: must be at least 0, got -2"),
@@ -81,10 +81,10 @@ def test_a_mistake_in_a_container_is_named_with_its_path(text: str, problem: str
     ("text", "problem"),
     [
         ("runtime: podman", 'runtime: must be one of process, docker; got "podman"'),
-        ("runtime: docker", "image: is missing: `runtime: docker` needs one"),
-        ("container: {user: 1}", "container: goes with `image`; without one there is no container"),
-        ("image: 'a b'", 'image: must be the name of an image such as python:3.12, got "a b"'),
-        ("image: --privileged", "image: must be the name of an image such as python:3.12, got"),
+        ("runtime: docker", "image: is missing; `runtime: docker` needs it"),
+        ("container: {user: 1}", "container: requires `image`; without an image there is no container"),
+        ("image: 'a b'", 'image: must be the name of a container image such as python:3.12, got "a b"'),
+        ("image: --privileged", "image: must be the name of a container image such as python:3.12, got"),
     ],
 )
 def test_runtime_and_image_go_together(text: str, problem: str) -> None:
@@ -96,5 +96,5 @@ def test_runtime_and_image_go_together(text: str, problem: str) -> None:
 
 def test_an_image_beside_the_process_runtime_is_ignored_with_a_warning() -> None:
     assert parsed("image: python, runtime: process").warnings == (
-        "components.x.image: ignored: `runtime: process` says that its tasks run as processes",
+        "components.x.image: ignored; with `runtime: process`, tasks run as processes",
     )

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from grass.document_file import load_document
 from grass.errors import InputError, ManifestError
-from grass.manifest import load_document, read_document
+from grass.manifest import read_document
 
 
 def refusal(content: bytes | str, **options: bool) -> str:
@@ -60,8 +61,8 @@ def test_anchors_and_merge_keys_serve_to_share_parts() -> None:
 
 def test_a_key_that_stands_twice_is_refused_with_its_path_and_lines() -> None:
     message = refusal("name: a\ncomponents:\n  x:\n    command: a\n    env: {}\n    command: b\n")
-    assert message == "components.x.command: line 6: the key stands twice; first on line 4"
-    assert refusal('{"a": {"b": 1, "b": 2}}', json=True) == "a.b: the key stands twice"
+    assert message == "components.x.command: line 6: the key appears twice; first on line 4"
+    assert refusal('{"a": {"b": 1, "b": 2}}', json=True) == "a.b: the key appears twice"
 
 
 @pytest.mark.parametrize(
@@ -69,18 +70,18 @@ def test_a_key_that_stands_twice_is_refused_with_its_path_and_lines() -> None:
     [
         ("a: [1, 2", "is not YAML: did not find expected ',' or ']'"),
         ("a: b: c", "line 1, column 5: is not YAML: mapping values are not allowed in this context"),
-        ("a: 1\n---\nb: 2\n", "line 2: a second document begins; a file holds one"),
-        ("- a\n- b\n", "must hold a mapping (KEY: VALUE lines), but is a list"),
-        ("just words", "must hold a mapping (KEY: VALUE lines), but is a str"),
-        ("", "must hold a mapping (KEY: VALUE lines), but is empty"),
+        ("a: 1\n---\nb: 2\n", "line 2: a second document begins; a file must have one document"),
+        ("- a\n- b\n", "must be a mapping (KEY: VALUE lines), but is a list"),
+        ("just words", "must be a mapping (KEY: VALUE lines), but is a str"),
+        ("", "must be a mapping (KEY: VALUE lines), but is empty"),
         (
             "a: !!python/object/apply:os.system [x]",
             'a: line 1: the YAML tag "tag:yaml.org,2002:python/object/apply:os.sy',
         ),
         ("a: !!binary aGk=", 'a: line 1: the YAML tag "tag:yaml.org,2002:binary" is not supported'),
         ("? [a, b]\n: c", "line 1: a key must be text, not a mapping or a list"),
-        ("a: &x [*x]", "a[0]: line 1: the alias *x has no finished anchor"),
-        ("a: {<<: 3}", 'a."<<": line 1: `<<` takes a mapping or a list of mappings'),
+        ("a: &x [*x]", "a[0]: line 1: the alias *x has no anchor before it"),
+        ("a: {<<: 3}", 'a."<<": line 1: `<<` needs a mapping or a list of mappings'),
         (b"name: caf\xe9\n", "line 1: is not UTF-8 text (byte 0xe9)"),
         ("a: b".encode("utf-16"), "line 1: is not UTF-8 text (byte 0xff)"),
         (b"a: \x07", "is not YAML: unacceptable character #x0007: control characters are not allowed"),
@@ -94,12 +95,12 @@ def test_what_cannot_be_accepted_says_why(content: bytes | str, message: str) ->
 def test_an_alias_bomb_is_refused_before_it_grows() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
-    assert "holds more than 100000 values" in refusal("\n".join(lines))
+    assert "has more than 100000 values" in refusal("\n".join(lines))
 
 
 def test_merge_keys_cannot_hide_a_bomb() -> None:
     wide = ", ".join(f"k{i}: {i}" for i in range(1000))
-    assert "holds more than 100000 values" in refusal(f"a: &a {{{wide}}}\nb: {{<<: [{', '.join(['*a'] * 200)}]}}")
+    assert "has more than 100000 values" in refusal(f"a: &a {{{wide}}}\nb: {{<<: [{', '.join(['*a'] * 200)}]}}")
 
 
 def test_deep_nesting_is_refused_in_yaml_and_json_and_through_aliases() -> None:
@@ -111,7 +112,7 @@ def test_deep_nesting_is_refused_in_yaml_and_json_and_through_aliases() -> None:
 
 
 def test_too_many_values_are_refused_in_json_as_well() -> None:
-    assert "holds more than 100000 values" in refusal('{"a": [' + "1," * 100_001 + "1]}", json=True)
+    assert "has more than 100000 values" in refusal('{"a": [' + "1," * 100_001 + "1]}", json=True)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_text() -> None:

@@ -95,7 +95,7 @@ def test_what_is_left_out_gets_its_default() -> None:
 def test_a_task_that_may_restart_for_ever_waits_a_moment_each_time_and_that_is_said() -> None:
     text = "{name: a, components: {x: {command: c, restart: {limit: unlimited, backoff: 50ms}}}}"
     [warning] = parse_job(read_document(text)).warnings
-    assert warning.startswith("components.x.restart.backoff: 0.05s is raised to 0.1s: without a limit")
+    assert warning.startswith("components.x.restart.backoff: 0.05s is raised to 0.1s; without a limit")
 
 
 def test_a_job_with_several_components_fails_fast_and_an_array_does_not() -> None:
@@ -153,7 +153,7 @@ def test_a_list_of_dependencies_means_running() -> None:
         ("replicas: 2.5", "components.x.replicas: must be a whole number, got 2.5"),
         ("replicas: true", "components.x.replicas: must be a whole number, got true"),
         ("replicas: '4'", 'components.x.replicas: must be a whole number, got "4"'),
-        ("replicas:", "components.x.replicas: has no value; leave the key out to get its default"),
+        ("replicas:", "components.x.replicas: has no value; leave the key out for its default"),
         ("parallelism: 0", "components.x.parallelism: must be at least 1, got 0"),
         ("replica: 2", "components.x.replica: unknown key; did you mean `replicas`?"),
         ("num: 2", "components.x.num: unknown key; did you mean `replicas`?"),
@@ -175,7 +175,7 @@ def test_a_list_of_dependencies_means_running() -> None:
             "resources: {memory: 512}",
             "components.x.resources.memory: must be 0 or at least 1MiB, got 512 (a plain number",
         ),
-        ("resources: {memory: 4g}", "components.x.resources.memory: must say its unit in full: 4GiB (binary) or 4GB"),
+        ("resources: {memory: 4g}", "components.x.resources.memory: must have a full unit: 4GiB (binary) or 4GB"),
         ("resources: {memory: 9999999TiB}", "components.x.resources.memory: must be at most 1024TiB"),
         (
             "resources: {gpu: 1.5}",
@@ -192,8 +192,14 @@ def test_a_list_of_dependencies_means_running() -> None:
         ("timeout: 0", "components.x.timeout: must be more than 0, got 0"),
         ("timeout: .inf", "components.x.timeout: must be a duration such as 90s, 10m, 1h30m or 500ms, got"),
         ("timeout: 10 minutes", "components.x.timeout: must be a duration such as"),
-        ("timeout: 5m1h", "components.x.timeout: must be a duration such as 90s, 10m, 1h30m or 500ms, each unit once"),
-        ("timeout: 5m5m", "components.x.timeout: must be a duration such as 90s, 10m, 1h30m or 500ms, each unit once"),
+        (
+            "timeout: 5m1h",
+            "components.x.timeout: must be a duration such as 90s, 10m, 1h30m or 500ms, with each unit once",
+        ),
+        (
+            "timeout: 5m5m",
+            "components.x.timeout: must be a duration such as 90s, 10m, 1h30m or 500ms, with each unit once",
+        ),
         ("timeout: 1000000h", "components.x.timeout: must be at most 365d"),
         ("timeout: yes", 'components.x.timeout: must be a duration such as 90s, 10m, 1h30m or 500ms, got "yes"'),
         ("grace: -1s", 'components.x.grace: must be a duration such as 90s, 10m, 1h30m or 500ms, got "-1s"'),
@@ -201,29 +207,32 @@ def test_a_list_of_dependencies_means_running() -> None:
         ("ports: [a-b, a_b]", "components.x.ports[1]: the port `a_b` is GRASS_PORT_A_B in the environment, as `a-b`"),
         ("ports: [80]", "components.x.ports[0]: must be a name, got 80"),
         ("ports: http", 'components.x.ports: must be a list, got "http"'),
-        ("depends_on: {z: running}", "components.x.depends_on.z: there is no such component; the job has x, y"),
-        ("depends_on: {y: ready}", "components.x.depends_on.y: `y` has no readiness check: give it `ready:`"),
+        ("depends_on: {z: running}", "components.x.depends_on.z: unknown component; the job has x, y"),
+        ("depends_on: {y: ready}", "components.x.depends_on.y: `y` has no readiness check; give it `ready:`"),
         ("depends_on: {y: up}", 'components.x.depends_on.y: must be one of running, ready, succeeded; got "up"'),
-        ("depends_on: [x]", "components.x.depends_on: goes in a circle, so none could ever start: x → x"),
+        ("depends_on: [x]", "components.x.depends_on: is a cycle, so none of these could ever start: x → x"),
         ("depends_on: y", 'components.x.depends_on: must be a mapping (KEY: VALUE lines), got "y"'),
-        ("ready: {port: web}", "components.x.ready.port: the component has no port `web` under `ports`; it has none"),
+        ("ready: {port: web}", "components.x.ready.port: unknown port `web`; it has none"),
         ("ready: {log: '['}", "components.x.ready.log: is not a regular expression: missing ]: ["),
         (
             "ready: {log: a, command: b}",
-            "components.x.ready: must hold exactly one of port, command, log; got command, log",
+            "components.x.ready: must have exactly one of port, command, log; got command, log",
         ),
-        ("ready: {timeout: 5}", "components.x.ready: must hold exactly one of port, command, log; got none"),
-        ("env: {1A: x}", "components.x.env.1A: is not the name of an environment variable"),
-        ("env: {GRASS_JOB: x}", "components.x.env.GRASS_JOB: names that begin with GRASS_ are set by Grass itself"),
-        ("env: {A: true}", 'components.x.env.A: must be text or a number, got true; in quotes ("true") it is text'),
+        ("ready: {timeout: 5}", "components.x.ready: must have exactly one of port, command, log; got none"),
+        ("env: {1A: x}", "components.x.env.1A: must be the name of an environment variable"),
+        (
+            "env: {GRASS_JOB: x}",
+            "components.x.env.GRASS_JOB: is reserved; Grass sets the variables that begin with GRASS_",
+        ),
+        ("env: {A: true}", 'components.x.env.A: must be text or a number, got true; write "true" to make it text'),
         ("env: {A: }", 'components.x.env.A: must be text or a number, got nothing; write "" for empty text'),
         ("env: {A: [1]}", "components.x.env.A: must be text or a number, got a list"),
-        ('env: {A: "x\\0y"}', "components.x.env.A: must not hold a NUL character"),
+        ('env: {A: "x\\0y"}', "components.x.env.A: must not contain a NUL character"),
         ("env: [A=1]", "components.x.env: must be a mapping (KEY: VALUE lines), got a list"),
         ("restart: sometimes", 'components.x.restart: must be one of never, on-failure, always; got "sometimes"'),
         ("restart: {limit: 0}", "components.x.restart.limit: must be at least 1, got 0"),
         ("restart: {policy: on-fail}", "components.x.restart.policy: must be one of never, on-failure, always"),
-        ("restart: {max: 3}", "components.x.restart.max: unknown key; known here: policy, limit, backoff"),
+        ("restart: {max: 3}", "components.x.restart.max: unknown key; use one of policy, limit, backoff"),
         ("cwd: ''", "components.x.cwd: must not be empty"),
         ("image: 5", "components.x.image: must be text, got 5"),
     ],
@@ -237,15 +246,15 @@ def test_a_mistake_in_a_component_is_named_with_its_path(text: str, problem: str
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("", "is missing: what shall its tasks run?"),
+        ("", "is missing; it says what the tasks run"),
         ("command: ''", "must not be empty"),
         ("command: '  \t '", "must not be empty"),
         ("command: []", "must not be empty"),
         ("command: ['', a]", "item 0 must not be empty"),
-        ("command: [a, true]", 'item 1 must be text or a number, got true; in quotes ("true") it is text'),
+        ("command: [a, true]", 'item 1 must be text or a number, got true; write "true" to make it text'),
         ("command: 5", "must be text (for /bin/sh) or a list of arguments, got 5"),
         ("command: {run: x}", "must be text (for /bin/sh) or a list of arguments, got a mapping"),
-        ("command: " + "x" * 140_000, "must be at most 131071 bytes long, got 140000; put it in a file"),
+        ("command: " + "x" * 140_000, "must be at most 131071 bytes long, got 140000; put the text in a file"),
     ],
 )
 def test_a_component_needs_a_command(command: str, message: str) -> None:
@@ -294,8 +303,8 @@ def test_a_component_has_a_simple_name(name: str) -> None:
     ("document", "problem"),
     [
         ([], "must be a mapping (KEY: VALUE lines), got a list"),
-        ({"name": "a"}, "components: is missing: a job has at least one component"),
-        ({"name": "a", "components": {}}, "components: must not be empty: a job has at least one component"),
+        ({"name": "a"}, "components: is missing; a job needs at least one component"),
+        ({"name": "a", "components": {}}, "components: must not be empty; a job needs at least one component"),
         ({"name": "a", "components": []}, "components: must be a mapping (KEY: VALUE lines), got a list"),
         ({"name": "a", "components": {"x": None}}, "components.x: must be a mapping (KEY: VALUE lines), got nothing"),
         ({"name": "a", "components": {"x": {"command": "c"}}, 7: 1}, "a key must be text, got 7"),
@@ -310,9 +319,9 @@ def test_a_document_of_the_wrong_shape_is_refused(document: Any, problem: str) -
     ("line", "problem"),
     [
         ("sucess: [x]", "sucess: unknown key; did you mean `success`?"),
-        ("success: [z]", "success[0]: there is no such component; the job has x"),
+        ("success: [z]", "success[0]: unknown component; the job has x"),
         ("success: [x, x]", "success[1]: `x` is named twice"),
-        ("success: []", "success: must not be empty; leave it out and every component must succeed"),
+        ("success: []", "success: must not be empty; without it, every component must succeed"),
         ("success: x", 'success: must be a list, got "x"'),
         ("priority: -1", "priority: must be at least 0, got -1"),
         ("priority: 5000", "priority: must be at most 1000, got 5000"),
@@ -343,7 +352,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_parts() -> None:
 def test_a_cycle_is_printed() -> None:
     parts = "a: {command: c, depends_on: [b]}, b: {command: c, depends_on: [d]}, d: {command: c, depends_on: [b]}"
     (problem,) = problems_of(f"{{name: j, components: {{{parts}}}}}")
-    assert problem == "components.b.depends_on: goes in a circle, so none could ever start: b → d → b"
+    assert problem == "components.b.depends_on: is a cycle, so none of these could ever start: b → d → b"
 
 
 def test_a_diamond_of_dependencies_is_no_cycle() -> None:
@@ -359,9 +368,9 @@ def test_the_tasks_of_a_job_are_bounded_in_all() -> None:
 
 
 def test_the_list_of_mistakes_is_bounded() -> None:
-    found = problems_of({"name": "a", "components": {"x": {"command": "c"}}, **{f"k{i}": 1 for i in range(100_000)}})
+    found = problems_of({"name": "a", "components": {"x": {"command": "c"}}, **{f"k{i}": 1 for i in range(4_000)}})
     assert len(found) == 51
-    assert found[-1] == "there may be more; these are the first 50"
+    assert found[-1] == "stopped after 50 problems; there may be more"
 
 
 def test_a_message_shows_hostile_text_cut_and_on_one_line() -> None:

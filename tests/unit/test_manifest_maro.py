@@ -80,9 +80,7 @@ def test_a_grass_job_keeps_its_resources_its_image_its_mount_and_its_policy(mode
 def test_a_mount_without_an_image_is_ignored_with_a_warning() -> None:
     text = "{mode: grass, name: a, components: {x: {num: 1, command: c, mount: {target: /mnt}}}}"
     parsed = parse_job(read_document(text))
-    assert parsed.warnings == (
-        "components.x.mount: ignored: without an image its tasks are processes, which see all files",
-    )
+    assert parsed.warnings == ("components.x.mount: ignored; without an image, tasks are processes and see all files",)
     assert parsed.job.components["x"].container.data is None
 
 
@@ -120,7 +118,7 @@ components:
         "components.x.resources.cpu: must not be negative, got -3",
         'components.x.resources.memory: must be a size such as 2048m, got "4Gi"',
         'components.x.resources.gpu: must be a whole number of devices, got "many"',
-        "components.x.typo_key: unknown key; known here: image, command, num, resources, mount",
+        "components.x.typo_key: unknown key; use one of image, command, num, resources, mount",
         "components.x.replicas: unknown key; did you mean `num`?",
         'allocation.mode: must be one of single-metric-balanced, single-metric-compacted; got "bogus"',
     ]

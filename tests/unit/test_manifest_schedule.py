@@ -71,20 +71,20 @@ def test_a_schedule_survives_its_way_over_the_wire(text: str) -> None:
     [
         (
             "name: a\ncomponents: {x: {command: c}}",
-            "needs `jobs` (names that share components) or `cron`; a job starts",
+            "needs `jobs` (names of jobs that share components) or `cron`; to start one job",
         ),
         ("name: a\njobs: []\ncomponents: {x: {command: c}}", "jobs: must not be empty"),
         ("name: a\njobs: b\ncomponents: {x: {command: c}}", 'jobs: must be a list, got "b"'),
         ("name: a\njobs: [b, b]\ncomponents: {x: {command: c}}", "jobs[1]: the job `b` is named twice"),
         ("name: a\njobs: [b/c]\ncomponents: {x: {command: c}}", "jobs[0]: must be a name made of"),
-        ("name: a\njobs: [b]\njob_names: [b]\ncomponents: {x: {command: c}}", "job_names: says the same as `jobs`"),
-        ("name: a\njobs: [b]\nmissed: skip\ncomponents: {x: {command: c}}", "missed: goes with `cron` only"),
-        ("name: a\njobs: [b]", "components: is missing: a job has at least one component"),
+        ("name: a\njobs: [b]\njob_names: [b]\ncomponents: {x: {command: c}}", "job_names: means the same as `jobs`"),
+        ("name: a\njobs: [b]\nmissed: skip\ncomponents: {x: {command: c}}", "missed: requires `cron`"),
+        ("name: a\njobs: [b]", "components: is missing; a job needs at least one component"),
         ("jobs: [b]\ncomponents: {x: {command: c}}", "name: is missing"),
-        (CRON + "jobs: [b]", "jobs: has no place beside `cron`"),
-        (CRON + "components: {}", "components: belongs under `job`, where the rest of the job is"),
+        (CRON + "jobs: [b]", "jobs: cannot be combined with `cron`"),
+        (CRON + "components: {}", "components: belongs under `job`, with the rest of the job"),
         (CRON + "timezone: UTC", "timezone: unknown key; did you mean `time_zone`?"),
-        (CRON.replace("timeout: 2h", "name: b"), "job.name: leave it out: the schedule names its runs"),
+        (CRON.replace("timeout: 2h", "name: b"), "job.name: must be left out; the schedule names its runs"),
         (CRON.replace("command: date", "comand: date"), "job.components.report.command: is missing"),
         (CRON.replace("Europe/Paris", "Europe/Lutetia"), "time_zone: must be a time zone such as UTC or Europe/Paris"),
         (CRON.replace("Europe/Paris", "../../etc/passwd"), "time_zone: must be a time zone such as"),
@@ -96,7 +96,7 @@ def test_a_schedule_survives_its_way_over_the_wire(text: str) -> None:
         (CRON.replace("0 3 * * *", "61 3 * * *"), "cron: is not a cron rule: Error validating expression '61'"),
         (CRON.replace("0 3 * * *", "0 3 * * 8"), "cron: must have days 0-7 or sun-sat in its last field"),
         (CRON.replace("0 3 * * *", "0 3 * * */0"), "cron: must have a step of at least 1"),
-        (CRON.replace("0 3 * * *", "0 3 30 2 *"), "cron: never fires: no month that it allows has such a day"),
+        (CRON.replace("0 3 * * *", "0 3 30 2 *"), "cron: must fire at some time; none of its months has such a day"),
         (CRON.replace("job:", "job: 5\nx:"), "job: must be a mapping (KEY: VALUE lines), got 5"),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_mistake_is_named_with_its_path(text: str, problem: str) -> None:
 
 def test_a_rule_that_limits_both_kinds_of_day_is_pointed_out() -> None:
     (warning,) = parse_schedule(read_document(CRON.replace("0 3 * * *", "0 3 13 * fri"))).warnings
-    assert warning == "cron: limits the day of the month and of the week: both must hold"
+    assert warning == "cron: limits the day of the month and of the week; both must match"
 
 
 @pytest.mark.parametrize(

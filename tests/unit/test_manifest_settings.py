@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import pytest
 
 from grass.config import MasterConfig
 from grass.errors import ManifestError
 from grass.manifest import Settings, parse_settings, read_document
 from grass.manifest.settings import OfferedResources, PortSettings, RedisSettings
+from grass.provision.layout import ruled
+from master.agent.step import Limits
 
 MARO_PROCESS = """
 redis_info:
@@ -36,9 +41,17 @@ def test_an_almost_empty_file_gives_the_defaults() -> None:
 
 
 def test_the_defaults_are_those_of_the_daemons() -> None:
-    names = ("parallel_level", "check_interval", "keep_agent_alive", "agent_countdown", "keep_jobs", "keep_days")
-    for name in (*names, "silent_after", "lost_after"):
-        assert getattr(Settings(), name) == getattr(MasterConfig(), name)
+    assert Settings().policy() == MasterConfig().policy() == Limits().policy()
+
+
+def test_every_setting_of_the_policy_reaches_the_master_agent() -> None:
+    said = {"parallel_level": 2, "check_interval": 1.5, "keep_agent_alive": False, "agent_countdown": 7, "keep_jobs": 9}
+    said |= {"keep_days": 3.0, "silent_after": 5.0, "lost_after": 60.0, "usage_half_life": 86_400.0}
+    document = {name: value for name, value in said.items() if name != "usage_half_life"}
+    settings = parse_settings({"mode": "local", "quotas": {"ann": {"cpu": 2}, "default": {"gpu": 1}}, **document})
+    config = MasterConfig(**json.loads(json.dumps(asdict(ruled(MasterConfig(api_port=1), settings)))))
+    quotas = {"quotas": {"ann": {"cpu": 2000}}, "default_quota": {"gpu": 1000}}
+    assert Limits(**config.policy()).policy() == {**said, **quotas}
 
 
 def test_every_setting_can_be_set() -> None:
@@ -85,25 +98,25 @@ def test_a_redis_of_your_own_has_the_usual_port() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("mode: grass/azure", "mode: must be local or grass/on-premises; this version makes no clusters of the mode"),
+        ("mode: grass/azure", "mode: must be local or grass/on-premises; this version does not support the mode"),
         ("mode: remote", 'mode: must be one of local; got "remote"'),
         ("name: ../x", "name: must be a name made of"),
-        ("redis: {embedded: true, host: h}", "redis.host: goes with a redis of your own"),
-        ("redis: {embedded: false}", "redis.host: is missing: where is your redis?"),
-        ("redis: {port: 6379}", "redis.port: goes with a redis of your own"),
+        ("redis: {embedded: true, host: h}", "redis.host: is for your own redis"),
+        ("redis: {embedded: false}", "redis.host: is missing; it is the host of your redis"),
+        ("redis: {port: 6379}", "redis.port: is for your own redis"),
         ("redis: {host: h, port: 70000}", "redis.port: must be at most 65535, got 70000"),
         ("parallel_level: 0", "parallel_level: must be at least 1, got 0"),
         ("check_interval: 0", "check_interval: must be more than 0, got 0"),
-        ("check_interval: 1ms", "check_interval: must be between 100ms and 1d"),
+        ("check_interval: 1ms", "check_interval: must be between 0.1s and 1d"),
         ("keep_agent_alive: 1", "keep_agent_alive: must be true or false, got 1"),
         ("resources: {cpu: some}", "resources.cpu: must be a number of cores such as 1 or 0.5"),
-        ("ports: {api: 80, node_api: 80}", "ports.node_api: 80 is taken by `api`"),
-        ("silent_after: 1s", 'silent_after: must be at least 4s, two heartbeats, got "1s"'),
+        ("ports: {api: 80, node_api: 80}", "ports.node_api: 80 is already used by `api`"),
+        ("silent_after: 1s", 'silent_after: must be at least 4s (two heartbeats), got "1s"'),
         ("silent_after: 10s\nlost_after: 10s", "lost_after: must be more than silent_after (10s), got 10s"),
         ("keep_days: -1", "keep_days: must be more than 0 and at most 36500 days, got -1"),
         ("paralel_level: 3", "paralel_level: unknown key; did you mean `parallel_level`?"),
         ("components: {}", "components: belongs to a job; start this file with `grass job start`"),
-        ("keep_jobs:", "keep_jobs: has no value; leave the key out to get its default"),
+        ("keep_jobs:", "keep_jobs: has no value; leave the key out for its default"),
     ],
 )
 def test_a_mistake_is_named_with_its_path(text: str, problem: str) -> None:
@@ -118,7 +131,7 @@ def test_maros_process_settings_are_taken_as_they_are() -> None:
         name="process",
         parallel_level=1,
         check_interval=60.0,
-        warnings=("redis_info: ignored: with redis_mode MARO the cluster's own redis listens on a unix socket",),
+        warnings=("redis_info: ignored; with redis_mode MARO the cluster's own redis listens on a unix socket",),
     )
 
 
@@ -147,7 +160,7 @@ master:
         name="test_cluster",
         resources=OfferedResources(4000, 2 << 30, 0),
         check_interval=30.0,
-        warnings=("master.redis: ignored: the cluster's own redis listens on a unix socket",),
+        warnings=("master.redis: ignored; the cluster's own redis listens on a unix socket",),
     )
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from grass.cli import templates
 from grass.errors import NotFoundError
-from grass.manifest import Settings, parse_job, parse_schedule, parse_settings, read_document, templates
+from grass.manifest import Settings, parse_job, parse_schedule, parse_settings, read_document
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.job import read_job
 from grass.model.job import Policy
@@ -27,7 +28,7 @@ def test_the_templates_are_known_by_name() -> None:
         "schedule",
         "settings",
     )
-    with pytest.raises(NotFoundError, match="there is no template `x`; there are: cron-schedule, job"):
+    with pytest.raises(NotFoundError, match="unknown template 'x'; use one of cron-schedule, job"):
         templates.text("x")
 
 
@@ -98,7 +99,7 @@ def test_the_reference_names_every_key_of_a_job_file() -> None:
 def test_the_reference_names_every_setting() -> None:
     page = (REFERENCE / "settings-file.md").read_text(encoding="utf-8")
     for key in Settings.__dataclass_fields__:
-        assert key in ("warnings", "default_quota", "on_premises") or f"`{key}`" in page
+        assert key in ("warnings", "default_quota", "on_premises", "usage_half_life") or f"`{key}`" in page
 
 
 def _known_keys(document: dict[str, object]) -> set[str]:
@@ -109,5 +110,5 @@ def _known_keys(document: dict[str, object]) -> set[str]:
     fields.done()
     known: set[str] = set()
     for problem in problems.found:
-        known.update(problem.message.partition("known here: ")[2].split(", "))
+        known.update(problem.message.partition("use one of ")[2].split(", "))
     return known

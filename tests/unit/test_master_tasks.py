@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from grass.model.job import Component, Condition, Job, Ready, Restart, RestartOn
+from grass.model.lifecycle import NodeState
+from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
+from grass.wire.heartbeat import Heartbeat
+from grass.wire.keys import TaskKey
+from grass.wire.task_events import TaskEvents, Waiting
 from master.agent import addresses
 from tests.support.said import report, ticket
 from tests.support.sessions import sighting
@@ -85,6 +90,24 @@ def test_why_a_task_is_not_ready_is_its_reason_until_it_is() -> None:
     node.store.report([report("tasks", {"events": [{"key": "j-1/s.0/1", "event": "waiting", "reason": reason}]})])
     world.run()
     assert world.tasks("j-1")["s.0"]["reason"] is None
+
+
+def test_why_a_task_does_not_end_is_its_reason_until_it_does_and_its_node_takes_no_others() -> None:
+    world = World()
+    node = world.add_node("n1")
+    world.submit(ONE)
+    stuck = Reason(ReasonCode.STUCK, "process 7 (sh) of a task does not end after KILL")
+    node.store.report([TaskEvents((Waiting("j-1/t.0/1", stuck),)), Heartbeat(conditions=(stuck,))])
+    world.run()
+    assert world.api.tasks("j-1")[TaskKey("t", 0)].reason == stuck
+    quarantined = world.api.node("n1")
+    assert quarantined is not None and quarantined.state is NodeState.QUARANTINED
+    assert quarantined.reason is not None and quarantined.reason.code is ReasonCode.STUCK
+    node.store.report([Heartbeat()])
+    world.end("j-1/t.0/1")
+    freed = world.api.node("n1")
+    assert world.job("j")["state"] == "SUCCEEDED"
+    assert freed is not None and freed.state is NodeState.READY
 
 
 ONE = Job("j", {"t": Component("t", "x", resources=Resources())}, ("t",))

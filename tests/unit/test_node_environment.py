@@ -2,29 +2,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from msgspec.structs import replace as changed
 
 from grass.config import ClusterConfig, NodeConfig
-from grass.model.job import Container, container_to_wire
-from node.agent.environment import argv, attempt_env, inherited, launch, runtime_of, start
+from grass.model.job import Container
+from grass.wire.desired import DesiredAttempt
+from grass.wire.launch import LaunchTemplate
+from node.agent.environment import argv, attempt_env, inherited, launch, start
 
 CONFIG = ClusterConfig(name="lab", mode="local", home="/h", runtime_dir="/r", node=NodeConfig(name="n1"))
-TEMPLATE: dict[str, Any] = {
-    "job_id": "train-12345678",
-    "job": "train",
-    "component": "actor",
-    "replicas": 4,
-    "command": "echo hi",
-    "env": {"EPOCHS": "5", "GRASS_NODE": "elsewhere", "PYTHONUNBUFFERED": ""},
-    "cwd": None,
-    "ready": None,
-    "grace": 2.0,
-    "timeout": None,
-    "width": 3,
-    "framework": None,
-}
+TEMPLATE = LaunchTemplate(
+    job_id="train-12345678",
+    job="train",
+    component="actor",
+    replicas=4,
+    command="echo hi",
+    env={"EPOCHS": "5", "GRASS_NODE": "elsewhere", "PYTHONUNBUFFERED": ""},
+    grace=2.0,
+    width=3,
+)
 
 
 def test_what_a_component_has_in_common() -> None:
@@ -55,30 +53,21 @@ def test_what_a_component_has_in_common() -> None:
 
 def test_a_container_has_nothing_of_the_hosts_environment() -> None:
     config = replace(CONFIG, node=replace(CONFIG.node, runtimes=("process", "docker")))
-    more = {"image": "i:1", "limits": {"cpu": 500, "memory": 9}, "container": container_to_wire(Container(user="7"))}
-    made = launch(config, {**TEMPLATE, **more}, {"PATH": "/host/bin", "HOME": "/home/me"})
+    template = changed(TEMPLATE, image="i:1", cpu=500, memory=9, container=Container(user="7"))
+    made = launch(config, template, {"PATH": "/host/bin", "HOME": "/home/me"})
     assert (made.runtime, made.image, made.cpu, made.memory, made.container.user) == ("docker", "i:1", 500, 9, "7")
     assert {"PATH", "HOME"}.isdisjoint(made.env) and made.env["EPOCHS"] == "5"
-    assert launch(CONFIG, {**TEMPLATE, **more}, {"PATH": "/bin"}).env["PATH"] == "/bin"  # it has no engine
-
-
-def test_which_runtime_a_component_gets() -> None:
-    both = ("process", "docker")
-    assert runtime_of({"runtime": None, "image": "i"}, both) == "docker"
-    assert runtime_of({"runtime": None, "image": None}, both) == "process"
-    assert runtime_of({"runtime": None, "image": "i"}, ("process",)) == "process"
-    assert runtime_of({"runtime": "process", "image": "i"}, both) == "process"
-    assert runtime_of({"runtime": "docker", "image": "i"}, ("process",)) == "docker"
+    assert launch(CONFIG, template, {"PATH": "/bin"}).env["PATH"] == "/bin"  # it has no engine
 
 
 def test_a_start_carries_ports_and_devices() -> None:
-    entry = {"seq": 1, "ports": {"web": 4000}, "gpus": [[2, 1000], [3, 500]], "stop": None}
-    made = start("j-1/a.0/1", "j-1/a", {"job": "j"}, entry, 4)
+    entry = DesiredAttempt(1, {"web": 4000}, ((2, 1000), (3, 500)))
+    made = start("j-1/a.0/1", "j-1/a", TEMPLATE, entry, 4)
     assert (made.ports, made.gpus, made.env["CUDA_VISIBLE_DEVICES"]) == ({"web": 4000}, (2, 3), "2,3")
 
 
 def test_what_is_an_attempts_own() -> None:
-    entry = {"seq": 1, "ports": {"params": 4000, "tensor-board": 4001}, "gpus": [], "stop": None}
+    entry = DesiredAttempt(1, {"params": 4000, "tensor-board": 4001})
     assert attempt_env("train-12345678/actor.3/2", TEMPLATE, entry, node_gpus=0) == {
         "GRASS_INDEX": "3",
         "GRASS_TASK": "train.actor.3",
@@ -92,21 +81,20 @@ def test_what_is_an_attempts_own() -> None:
 
 
 def test_a_task_sees_its_combination_of_the_matrix() -> None:
-    template = {**TEMPLATE, "matrix": {"lr": ["0.1", "0.01"], "seed": ["1", "2", "3"]}}
-    entry: dict[str, Any] = {"seq": 1, "ports": {}, "gpus": [], "stop": None}
-    env = attempt_env("train-12345678/actor.4/1", template, entry, node_gpus=0)
+    template = changed(TEMPLATE, matrix={"lr": ("0.1", "0.01"), "seed": ("1", "2", "3")})
+    env = attempt_env("train-12345678/actor.4/1", template, DesiredAttempt(1), node_gpus=0)
     assert (env["lr"], env["seed"], env["GRASS_MATRIX_LR"], env["GRASS_MATRIX_SEED"]) == ("0.01", "2", "0.01", "2")
 
 
 def test_a_task_sees_the_gpus_that_it_was_given_and_no_others() -> None:
-    entry: dict[str, Any] = {"seq": 1, "ports": {}, "gpus": [[0, 1000], [3, 250]], "stop": None}
+    entry = DesiredAttempt(1, gpus=((0, 1000), (3, 250)))
     assert attempt_env("j-1/a.0/1", TEMPLATE, entry, node_gpus=4)["CUDA_VISIBLE_DEVICES"] == "0,3"
-    assert attempt_env("j-1/a.0/1", TEMPLATE, {**entry, "gpus": []}, node_gpus=4)["CUDA_VISIBLE_DEVICES"] == ""
+    assert attempt_env("j-1/a.0/1", TEMPLATE, DesiredAttempt(1), node_gpus=4)["CUDA_VISIBLE_DEVICES"] == ""
 
 
 def test_a_string_runs_in_a_shell_and_a_list_as_it_is() -> None:
     assert argv("a b") == ["/bin/sh", "-c", "a b"]
-    assert argv(["a b"]) == ["a b"]
+    assert argv(("a b",)) == ["a b"]
 
 
 def test_what_belongs_to_grass_itself_is_not_inherited() -> None:
@@ -126,7 +114,7 @@ def test_what_belongs_to_grass_itself_is_not_inherited() -> None:
 def test_a_relative_folder_is_that_of_the_file_or_in_the_share(
     cwd: str | None, base: str | None, process: str | None, container: str | None
 ) -> None:
-    template = {**TEMPLATE, "cwd": cwd, "base": base}
+    template = changed(TEMPLATE, cwd=cwd, base=base)
     assert launch(CONFIG, template, {}).cwd == process
-    inside = {"runtime": "docker", "image": "i", "container": container_to_wire(Container(data="/share"))}
-    assert launch(CONFIG, {**template, **inside}, {}).cwd == container
+    inside = changed(template, runtime="docker", image="i", container=Container(data="/share"))
+    assert launch(CONFIG, inside, {}).cwd == container

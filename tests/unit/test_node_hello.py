@@ -2,68 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from grass.config import ClusterConfig, NodeConfig
+from grass.wire.gpu import GpuDevice
+from grass.wire.hello import Hello
 from node.agent.labels import found, short_model
 from node.agent.usage import hello
 
-GPUS = [{"id": place, "name": "NVIDIA A100-SXM4-40GB", "memory": 40 << 30} for place in range(4)]
+GPUS = [GpuDevice(index, name="NVIDIA A100-SXM4-40GB", memory=40 << 30) for index in range(4)]
 
 
-def said(tmp_path: Path, gpus: list[dict[str, Any]] = GPUS, **node: Any) -> dict[str, Any]:
+def said(tmp_path: Path, gpus: Sequence[GpuDevice] = tuple(GPUS), **node: Any) -> Hello:
     config = ClusterConfig("lab", "local", str(tmp_path), str(tmp_path), node=NodeConfig(**node))
     return hello(config, gpus)
 
 
 def test_what_the_settings_do_not_say_is_what_the_machine_has(tmp_path: Path) -> None:
     body = said(tmp_path)
-    assert body["resources"]["cpu"] >= 1000 and body["resources"]["memory"] > 1 << 20
-    assert body["resources"]["disk"] > 0
-    assert (body["resources"]["gpu"], len(body["gpus"])) == (4000, 4)
-    assert body["labels"]["gpu_model"] == "A100" and body["labels"]["os"] == "linux" and body["labels"]["arch"]
+    assert body.resources.cpu >= 1000 and body.resources.memory > 1 << 20
+    assert body.resources.disk > 0
+    assert (body.resources.gpu, len(body.gpus)) == (4000, 4)
+    assert body.labels["gpu_model"] == "A100" and body.labels["os"] == "linux" and body.labels["arch"]
 
 
 def test_zero_devices_are_none_and_fewer_are_the_first(tmp_path: Path) -> None:
-    assert said(tmp_path, gpu=0)["gpus"] == []
-    assert said(tmp_path, gpu=0)["resources"]["gpu"] == 0
-    assert [device["id"] for device in said(tmp_path, gpu=2000)["gpus"]] == [0, 1]
+    assert said(tmp_path, gpu=0).gpus == ()
+    assert said(tmp_path, gpu=0).resources.gpu == 0
+    assert [device.id for device in said(tmp_path, gpu=2000).gpus] == [0, 1]
 
 
 def test_a_node_that_joined_offers_no_more_than_it_has_whatever_was_said(tmp_path: Path) -> None:
-    has = said(tmp_path, gpus=GPUS[:1])["resources"]
+    has = said(tmp_path, gpus=GPUS[:1]).resources
     more = {"cpu": 900_000, "memory": 1 << 49, "gpu": 3000}
     joined = said(tmp_path, gpus=GPUS[:1], probe=True, **more)
-    assert {name: joined["resources"][name] for name in more} == {name: has[name] for name in more}
-    assert [device["id"] for device in joined["gpus"]] == [0]
-    assert said(tmp_path, gpus=[], probe=True, gpu=3000)["resources"]["gpu"] == 0
-    less = said(tmp_path, probe=True, cpu=500, memory=1 << 20, gpu=1000)["resources"]
-    assert (less["cpu"], less["memory"], less["gpu"]) == (500, 1 << 20, 1000)
+    assert {name: getattr(joined.resources, name) for name in more} == {name: getattr(has, name) for name in more}
+    assert [device.id for device in joined.gpus] == [0]
+    assert said(tmp_path, gpus=[], probe=True, gpu=3000).resources.gpu == 0
+    less = said(tmp_path, probe=True, cpu=500, memory=1 << 20, gpu=1000).resources
+    assert (less.cpu, less.memory, less.gpu) == (500, 1 << 20, 1000)
 
 
 def test_the_settings_of_a_cluster_on_one_machine_may_say_that_there_is_more(tmp_path: Path) -> None:
-    assert said(tmp_path, gpus=[], gpu=3000, cpu=900_000)["resources"]["gpu"] == 3000
+    assert said(tmp_path, gpus=[], gpu=3000, cpu=900_000).resources.gpu == 3000
 
 
 def test_the_reserve_is_kept_back(tmp_path: Path) -> None:
     body = said(
         tmp_path, cpu=4000, memory=8 << 30, disk=1 << 30, reserve={"cpu": 500, "memory": 1 << 30, "disk": 2 << 30}
     )
-    assert (body["resources"]["cpu"], body["resources"]["memory"]) == (3500, 7 << 30)
-    assert body["resources"]["disk"] == 0
+    assert (body.resources.cpu, body.resources.memory) == (3500, 7 << 30)
+    assert body.resources.disk == 0
 
 
 def test_labels_topology_and_things_of_its_own_are_said(tmp_path: Path) -> None:
     body = said(
         tmp_path, gpus=[], labels={"zone": "a", "os": "mine"}, path=("r1", "s1"), custom={"licences": 4, "no": 0}
     )
-    assert (body["labels"]["zone"], body["labels"]["os"]) == ("a", "mine")
-    assert "gpu_model" not in body["labels"]
-    assert body["path"] == ["r1", "s1"]
-    assert body["resources"]["custom"] == (("licences", 4),)
+    assert (body.labels["zone"], body.labels["os"]) == ("a", "mine")
+    assert "gpu_model" not in body.labels
+    assert body.path == ("r1", "s1")
+    assert body.resources.custom == (("licences", 4),)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +88,11 @@ def test_models_are_called_as_people_ask_for_them(name: str, short: str) -> None
 
 
 def test_a_device_without_a_name_gives_no_label() -> None:
-    assert found("x86_64", "Linux", [{"id": 0, "name": ""}]) == {"arch": "x86_64", "os": "linux"}
+    assert found("x86_64", "Linux", [GpuDevice(0)]) == {"arch": "x86_64", "os": "linux"}
 
 
 def test_the_kind_of_file_system_of_a_mounted_share_is_a_label(tmp_path: Path) -> None:
     assert found("x86_64", "Linux", [], "fuse.rclone") == {"arch": "x86_64", "os": "linux", "share": "fuse"}
-    assert "share" not in said(tmp_path)["labels"]
+    assert "share" not in said(tmp_path).labels
     config = ClusterConfig("lab", "m", str(tmp_path), str(tmp_path), share="/proc")
-    assert hello(config, [])["labels"]["share"] == "proc"
+    assert hello(config, []).labels["share"] == "proc"

@@ -152,7 +152,7 @@ def test_a_taken_port_is_named_with_its_holder_unless_the_cluster_itself_has_it(
     with pytest.raises(ConflictError, match=r"master.api.port: 51812 is taken there by nginx \(process 5\)") as told:
         design(settings(), taken, PEER)
     assert "redis.port" not in str(told.value)  # at another address
-    own = json.loads(json.dumps(design(settings(), DEBIAN, PEER).config, default=lambda one: one.__dict__))
+    own = design(settings(), DEBIAN, PEER).config
     assert design(settings(), replace(taken, config=own), PEER).config.master.api_port == 51812
 
 
@@ -211,6 +211,19 @@ def test_a_mount_takes_the_place_of_samba() -> None:
     assert "/mnt/nas/lab" not in made_on_master(found, DEBIAN).folders  # what is on a NAS is not removed
 
 
+def test_the_user_of_the_share_reaches_the_locks_of_samba(bundle: Bundle) -> None:
+    """As this user an smbd looks in ``lock directory``/msg.lock whether others live. Without a way there it takes them
+    for dead and drops their locks: two nodes that wrote to one file got I/O errors and a dead mount.
+    """
+    admin = Admin("ann", {"kid": "1"}, "ssh-ed25519 AAAA")
+    steps = master_steps(design(settings(), DEBIAN, PEER), DEBIAN, bundle, admin, "the-share-password")
+    (made,) = [step.actions[0] for step in steps if step.name == "make its folders"]
+    assert isinstance(made, Run)
+    at = made.argv.index("/var/lib/grass/samba/lab")
+    assert made.argv[at + 1 : at + 3] == ("711", "root:root")
+    assert "lock directory = /var/lib/grass/samba/lab\n" in smb_conf(design(settings(), DEBIAN, PEER).config)
+
+
 def test_samba_takes_the_configuration(tmp_path: Path) -> None:
     text = smb_conf(design(settings(), DEBIAN, PEER).config)
     assert "{" not in text and "#" not in text
@@ -250,7 +263,7 @@ def test_the_record_names_what_was_not_there_before() -> None:
 def test_what_an_earlier_run_noted_stays_noted() -> None:
     found = design(settings(), DEBIAN, PEER)
     first = json.loads(made_on_master(found, DEBIAN).text())
-    again = replace(DEBIAN, records={"lab": first}, paths=frozenset(first["folders"]), grass_user=True)
+    again = replace(DEBIAN, records={"lab": Made.parse(first)}, paths=frozenset(first["folders"]), grass_user=True)
     assert made_on_master(found, again) == Made.parse(first)
 
 
@@ -279,7 +292,7 @@ def test_a_grass_command_that_was_there_before_is_not_taken_for_ours() -> None:
 
 def test_removal_undoes_what_was_noted_and_keeps_packages_unless_asked() -> None:
     made = Made(units=("grass@lab.target",), folders=("/opt/grass",), users=("grass",), packages=("samba",))
-    records = {"lab": json.loads(made.text())}
+    records = {"lab": Made.parse(json.loads(made.text()))}
     names = [step.name for step in removal_steps("lab", records)]
     assert names[0] == "stop and disable its units" and names[-1] == "remove the record of what was made"
     assert not [name for name in names if "packages" in name]
@@ -305,7 +318,7 @@ def test_folders_that_are_disks_of_their_own_are_emptied_and_stay() -> None:
     require_root()
     require(shutil.which("unshare") is not None, "unshare")
     made = Made(folders=("/opt/grass", "/var/lib/grass/clusters/lab"))
-    steps = removal_steps("lab", {"lab": json.loads(made.text())})
+    steps = removal_steps("lab", {"lab": made})
     commands = [shlex.join(action.argv) for step in steps for action in step.actions if isinstance(action, Run)]
     words = ["unshare", "--mount", "sh", "-c", _OWN_DISKS, "test", " && ".join(commands), made.text().decode()]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -317,7 +330,7 @@ def test_a_mount_that_is_no_disk_is_never_emptied() -> None:
     """It may be the share of the cluster, with everybody's files."""
     require_root()
     require(shutil.which("unshare") is not None, "unshare")
-    steps = removal_steps("lab", {"lab": json.loads(Made(folders=("/srv/grass/lab",)).text())})
+    steps = removal_steps("lab", {"lab": Made(folders=("/srv/grass/lab",))})
     [command] = [shlex.join(action.argv) for action in steps[0].actions if isinstance(action, Run)]
     share = "set -e; mount -t tmpfs tmpfs /srv; mkdir -p /srv/grass/lab; mount -t tmpfs //m/grass /srv/grass/lab; "
     share += 'touch /srv/grass/lab/precious; ! sh -c "$1" || exit 7; cat /srv/grass/lab/precious'

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.errors import InputError
+from grass.errors import ConflictError, InputError
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings, Login
 from grass.manifest.settings import parse_settings
@@ -17,7 +17,7 @@ from grass.provision.mode_file import read_mode, write_mode
 from grass.provision.on_premises.machines import Machines
 from grass.provision.on_premises.provisioner import OnPremisesProvisioner
 from grass.provision.provisioner import NodeRequest, Session
-from tests.support.api_world import ApiWorld, api_world
+from tests.support.api_world import ApiWorld, api_world, write_client
 
 LAB = {"mode": "grass/on-premises", "name": "lab", "master": {"address": "m1"}}
 
@@ -49,8 +49,22 @@ def test_a_cluster_that_exists_is_managed_by_the_provisioner_that_made_it(tmp_pa
     assert registry.clusters(tmp_path) == ["half", "lab"]
 
 
-def test_the_doctor_does_not_take_a_cluster_of_several_hosts_for_an_interrupted_one(tmp_path: Path) -> None:
-    cluster_of_hosts(tmp_path)
+def test_a_mode_that_this_version_does_not_know_is_said_to_be_one(tmp_path: Path) -> None:
+    opened = session(tmp_path, "later")
+    opened.folder.mkdir(parents=True)
+    write_mode(opened.folder, "grass/moon")
+    with pytest.raises(InputError, match="cluster later: this version of Grass does not know the mode 'grass/moon'"):
+        registry.for_cluster(opened)
+
+
+def test_the_doctor_tells_a_cluster_of_several_hosts_from_an_interrupted_one(tmp_path: Path) -> None:
+    opened = cluster_of_hosts(tmp_path)
+    [finding] = [finding for finding in doctor(tmp_path) if "lab" in finding.name]
+    assert not finding.ok and finding.message == "cluster lab: creating it was interrupted"
+    with pytest.raises(ConflictError, match="repeat `grass create FILE`"):
+        registry.for_cluster(opened).status()
+    other = write_client(tmp_path, "root", "http://10.0.0.1:1") / "clusters" / "local" / "client"
+    (other / "profile.json").rename(opened.client_dir / "profile.json")
     assert [finding for finding in doctor(tmp_path) if "lab" in finding.name] == []
 
 

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from grass import clock
+from grass.model.job import Ready
 from node.agent import check as checks
 from node.agent.check import Check
 from node.agent.readiness import WORKERS, Readiness
@@ -60,7 +61,7 @@ def check(key: str, folder: Path, timeout: float | None = 20.0, **ready: Any) ->
     command = ready.get("command")
     return Check(
         key=key,
-        ready={"port": None, "command": None, "log": None, "timeout": timeout, **ready},
+        ready=Ready(timeout=timeout, **ready),
         since=clock.steady(),
         address="127.0.0.1",
         ports={},

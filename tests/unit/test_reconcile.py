@@ -1,24 +1,27 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
+from grass.wire.desired import DesiredAttempt, DesiredChange
+from grass.wire.launch import LaunchTemplate
 from node.agent.reconcile import AHEAD, Actions, Reconciliation, launch_key
 
 
-def entry(seq: int = 1, grace: float | None = None) -> dict[str, Any]:
-    return {"seq": seq, "ports": {}, "gpus": [], "stop": None if grace is None else {"grace": grace}}
+def entry(seq: int = 1, grace: float | None = None) -> DesiredAttempt:
+    return DesiredAttempt(seq, stop_grace=grace)
 
 
-def template(width: int | None = None) -> dict[str, Any]:
-    return {"width": width, "grace": 7.0}
+def template(width: int | None = None) -> LaunchTemplate:
+    return LaunchTemplate(job_id="j", job="j", component="c", command="true", width=width, grace=7.0)
 
 
 def of_one_job(count: int, width: int | None = None) -> Reconciliation:
     """Listed as empty; tasks ``j/c.0/1``…, whose ``seq`` is their index."""
     state = Reconciliation()
     state.listed([])
-    state.apply({"launch": {"j/c": template(width)}, "set": {key(index): entry(index) for index in range(count)}})
+    state.apply(
+        DesiredChange(launch={"j/c": template(width)}, set={key(index): entry(index) for index in range(count)})
+    )
     return state
 
 
@@ -27,7 +30,7 @@ def key(index: int) -> str:
 
 
 def test_the_launch_key_is_the_job_and_the_component() -> None:
-    assert launch_key("train-1/big.actor.12/3") == "train-1/big.actor"
+    assert launch_key("train-1/big-actor.12/3") == "train-1/big-actor"
 
 
 def test_nothing_is_started_before_it_is_known_what_runs() -> None:
@@ -41,19 +44,19 @@ def test_nothing_is_started_before_it_is_known_what_runs() -> None:
 def test_what_is_desired_is_started_once_in_the_order_of_seq() -> None:
     state = Reconciliation()
     state.listed([])
-    state.apply({"launch": {"j/c": template(), "j/d": template()}, "set": {key(0): entry(3), key(1): entry(1)}})
-    state.apply({"set": {"j/d.0/1": entry(2)}})
+    state.apply(DesiredChange(launch={"j/c": template(), "j/d": template()}, set={key(0): entry(3), key(1): entry(1)}))
+    state.apply(DesiredChange(set={"j/d.0/1": entry(2)}))
     assert state.take().start == [key(1), "j/d.0/1", key(0)]
-    state.apply({"set": {key(0): entry(3)}})
+    state.apply(DesiredChange(set={key(0): entry(3)}))
     assert state.take() == Actions()
 
 
 def test_an_entry_waits_for_its_template() -> None:
     state = Reconciliation()
     state.listed([])
-    state.apply({"set": {key(0): entry()}})
+    state.apply(DesiredChange(set={key(0): entry()}))
     assert state.take() == Actions()
-    state.apply({"launch": {"j/c": template()}})
+    state.apply(DesiredChange(launch={"j/c": template()}))
     assert state.take().start == [key(0)]
 
 
@@ -68,30 +71,30 @@ def test_an_array_is_handed_over_a_little_beyond_its_width_and_then_one_by_one()
 def test_a_wider_template_lets_more_start() -> None:
     state = of_one_job(200, width=1)
     state.take()
-    state.apply({"launch": {"j/c": template(width=None)}})
+    state.apply(DesiredChange(launch={"j/c": template(width=None)}))
     assert len(state.take().start) == 200 - 1 - AHEAD
 
 
 def test_stopping_takes_the_grace_of_the_order_and_is_not_repeated() -> None:
     state = of_one_job(1)
     state.take()
-    state.apply({"set": {key(0): entry(0, grace=3.0)}})
+    state.apply(DesiredChange(set={key(0): entry(0, grace=3.0)}))
     assert state.take().stop == {key(0): 3.0}
-    state.apply({"set": {key(0): entry(0, grace=3.0)}})
+    state.apply(DesiredChange(set={key(0): entry(0, grace=3.0)}))
     assert state.take() == Actions()
-    state.apply({"set": {key(0): entry(0, grace=0.0)}})
+    state.apply(DesiredChange(set={key(0): entry(0, grace=0.0)}))
     assert state.take().stop == {key(0): 0.0}
 
 
 def test_what_is_stopped_before_it_started_never_starts_wherever_it_waits() -> None:
     state = of_one_job(100, width=1)
     state.take()
-    state.apply({"set": {key(98): entry(98, grace=1.0)}})
+    state.apply(DesiredChange(set={key(98): entry(98, grace=1.0)}))
     assert state.take().never == [key(98)]
     for index in range(98):
         state.ended(key(index))
     assert key(98) not in state.take().start
-    state.apply({"remove": [key(98)]})
+    state.apply(DesiredChange(remove=(key(98),)))
     assert state.take().forget == [key(98)]
 
 
@@ -100,7 +103,7 @@ def test_an_end_is_kept_until_it_is_removed() -> None:
     state.take()
     state.ended(key(0))
     assert state.take() == Actions()
-    state.apply({"remove": [key(0)]})
+    state.apply(DesiredChange(remove=(key(0),)))
     assert state.take().forget == [key(0)]
 
 
@@ -114,7 +117,7 @@ def test_what_a_runtime_lists_twice_is_forgotten_once() -> None:
 def test_what_is_removed_while_it_runs_is_stopped_and_then_forgotten() -> None:
     state = of_one_job(1)
     state.take()
-    state.apply({"remove": [key(0)]})
+    state.apply(DesiredChange(remove=(key(0),)))
     assert state.take().stop == {key(0): 7.0}
     state.ended(key(0))
     assert state.take().forget == [key(0)]
@@ -123,7 +126,7 @@ def test_what_is_removed_while_it_runs_is_stopped_and_then_forgotten() -> None:
 def test_what_is_removed_while_it_waits_leaves_no_trace() -> None:
     state = of_one_job(100, width=1)
     state.take()
-    state.apply({"remove": [key(99)]})
+    state.apply(DesiredChange(remove=(key(99),)))
     for index in range(98):
         state.ended(key(index))
     actions = state.take()
@@ -142,7 +145,7 @@ def test_a_command_that_was_lost_with_the_runtime_is_repeated() -> None:
     state = of_one_job(3)
     assert state.take().start == [key(0), key(1), key(2)]
     state.ended(key(2))
-    state.apply({"set": {key(1): entry(1, grace=1.0)}})
+    state.apply(DesiredChange(set={key(1): entry(1, grace=1.0)}))
     assert state.take().stop == {key(1): 1.0}
     state.listed([(key(1), False, False), (key(2), True, False)])
     assert state.take() == Actions(start=[key(0)], stop={key(1): 1.0})
@@ -170,7 +173,7 @@ class History:
         self.luck = random.Random(seed)
         self.width = self.luck.choice([None, 1, 3])
         self.state = Reconciliation()
-        self.state.apply({"launch": {"j/c": template(self.width)}})
+        self.state.apply(DesiredChange(launch={"j/c": template(self.width)}))
         self.state.listed([])
         self.runtime: dict[str, bool] = {}
         """What it knows: whether it has ended."""
@@ -179,7 +182,7 @@ class History:
         self.count = 0
 
     def desire(self) -> None:
-        self.state.apply({"set": {key(self.count): entry(self.count)}})
+        self.state.apply(DesiredChange(set={key(self.count): entry(self.count)}))
         self.desired.add(key(self.count))
         self.count += 1
 
@@ -194,7 +197,7 @@ class History:
     def remove_one(self) -> None:
         for each in [each for each, ended in self.runtime.items() if ended and each in self.desired][:1]:
             self.desired.discard(each)
-            self.state.apply({"remove": [each]})
+            self.state.apply(DesiredChange(remove=(each,)))
 
     def lose(self) -> None:
         self.state.take()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -137,3 +138,23 @@ def test_a_circle_elsewhere_is_walked_once() -> None:
 
 def test_a_job_that_is_not_there_yet_is_a_warning() -> None:
     assert check_after(job_after("a", "b"), lambda name: None) == ["after: there is no job b yet; it waits for one"]
+
+
+def test_a_thousand_components_are_compared_with_a_thousand_nodes_at_once() -> None:
+    common = {f"l{number}": "v" for number in range(40)}
+    nodes = [
+        node_of(
+            {"name": f"n{at}", "state": "READY", "resources": {"cpu": 4000 + at, "memory": 1 << 30, "gpu": 0}}
+            | {"labels": {**common, "hostname": f"n{at}"}}
+        )
+        for at in range(1000)
+    ]
+    where = [{**common, "hostname": f"n{at}"} for at in range(1000)]
+    parts = {f"c{at}": {"command": "c", "where": where[at], "resources": {"cpu": 4.9}} for at in range(1000)}
+    job = parse_job({"name": "a", "components": parts}).job
+    begun = time.process_time()
+    assert unsuited(job, nodes) == []
+    assert time.process_time() - begun < 2.0, "without an index of the labels it took 10 s"
+    parts = {name: {**part, "avoid": ["n1001"]} for name, part in parts.items()}
+    found = unsuited(parse_job({"name": "a", "components": parts}).job, nodes)
+    assert len(found) == 51 and found[-1].message == "stopped after 50 problems; there may be more"

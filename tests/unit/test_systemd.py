@@ -49,6 +49,19 @@ def test_signs_of_life_are_sent_seldom_however_often_the_loop_turns(
     assert (heard(manager), notifier.pause) == ([b"WATCHDOG=1"], 20.0)
 
 
+def test_supervisord_is_told_which_daemon_speaks(manager: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUPERVISOR_PROCESS_NAME", "collector")
+    Notifier().ready()
+    assert heard(manager) == [b"READY=1\nX_GRASS_DAEMON=collector"]
+
+
+def test_a_manager_that_reads_nothing_makes_no_daemon_wait(manager: socket.socket) -> None:
+    notifier = Notifier()
+    for _ in range(1000):  # far more than a datagram socket keeps
+        notifier.ready()
+    assert 0 < len(heard(manager)) < 1000
+
+
 def test_without_systemd_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     monkeypatch.setenv("WATCHDOG_USEC", "60000000")

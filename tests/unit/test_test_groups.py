@@ -28,7 +28,7 @@ def test_a_module_is_one_group_unless_it_shares_more_or_nothing() -> None:
 
 def test_what_takes_longest_begins_first() -> None:
     order = [
-        f"{FIRST[0]}::test_a",
+        f"{SHARED[FIRST[0]][0]}::test_a",
         f"{SHARED['engine'][0]}::test_a",
         f"{SPLIT[0]}::test_a",
         "tests/unit/test_x.py::test_a",

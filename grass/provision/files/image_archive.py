@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import tarfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-from grass.errors import InputError
+import msgspec
+
+from grass.errors import InputError, UndecodableError
+from grass.provision.files.operations import ImageEntry
+from grass.wire.codec import Form
 
 _PIECE = 1 << 20
 _SMALL = 8 << 20
@@ -34,15 +37,8 @@ class Image:
     layers: tuple[str, ...]
     size: int
 
-    def entry(self, pushed: float) -> dict[str, Any]:
-        """What ``images/index.json`` says of it."""
-        return {
-            "id": f"sha256:{self.config}",
-            "config": self.config,
-            "layers": list(self.layers),
-            "size": self.size,
-            "pushed": pushed,
-        }
+    def entry(self, pushed: float) -> ImageEntry:
+        return ImageEntry(f"sha256:{self.config}", self.config, self.layers, self.size, pushed)
 
 
 @dataclass(frozen=True)
@@ -51,6 +47,26 @@ class _Member:
     size: int
     content: bytes | None
     """Kept for small ones: whether it is a configuration is known only at the end."""
+
+
+class _Listed(msgspec.Struct, frozen=True, rename="pascal"):
+    """One image in ``manifest.json``: names of members of the archive, and its tags."""
+
+    config: str
+    layers: list[str]
+    repo_tags: list[str] | None = None
+
+
+class _RootFs(msgspec.Struct, frozen=True):
+    diff_ids: list[str]
+
+
+class _Config(msgspec.Struct, frozen=True):
+    rootfs: _RootFs
+
+
+_MANIFEST: Form[list[_Listed]] = Form(list[_Listed])
+_CONFIG: Form[_Config] = Form(_Config)
 
 
 def unpack(stream: IO[bytes], folder: Path, source: str) -> list[Image]:
@@ -128,19 +144,19 @@ def _images(members: Mapping[str, _Member], links: Mapping[str, str], source: st
     if manifest is None or manifest.content is None:
         raise InputError(f"{source} is no image: it has no manifest.json (is it what `docker save` wrote?)")
     try:
-        return [_image(one, members, links) for one in json.loads(manifest.content)]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return [_image(one, members, links) for one in _MANIFEST.decode(manifest.content)]
+    except (ValueError, KeyError, UndecodableError) as error:
         raise InputError(f"{source}: its manifest.json cannot be understood ({error})") from error
 
 
-def _image(one: Mapping[str, Any], members: Mapping[str, _Member], links: Mapping[str, str]) -> Image:
-    config = members[one["Config"]]
-    wanted = [diff.removeprefix("sha256:") for diff in json.loads(config.content or b"{}")["rootfs"]["diff_ids"]]
-    layers = [members[links.get(path, path)] for path in one["Layers"]]
+def _image(one: _Listed, members: Mapping[str, _Member], links: Mapping[str, str]) -> Image:
+    config = members[one.config]
+    wanted = [diff.removeprefix("sha256:") for diff in _CONFIG.decode(config.content or b"{}").rootfs.diff_ids]
+    layers = [members[links.get(path, path)] for path in one.layers]
     if [layer.digest for layer in layers] != wanted:
         raise ValueError("its layers are not those that its configuration names")
     size = config.size + sum(layer.size for layer in layers)
-    return Image(tuple(one.get("RepoTags") or ()), config.digest, tuple(wanted), size)
+    return Image(tuple(one.repo_tags or ()), config.digest, tuple(wanted), size)
 
 
 def blobs_of(images: Collection[Image]) -> list[str]:

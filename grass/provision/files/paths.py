@@ -27,10 +27,10 @@ def to_write(text: str) -> str:
     """As ``to_read``, and not one of the folders that Grass keeps."""
     path = to_read(text)
     if not path:
-        raise InputError("name the place in the share, such as mnist/train")
+        raise InputError("name a path in the share, such as mnist/train")
     first = path.partition("/")[0]
     if first in OWN or first == JOBS:
-        raise InputError(f"{first}/ in the share is written by Grass itself; choose another place")
+        raise InputError(f"{first}/ in the share is written by Grass itself; choose another folder")
     return path
 
 

@@ -2,24 +2,27 @@
 
 sshd runs it as the user `grass` for whoever logs in with that key, and puts what was asked for into
 ``SSH_ORIGINAL_COMMAND``. It does two things and no other: rsync's daemon over this connection, whose modules are the
-folders of the share and which lets no path leave them, and the operations of ``share``, one request as JSON on stdin,
-one answer on stdout.
+folders of the share and which lets no path leave them, and the ``operations``, one request as JSON on stdin, one reply
+on stdout.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
 from pathlib import Path
 
+import msgspec
+
 from grass.environment import ssh_original_command
-from grass.errors import GrassError, InputError
+from grass.errors import GrassError, InputError, UndecodableError
 from grass.provision.files import share
+from grass.provision.files.operations import OPERATION, Problem, Reply
+from grass.wire.codec import encode
 
 RSYNC_DAEMON = ["rsync", "--server", "--daemon", "."]
-OPERATION = "grass-files"
+COMMAND = "grass-files"
 
 _SETTINGS = (
     "use chroot = no",
@@ -39,9 +42,9 @@ def rsyncd_conf(folder: str, python: str) -> str:
     """The configuration of the daemon for the share at ``folder``.
 
     Symbolic links stay links; rsync takes out of their targets what leads out of the module.
-    No chroot: that would need root. Instead ``bounded``, run by ``python``, looks at each path that is asked for.
+    No chroot: that would need root. Instead ``path_check``, run by ``python``, looks at each path that is asked for.
     """
-    lines = [*_SETTINGS, f"pre-xfer exec = {shlex.quote(python)} -I -m grass.provision.files.bounded"]
+    lines = [*_SETTINGS, f"pre-xfer exec = {shlex.quote(python)} -I -m grass.provision.files.path_check"]
     for module, below in MODULES.items():
         lines += ["", f"[{module}]", f"path = {Path(folder) / below}"]
     return "\n".join(lines) + "\n"
@@ -52,25 +55,22 @@ def main(folder: str, rsyncd: str, asked: str) -> int:
         user = [] if os.geteuid() else _AS_ROOT
         command = [*RSYNC_DAEMON[:-1], f"--config={rsyncd}", *user, "."]
         os.execvp(command[0], command)
-    if asked.strip() != OPERATION:
+    if asked.strip() != COMMAND:
         sys.stderr.write("this key is for the files of a Grass cluster only\n")
         return 2
-    print(json.dumps(answer(Path(folder), sys.stdin.read())))  # noqa: T201 (the reply)
+    print(encode(reply(Path(folder), sys.stdin.read())))  # noqa: T201 (the reply)
     return 0
 
 
-def answer(folder: Path, text: str) -> dict[str, object]:
-    """``{"answer": …}``, or ``{"error": {"code", "message"}}``."""
+def reply(folder: Path, request: str) -> Reply:
     try:
-        request = json.loads(text)
-        operation, arguments = request["operation"], request["arguments"]
-    except (ValueError, KeyError, TypeError):
-        error: GrassError = InputError("the request is not one of Grass's")
-        return {"error": {"code": error.code, "message": str(error)}}
-    try:
-        return {"answer": share.carry_out(folder, operation, arguments)}
+        answer = share.carry_out(folder, OPERATION.decode(request))
+        return Reply(answer=msgspec.Raw(encode(answer).encode()))
+    except UndecodableError as error:
+        message = f"the version of Grass on the master does not know the request ({error})"
+        return Reply(error=Problem(InputError.code, message))
     except GrassError as error:
-        return {"error": {"code": error.code, "message": str(error)}}
+        return Reply(error=Problem(error.code, str(error)))
 
 
 if __name__ == "__main__":

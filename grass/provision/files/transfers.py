@@ -17,8 +17,9 @@ from grass.errors import InputError, NotFoundError
 from grass.model.amounts import show_memory
 from grass.model.image import full_name
 from grass.provision.files import links, paths, rsync
+from grass.provision.files.access import ShareAccess, rsync_program
 from grass.provision.files.image_archive import Image, blobs_of, unpack
-from grass.provision.files.place import Place, rsync_program
+from grass.provision.files.operations import AddImage, FileType, MissingBlobs, TypeOf
 
 OnProgress = Callable[[rsync.Progress], object]
 _NAMED = 10
@@ -27,7 +28,7 @@ _JUST_MADE = 60.0
 """Seconds that a push may take from making its folder to holding it."""
 
 
-def push(place: Place, local: Path, remote: str, on_progress: OnProgress, *, copy_links: bool = False) -> int:
+def push(access: ShareAccess, local: Path, remote: str, on_progress: OnProgress, *, copy_links: bool = False) -> int:
     """A folder's content goes into the folder ``remote``; a file becomes ``remote``, or goes into ``remote/``.
 
     Symbolic links stay links; ``copy_links``: the content of what they point to is sent instead. Returns the bytes
@@ -44,8 +45,8 @@ def push(place: Place, local: Path, remote: str, on_progress: OnProgress, *, cop
         source, target = f"{source}/", f"{target}/"
     elif remote.endswith("/"):
         target = f"{target}/{local.name}"
-    options = [*place.rsync_options(), *(["--copy-links"] if copy_links else [])]
-    argv = rsync.command(rsync_program(), options, [source], place.rsync_path("data", target))
+    options = [*access.rsync_options(), *(["--copy-links"] if copy_links else [])]
+    argv = rsync.command(rsync_program(), options, [source], access.rsync_path("data", target))
     return rsync.transfer(argv, f"push of {local}", on_progress)
 
 
@@ -60,22 +61,27 @@ def _refuse_outward_links(folder: Path) -> None:
         )
 
 
-def pull(place: Place, remote: str, local: Path, on_progress: OnProgress) -> int:
+def pull(access: ShareAccess, remote: str, local: Path, on_progress: OnProgress) -> int:
     """The file or the content of the folder ``remote`` becomes ``local``; a file goes into it when it is a folder.
 
     Links stay as they are. rsync is told absolute paths: since 3.5 it makes no folder whose path contains ``..``.
     """
     path = paths.to_read(remote)
-    kind = "folder" if not path else _kind(place, path)
-    source = place.rsync_path("data", f"{path}/" if kind == "folder" and path else path)
+    is_folder = not path or access.ask(TypeOf(path)) is FileType.FOLDER
+    source = access.rsync_path("data", f"{path}/" if is_folder and path else path)
     becomes = local.parent.resolve() / local.name  # a link in its place is replaced
-    target = f"{local.resolve()}/" if kind == "folder" or local.is_dir() else str(becomes)
-    argv = rsync.command(rsync_program(), place.rsync_options(), [source], target)
+    target = f"{local.resolve()}/" if is_folder or local.is_dir() else str(becomes)
+    argv = rsync.command(rsync_program(), access.rsync_options(), [source], target)
     return rsync.transfer(argv, f"pull of {remote or 'the share'}", on_progress)
 
 
 def push_image(
-    place: Place, name: str, archive: Path | None, scratch: Path, say: Callable[[str], object], on_progress: OnProgress
+    access: ShareAccess,
+    name: str,
+    archive: Path | None,
+    scratch: Path,
+    say: Callable[[str], object],
+    on_progress: OnProgress,
 ) -> list[str]:
     """Sends the image ``name`` of this machine's engine, or those of the file ``archive``; returns their names.
 
@@ -92,19 +98,19 @@ def push_image(
             named = {full_name(name): images[0]}
         if not named:
             raise InputError(f"the image in {archive} has no name; give one: `grass image push NAME --file {archive}`")
-        missing = place.ask("missing", digests=blobs_of(images))
+        missing = access.ask(MissingBlobs(blobs_of(images)))
         there = len(blobs_of(images)) - len(missing)
         if missing:
             size = sum((Path(folder) / digest).stat().st_size for digest in missing)
             say(f"sending {_parts(len(missing))}, {show_memory(size)}; {_parts(there)} there already")
             begun = clock.steady()
-            _send_blobs(place, Path(folder), missing, on_progress)
+            _send_blobs(access, Path(folder), missing, on_progress)
             seconds = max(clock.steady() - begun, 1e-3)
             say(f"sent {show_memory(size)} in {seconds:.1f} s ({show_memory(int(size / seconds))}/s)")
         else:
             say(f"nothing to send: {_parts(there)} there already")
         for each, image in named.items():
-            place.ask("add-image", name=each, entry=image.entry(clock.wall()))
+            access.ask(AddImage(each, image.entry(clock.wall())))
     return sorted(named)
 
 
@@ -134,12 +140,12 @@ def _parts(count: int) -> str:
     return "1 part" if count == 1 else f"{count} parts"
 
 
-def _send_blobs(place: Place, folder: Path, missing: list[str], on_progress: OnProgress) -> None:
+def _send_blobs(access: ShareAccess, folder: Path, missing: list[str], on_progress: OnProgress) -> None:
     argv = rsync.command(
         rsync_program(),
-        [*place.rsync_options(), "--no-perms", "--chmod=F644"],
+        [*access.rsync_options(), "--no-perms", "--chmod=F644"],
         [str(folder / digest) for digest in missing],
-        place.rsync_path("images", "blobs/"),
+        access.rsync_path("images", "blobs/"),
     )
     rsync.transfer(argv, "push of the image", on_progress)
 
@@ -181,8 +187,3 @@ def _engine_error(name: str, errors: IO[bytes], code: int) -> Exception:
     if code == 0:
         return InputError(f"what `docker image save {name}` wrote cannot be read")
     return NotFoundError(f"image {name}: {said.splitlines()[-1] if said else f'docker ended with {code}'}")
-
-
-def _kind(place: Place, path: str) -> str:
-    kind: str = place.ask("kind", path=path)
-    return kind

@@ -29,7 +29,7 @@ from grass.provision.on_premises.requirements import Target
 
 FORMAT = 1
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
-"""Of nodes."""
+"""Versions of Python that nodes may have."""
 CONTENTS = "wheels.json"
 _KEPT, _KEPT_SETS = 4, 24
 """Tars of earlier versions, and sets of wheels, that stay in the cache."""

@@ -17,7 +17,7 @@ from grass.hosts.ssh import SshHost
 from grass.manifest.on_premises import ApiWay, HostSettings, OnPremises
 from grass.manifest.settings import Settings
 from grass.provision.filelock import cluster_lock
-from grass.provision.files.place import FilesAccess
+from grass.provision.files.access import FilesAccess
 from grass.provision.layout import user_name
 from grass.provision.mode_file import write_mode
 from grass.provision.on_premises import on_host
@@ -38,7 +38,7 @@ _CLOCKS_APART = 60.0
 
 @dataclass(frozen=True)
 class _Known:
-    """What was found out before anything is done."""
+    """Facts, design and bundle: everything that is known before the first change."""
 
     facts: Facts
     design: MasterDesign
@@ -71,7 +71,7 @@ def create(settings: Settings, session: Session) -> Created:
 
 
 def plan(settings: Settings, session: Session) -> list[str]:
-    """What ``create`` would do, step by step. Changes nothing, neither there nor here (but for a cache of packages)."""
+    """Return the steps of ``create`` as lines. Changes nothing on any machine but the local cache of packages."""
     machines = _machines(settings)
     client = session.client_dir
     with cluster_lock(session.home, session.name), _kept_if_touched(session.folder):
@@ -130,11 +130,11 @@ def _look(host: SshHost, settings: Settings, session: Session) -> _Known:
     if image is not None and facts.docker:
         facts = replace(facts, image=look_for_image(host, image))
     if abs(facts.time - clock.wall()) > _CLOCKS_APART:
-        progress(f"{label}: its clock differs from this machine's by {abs(facts.time - clock.wall()):.0f} s")
+        progress(f"{label}: its clock differs from this machine's clock by {abs(facts.time - clock.wall()):.0f} s")
     if facts.config is not None and not (session.client_dir / "user.pem").exists():
         raise ConflictError(
-            f"{host.name} is the master of a cluster {settings.name} already, made by somebody else; choose another "
-            f"name, or have an administrator of it let you in"
+            f"{host.name} is already the master of a cluster {settings.name} of another user; choose another "
+            f"name, or ask an administrator of that cluster for access"
         )
     decided = design(settings, facts, host.server_address())
     bundle = make_bundle(decided.target, session.home / "cache", progress, machines=_machines(settings).machines)
@@ -198,7 +198,7 @@ def api_url(machines: OnPremises, config: ClusterConfig) -> str:
 
 
 def _call_api(host: SshHost, decided: MasterDesign, session: Session, machines: OnPremises, url: str) -> None:
-    """It listens, as the last step saw: whether a call from here gets there. A call is patient by itself."""
+    """Check that the API is reachable from here; the last step saw it listen. Calls retry by themselves."""
     from grass.api.client import Client
 
     try:

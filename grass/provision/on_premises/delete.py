@@ -16,7 +16,7 @@ from grass.api.client import Client
 from grass.errors import GrassError, UnreachableError
 from grass.manifest.on_premises import HostSettings
 from grass.provision.filelock import cluster_lock
-from grass.provision.on_premises import node_places
+from grass.provision.on_premises import node_paths
 from grass.provision.on_premises.facts import gather
 from grass.provision.on_premises.leaving import clean
 from grass.provision.on_premises.machines import Machines, load_machines, open_host
@@ -91,7 +91,7 @@ def _out_of_reach(session: Session, machines: Machines) -> dict[str, str]:
 
 
 def _on_nodes(machines: Machines, work: Callable[[str, HostSettings], None]) -> dict[str, str]:
-    """Several at once. Returns those on which it failed, with the reason."""
+    """Run ``work`` on several nodes at once. Returns the failed ones with the reason."""
 
     def one(item: tuple[str, HostSettings]) -> tuple[str, str]:
         try:
@@ -137,7 +137,7 @@ def _clean(session: Session, role: str, settings: HostSettings, packages: bool) 
         if (f"{name}+{role}" if role else name) not in facts.records:
             progress(f"{host.name}: nothing of cluster {name} is there")
         elif role:
-            clean(host, facts, node_places.of_root(name, facts.config), progress, label=host.name, packages=packages)
+            clean(host, facts, node_paths.of_root(name, facts.config), progress, label=host.name, packages=packages)
         else:
             run_steps(host, removal_steps(name, facts.records, packages=packages), progress, host.name)
 
@@ -148,6 +148,6 @@ def _text(name: str, left: dict[str, str], done: str) -> str:
         [
             f"cluster {name} still exists, because not every host can be cleaned; {done}",
             *lines,
-            "try again when they answer, or `grass delete --force` goes on without them and leaves them as they are",
+            "try again when they answer, or use `grass delete --force` to skip them and leave them as they are",
         ]
     )

@@ -1,4 +1,4 @@
-"""From settings and facts to what the master shall be: pure. Also everything that speaks against it, all at once."""
+"""Design of a master from settings and facts. Pure. Reports all problems at once."""
 
 from __future__ import annotations
 
@@ -106,7 +106,11 @@ def _problems(facts: Facts, machines: OnPremises, python: Python | None) -> Iter
     if machines.fluentd_image is not None:
         yield from _imageless(facts, machines.fluentd_image)
     elif machines.collector is Collector.FLUENTD and _fluentd(facts) is None:
-        there = "fluent-bit is there, but cannot do it" if "fluent-bit" in facts.programs else "there is none"
+        there = (
+            "fluent-bit is installed, but cannot be the collector"
+            if "fluent-bit" in facts.programs
+            else "there is none"
+        )
         yield (
             f"`collector: fluentd` needs fluentd, fluent-package or td-agent ({there}), or `master.fluentd.image`; "
             "or leave it builtin"
@@ -144,7 +148,7 @@ def _not_installable(facts: Facts, machines: OnPremises, missing: list[str], pac
 
 
 def _has_valkey(facts: Facts, python: Python) -> bool:
-    """Whether the bundle brings a server of its own."""
+    """Return whether the bundle contains a redis server."""
     return facts.machine == _VALKEY_MACHINE and python.version[:2] <= _VALKEY_PYTHON and facts.libc[0] == "glibc"
 
 
@@ -183,7 +187,7 @@ def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str) -
 
 
 def cluster_address(machines: OnPremises, facts: Facts, peer: str) -> str:
-    """What the nodes use: as the file says; else where SSH reached it, unless that is an address of a router."""
+    """Return the address that nodes use: from the settings, otherwise the one that SSH reached, if it is the host's."""
     own = [address for device, address in facts.addresses if not device.startswith(("docker", "br-", "veth", "virbr"))]
     if machines.master.private_address:
         return machines.master.private_address
@@ -192,7 +196,7 @@ def cluster_address(machines: OnPremises, facts: Facts, peer: str) -> str:
 
 def _taken(config: ClusterConfig, machines: OnPremises, facts: Facts) -> Iterator[str]:
     """Ports that another program has. Those that this cluster has had before are its own."""
-    mine = ClusterConfig.parse(facts.config) if facts.config else None
+    mine = facts.config
     address = config.node.address
     own = {mine.master.api_port, mine.redis.port, _port_of(mine.collector)} if mine else set()
     if mine and mine.samba:

@@ -1,4 +1,4 @@
-"""What Grass knows of a machine before it changes anything: gathered by one script in one round trip, parsed purely."""
+"""Facts of a machine, gathered by one script in one round trip before anything changes. Parsing is pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from grass.config import ClusterConfig
 from grass.hosts import Host
+from grass.provision.on_premises.record import Made
 from grass.share import shared
 
 OLDEST_PYTHON = (3, 10)
@@ -29,7 +31,7 @@ class Python:
 
 @dataclass(frozen=True)
 class Listener:
-    """Something that listens on TCP. ``program``: ``name (pid)``, empty if the machine does not tell."""
+    """A listening TCP socket. ``program``: ``name (pid)``, empty if unknown."""
 
     address: str
     port: int
@@ -38,7 +40,7 @@ class Listener:
 
 @dataclass(frozen=True)
 class Facts:
-    """Bytes and counts as they are; programs by name with their paths; ``records``: cluster → what was made for it."""
+    """Facts of one machine. ``programs``: name → path. ``records``: cluster → record of what was made for it."""
 
     hostname: str = ""
     user: str = ""
@@ -78,11 +80,11 @@ class Facts:
     units: frozenset[str] = frozenset()
     bundle: str = ""
     """Digest of the bundle from which /opt/grass/venv was installed."""
-    config: dict[str, Any] | None = None
+    config: ClusterConfig | None = None
     """``cluster.json`` of the cluster in question."""
-    records: dict[str, dict[str, Any]] = field(default_factory=dict)
+    records: dict[str, Made] = field(default_factory=dict)
     image: str = ""
-    """Of the container image that was asked for: ``there``, ``registry`` (the engine can pull it), or why neither."""
+    """State of the requested container image: ``there``, ``registry`` (the engine can pull it), or why neither."""
 
     @property
     def python(self) -> Python | None:
@@ -91,7 +93,7 @@ class Facts:
         return max(usable, key=lambda python: python.version, default=None)
 
     def no_python(self) -> str:
-        """What to say when there is no ``python``."""
+        """Return the message for a machine without ``python``."""
         found = ", ".join(".".join(map(str, each.version)) for each in self.pythons) or "none"
         system = self.os_name or "its system"
         return f"no Python of 3.10 or newer (found: {found}); install one, or a newer release of {system}"
@@ -114,7 +116,7 @@ def gather(host: Host, cluster: str) -> Facts:
 
 
 def look_for_image(host: Host, image: str) -> str:
-    """For ``Facts.image``. A registry is asked for its manifest; nothing is pulled yet."""
+    """Return the value of ``Facts.image``. Asks a registry for the manifest; pulls nothing."""
     if host.run(["docker", "image", "inspect", "--format", "{{.Id}}", image], sudo=True, timeout=60).ok:
         return THERE
     asked = host.run(["timeout", "20", "docker", "manifest", "inspect", image], sudo=True, timeout=60)
@@ -123,7 +125,7 @@ def look_for_image(host: Host, image: str) -> str:
 
 
 def parse(text: str) -> Facts:
-    """Of what the script said. Sections that are missing leave their default."""
+    """Parse the script's output. Missing sections leave their default."""
     sections = dict(_sections(text))
     first = {name: (lines[0].strip() if lines else "") for name, lines in sections.items()}
     os_release = dict(_assignments(sections.get("os", [])))
@@ -159,11 +161,11 @@ def parse(text: str) -> Facts:
         paths=frozenset(sections.get("paths", [])),
         units=frozenset(path.rsplit("/", 1)[-1] for path in sections.get("units", [])),
         bundle=first.get("venv", ""),
-        config=_json("\n".join(sections.get("config", []))),
+        config=_config("\n".join(sections.get("config", []))),
         records={
-            name.partition(" ")[2]: record
+            name.partition(" ")[2]: Made.parse(wire)
             for name, lines in sections.items()
-            if name.startswith("record ") and (record := _json("\n".join(lines))) is not None
+            if name.startswith("record ") and (wire := _json("\n".join(lines))) is not None
         },
     )
 
@@ -218,7 +220,7 @@ def _addresses(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def parse_listeners(text: str) -> list[Listener]:
-    """Of `ss -H -l -t -n -p`."""
+    """Parse the output of `ss -H -l -t -n -p`."""
     return list(_listeners(text.splitlines()))
 
 
@@ -232,6 +234,15 @@ def _listeners(lines: list[str]) -> Iterator[Listener]:
 
 def _number(text: str | None) -> int:
     return int(text) if text and text.strip().isdigit() else 0
+
+
+def _config(text: str) -> ClusterConfig | None:
+    """None: there is none, or one that was not made by Grass."""
+    wire = _json(text)
+    try:
+        return ClusterConfig.parse(wire) if wire is not None else None
+    except (KeyError, TypeError):
+        return None
 
 
 def _json(text: str) -> dict[str, Any] | None:

@@ -36,7 +36,7 @@ def join_nodes(session: Session, machines: OnPremises, share: str) -> None:
         with ThreadPoolExecutor(min(AT_ONCE, len(wanted))) as pool:
             found = add_machines(adding, [Machine(node.host, offer_of(node, machines, share)) for node in wanted], pool)
         done = [(node.host, one) for node, one in zip(wanted, found, strict=True)]
-        gone = [host for host, one in done if one.view or (not one.entered and _place(host) in new)]
+        gone = [host for host, one in done if one.view or (not one.entered and _host_port(host) in new)]
         _forget(cluster, client_dir, gone)
     if failed := [one for one in found if one.error is not None]:
         raise _missing(cluster, failed, len(machines.nodes))
@@ -45,31 +45,33 @@ def join_nodes(session: Session, machines: OnPremises, share: str) -> None:
 def _remember(cluster: str, client_dir: Path, hosts: Sequence[HostSettings]) -> set[str]:
     """Before anything is done there, so that `grass delete` also cleans a machine that never became a node.
 
-    Returns the places that were not known before.
+    Returns the names under which they were not known before.
     """
     known = load_machines(cluster, client_dir.parents[2])
     if known is None:
         return set()
-    places = {_place(host): host for host in hosts}
-    replace(known, nodes={**places, **known.nodes}).save(client_dir)
-    return places.keys() - known.nodes.keys()
+    known_as = {_host_port(host): host for host in hosts}
+    replace(known, nodes={**known_as, **known.nodes}).save(client_dir)
+    return known_as.keys() - known.nodes.keys()
 
 
 def _forget(cluster: str, client_dir: Path, joined: Sequence[HostSettings]) -> None:
-    """They are known by the names of their nodes now; or nobody was ever there (an address with a typing error)."""
+    """Forget the host:port entries of machines that are known by node names now, or that were never reached."""
     known = load_machines(cluster, client_dir.parents[2])
     if known is not None:
-        places = {_place(host) for host in joined}
-        replace(known, nodes={name: host for name, host in known.nodes.items() if name not in places}).save(client_dir)
+        known_as = {_host_port(host) for host in joined}
+        replace(known, nodes={name: host for name, host in known.nodes.items() if name not in known_as}).save(
+            client_dir
+        )
 
 
-def _place(host: HostSettings) -> str:
+def _host_port(host: HostSettings) -> str:
     """No name of a node: these hold no colon."""
     return f"{host.address}:{host.login.port}"
 
 
 def _not_yet(cluster: str, nodes: Sequence[NodeSettings], client: Client, client_dir: Path) -> list[NodeSettings]:
-    """Without those that joined from here before and are READY."""
+    """Return the machines that are not READY nodes yet."""
     known = load_machines(cluster, client_dir.parents[2])
     ready = {view["name"] for view in client.nodes() if view["state"] == "READY"}
     there = {(host.address, host.login.port) for name, host in (known.nodes if known else {}).items() if name in ready}

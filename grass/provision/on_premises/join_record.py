@@ -1,4 +1,4 @@
-"""What a machine that joins chose and was given, kept on that machine so that the next call finds it."""
+"""Data that a joining machine chose and was given, kept on that machine for the next call."""
 
 from __future__ import annotations
 
@@ -6,65 +6,81 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from grass.api.invitation import Invitation
 from grass.entropy import password, request_id
 from grass.hosts import Host
+from grass.manifest.join_file import Offer
 from grass.provision.on_premises import node_steps, record
 from grass.provision.on_premises.facts import Facts
-from grass.provision.on_premises.node_places import Places
+from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.record import Made
+from grass.wire.codec import Form, builtins
 
 
-class Own:
-    """What this machine chose and was given; it survives in the details of its record."""
+class ShareAccess(msgspec.Struct, frozen=True):
+    """The master's share, as the master tells a node that mounts it."""
 
-    def __init__(self, details: dict[str, Any]) -> None:
-        self.join_id: str = details.get("join_id") or request_id()
-        self.password: str = details.get("password") or password()
-        self.name: str | None = details.get("name")
-        self.node_token: str = details.get("node_token") or ""
-        self.share: dict[str, Any] | None = details.get("share")
-        self.urls: list[str] = details.get("urls") or []
-        self.key: str = details.get("key") or ""
-        self.offer: dict[str, Any] = details.get("offer") or {}
-        """As ``offers.noted``."""
-        self.granted = False
-        """The master knows this node: there is nothing to ask for."""
+    host: str
+    port: int
+    share: str = "grass"
+    user: str = "grass"
+    password: str = ""
+
+
+SHARE_ACCESS: Form[ShareAccess | None] = Form(ShareAccess | None)
+
+
+class Own(msgspec.Struct, kw_only=True):
+    """Data that this machine chose and was given: the ``details`` of its record."""
+
+    join_id: str = msgspec.field(default_factory=request_id)
+    password: str = msgspec.field(default_factory=password)
+    name: str | None = None
+    node_token: str = ""
+    share: ShareAccess | None = None
+    urls: list[str] = []
+    key: str = ""
+    offer: Offer | None = None
+    """Includes the address that was found if none was chosen."""
 
     @classmethod
-    def of(cls, facts: Facts, places: Places) -> Own:
-        wire = facts.records.get(f"{places.cluster}+{node_steps.ROLE}")
-        return cls(Made.parse(wire).details if wire else {})
+    def of(cls, facts: Facts, paths: NodePaths) -> Own:
+        return _OWN.convert(facts.records.get(f"{paths.cluster}+{node_steps.ROLE}", Made()).details)
 
     def details(self) -> dict[str, Any]:
-        kept = {"join_id": self.join_id, "password": self.password, "name": self.name}
-        given = {"node_token": self.node_token, "share": self.share, "urls": self.urls, "key": self.key}
-        return {**kept, **given, "offer": self.offer}
+        made: dict[str, Any] = builtins(self)
+        return made
 
     def invitation(self, cluster: str) -> Invitation:
         """To find the master again."""
         return Invitation(tuple(self.urls), self.key, "", cluster=cluster)
 
 
-def with_record(host: Host, facts: Facts, places: Places) -> Facts:
+_OWN: Form[Own] = Form(Own)
+
+
+def with_record(host: Host, facts: Facts, paths: NodePaths) -> Facts:
     """A user's record is in the user's own folder, where the facts do not look."""
-    if not places.rootless:
+    if not paths.rootless:
         return facts
-    done = host.run(["cat", record_path(places)])
+    done = host.run(["cat", record_path(paths)])
     if not done.ok:
         return facts
-    return replace(facts, records={**facts.records, f"{places.cluster}+{node_steps.ROLE}": json.loads(done.out)})
+    own = Made.parse(json.loads(done.out))
+    return replace(facts, records={**facts.records, f"{paths.cluster}+{node_steps.ROLE}": own})
 
 
-def put_record(host: Host, made: Made, places: Places) -> None:
-    """With what steps have noted there meanwhile."""
-    root = None if places.rootless else "root:root"
-    if (there := host.run(["cat", record_path(places)], sudo=True)).ok:
+def put_record(host: Host, made: Made, paths: NodePaths) -> None:
+    """Write the record, merged with what steps have added to it meanwhile."""
+    root = None if paths.rootless else "root:root"
+    if (there := host.run(["cat", record_path(paths)], sudo=True)).ok:
         made = record.merged(Made.parse(json.loads(there.out)), made)
-    host.put(made.text(), record_path(places), 0o600, root, sudo=True)
+    host.put(made.text(), record_path(paths), 0o600, root, sudo=True)
 
 
-def record_path(places: Places) -> str:
-    if places.rootless:
-        return f"{places.home}/record.json"
-    return record.path(places.cluster, node_steps.ROLE)
+def record_path(paths: NodePaths) -> str:
+    if paths.rootless:
+        return f"{paths.home}/record.json"
+    return record.path(paths.cluster, node_steps.ROLE)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from grass import __version__
 from grass.api.guest import Guest
@@ -14,14 +14,16 @@ from grass.api.invitation import Invitation
 from grass.hosts import Host
 from grass.manifest.join_file import Offer
 from grass.provision.on_premises import install, node_steps, packages
-from grass.provision.on_premises.join_record import Own, put_record, record_path
+from grass.provision.on_premises.join_record import SHARE_ACCESS, Own, ShareAccess, put_record, record_path
 from grass.provision.on_premises.mount import share_steps
 from grass.provision.on_premises.node_design import NodeDesign
-from grass.provision.on_premises.node_places import Places
+from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Call, Put, Step
+from grass.wire.codec import builtins
 
-View = dict[str, Any]
+if TYPE_CHECKING:
+    from grass.api.client import View
 
 
 def join_request(invitation: Invitation, offer: Offer, own: Own) -> View:
@@ -45,7 +47,7 @@ def join_request(invitation: Invitation, offer: Offer, own: Own) -> View:
 
 
 def claim_step(
-    guest: Guest, invitation: Invitation, offer: Offer, design: NodeDesign, places: Places, own: Own, made: Made
+    guest: Guest, invitation: Invitation, offer: Offer, design: NodeDesign, paths: NodePaths, own: Own, made: Made
 ) -> Step:
     """The one step that changes the cluster: it makes the node known and writes what the master answers."""
 
@@ -53,28 +55,28 @@ def claim_step(
         request = join_request(invitation, offer, own)
         request["node"]["runtimes"] = [runtime.value for runtime in design.runtimes]
         reply = guest.join(request)
-        own.node_token, own.share = reply["secrets"]["node_token"], reply["share"]
-        mounted = None if places.rootless else reply["config"].get("share") or places.share
+        own.node_token, own.share = reply["secrets"]["node_token"], SHARE_ACCESS.convert(reply["share"])
+        mounted = None if paths.rootless else reply["config"].get("share") or paths.share
         share = offer.share or mounted  # without root nothing is mounted: its tasks have a folder of its own
-        config = {**reply["config"], "home": places.home, "runtime_dir": places.runtime_dir, "share": share}
-        host.put(_json(config), places.config, 0o644, places.owner, sudo=True)
-        host.put(_json(reply["secrets"]), places.secrets, 0o600, places.owner, sudo=True)
-        put_record(host, replace(made, details=own.details()), places)
+        config = {**reply["config"], "home": paths.home, "runtime_dir": paths.runtime_dir, "share": share}
+        host.put(_json(config), paths.config, 0o644, paths.owner, sudo=True)
+        host.put(_json(reply["secrets"]), paths.secrets, 0o600, paths.owner, sudo=True)
+        put_record(host, replace(made, details=own.details()), paths)
 
-    return Step(claim_name(invitation, offer), (Call(claim_text(offer, places), do),))
+    return Step(claim_name(invitation, offer), (Call(claim_text(offer, paths), do),))
 
 
 def claim_name(invitation: Invitation, offer: Offer) -> str:
     return f"join the cluster {invitation.cluster} as {offer.name}"
 
 
-def claim_text(offer: Offer, places: Places) -> str:
-    return f"ask the master to take it in as {offer.name}; write {places.config} and {places.secrets}"
+def claim_text(offer: Offer, paths: NodePaths) -> str:
+    return f"ask the master to take it in as {offer.name}; write {paths.config} and {paths.secrets}"
 
 
 def steps_to_claim(
     design: NodeDesign,
-    places: Places,
+    paths: NodePaths,
     invitation: Invitation,
     bundle: str,
     made: Made,
@@ -83,31 +85,31 @@ def steps_to_claim(
 ) -> Iterator[Step]:
     if design.packages:
         yield packages.fetch_step(design.packages, design.packager)
-    if not places.rootless:
-        yield install.record_step(made, record_path(places))
-    yield from node_steps.before_claim(design, places, invitation.urls, bundle)
-    if places.rootless:
-        yield Step("note what it chose", (Put(record_path(places), made.text(), 0o600, places.owner),))
+    if not paths.rootless:
+        yield install.record_step(made, record_path(paths))
+    yield from node_steps.before_claim(design, paths, invitation.urls, bundle)
+    if paths.rootless:
+        yield Step("note what it chose", (Put(record_path(paths), made.text(), 0o600, paths.owner),))
     if claim is not None:
         yield claim
 
 
 def steps_after_claim(
-    design: NodeDesign, places: Places, own: Own, *, again: bool, share: dict[str, Any] | None = None
+    design: NodeDesign, paths: NodePaths, own: Own, *, again: bool, share: ShareAccess | None = None
 ) -> Iterator[Step]:
-    """What there is to mount is known only now; ``share`` says what is expected."""
+    """Return the steps after the claim. The share is known only then; ``share``: the expected one, for a plan."""
     share = own.share or share
     if design.mount is not None and share is not None:
-        yield from share_steps(places, design.mount, share)
-    yield node_steps.unit_step(places)
-    yield node_steps.start_step(places, again=again)
+        yield from share_steps(paths, design.mount, builtins(share))
+    yield node_steps.unit_step(paths)
+    yield node_steps.start_step(paths, again=again)
 
 
-def expected_share(reach: tuple[tuple[str, str, int], ...]) -> dict[str, Any] | None:
-    """What will be mounted, as far as it is known before; not with which password."""
+def expected_share(reach: tuple[tuple[str, str, int], ...]) -> ShareAccess | None:
+    """Return the share that will be mounted, as far as it is known before the claim: without its password."""
     for what, host, port in reach:
         if what.startswith("share"):
-            return {"host": host, "port": port, "share": "grass", "user": "grass", "password": ""}
+            return ShareAccess(host, port)
     return None
 
 

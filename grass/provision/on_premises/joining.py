@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from grass import clock
@@ -19,7 +19,7 @@ from grass.errors import ConflictError, GrassError, InputError, UnreachableError
 from grass.hosts import Host
 from grass.manifest.join_file import Offer
 from grass.model.lifecycle import NodeState
-from grass.provision.on_premises import node_design, node_places, node_steps, offers
+from grass.provision.on_premises import node_design, node_paths, node_steps, offers
 from grass.provision.on_premises.facts import Facts, gather
 from grass.provision.on_premises.join_record import Own, with_record
 from grass.provision.on_premises.join_steps import (
@@ -29,16 +29,17 @@ from grass.provision.on_premises.join_steps import (
     steps_after_claim,
     steps_to_claim,
 )
-from grass.provision.on_premises.node_places import Places
+from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.steps import Progress, plan_lines, run_steps
 
 READY_SECONDS = 120.0
 REACH_SECONDS = 5.0
-"""For the node's API to answer the master: it may just be starting."""
+"""Time for the node's API to answer the master: it may just be starting."""
 _SLICE = 10.0
 _PAUSE = 0.25
 
-View = dict[str, Any]
+if TYPE_CHECKING:
+    from grass.api.client import View
 
 
 class NotReadyError(InputError):
@@ -59,7 +60,7 @@ class NotReachedError(GrassError):
 
 @dataclass(frozen=True)
 class Asked:
-    """What the master said before anything was changed."""
+    """The master's answers before anything was changed."""
 
     cluster: str
     bundle: str
@@ -67,7 +68,9 @@ class Asked:
     reach: tuple[tuple[str, str, int], ...]
     clock_ahead: float
     kinds: tuple[str, ...] = ()
-    """Of machines that the bundle is for; empty: unknown."""
+    """Kinds of machines that the bundle is for; empty: unknown."""
+    granted: bool = False
+    """The master knows this node already: there is nothing to ask for."""
 
 
 def join(
@@ -77,7 +80,7 @@ def join(
     offer: Offer,
     *,
     progress: Progress,
-    places: Places | None = None,
+    paths: NodePaths | None = None,
     plan: Callable[[str], None] | None = None,
     taken_in: Callable[[str], None] = lambda _: None,
     check: Callable[[View], View] | None = None,
@@ -90,37 +93,37 @@ def join(
 
     NotReachedError: it is READY, but the master cannot reach its API.
 
-    ``places`` None: the system's, as root. Raises what ``grass.errors`` and ``grass.hosts`` have; as long as
+    ``paths`` None: the system's, as root. Raises what ``grass.errors`` and ``grass.hosts`` have; as long as
     the checks are not through, nothing was changed.
     """
     facts, since = gather(host, invitation.cluster), clock.steady()
-    places = places or node_places.of_root(invitation.cluster, facts.config)
-    facts = with_record(host, facts, places)
-    own = Own.of(facts, places)
+    paths = paths or node_paths.of_root(invitation.cluster, facts.config)
+    facts = with_record(host, facts, paths)
+    own = Own.of(facts, paths)
     chosen, offer = offer, _complete(host, facts, offer, invitation, own)
     label = offer.name or facts.hostname
     asked = _ask(guest, check or guest.join, invitation, offer, own, facts, since)
-    if own.granted:
+    if not asked.granted:
+        own.offer = offer
+    elif own.offer is not None:
         offers.check_same(label, own.offer, offer, address_chosen=chosen.address is not None)
-    else:
-        own.offer = offers.noted(offer)
     facts = node_design.fitting(facts, asked.kinds)
     if warning := node_design.clock_warning(label, asked.clock_ahead):
         progress(f"{label}: warning: {warning}")
     joined = bool(own.node_token)
-    design = node_design.design(facts, offer, places, served=asked.served, joined=joined, granted=own.granted)
+    design = node_design.design(facts, offer, paths, served=asked.served, joined=joined, granted=asked.granted)
     _check_reach(host, facts, label, asked.reach)
-    made = replace(node_steps.made(facts, design, places), details=own.details())
-    claim = None if own.granted else claim_step(guest, invitation, offer, design, places, own, made)
-    steps = list(steps_to_claim(design, places, invitation, asked.bundle, made, own, claim))
-    expected = list(steps_after_claim(design, places, own, again=True, share=own.share or expected_share(asked.reach)))
+    made = replace(node_steps.made(facts, design, paths), details=own.details())
+    claim = None if asked.granted else claim_step(guest, invitation, offer, design, paths, own, made)
+    steps = list(steps_to_claim(design, paths, invitation, asked.bundle, made, own, claim))
+    expected = list(steps_after_claim(design, paths, own, again=True, share=own.share or expected_share(asked.reach)))
     if plan is not None:
         for line in plan_lines([*steps, *expected], label):
             plan(line)
         return None
     run_steps(host, steps, progress, label, after=len(expected))
     taken_in(label)
-    rest = list(steps_after_claim(design, places, own, again=claim is not None))
+    rest = list(steps_after_claim(design, paths, own, again=claim is not None))
     run_steps(host, rest, progress, label, before=len(steps))
     view = wait_until_ready(guest, label, own, progress)
     if view["state"] == NodeState.READY.value:
@@ -153,16 +156,16 @@ print(json.dumps(answers))
 """
 
 
-def _look(host: Host, facts: Facts, places: list[tuple[str, str, int]]) -> list[tuple[bool, str]]:
-    """As that machine sees it: whether something answers, and at which of its own addresses; or why not."""
+def _look(host: Host, facts: Facts, targets: list[tuple[str, str, int]]) -> list[tuple[bool, str]]:
+    """Connect from that machine: whether something answers, with its own address on that route; or the error."""
     if facts.python is None:
         raise InputError(f"{facts.hostname} cannot become a node; nothing was changed:\n  - {facts.no_python()}")
-    done = host.run([facts.python.path, "-c", _LOOK], stdin=json.dumps(places).encode(), timeout=60).check()
+    done = host.run([facts.python.path, "-c", _LOOK], stdin=json.dumps(targets).encode(), timeout=60).check()
     return [(bool(good), str(text)) for good, text in json.loads(done.out)]
 
 
 def _way_to(host: Host, facts: Facts, label: str, invitation: Invitation) -> str:
-    """Its address on the way to the master: what the others can use, too."""
+    """Return its own address on the route to the master; other hosts can use it, too."""
     wanted = []
     for url in invitation.urls:
         parts = urlsplit(url)
@@ -172,8 +175,8 @@ def _way_to(host: Host, facts: Facts, label: str, invitation: Invitation) -> str
         if good:
             return address
     raise UnreachableError(
-        f"{label} does not reach the master's API at {invitation.urls[0]} ({answers[0][1]}); nothing was changed. "
-        "A firewall between the two, or a master that is down?"
+        f"{label} cannot reach the master's API at {invitation.urls[0]} ({answers[0][1]}); nothing was changed. "
+        "Check for a firewall between the two, and that the master is up"
     )
 
 
@@ -186,10 +189,8 @@ def _ask(
     facts: Facts,
     since: float,
 ) -> Asked:
-    if own.node_token:
-        own.granted = guest.wait(own.name or "", own.node_token, None, 0.0)["node"] is not None
-        if own.granted:  # the master need not be asked whether it may join
-            return Asked(invitation.cluster, invitation.bundle, own.share is not None, (), 0.0)
+    if own.node_token and guest.wait(own.name or "", own.node_token, None, 0.0)["node"] is not None:
+        return Asked(invitation.cluster, invitation.bundle, own.share is not None, (), 0.0, granted=True)
     answer = check({**join_request(invitation, offer, own), "check": True})
     reach = tuple((item["what"], item["host"], item["port"]) for item in answer["reach"])
     ahead = facts.time + (clock.steady() - since) - answer["time"]
@@ -206,13 +207,13 @@ def _check_reach(host: Host, facts: Facts, label: str, reach: tuple[tuple[str, s
     ]
     if closed:
         raise UnreachableError(
-            "\n".join([f"{label} does not reach what a node needs of the master; nothing was changed:", *closed])
-            + "\n  open these ports for the cluster's network, then try again"
+            "\n".join([f"{label} cannot reach all that a node needs of the master; nothing was changed:", *closed])
+            + "\n  open these ports, then try again"
         )
 
 
 def check_reached(guest: Guest, name: str, own: Own, view: View, seconds: float = REACH_SECONDS) -> None:
-    """That the master reaches the node, too: so far only the node had to reach the master. Raises NotReachedError."""
+    """Check that the master reaches the node; until now only the node reached the master. Raises NotReachedError."""
     until = clock.steady() + seconds
     while (answer := guest.reach(own.name or name, own.node_token))["error"] is not None:
         if clock.steady() >= until:
@@ -227,14 +228,14 @@ def check_reached(guest: Guest, name: str, own: Own, view: View, seconds: float 
 
 
 def wait_until_ready(guest: Guest, name: str, own: Own, progress: Progress) -> View:
-    """Until the probe has passed. NotReadyError with what failed and what to do."""
+    """Wait until the self-test has passed. NotReadyError says what failed and what to do."""
     until, mark, said = clock.steady() + READY_SECONDS, None, ""
     view: View | None = None
     while (left := until - clock.steady()) > 0:
         answer = guest.wait(own.name or name, own.node_token, mark, min(_SLICE, left))
         view, mark = answer["node"], answer["mark"]
         if view is None:
-            raise ConflictError(f"node {name} was removed from the cluster while it joined")
+            raise ConflictError(f"node {name} was removed from the cluster while it was joining")
         if view["state"] != NodeState.JOINING.value:
             progress(f"{name}: {view['state']}")
             return view
@@ -243,8 +244,8 @@ def wait_until_ready(guest: Guest, name: str, own: Own, progress: Progress) -> V
         if failed:
             lines = [f"  - {check['name']}: {check['message']}" for check in failed]
             raise NotReadyError(
-                "\n".join([f"node {name} was set up, but its probe failed, so it takes no tasks:", *lines])
-                + "\n  when that is mended, the same command again goes on from here"
+                "\n".join([f"node {name} was set up, but its self-test failed, so it takes no tasks:", *lines])
+                + "\n  fix this, then run the same command again to continue"
             )
         if (text := reason.get("message", "")) != said:
             progress(f"{name}: {text}")
@@ -252,5 +253,6 @@ def wait_until_ready(guest: Guest, name: str, own: Own, progress: Progress) -> V
     reason = (view or {}).get("reason") or {}
     raise NotReadyError(
         f"node {name} was set up, but is not READY after {READY_SECONDS:g} s ("
-        f"{reason.get('message', 'its node-agent said nothing')}); `journalctl -u 'grass-node-agent@*'` on it says more"
+        f"{reason.get('message', 'its node-agent has not reported')}); on it, `journalctl -u 'grass-node-agent@*'` "
+        "shows more"
     )

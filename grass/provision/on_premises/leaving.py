@@ -9,11 +9,11 @@ from grass.api.guest import Guest, open_guest
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError, WaitTimeoutError
 from grass.hosts import Host
 from grass.model.image import PROBE_IMAGE
-from grass.provision.on_premises import node_places, node_steps
+from grass.provision.on_premises import node_paths, node_steps
 from grass.provision.on_premises.facts import Facts, gather
 from grass.provision.on_premises.join_record import Own, with_record
 from grass.provision.on_premises.node_design import unit_names
-from grass.provision.on_premises.node_places import Places
+from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.steps import Progress, Run, Step, run_steps
@@ -28,47 +28,48 @@ def leave(
     progress: Progress,
     force: bool = False,
     timeout: float | None = None,
-    places: Places | None = None,
+    paths: NodePaths | None = None,
     may_go: Callable[[str], bool] = lambda _: True,
     packages: bool = False,
 ) -> str:
-    """Of this machine; returns the node's name. ``cluster`` None: the only one of which it is a node.
+    """Remove this node from its cluster and return its name. ``cluster`` None: the only cluster that it belongs to.
 
     ``force``: its tasks are placed elsewhere at once, and a master that does not answer is left to itself. Raises
     NotFoundError (no node of it), UnreachableError, WaitTimeoutError (tasks still run after ``timeout`` seconds).
     """
     facts = gather(host, cluster or "")
-    if places is not None:
-        facts = with_record(host, facts, places)
+    if paths is not None:
+        facts = with_record(host, facts, paths)
     cluster = cluster or _only(facts)
-    places = places or node_places.of_root(cluster, gather(host, cluster).config)
+    paths = paths or node_paths.of_root(cluster, gather(host, cluster).config)
     if f"{cluster}+{node_steps.ROLE}" not in facts.records:
-        raise NotFoundError(f"{facts.hostname} is no node of a cluster {cluster}; {_known(facts)}")
-    own = Own.of(facts, places)
+        raise NotFoundError(f"{facts.hostname} is not a node of cluster {cluster}; {_known(facts)}")
+    own = Own.of(facts, paths)
     name = own.name or facts.hostname
     if not may_go(name):
         raise InputError("nothing was changed")
     if own.node_token:
         _say_goodbye(own, cluster, name, force, timeout, progress)
-    clean(host, facts, places, progress, label=name, packages=packages)
+    clean(host, facts, paths, progress, label=name, packages=packages)
     return name
 
 
-def clean(host: Host, facts: Facts, places: Places, progress: Progress, label: str, *, packages: bool = False) -> None:
+def clean(
+    host: Host, facts: Facts, paths: NodePaths, progress: Progress, label: str, *, packages: bool = False
+) -> None:
     """Remove all that joining made there. Packages stay, and are named, unless ``packages``."""
-    own_record = f"{places.cluster}+{node_steps.ROLE}"
-    wire = facts.records.get(own_record, {})
-    made = Made.parse(wire)
-    if places.rootless:
-        steps = _rootless_steps(places)
+    own_record = f"{paths.cluster}+{node_steps.ROLE}"
+    made = facts.records.get(own_record, Made())
+    if paths.rootless:
+        steps = _rootless_steps(paths)
     else:
-        steps = removal_steps(places.cluster, facts.records, node_steps.ROLE, packages=packages)
-        steps[1:1] = [_containers_step(places)] if facts.docker else []  # after its daemons were stopped
+        steps = removal_steps(paths.cluster, facts.records, node_steps.ROLE, packages=packages)
+        steps[1:1] = [_containers_step(paths)] if facts.docker else []  # after its daemons were stopped
         if not any(name.endswith(f"+{node_steps.ROLE}") for name in facts.records if name != own_record):
             steps.append(_group_step())
     run_steps(host, steps, progress, label)
     if made.packages and not (packages and len(facts.records) == 1):
-        progress(f"{label}: these packages were installed for it, and stay: {', '.join(made.packages)}")
+        progress(f"{label}: packages that were installed for it stay: {', '.join(made.packages)}")
 
 
 def _say_goodbye(own: Own, cluster: str, name: str, force: bool, timeout: float | None, progress: Progress) -> None:
@@ -81,12 +82,14 @@ def _say_goodbye(own: Own, cluster: str, name: str, force: bool, timeout: float 
     except (UnreachableError, NotAllowedError) as error:
         if not force:
             raise _with_advice(error, name) from error
-        progress(f"{name}: the cluster was not told ({error}); `grass node remove --force {name}` says it there")
+        progress(
+            f"{name}: the master was not told ({error}); an administrator should run `grass node remove --force {name}`"
+        )
 
 
 def _with_advice(error: GrassError, name: str) -> GrassError:
     return type(error)(
-        f"{error}; nothing was changed. --force leaves all the same; the cluster then takes {name} for lost"
+        f"{error}; nothing was changed. Use --force to leave anyway; the cluster then treats {name} as lost"
     )
 
 
@@ -95,13 +98,16 @@ def _until_gone(guest: Guest, own: Own, name: str, force: bool, timeout: float |
     until = None if timeout is None else clock.steady() + timeout
     said = ""
     while (view := answer["node"]) is not None:
-        if view["tasks"] and (text := f"waits for {view['tasks']} task(s) to end; --force does not") != said:
+        if (
+            view["tasks"]
+            and (text := f"waiting for {view['tasks']} task(s) to end; use --force to skip waiting") != said
+        ):
             progress(f"{name}: {text}")
             said = text
         left = _SLICE if until is None else min(_SLICE, until - clock.steady())
         if left <= 0:
             raise WaitTimeoutError(
-                f"node {name} still has {view['tasks']} task(s) after {timeout:g} s; it goes on leaving"
+                f"node {name} still has {view['tasks']} task(s) after {timeout:g} s; it leaves when they have ended"
             )
         answer = guest.wait(name, own.node_token, answer["mark"], left)
 
@@ -111,7 +117,7 @@ def _only(facts: Facts) -> str:
         case [only]:
             return only
         case []:
-            raise NotFoundError(f"{facts.hostname} is no node of any cluster")
+            raise NotFoundError(f"{facts.hostname} is not a node of any cluster")
         case several:
             raise InputError(f"{facts.hostname} is a node of several clusters ({', '.join(several)}); name one")
 
@@ -123,7 +129,7 @@ def _clusters(facts: Facts) -> list[str]:
 
 def _known(facts: Facts) -> str:
     names = _clusters(facts)
-    return f"it is one of {', '.join(names)}" if names else "nor of any other"
+    return f"it is a node of {', '.join(names)}" if names else "it is a node of no cluster"
 
 
 _CONTAINERS = """
@@ -160,10 +166,10 @@ def _group_step() -> Step:
     )
 
 
-def _containers_step(places: Places) -> Step:
+def _containers_step(paths: NodePaths) -> Step:
     """The images: those that Grass loaded, as they are (``node/agent/images.py`` wrote them down), and the probe's."""
-    containers = ("sh", "-c", _CONTAINERS, "remove", places.cluster, PROBE_IMAGE)
-    images = ("python3", "-c", _IMAGES, f"{places.home}/node/images.json")
+    containers = ("sh", "-c", _CONTAINERS, "remove", paths.cluster, PROBE_IMAGE)
+    images = ("python3", "-c", _IMAGES, f"{paths.home}/node/images.json")
     return Step("remove its containers, and the images that it loaded", (Run(containers), Run(images)))
 
 
@@ -180,9 +186,9 @@ systemctl --user daemon-reload; :
 """
 
 
-def _rootless_steps(places: Places) -> list[Step]:
-    units = unit_names(places)
-    words = (places.cluster, places.home, places.units, places.runtime_dir, *units)
+def _rootless_steps(paths: NodePaths) -> list[Step]:
+    units = unit_names(paths)
+    words = (paths.cluster, paths.home, paths.units, paths.runtime_dir, *units)
     return [
         Step("stop and disable its units", (Run(("systemctl", "--user", "disable", "--now", "--quiet", *units)),)),
         Step("remove its files", (Run(("sh", "-c", _REMOVE, "remove", *words)),)),

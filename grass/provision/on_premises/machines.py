@@ -6,18 +6,16 @@ cluster that has this file is one of several hosts.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from grass.environment import become_password, cluster_home, ssh_password
 from grass.hosts import Ask, Become, Secret
 from grass.hosts.ssh import SshAccess, SshHost, host_id
-from grass.manifest.on_premises import Become as Way
-from grass.manifest.on_premises import HostSettings, Login
+from grass.manifest.on_premises import HostSettings
 from grass.private_file import write_private
 from grass.provision.layout import user_name
+from grass.wire.codec import Form, indented
 
 MACHINES, KNOWN_HOSTS = "machines.json", "known_hosts"
 
@@ -31,17 +29,19 @@ class Machines:
 
     def save(self, client_dir: Path) -> None:
         """Passwords are not in it."""
-        wire = {"master": _wire(self.master), "nodes": {name: _wire(host) for name, host in self.nodes.items()}}
-        write_private(client_dir / MACHINES, json.dumps(wire, indent=2) + "\n")
+        kept = Machines(_kept(self.master), {name: _kept(host) for name, host in self.nodes.items()})
+        write_private(client_dir / MACHINES, indented(kept))
+
+
+_MACHINES: Form[Machines] = Form(Machines)
 
 
 def load_machines(cluster: str, home: Path | None = None) -> Machines | None:
     """None: a cluster on this machine."""
     try:
-        wire = json.loads((cluster_home(cluster, home) / "client" / MACHINES).read_text())
+        return _MACHINES.decode((cluster_home(cluster, home) / "client" / MACHINES).read_bytes())
     except FileNotFoundError:
         return None
-    return Machines(_host(wire["master"]), {name: _host(host) for name, host in wire["nodes"].items()})
 
 
 def open_host(settings: HostSettings, client_dir: Path, ask: Ask | None = None) -> SshHost:
@@ -66,28 +66,21 @@ def open_host(settings: HostSettings, client_dir: Path, ask: Ask | None = None) 
 
 
 def unpin(client_dir: Path, gone: HostSettings, left: Machines) -> None:
-    """Forget the key of a machine that is no part of the cluster any more, unless another entry is the same machine."""
-    place = host_id(gone.address, gone.login.port)
-    if place in {host_id(host.address, host.login.port) for host in (left.master, *left.nodes.values())}:
+    """Forget the key of a machine that is no longer part of the cluster, unless another entry is the same machine."""
+    host_key_id = host_id(gone.address, gone.login.port)
+    if host_key_id in {host_id(host.address, host.login.port) for host in (left.master, *left.nodes.values())}:
         return
     pinned = client_dir / KNOWN_HOSTS
     try:
         lines = pinned.read_text().splitlines(keepends=True)
     except FileNotFoundError:
         return
-    write_private(pinned, "".join(line for line in lines if line.split(" ")[0] != place))
+    write_private(pinned, "".join(line for line in lines if line.split(" ")[0] != host_key_id))
 
 
-def _wire(host: HostSettings) -> dict[str, Any]:
-    login = replace(host.login, username=host.login.username or user_name())
+def _kept(host: HostSettings) -> HostSettings:
+    """Return ``host`` as it is saved: no password, and an explicit user and key path."""
+    login = replace(host.login, username=host.login.username or user_name(), password=None)
     if login.key:
         login = replace(login, key=str(Path(login.key).expanduser().absolute()))
-    wire = asdict(replace(host, login=login))
-    del wire["login"]["password"]
-    wire["login"]["become"] = login.become.value
-    return wire
-
-
-def _host(wire: dict[str, Any]) -> HostSettings:
-    login = wire["login"]
-    return HostSettings(**{**wire, "login": Login(**{**login, "become": Way(login["become"])})})
+    return replace(host, login=login)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from grass.api.keyring import Jwk
 from grass.config import ClusterConfig
@@ -16,13 +15,14 @@ from grass.provision.on_premises.master_files import config_files, samba_folder,
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.services import listening_step, start_step
 from grass.provision.on_premises.steps import Put, Run, Step
+from grass.wire.codec import encode
 
 _AS_GRASS = ("runuser", "-u", "grass", "--")
 
 
 @dataclass(frozen=True)
 class Admin:
-    """Of the user who creates the cluster: only public halves of keys. ``files_key``: one line as ssh has it."""
+    """The user who creates the cluster, with the public halves of its keys. ``files_key``: in the format of ssh."""
 
     name: str
     key: Jwk
@@ -59,7 +59,7 @@ def master_steps(
 
 
 def _image_step(image: str) -> Step:
-    """It stays when the cluster goes, as packages do: other containers may have come to use it."""
+    """Pull an image. Like a package, it stays when the cluster is deleted: other containers may use it."""
     there = Run(("docker", "image", "inspect", "--format", "{{.Id}}", image))
     return Step(f"pull the image {image}", (Run(("docker", "pull", "--quiet", image)),), there)
 
@@ -80,7 +80,7 @@ def made_on_master(design: MasterDesign, facts: Facts) -> Made:
     there = {*facts.paths, *(f"{UNIT_FOLDER}/{name}" for name in facts.units), *(["grass"] if facts.grass_user else [])}
     made = record.claim(wanted, there, facts.records)
     before = facts.records.get(config.name)
-    return record.merged(Made.parse(before), made) if before else made
+    return record.merged(before, made) if before else made
 
 
 def _folders(design: MasterDesign) -> list[tuple[str, int, str]]:
@@ -96,7 +96,8 @@ def _folders(design: MasterDesign) -> list[tuple[str, int, str]]:
     ]
     if config.samba:
         folders += [
-            (samba_folder(config.name), 0o700, root),
+            # As the share's user, smbd looks there whether other smbds live; if it cannot, it takes away their locks.
+            (samba_folder(config.name), 0o711, root),
             ("/srv/grass", 0o755, root),
             (str(config.share), 0o755, own),
         ]
@@ -108,7 +109,7 @@ def _drop_ins(design: MasterDesign) -> list[str]:
 
 
 def _share_step(config: ClusterConfig) -> Step:
-    """Of a share that is not ours: the user `grass` must be able to write there, whatever root may."""
+    """Use a share that Grass does not serve. The user `grass` must be able to write there, not only root."""
     folder = str(config.share)
     mount = folder.rpartition("/")[0]
     make = '[ -d "$2" ] || { echo "$2 is not there; mount it on every machine first" >&2; exit 1; }; '
@@ -125,15 +126,10 @@ def _share_step(config: ClusterConfig) -> Step:
 
 
 def _setup(design: MasterDesign, bundle: Bundle, admin: Admin, samba_password: str | None) -> bytes:
-    wire = {
-        "config": asdict(design.config),
-        "admin": admin.name,
-        "key": admin.key,
-        "redis_server": design.redis_server,
-        "samba": samba_password,
-        "bundle": bundle.digest,
-    }
-    return json.dumps(wire, sort_keys=True).encode()
+    setup = on_host.MasterSetup(
+        design.config, admin.name, admin.key, design.redis_server, samba_password, bundle.digest
+    )
+    return encode(setup).encode()
 
 
 def _setup_step(config: ClusterConfig, setup: bytes) -> Step:
@@ -155,7 +151,8 @@ def _samba_step(config: ClusterConfig) -> Step:
     user, conf = config.samba.user, f"{ETC}/{config.name}.smb.conf"
     say = 'import json, sys; word = json.load(open(sys.argv[1]))["samba"]; print(word); print(word)'
     script = (
-        '"$1" -c "$2" "$3/secrets.json" | smbpasswd -c "$4" -s -a "$5" && sha256sum < "$3/secrets.json" > "$6/known"'
+        'umask 077; "$1" -c "$2" "$3/secrets.json" | smbpasswd -c "$4" -s -a "$5" &&'
+        ' sha256sum < "$3/secrets.json" > "$6/known"'
     )
     folder = samba_folder(config.name)
     check = '[ "$(sha256sum < "$1/secrets.json")" = "$(cat "$2/known" 2>/dev/null)" ] && [ -s "$2/passdb.tdb" ]'

@@ -1,16 +1,18 @@
-"""The share on a node: by kernel cifs, else through FUSE, or a mount that is there already. Pure."""
+"""The mount of the share on a node: kernel cifs, or FUSE where the kernel has no cifs. Pure; ``joining`` runs it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+import msgspec
 
 from grass.errors import InputError
 from grass.provision.on_premises.facts import Facts
-from grass.provision.on_premises.node_places import Places
+from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.steps import Put, Run, Step
 from grass.share import shared
+from grass.wire.codec import Form
 
 CIFS, FUSE = "cifs", "fuse"
 _INACTIVE_SECONDS = 60
@@ -18,7 +20,7 @@ _INACTIVE_SECONDS = 60
 
 @dataclass(frozen=True)
 class ShareMount:
-    """How the share gets onto the node. ``packages`` are missing for it (by the names that Debian and Fedora have)."""
+    """How the share is mounted on the node. ``packages``: those that are missing (same names in Debian and Fedora)."""
 
     kind: str
     packages: tuple[str, ...] = ()
@@ -32,7 +34,10 @@ class ShareMount:
 
 
 def choose(facts: Facts) -> ShareMount:
-    """Kernel cifs where there is some: it is faster, and one process less. Raises InputError: neither is there."""
+    """Prefer kernel cifs: it is faster, needs no process, and keeps what several nodes write to one file better.
+
+    Raises InputError if the kernel has neither cifs nor FUSE.
+    """
     if facts.cifs:
         return ShareMount(CIFS, () if "mount.cifs" in facts.programs else ("cifs-utils",))
     if not facts.fuse:
@@ -46,27 +51,41 @@ def choose(facts: Facts) -> ShareMount:
     return ShareMount(FUSE, tuple(missing))
 
 
-def share_steps(places: Places, mount: ShareMount, share: Mapping[str, Any]) -> list[Step]:
-    """``share``: as the master answered, with the password, which goes through standard input only."""
-    unit = mount.unit(places.cluster)
+class ShareServer(msgspec.Struct, frozen=True):
+    """The samba server of the share, as the master tells a joining node. The password goes through standard input."""
+
+    host: str
+    port: int
+    share: str
+    user: str
+    password: str
+
+
+_SERVER: Form[ShareServer] = Form(ShareServer)
+
+
+def share_steps(paths: NodePaths, mount: ShareMount, told: Mapping[str, object]) -> list[Step]:
+    """``told``: a ``ShareServer``, as the master answered."""
+    server = _SERVER.convert(told)
+    unit = mount.unit(paths.cluster)
     files = (
-        Put(f"{places.units}/{mount.unit_file}", shared(f"deploy/systemd/{mount.unit_file}").read_bytes()),
-        Put(places.share_env, _environment(places, share)),
+        Put(f"{paths.units}/{mount.unit_file}", shared(f"deploy/systemd/{mount.unit_file}").read_bytes()),
+        Put(paths.share_env, _environment(paths, server)),
     )
     return [
-        Step("write the credentials of the share", (_credentials(places, mount, share),)),
+        Step("write the credentials of the share", (_credentials(paths, mount, server),)),
         Step("write the unit of the share", (*files, Run(("systemctl", "daemon-reload")))),
         Step(
             "mount the share",
             (
-                Run(("install", "-d", "-m", "0755", places.share)),
+                Run(("install", "-d", "-m", "0755", paths.share)),
                 Run(("systemctl", "enable", unit)),
                 Run(("systemctl", "restart", unit), timeout=_INACTIVE_SECONDS),
-                Run(("sh", "-c", _APPEARS, "look", places.share)),
+                Run(("sh", "-c", _APPEARS, "look", paths.share)),
             ),
-            check=Run(("sh", "-c", f'systemctl is-active --quiet "$2" && {_IS_MOUNTED}', "look", places.share, unit)),
+            check=Run(("sh", "-c", f'systemctl is-active --quiet "$2" && {_IS_MOUNTED}', "look", paths.share, unit)),
             hint=f"`journalctl -u {unit}` on the host says why; does a firewall keep the node from the master's port "
-            f"{share['port']}?",
+            f"{server.port}?",
         ),
     ]
 
@@ -95,24 +114,24 @@ exit $code
 """
 
 
-def _credentials(places: Places, mount: ShareMount, share: Mapping[str, Any]) -> Put | Run:
+def _credentials(paths: NodePaths, mount: ShareMount, server: ShareServer) -> Put | Run:
     """rclone wants its passwords obscured, in a way that is its own."""
     if mount.kind == CIFS:
-        text = f"username={share['user']}\npassword={share['password']}\n"
-        return Put(places.credentials, text.encode(), 0o600)
-    words = (places.credentials, share["host"], str(share["port"]), share["user"])
-    return Run(("sh", "-c", _OBSCURE, "obscure", *words), stdin=f"{share['password']}\n".encode())
+        text = f"username={server.user}\npassword={server.password}\n"
+        return Put(paths.credentials, text.encode(), 0o600)
+    words = (paths.credentials, server.host, str(server.port), server.user)
+    return Run(("sh", "-c", _OBSCURE, "obscure", *words), stdin=f"{server.password}\n".encode())
 
 
-def _environment(places: Places, share: Mapping[str, Any]) -> bytes:
+def _environment(paths: NodePaths, server: ShareServer) -> bytes:
     lines = {
-        "SHARE": f"//{share['host']}/{share['share']}",
-        "SHARE_NAME": share["share"],
-        "SHARE_HOST": share["host"],
-        "SHARE_PORT": share["port"],
-        "SHARE_FOLDER": places.share,
-        "SHARE_CREDENTIALS": places.credentials,
-        "SHARE_CACHE": f"{places.home}/share-cache",
-        "GRASS_PYTHON": places.python,
+        "SHARE": f"//{server.host}/{server.share}",
+        "SHARE_NAME": server.share,
+        "SHARE_HOST": server.host,
+        "SHARE_PORT": server.port,
+        "SHARE_FOLDER": paths.share,
+        "SHARE_CREDENTIALS": paths.credentials,
+        "SHARE_CACHE": f"{paths.home}/share-cache",
+        "GRASS_PYTHON": paths.python,
     }
     return "".join(f"{name}={value}\n" for name, value in lines.items()).encode()

@@ -1,4 +1,4 @@
-"""Several machines join at once, over SSH: one connection and one thread each."""
+"""Join several machines at once over SSH, with one connection and one thread each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Adding:
     session: Session
     client: Client
     plan: Callable[[str], None] | None = None
-    """Only told the steps, with each line."""
+    """Takes the lines of the plan; then nothing is changed. None: join."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""From a machine's facts and an offer to what the node shall be: pure. Also all that speaks against it, at once."""
+"""Design of a node from a machine's facts and an offer. Pure. Reports all problems at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from grass.manifest.on_premises import Runtime
 from grass.provision.on_premises import mount, offers
 from grass.provision.on_premises.facts import OLDEST_PYTHON, Facts
 from grass.provision.on_premises.mount import ShareMount
-from grass.provision.on_premises.node_places import NODE_UNITS, Places
+from grass.provision.on_premises.node_paths import NODE_UNITS, NodePaths
 from grass.provision.on_premises.requirements import Target
 
 _LEAST_DISK = 512 << 20
@@ -35,20 +35,20 @@ class NodeDesign:
 
 
 def design(
-    facts: Facts, offer: Offer, places: Places, *, served: bool, joined: bool, granted: bool = False
+    facts: Facts, offer: Offer, paths: NodePaths, *, served: bool, joined: bool, granted: bool = False
 ) -> NodeDesign:
     """``served``: the master serves its share. ``joined``: the machine is this node already. ``granted``: and the
     master knows it, with its offer.
 
     Raises InputError with all that is in the way.
     """
-    on_master = not places.rootless and places.home.startswith("/var/lib/grass/nodes/")
-    share = mount.choose(facts) if served and not (offer.share or on_master or places.rootless) else None
-    runtimes, docker = _runtimes(facts, offer, places)
+    on_master = not paths.rootless and paths.home.startswith("/var/lib/grass/nodes/")
+    share = mount.choose(facts) if served and not (offer.share or on_master or paths.rootless) else None
+    runtimes, docker = _runtimes(facts, offer, paths)
     packages = (*(share.packages if share else ()), *docker)
     packager = next((name for name in _PACKAGERS if name in facts.packagers), "")
-    problems = [*_problems(facts, offer, places, joined), *_not_installable(packages, packager, offer, places)]
-    problems += _no_docker(facts, offer, places)
+    problems = [*_problems(facts, offer, paths, joined), *_not_installable(packages, packager, offer, paths)]
+    problems += _no_docker(facts, offer, paths)
     problems += [] if granted else offers.beyond(facts, offer)
     if problems:
         what = "cannot become a node; nothing was changed"
@@ -79,7 +79,7 @@ def fitting(facts: Facts, kinds: Collection[str]) -> Facts:
     )
 
 
-def _problems(facts: Facts, offer: Offer, places: Places, joined: bool) -> Iterator[str]:
+def _problems(facts: Facts, offer: Offer, paths: NodePaths, joined: bool) -> Iterator[str]:
     if not facts.systemd:
         yield f"systemd does not run there ({facts.os_name}); the daemons of a node are its services"
     if facts.python is None:
@@ -93,13 +93,13 @@ def _problems(facts: Facts, offer: Offer, places: Places, joined: bool) -> Itera
     own = {address for _, address in facts.addresses}
     if offer.address is not None and own and offer.address not in own:
         yield f"it has no address {offer.address}; it has {', '.join(sorted(own))}"
-    if places.rootless and facts.user == "root":
+    if paths.rootless and facts.user == "root":
         yield "--rootless is for users who are not root; leave it out"
 
 
-def _runtimes(facts: Facts, offer: Offer, places: Places) -> tuple[tuple[Runtime, ...], tuple[str, ...]]:
-    """What it will offer, and the packages that are missing for it."""
-    if places.rootless:
+def _runtimes(facts: Facts, offer: Offer, paths: NodePaths) -> tuple[tuple[Runtime, ...], tuple[str, ...]]:
+    """Return the runtimes that it will offer, and the packages that they lack."""
+    if paths.rootless:
         return (Runtime.PROCESS,), ()
     if not offer.runtimes:
         return (Runtime.PROCESS, Runtime.DOCKER) if facts.docker else (Runtime.PROCESS,), ()
@@ -116,17 +116,17 @@ def _docker(facts: Facts) -> tuple[str, ...]:
     return ("docker.io", "docker-cli") if apart else ("docker.io",)
 
 
-def _no_docker(facts: Facts, offer: Offer, places: Places) -> Iterator[str]:
+def _no_docker(facts: Facts, offer: Offer, paths: NodePaths) -> Iterator[str]:
     if Runtime.DOCKER not in offer.runtimes or facts.docker:
         return
-    if places.rootless:
+    if paths.rootless:
         yield "without root there are only processes, no containers"
     elif "docker" in facts.programs:
         yield "docker is installed, but no engine answers (`systemctl status docker` says why)"
 
 
-def _not_installable(packages: tuple[str, ...], packager: str, offer: Offer, places: Places) -> Iterator[str]:
-    if packages and places.rootless:
+def _not_installable(packages: tuple[str, ...], packager: str, offer: Offer, paths: NodePaths) -> Iterator[str]:
+    if packages and paths.rootless:
         yield f"missing: {', '.join(packages)}; who is not root cannot install it"
     elif packages and not offer.install:
         yield f"missing: {', '.join(packages)}; and installing is forbidden (--no-install, install_node_runtime)"
@@ -155,5 +155,5 @@ def _span(seconds: float) -> str:
     )
 
 
-def unit_names(places: Places) -> list[str]:
-    return [places.unit(name) for name in NODE_UNITS]
+def unit_names(paths: NodePaths) -> list[str]:
+    return [paths.unit(name) for name in NODE_UNITS]

@@ -1,4 +1,4 @@
-"""From the words of `grass node add` to machines that can be reached over SSH. Pure."""
+"""Parse the arguments of `grass node add` into hosts. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grass.provision.provisioner import NodeRequest
 
 
 def wanted_hosts(request: NodeRequest, master: Login) -> list[HostSettings]:
-    """What ``request`` leaves open is as for the master. InputError: a word is no host, or names one twice."""
+    """Missing parts of the login are the master's. InputError: an argument is no host, or is named twice."""
     key = str(Path(request.key).absolute()) if request.key else master.key
     login = replace(master, port=22, key=key)
     if request.become is not None:

@@ -1,4 +1,4 @@
-"""What `grass create --plan` says of the nodes of a settings file: there is no master yet that could be asked.
+"""Plan of the nodes of a settings file for `grass create --plan`, when there is no master to ask.
 
 Called by ``create``. Looks at the machines, and changes nothing there.
 """
@@ -15,9 +15,9 @@ from grass.hosts import Host
 from grass.hosts.ssh import SshHost
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings
-from grass.provision.on_premises import node_design, node_places, node_steps
+from grass.provision.on_premises import node_design, node_paths, node_steps
 from grass.provision.on_premises.facts import gather
-from grass.provision.on_premises.join_record import Own
+from grass.provision.on_premises.join_record import Own, ShareAccess
 from grass.provision.on_premises.join_steps import claim_name, claim_text, steps_after_claim, steps_to_claim
 from grass.provision.on_premises.machines import open_host
 from grass.provision.on_premises.steps import Call, Step, plan_lines
@@ -50,9 +50,9 @@ def plan_node(session: Session, master: PlannedMaster, settings: HostSettings, o
 def _lines(session: Session, host: SshHost, label: str, master: PlannedMaster, offer: Offer) -> Iterator[str]:
     host.become_root()
     facts = gather(host, session.name)
-    own_config = {"redis": {"embedded": True}} if host.access.address == master.settings.address else None
-    places = node_places.of_root(session.name, facts.config or own_config)
-    own = Own.of(facts, places)
+    own_config = master.config if host.access.address == master.settings.address else None
+    paths = node_paths.of_root(session.name, facts.config or own_config)
+    own = Own.of(facts, paths)
     yield f"{label} ({host.access}): {facts.os_name}, {facts.machine}"
     if own.node_token:
         yield f"{label}: joined before, as {own.name}"
@@ -60,15 +60,15 @@ def _lines(session: Session, host: SshHost, label: str, master: PlannedMaster, o
     offer = replace(offer, name=offer.name or facts.hostname, address=offer.address or host.server_address())
     samba = master.config.samba
     design = node_design.design(
-        node_design.fitting(facts, master.kinds), offer, places, served=samba is not None, joined=False
+        node_design.fitting(facts, master.kinds), offer, paths, served=samba is not None, joined=False
     )
     invitation = Invitation((master.url,), "", "", master.bundle, session.name)
-    share = {"host": samba.host, "port": samba.port, "share": samba.share, "user": samba.user} if samba else None
-    made = node_steps.made(facts, design, places)
-    claim = Step(claim_name(invitation, offer), (Call(claim_text(offer, places), _refuse),))
+    share = ShareAccess(samba.host, samba.port, samba.share, samba.user) if samba else None
+    made = node_steps.made(facts, design, paths)
+    claim = Step(claim_name(invitation, offer), (Call(claim_text(offer, paths), _refuse),))
     steps = [
-        *steps_to_claim(design, places, invitation, master.bundle, made, own, claim),
-        *steps_after_claim(design, places, own, again=True, share=None if share is None else {**share, "password": ""}),
+        *steps_to_claim(design, paths, invitation, master.bundle, made, own, claim),
+        *steps_after_claim(design, paths, own, again=True, share=share),
     ]
     yield from plan_lines(steps, label)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from grass.hosts import AccessRefusedError, HostUnreachableError
 from grass.hosts.ssh import SshHost
-from grass.provision.on_premises import leaving, node_places
+from grass.provision.on_premises import leaving, node_paths
 from grass.provision.on_premises.facts import gather
 from grass.provision.on_premises.machines import load_machines, open_host
 from grass.provision.on_premises.node_add import remember
@@ -20,8 +20,8 @@ def remove_node(session: Session, name: str, take_out: Callable[[], None], *, fo
     if host is not None:
         with host:
             facts = gather(host, session.name)
-            places = node_places.of_root(session.name, facts.config)
-            leaving.clean(host, facts, places, session.progress, name, packages=packages)
+            paths = node_paths.of_root(session.name, facts.config)
+            leaving.clean(host, facts, paths, session.progress, name, packages=packages)
     remember(session.name, session.client_dir, name, None)
 
 
@@ -30,7 +30,7 @@ def _reach(session: Session, name: str, force: bool) -> SshHost | None:
     machines = load_machines(session.name, session.home)
     settings = machines.nodes.get(name) if machines else None
     if settings is None:
-        session.progress(f"{name} joined by itself: `grass leave --force` on it removes what that made there")
+        session.progress(f"{name} joined by itself: run `grass leave --force` on its machine to clean it")
         return None
     host = open_host(settings, session.client_dir, session.ask)
     try:
@@ -39,11 +39,9 @@ def _reach(session: Session, name: str, force: bool) -> SshHost | None:
     except (HostUnreachableError, AccessRefusedError) as error:
         if not force:
             raise type(error)(
-                f"nothing was changed, because its machine cannot be cleaned: {error}. --force takes it out of the "
-                "cluster all the same"
+                f"nothing was changed, because its machine cannot be cleaned: {error}. Use --force to remove it from "
+                "the cluster anyway"
             ) from error
-        session.progress(
-            f"warning: {name}: its machine keeps what joining made ({error}); `grass leave` there removes it"
-        )
+        session.progress(f"warning: {name}: its machine is not cleaned ({error}); run `grass leave` there")
         return None
     return host

@@ -8,7 +8,7 @@ from grass.manifest.on_premises import Runtime
 from grass.provision.on_premises import install, node_units, packages, record
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.node_design import NodeDesign, unit_names
-from grass.provision.on_premises.node_places import NODE_UNITS, Places
+from grass.provision.on_premises.node_paths import NODE_UNITS, NodePaths
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Put, Run, Step
 from grass.share import shared
@@ -16,63 +16,63 @@ from grass.share import shared
 ROLE = "node"
 
 
-def made(facts: Facts, design: NodeDesign, places: Places) -> Made:
+def made(facts: Facts, design: NodeDesign, paths: NodePaths) -> Made:
     """All that joining makes on this host and that was not there before Grass."""
-    units = (*unit_names(places), f"grass@{places.cluster}.target")
-    files = [put.target for put in node_units.unit_puts(places)] + [places.env, install.COMMAND]
+    units = (*unit_names(paths), f"grass@{paths.cluster}.target")
+    files = [put.target for put in node_units.unit_puts(paths)] + [paths.env, install.COMMAND]
     mounts: tuple[str, ...] = ()
     if design.mount is not None:
-        units = (*units, design.mount.unit(places.cluster))
-        files += [places.share_env, places.credentials, f"{places.units}/{design.mount.unit_file}"]
-        mounts = (places.share,)
+        units = (*units, design.mount.unit(paths.cluster))
+        files += [paths.share_env, paths.credentials, f"{paths.units}/{design.mount.unit_file}"]
+        mounts = (paths.share,)
     wanted = Made(
         units=units,
         mounts=mounts,
         files=tuple(files),
-        folders=(places.home, places.runtime_dir, *mounts, "/opt/grass"),
+        folders=(paths.home, paths.runtime_dir, *mounts, "/opt/grass"),
         users=("grass",),
         packages=design.packages,
     )
-    there = {*facts.paths, *(f"{places.units}/{unit}" for unit in facts.units)}
+    there = {*facts.paths, *(f"{paths.units}/{unit}" for unit in facts.units)}
     if facts.grass_user:
         there.add("grass")
     if facts.bundle:
         there.discard("/opt/grass")  # the join script brought it, for this
-    key = f"{places.cluster}+{ROLE}"
-    before = Made.parse(facts.records.get(key, {}))
+    key = f"{paths.cluster}+{ROLE}"
+    before = facts.records.get(key, Made())
     return record.merged(before, record.claim(wanted, there, facts.records))
 
 
-def before_claim(design: NodeDesign, places: Places, urls: Sequence[str], bundle: str) -> list[Step]:
-    """What may be made before the cluster knows of the node."""
-    steps = [bundle_step(design.python, places, urls, bundle)] if bundle else []
-    if places.rootless:
-        return [*steps, _user_folders(places)]
-    noted = record.path(places.cluster, ROLE)
+def before_claim(design: NodeDesign, paths: NodePaths, urls: Sequence[str], bundle: str) -> list[Step]:
+    """Return the steps that come before the cluster knows of the node."""
+    steps = [bundle_step(design.python, paths, urls, bundle)] if bundle else []
+    if paths.rootless:
+        return [*steps, _user_folders(paths)]
+    noted = record.path(paths.cluster, ROLE)
     wanted = [packages.install_step(design.packages, design.packager, noted)] if design.packages else []
     docker = [docker_group_step()] if Runtime.DOCKER in design.runtimes else []
     folders = [("/var/lib/grass", 0o755, "grass:grass"), ("/etc/grass", 0o755, "root:root")]
-    parent = places.home.rpartition("/")[0]
-    folders += [(parent, 0o755, "root:root"), (places.home, 0o711, places.owner)]
+    parent = paths.home.rpartition("/")[0]
+    folders += [(parent, 0o755, "root:root"), (paths.home, 0o711, paths.owner)]
     return [*wanted, install.user_step(), *docker, install.folder_step(folders), *steps, install.command_step()]
 
 
-def _user_folders(places: Places) -> Step:
-    folders = (places.home, places.share, places.units)
+def _user_folders(paths: NodePaths) -> Step:
+    folders = (paths.home, paths.share, paths.units)
     check = 'for folder in "$@"; do [ -d "$folder" ] || exit 1; done'
     return Step(
         "make its folders", (Run(("mkdir", "-p", "-m", "0700", *folders)),), Run(("sh", "-c", check, "check", *folders))
     )
 
 
-def bundle_step(python: str, places: Places, urls: Sequence[str], digest: str) -> Step:
+def bundle_step(python: str, paths: NodePaths, urls: Sequence[str], digest: str) -> Step:
     """The machine fetches the wheels from the master itself, so that it has the master's version."""
     words = [python, "-", "--install-only", "--bundle", digest, "--url", urls[0]]
-    if places.rootless:
+    if paths.rootless:
         words.append("--rootless")
-    check = f'[ "$(cat {places.venv}/bundle 2>/dev/null)" = "$1" ] && {places.python} -c "import grass, node"'
+    check = f'[ "$(cat {paths.venv}/bundle 2>/dev/null)" = "$1" ] && {paths.python} -c "import grass, node"'
     return Step(
-        f"install Grass in {places.venv}",
+        f"install Grass in {paths.venv}",
         (Run(tuple(words), stdin=shared("on_premises/join.py").read_bytes()),),
         Run(("sh", "-c", check, "check", digest)),
         hint=f"the machine has to reach the master's API at {urls[0]}",
@@ -87,18 +87,18 @@ def docker_group_step() -> Step:
     )
 
 
-def unit_step(places: Places) -> Step:
-    env = Put(places.env, node_units.environment(places), 0o644, places.owner if places.rootless else "root:root")
-    return Step("write its units", (env, *node_units.unit_puts(places), Run((*systemctl(places), "daemon-reload"))))
+def unit_step(paths: NodePaths) -> Step:
+    env = Put(paths.env, node_units.environment(paths), 0o644, paths.owner if paths.rootless else "root:root")
+    return Step("write its units", (env, *node_units.unit_puts(paths), Run((*systemctl(paths), "daemon-reload"))))
 
 
-def start_step(places: Places, *, again: bool) -> Step:
+def start_step(paths: NodePaths, *, again: bool) -> Step:
     """``again``: its configuration is new, so that daemons which run are started anew."""
-    units = unit_names(places)
-    control = systemctl(places)
-    target = () if places.rootless else (f"grass@{places.cluster}.target",)
+    units = unit_names(paths)
+    control = systemctl(paths)
+    target = () if paths.rootless else (f"grass@{paths.cluster}.target",)
     active = Run((*control, "is-active", "--quiet", *units))
-    journal = "journalctl --user" if places.rootless else "journalctl"
+    journal = "journalctl --user" if paths.rootless else "journalctl"
     return Step(
         f"start {', '.join(NODE_UNITS)}",
         (
@@ -107,9 +107,9 @@ def start_step(places: Places, *, again: bool) -> Step:
             active,
         ),
         check=None if again else active,
-        hint=f"on that host, `{journal} -u {places.unit('node-agent')}` says why",
+        hint=f"on that host, `{journal} -u {paths.unit('node-agent')}` says why",
     )
 
 
-def systemctl(places: Places) -> tuple[str, ...]:
-    return ("systemctl", "--user") if places.rootless else ("systemctl",)
+def systemctl(paths: NodePaths) -> tuple[str, ...]:
+    return ("systemctl", "--user") if paths.rootless else ("systemctl",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from grass.provision.on_premises.node_places import NODE_UNITS, Places
+from grass.provision.on_premises.node_paths import NODE_UNITS, NodePaths
 from grass.provision.on_premises.steps import Put
 from grass.share import shared
 
@@ -17,15 +17,15 @@ _OF_A_USER = frozenset(
 """Directives that mean the same in a user's unit: without root there is neither a sandbox nor another user."""
 
 
-def unit_puts(places: Places) -> Iterator[Put]:
+def unit_puts(paths: NodePaths) -> Iterator[Put]:
     for name in NODE_UNITS:
         file = f"grass-{name}@.service"
         text = shared(f"deploy/systemd/{file}").read_text()
-        if places.rootless:
+        if paths.rootless:
             text = user_unit(text)
-        yield Put(f"{places.units}/{file}", text.encode(), owner=places.owner if places.rootless else "root:root")
-    if not places.rootless:
-        yield Put(f"{places.units}/grass@.target", shared("deploy/systemd/grass@.target").read_bytes())
+        yield Put(f"{paths.units}/{file}", text.encode(), owner=paths.owner if paths.rootless else "root:root")
+    if not paths.rootless:
+        yield Put(f"{paths.units}/grass@.target", shared("deploy/systemd/grass@.target").read_bytes())
 
 
 def user_unit(text: str) -> str:
@@ -41,6 +41,6 @@ def user_unit(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def environment(places: Places) -> bytes:
-    lines = {"GRASS_PYTHON": places.python, "CLUSTER_JSON": places.config}
+def environment(paths: NodePaths) -> bytes:
+    lines = {"GRASS_PYTHON": paths.python, "CLUSTER_JSON": paths.config}
     return "".join(f"{name}={json.dumps(value)}\n" for name, value in lines.items()).encode()

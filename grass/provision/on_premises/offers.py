@@ -1,8 +1,8 @@
-"""What is offered, held against what the machine has, and against what it joined with. Pure."""
+"""Checks of an offer against the machine's resources and against its former offer. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from grass.errors import ConflictError
@@ -16,7 +16,7 @@ _SPELLED = {"runtimes": "runtime", "mounts": "mount"}
 
 
 def beyond(facts: Facts, offer: Offer) -> Iterator[str]:
-    """Of which there is less than is offered. What the facts do not know is left to the node-agent, which measures."""
+    """Yield offers that exceed the machine's resources. The node-agent checks those that are unknown here."""
     cure = "say less, or leave it out: then all is offered"
     if facts.cpus and offer.cpu is not None and offer.cpu > 1000 * facts.cpus:
         yield f"--cpu {offer.cpu / 1000:g}: this machine has {_counted(facts.cpus, 'core')}; {cure}"
@@ -29,31 +29,36 @@ def beyond(facts: Facts, offer: Offer) -> Iterator[str]:
         yield f"--gpu {offer.gpu / DEVICE:g}: this machine has {_counted(facts.gpus, 'GPU')}; {cure}"
 
 
-def noted(offer: Offer) -> dict[str, Any]:
-    """As it is kept in the record: JSON. ``address`` is the one that was found, if none was chosen."""
-    wire = {name: getattr(offer, name) for name in (*_CHOSEN, "address")}
-    runtimes = sorted(runtime.value for runtime in offer.runtimes)
-    return {**wire, "topology": list(offer.topology), "runtimes": runtimes, "mounts": sorted(offer.mounts)}
-
-
-def check_same(name: str, before: Mapping[str, Any], offer: Offer, *, address_chosen: bool) -> None:
-    """ConflictError: it joined with the offer ``before`` (as ``noted``; empty: not known), which is another.
+def check_same(name: str, before: Offer, offer: Offer, *, address_chosen: bool) -> None:
+    """ConflictError: it joined with the offer ``before``, which is another.
 
     An address that was not chosen was found: that it is another one now is no wish for a change.
     """
-    now = noted(offer)
     names = (*_CHOSEN, "address") if address_chosen else _CHOSEN
     told = [
-        f"  - --{_SPELLED.get(each, each).replace('_', '-')}: joined with {_show(each, before[each])}, "
-        f"now {_show(each, now[each])}"
+        f"  - --{_SPELLED.get(each, each).replace('_', '-')}: joined with {_show(each, _value(before, each))}, "
+        f"now {_show(each, _value(offer, each))}"
         for each in names
-        if each in before and before[each] != now[each]
+        if _value(before, each) != _value(offer, each)
     ]
     if told:
         raise ConflictError(
-            "\n".join([f"{name} is a node already, and joined with another offer; nothing was changed:", *told])
-            + f"\n  `grass node remove {name}` (or `grass leave` on it) comes first; or leave the offer as it was"
+            "\n".join([f"{name} is already a node with another offer; nothing was changed:", *told])
+            + f"\n  `grass node remove {name}` (or `grass leave` on it) first, or repeat the former offer"
         )
+
+
+def _value(offer: Offer, name: str) -> Any:
+    """In which order runtimes and mounts were named is no difference."""
+    match name:
+        case "runtimes":
+            return sorted(runtime.value for runtime in offer.runtimes)
+        case "mounts":
+            return sorted(offer.mounts)
+        case "topology":
+            return list(offer.topology)
+        case _:
+            return getattr(offer, name)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -11,38 +11,57 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from grass.api import keyring
 from grass.config import ClusterConfig, Secrets
 from grass.entropy import password
 from grass.provision import layout
 from grass.store import embedded
+from grass.wire.codec import Form
 
 FOLDERS = ("master", "redis", "log", "fluentd")
 SHARE_FOLDERS = ("data", "logs", "images", "jobs")
 PUBLIC_KEY = "master/key.pub.json"
 
 
+class MasterSetup(msgspec.Struct, frozen=True):
+    """``key``: the admin's public JWK. ``redis_server``: a path. ``samba``: the password of the share, if it was set.
+
+    ``bundle`` is its digest: with another one everything here is looked at again.
+    """
+
+    config: ClusterConfig
+    admin: str
+    key: keyring.Jwk
+    redis_server: str
+    samba: str | None
+    bundle: str
+
+
+_SETUP: Form[MasterSetup] = Form(MasterSetup)
+
+
 def main(text: str) -> int:
-    asked = json.loads(text)
-    home = Path(asked["config"]["home"])
-    config = ClusterConfig.parse(asked["config"])
+    asked = _SETUP.decode(text)
+    config = asked.config
+    home = Path(config.home)
     for name in FOLDERS:
         (home / name).mkdir(mode=0o700, exist_ok=True)
     for name in SHARE_FOLDERS:
         (config.data_dir / name).mkdir(mode=0o755, parents=True, exist_ok=True)
-    secrets = _secrets(config, asked)
-    _redis(config, secrets, Path(asked["redis_server"]))
-    _keys(config, asked["admin"], asked["key"])
+    secrets = _secrets(config, asked.samba)
+    _redis(config, secrets, Path(asked.redis_server))
+    _keys(config, asked.admin, asked.key)
     config.save()
     return 0
 
 
-def _secrets(config: ClusterConfig, asked: dict[str, Any]) -> Secrets:
+def _secrets(config: ClusterConfig, samba: str | None) -> Secrets:
     secrets = layout.make_secrets(config, None)
     if config.samba is not None:
-        secrets = replace(secrets, samba=asked["samba"] or secrets.samba or password())
+        secrets = replace(secrets, samba=samba or secrets.samba or password())
         secrets.save(config.home)
     return secrets
 

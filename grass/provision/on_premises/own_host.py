@@ -8,8 +8,8 @@ import pwd
 from pathlib import Path
 
 from grass.hosts import LocalHost
-from grass.provision.on_premises import node_places
-from grass.provision.on_premises.node_places import Places
+from grass.provision.on_premises import node_paths
+from grass.provision.on_premises.node_paths import NodePaths
 
 
 class OwnHost(LocalHost):
@@ -17,13 +17,13 @@ class OwnHost(LocalHost):
         return ()
 
 
-def own_places(cluster: str) -> Places:
+def own_paths(cluster: str) -> NodePaths:
     user = pwd.getpwuid(os.geteuid())
     group = grp.getgrgid(os.getegid()).gr_name
-    return node_places.of_user(cluster, user.pw_name, group, user.pw_dir, f"/run/user/{os.geteuid()}")
+    return node_paths.of_user(cluster, user.pw_name, group, user.pw_dir, f"/run/user/{os.geteuid()}")
 
 
 def own_clusters() -> list[str]:
-    """Of which this user's part of the machine is a node."""
+    """Clusters that this user's rootless node belongs to."""
     folder = Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".grass/nodes"
     return sorted(path.parent.name for path in folder.glob("*/record.json"))

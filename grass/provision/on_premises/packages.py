@@ -23,10 +23,10 @@ _APT_FETCH = """
 export LC_ALL=C
 limits="-o Acquire::Retries=0 -o Acquire::http::Timeout=15 -o Acquire::https::Timeout=15"
 apt-get update -q --error-on=any $limits >/dev/null 2>&1 || {
-  place=$(mktemp -d)
-  (cd "$place" && apt-get download -q $limits "$1" 2>&1)
+  folder=$(mktemp -d)
+  (cd "$folder" && apt-get download -q $limits "$1" 2>&1)
   code=$?
-  rm -rf "$place"
+  rm -rf "$folder"
   [ $code = 0 ] || exit $code
 }
 apt-get install --download-only -y -q --no-install-recommends "$@" 2>&1
@@ -117,7 +117,7 @@ def add_to_record(host: Host, path: str, packages: Sequence[str]) -> None:
 
 
 def remove_step(names: tuple[str, ...]) -> Step | None:
-    """Only those that Grass installed, and of these only what nothing else needs."""
+    """Remove packages that Grass installed and that nothing else needs."""
     if not names:
         return None
     action = Run(("sh", "-c", _REMOVE, "remove", *names), timeout=1800)

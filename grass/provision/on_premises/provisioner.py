@@ -48,14 +48,19 @@ class OnPremisesProvisioner(Provisioner):
         return delete.delete(self._session, force=force, packages=packages)
 
     def status(self) -> ClusterStatus:
-        url = load_profile(self._session.client_dir).url
+        url = self._url()
         daemons, problem = status.master_daemons(self._session)
         if problem:
             self._session.progress(problem)
         return ClusterStatus(url, tuple(daemons))
 
     def findings(self) -> list[Finding]:
-        """What its hosts need is checked when they are set up and by each node's probe."""
+        """What its hosts need is checked when they are set up, and by each node's self-test."""
+        try:
+            self._url()
+        except ConflictError as error:
+            again = f"repeat `grass create FILE`, or remove it with `grass delete {self._session.name}`"
+            return [Finding(f"cluster {self._session.name}", False, str(error).partition(";")[0], again)]
         return []
 
     def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
@@ -84,8 +89,17 @@ class OnPremisesProvisioner(Provisioner):
             words += ["-i", login.key]
         return [*words, f"{login.username}@{settings.address}" if login.username else settings.address]
 
+    def _url(self) -> str:
+        try:
+            return load_profile(self._session.client_dir).url
+        except NotFoundError as error:
+            raise self._interrupted() from error
+
+    def _interrupted(self) -> ConflictError:
+        return ConflictError(f"cluster {self._session.name}: creating it was interrupted; repeat `grass create FILE`")
+
     def _machines(self) -> Machines:
         machines = load_machines(self._session.name, self._session.home)
         if machines is None:
-            raise ConflictError(f"cluster {self._session.name}: its making was interrupted; repeat `grass create FILE`")
+            raise self._interrupted()
         return machines

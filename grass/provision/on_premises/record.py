@@ -1,4 +1,4 @@
-"""What Grass made on a host, written down there before it is made, so that leaving removes just that. Pure.
+"""Record of everything that Grass makes on a host, written before it is made, so that removal is exact. Pure.
 
 One file for each cluster and role: ``/var/lib/grass/installed/NAME.json`` of a master, ``NAME+node.json`` of a
 node. Several can need the same thing (the user `grass`, ``/opt/grass``, a unit's file): each that needs it names it, if
@@ -17,7 +17,7 @@ FOLDER = "/var/lib/grass/installed"
 _OURS = re.compile(
     r"/(opt|etc|srv|run|var/lib)/grass(/[^\n]*)?|/etc/systemd/system/[^/\n]*grass[^/\n]*(/[^\n]*)?|/usr/local/bin/grass"
 )
-"""Whatever a record says, nothing else is ever removed from a host."""
+"""Only these paths are ever removed from a host, whatever a record says."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Made:
     users: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
-    """What a role wants to remember besides."""
+    """Further data of the role (master or node)."""
 
     def text(self) -> bytes:
         return (json.dumps(asdict(self), indent=2, sort_keys=True) + "\n").encode()
@@ -56,9 +56,9 @@ def path(cluster: str, role: str = "") -> str:
     return f"{FOLDER}/{cluster}{f'+{role}' if role else ''}.json"
 
 
-def claim(wanted: Made, there: Collection[str], records: Mapping[str, Mapping[str, Any]]) -> Made:
+def claim(wanted: Made, there: Collection[str], records: Mapping[str, Made]) -> Made:
     """``wanted`` without what was ``there`` (paths, users, packages) before Grass came: what no record names."""
-    claimed = {name: {item for wire in records.values() for item in wire.get(name) or ()} for name in _SHARED}
+    claimed = {name: {item for made in records.values() for item in getattr(made, name)} for name in _SHARED}
     kept = {
         name: tuple(item for item in getattr(wanted, name) if item not in there or item in claimed[name])
         for name in ("files", "folders", "users", "packages")
@@ -67,7 +67,7 @@ def claim(wanted: Made, there: Collection[str], records: Mapping[str, Mapping[st
 
 
 def leaving(own: Made, others: Collection[Made]) -> Made:
-    """What goes when ``own`` leaves: all of it that no other record names."""
+    """Return the part of ``own`` that no other record names: it is removed with ``own``."""
     kept = {
         name: tuple(item for item in getattr(own, name) if not any(item in getattr(other, name) for other in others))
         for name in _SHARED

@@ -1,10 +1,9 @@
-"""From the record of what was made on a host to the steps that remove it. Pure; of masters and of nodes."""
+"""Steps that remove what the record of a host names, for masters and nodes. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from grass.provision.on_premises import record
 from grass.provision.on_premises.packages import remove_step
@@ -23,10 +22,10 @@ for unit in "$@"; do
 done
 """
 _UNMOUNT = """
-for place in "$@"; do
-  while grep -qs " $place " /proc/self/mounts; do  # one on top of another: see node/share_mount.py
-    timeout 20 umount "$place" 2>/dev/null || timeout 20 fusermount3 -u "$place" 2>/dev/null ||
-      umount --lazy "$place" || exit 1
+for target in "$@"; do
+  while grep -qs " $target " /proc/self/mounts; do  # one on top of another: see node/share_mount.py
+    timeout 20 umount "$target" 2>/dev/null || timeout 20 fusermount3 -u "$target" 2>/dev/null ||
+      umount --lazy "$target" || exit 1
   done
 done
 """
@@ -86,9 +85,7 @@ exit $code
 )
 
 
-def removal_steps(
-    cluster: str, records: Mapping[str, Mapping[str, Any]], role: str = "", *, packages: bool = False
-) -> list[Step]:
+def removal_steps(cluster: str, records: Mapping[str, Made], role: str = "", *, packages: bool = False) -> list[Step]:
     """``records``: all of the host (``Facts.records``). Empty when nothing of this cluster and role is there.
 
     ``packages``: those that were installed go as well, unless Grass is there for something else, too.
@@ -96,8 +93,8 @@ def removal_steps(
     key = f"{cluster}+{role}" if role else cluster
     if key not in records:
         return []
-    own = Made.parse(records[key])
-    gone = record.leaving(own, [Made.parse(wire) for name, wire in records.items() if name != key])
+    own = records[key]
+    gone = record.leaving(own, [made for name, made in records.items() if name != key])
     steps = [
         _script("stop and disable its units", _STOP, gone.units),
         _script("unmount", _UNMOUNT, gone.mounts),

@@ -1,4 +1,4 @@
-"""What Grass needs on a machine of a certain kind: conditions (`; python_version < "3.11"`) judged for that machine."""
+"""Python requirements of Grass for one kind of machine: evaluates markers (`; python_version < "3.11"`) for it."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def own() -> list[str]:
 
 
 def of_node() -> list[str]:
-    """What a node needs of ``own``."""
+    """Return the subset of ``own`` that a node needs."""
     from packaging.requirements import Requirement
 
     return [line for line in own() if Requirement(line).name not in _OF_MASTERS]
 
 
 def of_nodes(master: Target, machines: Iterable[str], pythons: Iterable[str]) -> list[Target]:
-    """What nodes of a master may be."""
+    """Return the kinds of machines that may be nodes of a master."""
     name, version = master.libc
     libc = (name, min(version, _NODES_GLIBC) if name == "glibc" else version)
     return [Target(python, machine, libc) for machine in dict.fromkeys(machines) for python in pythons]

@@ -56,7 +56,7 @@ def why_not(host: Host, units: Sequence[str], said: str) -> str:
 
 
 def listening_step(design: MasterDesign) -> Step:
-    """What should listen does, where it should, and nowhere else."""
+    """Check that every service listens at its address, and at no other."""
     config = design.config
     expected = {
         config.master.api_port: ("api", config.master.api_host),

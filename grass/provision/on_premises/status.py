@@ -1,4 +1,4 @@
-"""What the daemons of a master do, by one call over SSH."""
+"""States of a master's daemons, by one call over SSH. Called by ``provisioner``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS = {"active": "RUNNING", "reloading": "RUNNING", "activating": "STARTING",
 
 
 def master_daemons(session: Session) -> tuple[list[DaemonState], str]:
-    """And what went wrong, if anything did."""
+    """Return the daemons' states, and the error if there was one."""
     machines = load_machines(session.name, session.home)
     if machines is None:
         return [], ""

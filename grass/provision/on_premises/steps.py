@@ -15,6 +15,7 @@ from pathlib import Path
 
 from grass.errors import GrassError
 from grass.hosts import Host, shown
+from grass.model.exhaustive import assert_never
 
 Progress = Callable[[str], None]
 
@@ -56,7 +57,7 @@ class Put:
 
 @dataclass(frozen=True)
 class Call:
-    """Something that a command cannot say: ``do`` gets the host. ``text`` says what, for ``--plan``."""
+    """An action that is no single command: ``do`` gets the host. ``text`` describes it for ``--plan``."""
 
     text: str
     do: Callable[[Host], None] = field(repr=False)
@@ -82,7 +83,7 @@ class Step:
     looks: bool = False
 
     def lines(self) -> Iterator[str]:
-        """For ``--plan``: what would be done."""
+        """Describe the actions, for ``--plan``."""
         if self.check is not None:
             yield f"unless `{shown(self.check.argv)}`"
         yield from (str(action) for action in self.actions)
@@ -111,21 +112,21 @@ def run_steps(
     """
     changed = 0
     for number, step in enumerate(steps, before + 1):
-        place = f"{label or host.name}: [{number}/{before + len(steps) + after}] {step.name}"
+        prefix = f"{label or host.name}: [{number}/{before + len(steps) + after}] {step.name}"
         try:
             if _nothing_to_do(host, step):
-                progress(f"{place}: unchanged")
+                progress(f"{prefix}: unchanged")
                 continue
             if not step.looks:
-                progress(f"{place} …")
+                progress(f"{prefix} …")
             for action in step.actions:
                 _carry_out(host, action)
         except GrassError as error:
             hint = f"\n  {step.hint}" if step.hint else ""
-            message = f"{place}: failed; the same command again continues here\n  {error}{hint}"
+            message = f"{prefix}: failed; the same command again continues here\n  {error}{hint}"
             raise _as_failure(error, message) from error
         changed += not step.looks
-        progress(f"{place}: {'as it should be' if step.looks else 'done'}")
+        progress(f"{prefix}: {'as it should be' if step.looks else 'done'}")
     return Outcome(changed, len(steps) - changed)
 
 
@@ -144,6 +145,8 @@ def _carry_out(host: Host, action: Action) -> None:
             host.put(action.content, action.target, action.mode, action.owner, sudo=True)
         case Call():
             action.do(host)
+        case _:
+            assert_never(action)
 
 
 def _nothing_to_do(host: Host, step: Step) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from grass import clock
+from grass.model.reasons import Reason
 from node.runtime.docker import plan
 from node.runtime.docker.outcome import wall
 from node.runtime.docker.streams import Log
+from node.runtime.docker.wire import Answer
 from node.runtime.protocol import Observed, Start
 
 
@@ -50,13 +50,13 @@ class Container:
         self.since: float | None = None
         self.stopping = False
         self.kill_at: float | None = None
-        self.reason: dict[str, Any] | None = None
+        self.reason: Reason | None = None
         self.ended: float | None = None
         self.code: int | None = None
         self.signal: int | None = None
         self.sizes: dict[str, int] | None = None
         self.log: Log | None = None
-        self.over: dict[str, Any] | None = None
+        self.over: Answer | None = None
         """Its container's last state; what is left of its log is on the way."""
         self.memory = 0
         self.same_boot = True
@@ -68,7 +68,7 @@ class Container:
         """Its container was started, and its end was not seen."""
         return self.id is not None and self.ended is None
 
-    def take(self, inspected: dict[str, Any]) -> None:
+    def take(self, inspected: Answer) -> None:
         """It has a container, which was started."""
         labels, state = inspected["Config"]["Labels"], inspected["State"]
         self.id, self.image = inspected["Id"], inspected["Image"]

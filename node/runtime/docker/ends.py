@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from grass import clock
 from grass.config import ClusterConfig
@@ -24,6 +23,7 @@ from node.runtime.docker.line import Line
 from node.runtime.docker.outcome import Past, outcome
 from node.runtime.docker.output import Output
 from node.runtime.docker.reactor import Reactor
+from node.runtime.docker.wire import Answer
 
 _AGAIN = 0.05
 """Seconds until a log is asked for again that was over before its container."""
@@ -100,7 +100,7 @@ class Ends:
             ask = functools.partial(self._engine.inspect, attempt.id)
             self._reactor.errands.ask(ask, functools.partial(self._on_inspected, attempt))
 
-    def _on_inspected(self, attempt: Container, inspected: dict[str, Any] | GrassError) -> None:
+    def _on_inspected(self, attempt: Container, inspected: Answer | GrassError) -> None:
         if self._attempts.get(attempt.key) is not attempt or not attempt.runs:
             return
         if isinstance(inspected, NotFoundError):
@@ -114,7 +114,7 @@ class Ends:
             self.output.pause(attempt)
             self.output.open(attempt)
 
-    def _end(self, attempt: Container, state: dict[str, Any]) -> None:
+    def _end(self, attempt: Container, state: Answer) -> None:
         past = Past(
             same_boot=attempt.same_boot,
             booted=clock.wall() - clock.steady(),
@@ -124,8 +124,7 @@ class Ends:
         )
         result = outcome(state, past)
         attempt.code, attempt.signal = result.code, result.signal
-        if attempt.reason is None and result.reason is not None:
-            attempt.reason = result.reason.to_wire()
+        attempt.reason = attempt.reason or result.reason
         ended = max(result.ended or clock.wall(), attempt.started or 0.0)
         scratch = self._folders.scratch(attempt.key)
         if _has_others_files(scratch):
@@ -142,11 +141,11 @@ class Ends:
             self.finish(attempt, ended)
 
     def finish_unknown(self, attempt: Container) -> None:
-        attempt.reason = attempt.reason or Reason(ReasonCode.EXIT_UNKNOWN, _UNKNOWN).to_wire()
+        attempt.reason = attempt.reason or Reason(ReasonCode.EXIT_UNKNOWN, _UNKNOWN)
         self.finish(attempt, clock.wall())
 
     def cannot_start(self, attempt: Container, code: int, reason: Reason) -> None:
-        attempt.code, attempt.reason = code, reason.to_wire()
+        attempt.code, attempt.reason = code, reason
         self.finish(attempt, clock.wall())
 
     def finish(self, attempt: Container, ended: float) -> None:

@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import docker
 from docker import errors
@@ -18,6 +17,7 @@ from docker import errors
 from grass import clock
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from node.runtime.docker.streams import EngineStream
+from node.runtime.docker.wire import Answer, Request
 
 SOCKET = "/var/run/docker.sock"
 SECONDS = 60
@@ -54,19 +54,19 @@ class Engine:
 
     # containers
 
-    def create(self, name: str, config: dict[str, Any]) -> str:
+    def create(self, name: str, config: Request) -> str:
         """Its id. ``config``: the body of the engine's request. NotFoundError: the image is not there."""
         with _translated():
-            created: dict[str, Any] = self._client.create_container_from_config(config, name)
+            created: Answer = self._client.create_container_from_config(config, name)
             return str(created["Id"])
 
     def start(self, container: str) -> None:
         with _translated():
             self._client.start(container)
 
-    def inspect(self, container: str) -> dict[str, Any]:
+    def inspect(self, container: str) -> Answer:
         with _translated():
-            found: dict[str, Any] = self._client.inspect_container(container)
+            found: Answer = self._client.inspect_container(container)
             return found
 
     def kill(self, container: str, number: int) -> None:
@@ -90,7 +90,7 @@ class Engine:
         except (NotFoundError, ConflictError):  # a conflict: it is being removed already
             return
 
-    def containers(self, labels: Iterable[str]) -> list[dict[str, Any]]:
+    def containers(self, labels: Iterable[str]) -> list[Answer]:
         """Running or not, those with all of these labels (``name=value``); as `inspect` gives them."""
         with _translated():
             found = self._client.containers(all=True, filters={"label": list(labels)})
@@ -102,7 +102,7 @@ class Engine:
                 continue
         return inspected
 
-    def run(self, config: dict[str, Any]) -> int:
+    def run(self, config: Request) -> int:
         """Make a container, wait for its end, remove it; its exit code."""
         with _translated():
             made = str(self._client.create_container_from_config(config)["Id"])
@@ -142,17 +142,17 @@ class Engine:
             clock.sleep(0.01)
         return 255 if code is None else int(code)
 
-    def execution(self, execution: str) -> dict[str, Any]:
+    def execution(self, execution: str) -> Answer:
         with _translated():
-            found: dict[str, Any] = self._client.exec_inspect(execution)
+            found: Answer = self._client.exec_inspect(execution)
             return found
 
     # images
 
-    def image(self, name: str) -> dict[str, Any]:
+    def image(self, name: str) -> Answer:
         """NotFoundError: the engine has none of that name or id."""
         with _translated():
-            found: dict[str, Any] = self._client.inspect_image(name)
+            found: Answer = self._client.inspect_image(name)
             return found
 
     def import_files(self, archive: bytes, name: str) -> None:
@@ -173,10 +173,10 @@ class Engine:
         with _translated():
             self._client.remove_image(name)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Answer:
         """Version, where images lie (``DockerRootDir``), runtimes; see `docker info`."""
         with _translated():
-            found: dict[str, Any] = self._client.info()
+            found: Answer = self._client.info()
             return found
 
 

@@ -17,12 +17,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import msgspec
 
 from grass import clock
 from grass.atomic_file import replace_file
-from grass.errors import ConflictError, InputError, NotFoundError, UnreachableError
+from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError, UnreachableError
 from grass.model.image import full_name
+from grass.wire.codec import Form, encode
 from node.runtime.docker.engine import Engine
 
 WATERMARK = 0.85
@@ -39,6 +42,17 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _BLOCK = tarfile.BLOCKSIZE
 
 log = logging.getLogger(__name__)
+
+
+class Remembered(msgspec.Struct):
+    """Of an image that Grass loaded. ``used``: wall time of the last use. ``engine``: its id there."""
+
+    used: float
+    id: str
+    engine: str
+
+
+_REMEMBERED: Form[dict[str, Remembered]] = Form(dict[str, Remembered])
 
 
 class Entry(NamedTuple):
@@ -140,7 +154,7 @@ class Images:
                 raise InputError(f"image {image} of the share is damaged; push it again") from error
             with self._lock:
                 known = self._remembered()
-                known[image] = {"used": clock.wall(), "id": entry.id, "engine": found}
+                known[image] = Remembered(clock.wall(), entry.id, found)
                 self._remember(known)
             log.info("loaded image %s", image)
 
@@ -150,21 +164,21 @@ class Images:
             found = self._engine.image(image)["Id"]
         except NotFoundError:
             return False
-        known = self._remembered().get(image, {})
-        return found == entry.id or (known.get("id") == entry.id and known.get("engine") == found)
+        known = self._remembered().get(image)
+        return found == entry.id or (known is not None and (known.id, known.engine) == (entry.id, found))
 
     def _used(self, image: str) -> None:
         """Only of images that Grass loaded, as only those are removed again."""
         with self._lock:
             known = self._remembered()
-            if image in known and clock.wall() - known[image]["used"] > self._used_every:
-                known[image]["used"] = clock.wall()
+            if image in known and clock.wall() - known[image].used > self._used_every:
+                known[image].used = clock.wall()
                 self._remember(known)
 
     def _make_room(self, keep: str) -> None:
         with self._lock:
             known = self._remembered()
-            for image in sorted((each for each in known if each != keep), key=lambda each: known[each]["used"]):
+            for image in sorted((each for each in known if each != keep), key=lambda each: known[each].used):
                 if self._usage() <= WATERMARK:
                     break
                 try:
@@ -196,18 +210,17 @@ class Images:
             raise InputError(message) from error
         return entry
 
-    def _remembered(self) -> dict[str, dict[str, Any]]:
+    def _remembered(self) -> dict[str, Remembered]:
         try:
-            found: dict[str, dict[str, Any]] = json.loads(self._state.read_text())
-            return found
-        except (OSError, ValueError):
+            return _REMEMBERED.decode(self._state.read_bytes())
+        except (OSError, UndecodableError):
             return {}
 
-    def _remember(self, known: dict[str, dict[str, Any]]) -> None:
+    def _remember(self, known: dict[str, Remembered]) -> None:
         """Without it (on a full disk) an image may be loaded once more, or stay for longer."""
         try:
             self._state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_file(self._state, json.dumps(known))
+            replace_file(self._state, encode(known))
         except OSError as error:
             log.warning("what is known of images cannot be kept: %s", error)
 
@@ -261,7 +274,7 @@ def _archive(blobs: Path, image: str, entry: Entry, progress: _Progress) -> Iter
 def _manifest(image: str, entry: Entry) -> bytes:
     name = full_name(image)
     layers = [f"{digest}/layer.tar" for digest in entry.layers]
-    manifest: list[dict[str, Any]] = [{"Config": f"{entry.config}.json", "RepoTags": [name], "Layers": layers}]
+    manifest = [{"Config": f"{entry.config}.json", "RepoTags": [name], "Layers": layers}]
     return json.dumps(manifest).encode()
 
 

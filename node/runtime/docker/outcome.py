@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from grass.model.reasons import Reason, ReasonCode
+from node.runtime.docker.wire import Answer
 
 _KILL = signal.SIGKILL.value
 _SHELL_SIGNAL = 128
@@ -36,7 +37,7 @@ class Past(NamedTuple):
     told: bool = False
 
 
-def outcome(state: dict[str, Any], past: Past) -> Outcome:
+def outcome(state: Answer, past: Past) -> Outcome:
     """``state``: as inspected.
 
     A container that ran when the machine went down is found dead by the engine after the boot, with a made-up code.

@@ -7,14 +7,15 @@ over 16 KiB. What it keeps is never rotated away; the container is removed when 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from grass import clock
 from grass.config import ClusterConfig
 from grass.model.job import Mount
+from grass.wire.keys import AttemptKey
 from node.mounts import mount_of
+from node.runtime.docker.wire import Request
 from node.runtime.protocol import Launch, Start
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
 
@@ -36,13 +37,13 @@ def mine(config: ClusterConfig) -> list[str]:
     return [f"{CLUSTER}={config.name}", f"{NODE}={config.node.name}"]
 
 
-def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, cores: int) -> dict[str, Any]:
+def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, cores: int) -> Request:
     """The body of the engine's ``POST /containers/create``; ``cores``: of this machine.
 
     Raises CannotStartError for a mount that the node does not allow.
     """
     plan = launch.container
-    body: dict[str, Any] = {
+    body: Request = {
         "Image": launch.image,
         "Cmd": launch.argv,
         "Env": [f"{name}={value}" for name, value in _environment(config, start, launch, scratch).items()],
@@ -70,7 +71,7 @@ def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, c
     return body
 
 
-def takeover(config: ClusterConfig, image: str, folder: str, user: int, group: int) -> dict[str, Any]:
+def takeover(config: ClusterConfig, image: str, folder: str, user: int, group: int) -> Request:
     """The request for a container that gives what tasks of other users left in ``folder`` to this one.
 
     Without it a node-agent that is not root could never remove that. ``image``: one that is there and has ``chown``.
@@ -86,13 +87,13 @@ def takeover(config: ClusterConfig, image: str, folder: str, user: int, group: i
 
 
 def _labels(config: ClusterConfig, start: Start) -> dict[str, str]:
-    job_id, task, _ = start.key.split("/")
+    key = AttemptKey.parse(start.key)
     return {
         CLUSTER: config.name,
         NODE: config.node.name,
-        LABEL + "job": job_id,
-        LABEL + "component": task.rpartition(".")[0],
-        LABEL + "task": task,
+        LABEL + "job": key.job_id,
+        LABEL + "component": key.component,
+        LABEL + "task": str(key.task),
         ATTEMPT: start.key,
         LAUNCH: start.launch,
         BOOT: clock.boot_id(),
@@ -104,15 +105,15 @@ def _environment(config: ClusterConfig, start: Start, launch: Launch, scratch: s
     env = {**launch.env, **start.env, "GRASS_SCRATCH": scratch, "TINI_KILL_PROCESS_GROUP": "1"}
     if launch.container.data is not None:
         env["GRASS_DATA"] = launch.container.data
-        env["GRASS_OUTPUT"] = f"{launch.container.data}/jobs/{start.key.partition('/')[0]}"
+        env["GRASS_OUTPUT"] = f"{launch.container.data}/jobs/{AttemptKey.parse(start.key).job_id}"
     env["CUDA_VISIBLE_DEVICES"] = ",".join(str(number) for number in range(len(start.gpus)))
     if not start.gpus:
         env["NVIDIA_VISIBLE_DEVICES"] = "void"
     return env
 
 
-def _limits(launch: Launch, cores: int) -> dict[str, Any]:
-    limits: dict[str, Any] = {}
+def _limits(launch: Launch, cores: int) -> Request:
+    limits: Request = {}
     if 0 < launch.cpu < 1000 * cores:  # more than there are is refused, and no limit
         limits["NanoCpus"] = max(10, launch.cpu) * _MICRO
     if launch.memory:
@@ -122,14 +123,14 @@ def _limits(launch: Launch, cores: int) -> dict[str, Any]:
     return limits
 
 
-def _devices(start: Start) -> dict[str, Any]:
+def _devices(start: Start) -> Request:
     if not start.gpus:
         return {}
     wanted = {"DeviceIDs": [str(number) for number in start.gpus], "Capabilities": [["gpu"]]}
     return {"DeviceRequests": [wanted]}
 
 
-def _share(config: ClusterConfig, launch: Launch) -> dict[str, Any]:
+def _share(config: ClusterConfig, launch: Launch) -> Request:
     """Through FUSE, the mount of today may die; the one after it comes on top of it (``node.share_mount``), and has to
     reach the container. The engine refuses to pass on the changes of a mount that has none to pass on."""
     folder = str(config.data_dir)
@@ -149,7 +150,7 @@ def _mounts(config: ClusterConfig, start: Start, launch: Launch, scratch: str) -
 
 def addresses_folder(config: ClusterConfig, key: str) -> str:
     """The file in it is replaced by rename, so the folder is what a container has to see."""
-    return str(config.node_dir / "jobs" / key.partition("/")[0])
+    return str(config.node_dir / "jobs" / AttemptKey.parse(key).job_id)
 
 
 def allowed(mount: Mount, folders: Sequence[str]) -> str:
@@ -162,5 +163,5 @@ def allowed(mount: Mount, folders: Sequence[str]) -> str:
     raise CannotStartError(NOT_EXECUTABLE, message)
 
 
-def _bind(source: str, target: str, read_only: bool) -> Mapping[str, Any]:
+def _bind(source: str, target: str, read_only: bool) -> Request:
     return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only}

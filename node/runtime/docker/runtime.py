@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any
 
 from grass import clock
 from grass.config import ClusterConfig
@@ -26,6 +25,7 @@ from node.runtime.docker.engine import Engine
 from node.runtime.docker.line import Line
 from node.runtime.docker.reactor import Reactor
 from node.runtime.docker.starts import ImageSource, LaterError, Made, Starts, why_not
+from node.runtime.docker.wire import Answer
 from node.runtime.lanes import Lanes
 from node.runtime.protocol import Launch, Listed, News, Start, Stop, Waiting
 from node.runtime.spawn import CannotStartError
@@ -69,7 +69,7 @@ class DockerRuntime:
     def start(self, starts: list[Start]) -> None:
         for start in starts:
             if not self._listed:
-                self._reactor.say(Waiting(start.key, _ENGINE_AWAY.to_wire()))  # it is asked for again after the list
+                self._reactor.say(Waiting(start.key, _ENGINE_AWAY))  # it is asked for again after the list
             elif start.key not in self._attempts:
                 self._attempts[start.key] = Container(start.key, start.launch, start)
                 self._begin(self._lanes.add(start.launch, start.key))
@@ -137,7 +137,7 @@ class DockerRuntime:
     def _on_died(self, container: str) -> None:
         self._ends.died(container)
 
-    def _on_list(self, life: int, running: dict[str, str | None], found: list[dict[str, Any]] | GrassError) -> None:
+    def _on_list(self, life: int, running: dict[str, str | None], found: list[Answer] | GrassError) -> None:
         """``running`` when the list was asked for: what was started since then need not be in it."""
         if not self._line.up or self._line.life != life:
             return
@@ -155,7 +155,7 @@ class DockerRuntime:
         self._listed = True
         self._reactor.say(Listed([attempt.observed() for attempt in self._attempts.values()]))
 
-    def _adopt(self, key: str, inspected: dict[str, Any]) -> None:
+    def _adopt(self, key: str, inspected: Answer) -> None:
         attempt = self._attempts.get(key)
         if attempt is None:
             if inspected["State"]["Status"] == "created":

@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 from grass import clock
 from grass.config import ClusterConfig
@@ -17,6 +17,7 @@ from node.runtime.docker import plan
 from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
 from node.runtime.docker.reactor import Reactor
+from node.runtime.docker.wire import Answer, Request
 from node.runtime.protocol import Launch, Waiting
 from node.runtime.spawn import NOT_EXECUTABLE, NOT_FOUND, CannotStartError
 
@@ -39,7 +40,7 @@ class LaterError(GrassError):
     """Its image cannot be had for now; that was said."""
 
 
-Made = dict[str, Any] | GrassError | None
+Made = Answer | GrassError | None
 """A container that runs, as inspected; why there is none; None: it was told to stop before it was there."""
 
 
@@ -66,7 +67,7 @@ class Starts:
         attempt.starting = True
         self._reactor.starters.ask(functools.partial(self._make, attempt, body, launch.image), made)
 
-    def _make(self, attempt: Container, body: dict[str, Any], image: str) -> dict[str, Any] | None:
+    def _make(self, attempt: Container, body: Request, image: str) -> Answer | None:
         """In a thread."""
         name = plan.container_name(self._config.name, attempt.key)
         self._make_folders(attempt.key)
@@ -97,7 +98,7 @@ class Starts:
                 self._say_waiting(attempt, f"{error}; it is tried again")
                 raise LaterError from error
 
-    def _create(self, name: str, body: dict[str, Any]) -> str:
+    def _create(self, name: str, body: Request) -> str:
         """A container of the same name is what is left of a start that got lost; its removal may be under way."""
         deadline = clock.steady() + _REMOVAL_PATIENCE
         while True:
@@ -130,7 +131,7 @@ class Starts:
     def _say_waiting(self, attempt: Container, message: str) -> None:
         """In a thread. Its time counts from when it has its image."""
         attempt.since = clock.steady()
-        reason = Reason(ReasonCode.IMAGE, message).to_wire()
+        reason = Reason(ReasonCode.IMAGE, message)
         self._reactor.starters.tell(lambda: self._reactor.say(Waiting(attempt.key, reason)))
 
 

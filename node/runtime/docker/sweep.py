@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from grass.config import ClusterConfig
 from grass.errors import GrassError
 from node.runtime.docker import plan
 from node.runtime.docker.engine import Engine
+from node.runtime.docker.wire import Answer
 
 GRACE = 10
 AT_ONCE = 8
@@ -30,7 +30,7 @@ def sweep(config: ClusterConfig, *, remove: bool) -> None:
         engine.close()
 
 
-def _end(engine: Engine, container: dict[str, Any], *, remove: bool) -> None:
+def _end(engine: Engine, container: Answer, *, remove: bool) -> None:
     if container["State"]["Running"]:
         engine.stop(container["Id"], GRACE)
     if remove:

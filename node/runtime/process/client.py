@@ -11,7 +11,7 @@ import select
 import socket
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from grass import clock
 from grass.backoff import Backoff
@@ -20,7 +20,7 @@ from grass.model.reasons import Reason, ReasonCode
 from node.runtime.frames import READ, Lines, Message, Outbox, pack
 from node.runtime.process.hung import end_hung, peer
 from node.runtime.process.pulse import Pulse
-from node.runtime.protocol import PROCESS_FIELDS, Launch, Listed, News, Observed, Start, Stop
+from node.runtime.protocol import Launch, Listed, News, Observed, Start, Stop
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.02, 0.5
 
@@ -67,7 +67,7 @@ class ProcessRuntime:
         self._told.difference_update(launches)
         if known and self._connection is not None:
             self._told |= known
-            self._send([["launch", name, *self._launches[name][:PROCESS_FIELDS]] for name in known])
+            self._send([_definition(name, self._launches[name]) for name in known])
 
     def drop(self, launches: Iterable[str]) -> None:
         gone = [name for name in launches if self._launches.pop(name, None)]
@@ -77,13 +77,13 @@ class ProcessRuntime:
 
     def start(self, starts: list[Start]) -> None:
         fresh = {start.launch for start in starts} - self._told
-        messages: list[Message] = [["launch", name, *self._launches[name][:PROCESS_FIELDS]] for name in fresh]
+        messages = [_definition(name, self._launches[name]) for name in fresh]
         if self._connection is not None:
             self._told |= fresh
         self._send([*messages, ["start", [[start.key, start.launch, start.env] for start in starts]]])
 
     def stop(self, stops: list[Stop]) -> None:
-        self._send([["stop", stops]])
+        self._send([["stop", [[key, grace, reason and reason.to_wire()] for key, grace, reason in stops]]])
 
     def forget(self, keys: list[str]) -> None:
         self._send([["forget", keys]])
@@ -116,11 +116,11 @@ class ProcessRuntime:
             match message:
                 case ["list", attempts]:
                     self._retry.reset()
-                    listed = [Observed(*attempt) for attempt in attempts]
+                    listed = [_observed(attempt) for attempt in attempts]
                     self._inherited = any(each.pid is None and each.ended is None for each in listed)
                     happened.append(Listed(listed))
                 case ["events", attempts]:
-                    happened += [Observed(*attempt) for attempt in attempts]
+                    happened += [_observed(attempt) for attempt in attempts]
         return happened
 
     def fileno(self) -> int:
@@ -194,7 +194,19 @@ class ProcessRuntime:
         self._poll.modify(self._connection.fileno(), wanted)
 
 
-def ask(path: Path, *message: Any, seconds: float = 5.0) -> list[Observed]:
+def _definition(name: str, launch: Launch) -> Message:
+    """As much of a launch as the shepherd knows."""
+    return ["launch", name, launch.argv, launch.env, launch.cwd, launch.grace, launch.width]
+
+
+def _observed(attempt: Message) -> Observed:
+    observed = Observed(*attempt)
+    return (
+        observed._replace(reason=Reason.from_wire(observed.reason)) if isinstance(observed.reason, dict) else observed
+    )
+
+
+def ask(path: Path, *message: str, seconds: float = 5.0) -> list[Observed]:
     """One request outside any loop: ``ask(path, "list")``. Raises UnreachableError."""
     lines = Lines()
     try:
@@ -205,7 +217,7 @@ def ask(path: Path, *message: Any, seconds: float = 5.0) -> list[Observed]:
             while data := connection.recv(READ):
                 for reply in lines.feed(data):
                     if reply[0] == "list":
-                        return [Observed(*attempt) for attempt in reply[1]]
+                        return [_observed(attempt) for attempt in reply[1]]
     except (OSError, ValueError) as error:
         raise UnreachableError(f"the shepherd does not answer at {path}: {error}") from error
     raise UnreachableError(f"the shepherd at {path} closed the connection")

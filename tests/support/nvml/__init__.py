@@ -38,6 +38,6 @@ class StubDriver:
 
     def ask(self, expression: str) -> Any:
         """The value, through JSON, of an expression with ``gpu`` in a process that has this driver."""
-        program = f"import json; from node.agent import gpu; print(json.dumps({expression}))"
+        program = f"from grass.wire.codec import encode; from node.agent import gpu; print(encode({expression}))"
         done = subprocess.run([sys.executable, "-c", program], env=self.env, capture_output=True, text=True, check=True)
         return json.loads(done.stdout)

@@ -1,16 +1,16 @@
-"""Where a node's files are: as root in the system's folders, without root all under ``~/.grass``. Pure."""
+"""Paths of a node's files: in system folders with root, otherwise under ``~/.grass``. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from grass.config import ClusterConfig
 
 NODE_UNITS = ("shepherd", "node-agent", "node-api-server")
 
 
 @dataclass(frozen=True)
-class Places:
+class NodePaths:
     """``home``: the node's cluster folder. ``owner``: of its files, ``user:group``."""
 
     cluster: str
@@ -53,11 +53,11 @@ class Places:
         return f"grass-{name}@{self.cluster}.service"
 
 
-def of_root(cluster: str, master_config: Mapping[str, Any] | None) -> Places:
-    """``master_config``: the ``cluster.json`` that is on the host already, if any: a master keeps its own folder."""
-    is_master = bool(master_config and master_config.get("redis", {}).get("embedded"))
+def of_root(cluster: str, config: ClusterConfig | None) -> NodePaths:
+    """``config``: the ``cluster.json`` that is on the host already, if any: a master keeps its own folder."""
+    is_master = config is not None and config.redis.embedded
     folder = "nodes" if is_master else "clusters"
-    return Places(
+    return NodePaths(
         cluster,
         venv="/opt/grass/venv",
         home=f"/var/lib/grass/{folder}/{cluster}",
@@ -69,10 +69,10 @@ def of_root(cluster: str, master_config: Mapping[str, Any] | None) -> Places:
     )
 
 
-def of_user(cluster: str, user: str, group: str, home: str, runtime: str) -> Places:
+def of_user(cluster: str, user: str, group: str, home: str, runtime: str) -> NodePaths:
     """``home``: the user's. ``runtime``: the folder for the user's sockets (``/run/user/UID``)."""
     own = f"{home}/.grass"
-    return Places(
+    return NodePaths(
         cluster,
         venv=f"{own}/venv",
         home=f"{own}/nodes/{cluster}",

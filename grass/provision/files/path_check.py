@@ -18,15 +18,15 @@ from grass.environment import whole_environment
 
 
 def outside(root: Path, module: str, arguments: Iterable[str]) -> str | None:
-    """The first of rsync's arguments that names a place outside ``root``; None: all stay. ``module``: its name.
+    """Return the first of rsync's arguments that names a path outside ``root``, or None. ``module``: its name.
 
-    Every word is taken for a path, and so is what stands behind a ``=``: what is none lies inside, and does no harm.
+    Every word is taken for a path, and so is what follows a ``=``. A word that is no path lies inside and does no harm.
     """
     real = root.resolve()
     for argument in arguments:
         for path in _paths(argument, module):
-            for place in (path, *glob.glob(str(root / path))):  # noqa: PTH207 (any pattern, also a bad one)
-                found = (root / place).resolve()
+            for each in (path, *glob.glob(str(root / path))):  # noqa: PTH207 (any pattern, also a bad one)
+                found = (root / each).resolve()
                 if found != real and real not in found.parents:
                     return path
     return None

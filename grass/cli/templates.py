@@ -18,7 +18,7 @@ def names() -> tuple[str, ...]:
 def text(name: str) -> str:
     """The template as it is shipped; NotFoundError names those that exist."""
     if name not in names():
-        raise NotFoundError(f"there is no template `{name}`; there are: {', '.join(names())}")
+        raise NotFoundError(f"unknown template '{name}'; use one of {', '.join(names())}")
     return str(_folder().joinpath(name + _SUFFIX).read_text(encoding="utf-8"))
 
 

@@ -1,7 +1,7 @@
-"""Resources in a file: what a task needs, and the countable things with names of the user's own.
+"""Reads resources: what a task needs, what a quota allows, and custom resources.
 
-How a name of the user's own is told from a slip: under ``custom`` anything goes; beside ``cpu`` and the others it must
-be a plain word with a whole number that is neither near one of these nor a key of the component.
+A custom resource is told from a slip as follows. Under ``custom``, any name is one. Beside ``cpu`` and the others, it
+must be a name with a whole number that neither resembles one of these nor is a key of the component.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from typing import Any
 
 from grass.manifest import quantities, values
 from grass.manifest.fields import Fields
-from grass.manifest.values import Wrong, show
+from grass.manifest.values import Wrong
 from grass.model.job import DEFAULT_TASK_CPU, GpuNeed
 from grass.model.resources import DEVICE, Resources
 
 ANY_GPU = GpuNeed()
-MOST_CUSTOM = 32
-"""Resources of a cluster's own. A node rarely has ten."""
 BUILT_IN = ("cpu", "memory", "gpu", "disk")
+MAX_NAMES = 64
+"""Custom resources of one task, node or quota."""
 
 
 def read_task(fields: Fields, not_custom: tuple[str, ...]) -> tuple[Resources, GpuNeed]:
-    """What one task needs, under ``resources``. ``not_custom``: keys that belong one level up."""
+    """Return what one task needs, from ``resources``. ``not_custom``: keys that belong one level up."""
     section = fields.section("resources")
     if section is None:
         return Resources(cpu=DEFAULT_TASK_CPU), ANY_GPU
@@ -38,33 +38,30 @@ def read_task(fields: Fields, not_custom: tuple[str, ...]) -> tuple[Resources, G
 
 
 def read_custom(section: Fields, not_custom: tuple[str, ...] = ()) -> dict[str, int]:
-    """Name → amount of what is neither one of the four nor a slip for one; those stay unknown keys."""
+    """Return name → amount of the custom resources. Keys that are slips for built-in ones stay unknown keys."""
     found: dict[str, int] = {}
     under = section.section("custom")
-    names = len(section.others()) + (len(under.others()) if under is not None else 0)
-    if names > MOST_CUSTOM:  # each would be compared with all the others
-        section.problems.add(section.path, f"names {names} resources that Grass does not know; at most {MOST_CUSTOM}")
-        section.forgive_others()
-        return found
     for name, content in under.entries() if under is not None else ():
         path = under.at(name) if under is not None else ""
         if section.parsed(path, _custom_name, name, ""):
             found[name] = section.parsed(path, quantities.amount, content, 0)
-    others = section.others()
-    custom = [name for name, content in others if name not in not_custom and _is_custom(section, name, content)]
-    for name, content in others:
+    known = section.known  # two custom names may be alike
+    for name, content in section.others():
         if name in not_custom:
-            section.refuse(name, "belongs to the component itself, one level up")
-        elif name in custom:
+            section.refuse(name, "belongs to the component, one level up")
+        elif len(found) <= MAX_NAMES and _is_custom(section, known, name, content):
             section.has(name)
             if name in found:
-                section.problems.add(section.at(name), "stands under `custom`, too")
+                section.problems.add(section.at(name), "is also under `custom`; keep one")
             found[name] = section.parsed(section.at(name), quantities.amount, content, 0)
+    if len(found) > MAX_NAMES:
+        section.problems.add(section.path, f"has more than {MAX_NAMES} custom resources")
+        section.problems.check()
     return found
 
 
-def _is_custom(section: Fields, name: str, content: Any) -> bool:
-    if isinstance(content, bool) or not isinstance(content, int) or section.meant(name):
+def _is_custom(section: Fields, known: tuple[str, ...], name: str, content: Any) -> bool:
+    if isinstance(content, bool) or not isinstance(content, int) or section.meant(name, known):
         return False
     try:
         return bool(_custom_name(name))
@@ -74,7 +71,7 @@ def _is_custom(section: Fields, name: str, content: Any) -> bool:
 
 def _custom_name(name: str) -> str:
     if name in BUILT_IN:
-        raise Wrong("is one of the four that Grass knows; it stands one level up")
+        raise Wrong("is a built-in resource; move it one level up")
     return values.port_name(name)
 
 
@@ -87,28 +84,20 @@ def _read_gpu(section: Fields) -> tuple[int, GpuNeed]:
     count = inner.read("count", quantities.gpu, DEVICE)
     need = GpuNeed(inner.read("model", values.text, None), inner.read("memory", quantities.at_least, 0))
     if count == 0 and need != ANY_GPU:
-        inner.problems.add(inner.at("count"), "is 0, so no device can be of that model or memory")
+        inner.problems.add(inner.at("count"), "is 0, so `model` and `memory` match no device")
     inner.done()
     return count, need
 
 
 def read_quota(fields: Fields) -> dict[str, int]:
-    """A bound for each resource that is named, zeros included: 0 means none of it."""
+    """Return the bound of each resource that is named; 0 means none of it."""
     quota: dict[str, int] = {}
     for name, parse in (
         ("cpu", quantities.cpu),
         ("memory", quantities.memory),
-        ("gpu", gpu_total),
+        ("gpu", quantities.gpu_total),
         ("disk", quantities.memory),
     ):
         if fields.has(name):
             quota[name] = fields.read(name, parse, 0)
     return {**quota, **read_custom(fields)}
-
-
-def gpu_total(value: Any) -> int:
-    """Thousandths of a device over many tasks, so also ``1.5``."""
-    count = quantities.number(value, "a number of devices such as 2 or 0.5")
-    if not 0 <= count <= quantities.MAX_GPU:
-        raise Wrong(f"must be between 0 and {quantities.MAX_GPU} devices, got {show(value)}")
-    return round(count * DEVICE)

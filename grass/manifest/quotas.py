@@ -1,21 +1,22 @@
-"""How a cluster is shared: quotas of users, and what a node keeps back for the system. Part of every settings file."""
+"""Reads quotas of users, and what a node reserves for the system. Part of every settings file."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from grass.manifest import amounts, quantities, values
+from grass.manifest import quantities, resource_fields, values
 from grass.manifest.fields import Fields
 from grass.manifest.values import Wrong, show
+from grass.model.names import MAX_NAME
 
 DEFAULT = "default"
 
 Quota = dict[str, int]
-"""Resource → the most that all running tasks of one user may hold; what is not named is not limited."""
+"""Resource → the most that all running tasks of one user may use; what is not named is not limited."""
 
 
 def read_quotas(fields: Fields) -> tuple[dict[str, Quota], Quota]:
-    """User → quota, and the quota of users who have none of their own (``default``)."""
+    """Return user → quota, and the quota of all other users (``default``)."""
     section = fields.section("quotas")
     if section is None:
         return {}, {}
@@ -23,7 +24,7 @@ def read_quotas(fields: Fields) -> tuple[dict[str, Quota], Quota]:
     for user, content in section.entries():
         path = section.at(user)
         quota = Fields(content, path, fields.problems)
-        quotas[section.parsed(path, _user, user, user)] = amounts.read_quota(quota)
+        quotas[section.parsed(path, _user, user, user)] = resource_fields.read_quota(quota)
         quota.done()
     default = quotas.pop(DEFAULT, {})
     return quotas, default
@@ -31,13 +32,13 @@ def read_quotas(fields: Fields) -> tuple[dict[str, Quota], Quota]:
 
 def _user(value: Any) -> str:
     name = values.text(value)
-    if len(name) > values.MAX_NAME or any(mark.isspace() or not mark.isprintable() for mark in name):
-        raise Wrong(f"must be the name of a user, got {show(value)}")
+    if len(name) > MAX_NAME or any(mark.isspace() or not mark.isprintable() for mark in name):
+        raise Wrong(f"must be a user name, got {show(value)}")
     return name
 
 
 def read_reserve(fields: Fields) -> Quota:
-    """What a node keeps back for the system, by resource."""
+    """Return what a node reserves for the system, by resource."""
     section = fields.section("reserve")
     if section is None:
         return {}

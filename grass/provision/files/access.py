@@ -1,19 +1,22 @@
-"""Where the share of a cluster is, seen from this machine: a folder of it, or behind SSH on the master host."""
+"""Access to the share of a cluster from this machine: a folder of this machine, or over SSH on the master host."""
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 import subprocess
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, cast
+
+import msgspec
 
 from grass.config import ClusterConfig
 from grass.environment import cluster_home
-from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
+from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UndecodableError, UnreachableError
 from grass.provision.files import serve, share
+from grass.provision.files.operations import REPLY, A, AnyOperation, Operation
+from grass.wire.codec import Form, encode, indented
 
 PROFILE = "files.json"
 """In the cluster's ``client/`` folder: the fields of ``FilesAccess``, written by `grass create`."""
@@ -33,18 +36,17 @@ _PATTERN = frozenset("*?[]\\")
 _ERRORS: dict[str, type[GrassError]] = {each.code: each for each in (InputError, NotFoundError, ConflictError)}
 
 
-class Place(Protocol):
-    """``rsync_path(module, path)`` is what rsync is told, with ``rsync_options``; ``ask`` does one operation."""
+class ShareAccess(Protocol):
+    """``rsync_path(module, path)`` is what rsync is told, with ``rsync_options``; ``ask`` carries out one operation."""
 
     def rsync_options(self) -> list[str]: ...
 
     def rsync_path(self, module: str, path: str) -> str: ...
 
-    def ask(self, operation: str, **arguments: Any) -> Any: ...
+    def ask(self, operation: Operation[A]) -> A: ...
 
 
-@dataclass(frozen=True)
-class FilesAccess:
+class FilesAccess(msgspec.Struct, frozen=True):
     """How to reach the share by SSH: with a key that can do nothing else. Paths are those of this machine."""
 
     host: str
@@ -54,11 +56,14 @@ class FilesAccess:
     known_hosts: str
 
     def save(self, client_dir: Path) -> None:
-        (client_dir / PROFILE).write_text(json.dumps(asdict(self), indent=2) + "\n")
+        (client_dir / PROFILE).write_text(indented(self))
+
+
+FILES_ACCESS: Form[FilesAccess] = Form(FilesAccess)
 
 
 @dataclass(frozen=True)
-class FolderPlace:
+class LocalShare:
     """The share of a cluster on this machine."""
 
     folder: Path
@@ -69,12 +74,14 @@ class FolderPlace:
     def rsync_path(self, module: str, path: str) -> str:
         return f"{self.folder}/{_below(module)}{path}"
 
-    def ask(self, operation: str, **arguments: Any) -> Any:
-        return share.carry_out(self.folder, operation, arguments)
+    def ask(self, operation: Operation[A]) -> A:
+        return cast(A, share.carry_out(self.folder, cast(AnyOperation, operation)))
 
 
 @dataclass(frozen=True)
-class SshPlace:
+class SshShare:
+    """The share of a cluster whose master is reached by SSH."""
+
     access: FilesAccess
 
     def rsync_options(self) -> list[str]:
@@ -90,12 +97,11 @@ class SshPlace:
         host = f"[{self.access.host}]" if ":" in self.access.host else self.access.host
         return f"{self.access.user}@{host}::{module}/./{path}"  # a path that begins with - is no option
 
-    def ask(self, operation: str, **arguments: Any) -> Any:
-        command = [*self._ssh(), f"{self.access.user}@{self.access.host}", serve.OPERATION]
-        request = json.dumps({"operation": operation, "arguments": arguments})
-        done = subprocess.run(command, input=request, capture_output=True, text=True, check=False)
+    def ask(self, operation: Operation[A]) -> A:
+        command = [*self._ssh(), f"{self.access.user}@{self.access.host}", serve.COMMAND]
+        done = subprocess.run(command, input=encode(operation), capture_output=True, text=True, check=False)
         if done.returncode == 0:
-            return _answer(done.stdout)
+            return cast(A, operation.answer.decode(_answer(done.stdout)))
         where = f"{self.access.user}@{self.access.host}:{self.access.port}"
         raise UnreachableError(f"ssh to {where} for the files of the cluster failed: {_last_line(done.stderr)}")
 
@@ -116,17 +122,17 @@ class SshPlace:
         return [_program("ssh", "openssh-client"), "-F", "none", "-T", "-i", access.key, "-p", str(access.port), *words]
 
 
-def place_of(cluster: str, home: Path | None = None) -> Place:
+def access_to(cluster: str, home: Path | None = None) -> ShareAccess:
     """NotFoundError: this machine has no way to the files of that cluster."""
     folder = cluster_home(cluster, home)
     try:
-        return SshPlace(FilesAccess(**json.loads((folder / "client" / PROFILE).read_text())))
+        return SshShare(FILES_ACCESS.decode((folder / "client" / PROFILE).read_bytes()))
     except FileNotFoundError:
         pass
-    except (ValueError, TypeError) as error:
+    except UndecodableError as error:
         raise InputError(f"{folder}/client/{PROFILE} is damaged: {error}") from error
     try:
-        return FolderPlace(ClusterConfig.load(folder / "cluster.json").data_dir)
+        return LocalShare(ClusterConfig.load(folder / "cluster.json").data_dir)
     except FileNotFoundError:
         raise NotFoundError(
             f"cluster {cluster}: nothing here says how to reach its files; the machine that created it can"
@@ -149,14 +155,15 @@ def _below(module: str) -> str:
     return f"{folder}/" if folder else ""
 
 
-def _answer(text: str) -> Any:
+def _answer(text: str) -> bytes:
+    """The answer in a reply, as JSON."""
     try:
-        reply = json.loads(text)
-    except ValueError as error:
+        reply = REPLY.decode(text)
+    except UndecodableError as error:
         raise GrassError(f"the master host answered {text[:200]!r} instead of what was asked for") from error
-    if "error" in reply:
-        raise _ERRORS.get(reply["error"]["code"], GrassError)(reply["error"]["message"])
-    return reply["answer"]
+    if reply.error is not None:
+        raise _ERRORS.get(reply.error.code, GrassError)(reply.error.message)
+    return bytes(reply.answer)
 
 
 def _last_line(text: str) -> str:

@@ -1,0 +1,35 @@
+"""Reads a YAML or JSON document from a file, for the command line and the Python client.
+
+``grass.manifest`` opens no file; it takes what this module returns.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from grass.errors import InputError
+from grass.manifest.document import MAX_BYTES, read_document
+
+
+def load_document(path: Path) -> dict[str, Any]:
+    """Return the mapping in a YAML file, or in a JSON file (by its suffix ``.json``).
+
+    ManifestError: its content cannot be accepted. InputError: it cannot be read at all.
+    """
+    path = Path(path)
+    return read_document(_read_bytes(path), source=str(path), json=path.suffix == ".json")
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path}: is a directory; give the file in it") from error
+    except PermissionError as error:
+        raise InputError(f"{path}: permission denied") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{str(path)!r}: cannot be read: {error}") from error

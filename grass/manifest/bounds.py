@@ -1,0 +1,48 @@
+"""Bounds of a document, checked before anything in it is read, so that a hostile one does not cause unbounded work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from grass.manifest.document import MAX_DEPTH, MAX_VALUES, join
+from grass.manifest.fields import Problems
+
+MAX_KEYS = 5_000
+"""Keys of one mapping. The largest real ones are environments and quotas by user."""
+
+
+def check_bounds(document: Any, problems: Problems) -> None:
+    """Raise ManifestError for a document with too many values or keys, or one nested too deep.
+
+    The reader of files has similar bounds; a document in the body of a request comes unchecked."""
+    count, level = 0, [("", document)]
+    for _ in range(MAX_DEPTH + 2):
+        inner: list[tuple[str, Any]] = []
+        for path, value in level:
+            if isinstance(value, (dict, list, tuple)):
+                if count + len(value) > MAX_VALUES:
+                    _refuse(problems, "", f"has more than {MAX_VALUES:,} values")
+                if isinstance(value, dict) and len(value) > MAX_KEYS:
+                    _refuse(problems, path, f"has {len(value):,} keys; the most is {MAX_KEYS:,}")
+                inner += _containers(path, value)
+                count += len(value)
+        if not inner:
+            return
+        level = inner
+    _refuse(problems, "", f"is nested more than {MAX_DEPTH} levels deep")
+
+
+def _containers(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the mappings and lists directly in ``value``, with their paths."""
+    if isinstance(value, dict):
+        yield from (
+            (join(path, str(key)), item) for key, item in value.items() if isinstance(item, (dict, list, tuple))
+        )
+    else:
+        yield from ((f"{path}[{at}]", item) for at, item in enumerate(value) if isinstance(item, (dict, list, tuple)))
+
+
+def _refuse(problems: Problems, path: str, message: str) -> None:
+    problems.add(path, message)
+    problems.check()
