@@ -87,9 +87,12 @@ class Client:
         parse_job(document, source=source)
         return self._submit("/v1/plan", {"manifest": document}, source)
 
-    def jobs(self, all: bool = False) -> list[View]:
-        """Jobs that have not ended, or all that are kept; oldest first."""
-        found: list[View] = self._get("/v1/jobs", all=all)["jobs"]
+    def jobs(self, all: bool = False, limit: int | None = None, before: str | None = None) -> list[View]:
+        """Jobs that have not ended, or all that are kept; oldest first.
+
+        ``limit``: the newest so many, of those that were submitted before the job with the id ``before``.
+        """
+        found: list[View] = self._get("/v1/jobs", all=all, limit=limit, before=before)["jobs"]
         return found
 
     def job(self, name: str) -> View:

@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from grass.errors import GrassError
 
+Header = dict[str, Any]
+"""Of a JWE: names and JSON values, which whoever opens it compares with what it expects."""
 KEY_BYTES = 32
 _IV_BYTES, _TAG_BYTES = 12, 16
 _PINNED = {"alg": "dir", "enc": "A256GCM"}
@@ -31,7 +33,7 @@ class EnvelopeError(GrassError):
     http_status = 401
 
 
-def seal(header: dict[str, Any], content: bytes, key: bytes) -> str:
+def seal(header: Header, content: bytes, key: bytes) -> str:
     """``header`` is readable on the way, but cannot be changed."""
     protected = encode(json.dumps({**_PINNED, **header}, separators=(",", ":")).encode())
     iv = os.urandom(_IV_BYTES)
@@ -39,7 +41,7 @@ def seal(header: dict[str, Any], content: bytes, key: bytes) -> str:
     return f"{protected}..{encode(iv)}.{encode(sealed[:-_TAG_BYTES])}.{encode(sealed[-_TAG_BYTES:])}"
 
 
-def read_header(token: str | bytes) -> dict[str, Any]:
+def read_header(token: str | bytes) -> Header:
     """What the header claims, before anything was checked. Raises EnvelopeError for another algorithm."""
     text = token if isinstance(token, str) else token[: MOST_HEADER + 1].decode("ascii", "replace")
     try:
@@ -48,11 +50,11 @@ def read_header(token: str | bytes) -> dict[str, Any]:
             raise ValueError("another algorithm")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise EnvelopeError("a sealed object could not be opened") from error
-    opened: dict[str, Any] = header
+    opened: Header = header
     return opened
 
 
-def open_sealed(token: str | bytes, key: bytes) -> tuple[dict[str, Any], bytes]:
+def open_sealed(token: str | bytes, key: bytes) -> tuple[Header, bytes]:
     """Header and content. Raises EnvelopeError."""
     try:
         text = token if isinstance(token, str) else token.decode("ascii")

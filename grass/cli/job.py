@@ -65,10 +65,11 @@ def plan(invocation: Invocation, file: Path) -> None:
 
 @job.command("list")
 @click.option("-a", "--all", "all_jobs", is_flag=True, help="Include finished jobs.")
+@click.option("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="Only the newest N.")
 @pass_invocation
-def list_jobs(invocation: Invocation, all_jobs: bool) -> None:
+def list_jobs(invocation: Invocation, all_jobs: bool, limit: int | None) -> None:
     """List active jobs, and why queued ones wait."""
-    jobs = invocation.client().jobs(all=all_jobs)
+    jobs = invocation.client().jobs(all=all_jobs, limit=limit)
     lines = partial(job_views.job_list, jobs, all_jobs, clock.wall())
     invocation.output.show(Result(jobs, lines, [one["id"] for one in jobs]))
 

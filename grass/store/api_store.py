@@ -11,6 +11,7 @@ from grass.model.job import Job
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.backend import Backend, Entry, Guard, Op
 from grass.store.decoding import decoded, decoded_all
+from grass.store.job_list import JobList
 from grass.store.join_tokens import JoinTokens
 from grass.store.keys import EVENTS_KEPT, Keys
 from grass.store.sessions import Sessions, Sighting
@@ -125,6 +126,10 @@ class ApiStore:
                 if fields["question"] == question:
                     return PLAN_ANSWER.decode(fields["body"])
         return None
+
+    def job_list(self) -> JobList:
+        """All jobs as they are now, by what lists are made of."""
+        return JobList(self._backend, self._keys)
 
     def jobs(self) -> list[JobRecord]:
         """All of them, in order of submission."""

@@ -9,17 +9,17 @@ from werkzeug.exceptions import HTTPException
 
 from grass import clock
 from grass.config import ClusterConfig
+from grass.store.api_store import ApiStore
 from master.api import events, execs, jobs, joining_files, joins, nodes, schedules, session, status
 from master.api.authentication import Authenticator
 from master.api.call import Api, Waits
 from master.api.feed import Feed, Places
-from master.api.untyped import UntypedStore
 
 DEFAULT_WAITS = Waits()
 
 
 def create_app(
-    config: ClusterConfig, store: UntypedStore, *, wall: Callable[[], float] = clock.wall, waits: Waits = DEFAULT_WAITS
+    config: ClusterConfig, store: ApiStore, *, wall: Callable[[], float] = clock.wall, waits: Waits = DEFAULT_WAITS
 ) -> Flask:
     """Raises NotFoundError if the master has no key. Call ``close_app`` when done with it."""
     authenticator = Authenticator(config.master_dir, store, wall())

@@ -7,22 +7,36 @@ import logging
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from flask import Response, request
+from msgspec import structs
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from grass.api.envelope import EnvelopeError
 from grass.api.keyring import Role
 from grass.api.sealing import MAX_REQUEST, ReplyKey
 from grass.config import ClusterConfig
-from grass.errors import GrassError, InputError, ManifestError, NotAllowedError, ReplayedError, UnreachableError
+from grass.errors import (
+    GrassError,
+    InputError,
+    ManifestError,
+    NotAllowedError,
+    ReplayedError,
+    UndecodableError,
+    UnreachableError,
+)
+from grass.store.api_store import ApiStore
+from grass.wire import calls
+from grass.wire.codec import Form, builtins
+from grass.wire.views import ErrorBody, ErrorView, NoNews, ProblemView
 from master.api.authentication import Authenticator, Caller, StaleRequestError
 from master.api.feed import Feed, Places
 from master.api.query import parse_query
 from master.api.routes import Access, Route
-from master.api.untyped import UntypedStore
 
 log = logging.getLogger("master.api")
 
@@ -54,7 +68,7 @@ class Api:
     """What handlers work with."""
 
     config: ClusterConfig
-    store: UntypedStore
+    store: ApiStore
     authenticator: Authenticator
     feed: Feed
     places: Places
@@ -62,16 +76,24 @@ class Api:
     waits: Waits
 
 
+_C = TypeVar("_C", bound=calls.Call)
+
+
 @dataclass(frozen=True)
 class Call:
-    """An admitted request. ``body`` is an object whenever the route takes one. A guest has the empty name."""
+    """An admitted request. A machine without a user has the empty name."""
 
     api: Api
     user: str
     role: Role
     query: dict[str, Any]
-    body: dict[str, Any]
+    content: calls.Call | None
     caller: Caller
+
+    def read(self, shape: type[_C]) -> _C:
+        """The body, which has the shape that the route declares."""
+        assert isinstance(self.content, shape)
+        return self.content
 
     def sees(self, owner: str | None) -> bool:
         """A user sees own jobs and schedules; viewers and admins see all."""
@@ -84,18 +106,18 @@ class Call:
 
 @dataclass(frozen=True)
 class Reply:
-    body: Any
+    body: msgspec.Struct
     status: int = 200
 
 
-Pieces = Generator[dict[str, Any], None, None]
+Pieces = Generator[msgspec.Struct, None, None]
 """What a stream handler returns: one object per sealed line. Closed when the client goes away."""
-PiecesToEnd = Generator[dict[str, Any], None, dict[str, Any]]
+PiecesToEnd = Generator[msgspec.Struct, None, msgspec.Struct]
 """As ``Pieces``. What it returns is the last object; of others an empty one says that there is nothing more."""
 HEARTBEAT = 2.0
 """Seconds after which an idle stream sends a piece all the same: the client knows that the server is there, and one
 that went away is noticed."""
-_Stream = Generator[dict[str, Any], None, dict[str, Any] | None]
+_Stream = Generator[msgspec.Struct, None, msgspec.Struct | None]
 Handler = Callable[..., Any]
 
 
@@ -118,14 +140,16 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Res
     except (EnvelopeError, ReplayedError):
         return _refusal()
     except StaleRequestError as error:
-        return _sealed(reply_key, error.http_status, {"error": {**_error_body(error), "now": api.authenticator.time}})
+        return _sealed(
+            reply_key, error.http_status, ErrorView(structs.replace(_error_body(error), now=api.authenticator.time))
+        )
     except GrassError as error:
-        return _sealed(reply_key, error.http_status, {"error": _error_body(error)})
+        return _sealed(reply_key, error.http_status, ErrorView(_error_body(error)))
     except Exception:
         # the last resort: a defect is logged whole, and answered under seal
         log.exception("%s failed", route.operation)
         message = "the API server met a defect of its own; its log says more"
-        return _sealed(reply_key, 500, {"error": {"code": "internal", "message": message, "problems": []}})
+        return _sealed(reply_key, 500, ErrorView(ErrorBody("internal", message, ())))
 
 
 def _identify(authenticator: Authenticator, route: Route) -> Caller:
@@ -147,7 +171,7 @@ def _call(api: Api, route: Route, caller: Caller) -> Call:
         user.name if user else "",
         user.role if user else Role.VIEWER,
         parse_query(route.query, request.args),
-        _body(caller.body),
+        _content(route, caller.body),
         caller,
     )
 
@@ -166,19 +190,22 @@ def _target() -> str:
     return str(request.environ.get("RAW_URI") or request.full_path)
 
 
-def _body(text: str | None) -> dict[str, Any]:
-    if text is None:
-        return {}
+def _content(route: Route, text: str | None) -> calls.Call | None:
+    if route.request is None:
+        return None
     try:
-        body = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"the body is not JSON: {error}") from error
-    if not isinstance(body, dict):
-        raise InputError("the body must be a JSON object")
-    return body
+        return _form(route.request).decode(text or "{}")
+    except UndecodableError as error:
+        where = f"{error.path}: " if error.path else ""
+        raise InputError(f"the body of the request: {where}{error.problem}") from error
 
 
-def _sealed(key: ReplyKey, status: int, body: Any) -> Response:
+@cache
+def _form(shape: type[calls.Call]) -> Form[calls.Call]:
+    return Form(shape)
+
+
+def _sealed(key: ReplyKey, status: int, body: msgspec.Struct) -> Response:
     return Response(key.seal(status, _pack(body)), status, mimetype=JOSE)
 
 
@@ -192,7 +219,7 @@ def _stream(pieces: _Stream, key: ReplyKey) -> Response:
     return Response(_lines(first, last, pieces, key), 200, mimetype=JOSE)
 
 
-def _lines(piece: dict[str, Any], last: bool, pieces: _Stream, key: ReplyKey) -> Iterator[bytes]:
+def _lines(piece: msgspec.Struct, last: bool, pieces: _Stream, key: ReplyKey) -> Iterator[bytes]:
     with closing(pieces):
         for number in count():
             yield _line(key, piece, number, last)
@@ -203,27 +230,26 @@ def _lines(piece: dict[str, Any], last: bool, pieces: _Stream, key: ReplyKey) ->
             except UnreachableError:
                 return  # cut off without a last object: the client comes back for the rest
             except GrassError as error:
-                piece, last = {"error": _error_body(error)}, True
+                piece, last = ErrorView(_error_body(error)), True
 
 
-def _next(pieces: _Stream) -> tuple[dict[str, Any], bool]:
+def _next(pieces: _Stream) -> tuple[msgspec.Struct, bool]:
     """The next piece, and whether it is the last."""
     try:
         return next(pieces), False
     except StopIteration as end:
-        return end.value or {}, True
+        return end.value or NoNews(), True
 
 
-def _line(key: ReplyKey, piece: dict[str, Any], number: int, last: bool) -> bytes:
+def _line(key: ReplyKey, piece: msgspec.Struct, number: int, last: bool) -> bytes:
     return key.seal(200, _pack(piece), number, last).encode() + b"\n"
 
 
-def _error_body(error: GrassError) -> dict[str, Any]:
-    body: dict[str, Any] = {"code": error.code, "message": str(error), "problems": []}
-    if isinstance(error, ManifestError):
-        body["problems"] = [{"path": problem.path, "message": problem.message} for problem in error.problems]
-    return body
+def _error_body(error: GrassError) -> ErrorBody:
+    problems = error.problems if isinstance(error, ManifestError) else []
+    return ErrorBody(error.code, str(error), tuple(ProblemView(each.path, each.message) for each in problems))
 
 
-def _pack(body: Any) -> bytes:
-    return json.dumps(body, separators=(",", ":")).encode()
+def _pack(body: msgspec.Struct) -> bytes:
+    """ASCII, so that a line of a log that is no UTF-8 arrives as it is."""
+    return json.dumps(builtins(body), separators=(",", ":")).encode()

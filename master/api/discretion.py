@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from grass.model import feasibility
-from grass.model.reasons import ReasonCode
-from master.api.call import Call
-from master.api.views import View
+from msgspec import structs
 
-_NAMING = (ReasonCode.BEHIND.value, ReasonCode.PREEMPTED.value, ReasonCode.PREEMPTING.value)
+from grass.model import feasibility
+from grass.model.reasons import Reason, ReasonCode
+from grass.wire.job_record import JobRecord
+from grass.wire.plan_answer import PlanAnswer
+from grass.wire.task_record import TaskRecord
+from master.api.call import Call
+
+_NAMING = (ReasonCode.BEHIND, ReasonCode.PREEMPTED, ReasonCode.PREEMPTING)
 """The codes of reasons that name jobs which the user did not."""
 
 
@@ -24,41 +28,51 @@ class Discretion:
         self._all = call.sees(None)
         self._sees: Callable[[str], bool] = cache(lambda job_id: _own(call, job_id))
 
-    def job(self, record: View) -> View:
+    def job(self, record: JobRecord) -> JobRecord:
         """The record of a job, with the reasons of its components."""
         if self._all:
             return record
-        parts = {name: {**part, "reason": self.reason(part["reason"])} for name, part in record["components"].items()}
-        return {**record, "reason": self.reason(record["reason"]), "components": parts}
+        parts = {
+            name: structs.replace(part, reason=self.reason(part.reason)) for name, part in record.components.items()
+        }
+        return structs.replace(record, reason=self.reason(record.reason), components=parts)
 
-    def task(self, view: View) -> View:
-        if self._all or view["reason"] is None:
-            return view
-        return {**view, "reason": self.reason(view["reason"])}
+    def plan(self, answer: PlanAnswer) -> PlanAnswer:
+        if self._all:
+            return answer
+        parts = {
+            name: structs.replace(part, reason=self.reason(part.reason)) for name, part in answer.components.items()
+        }
+        return structs.replace(answer, reason=self.reason(answer.reason), components=parts)
 
-    def reason(self, reason: View | None) -> View | None:
-        if self._all or reason is None or reason["code"] not in _NAMING:
+    def task(self, record: TaskRecord) -> TaskRecord:
+        if self._all or record.reason is None:
+            return record
+        return structs.replace(record, reason=self.reason(record.reason))
+
+    def reason(self, reason: Reason | None) -> Reason | None:
+        if self._all or reason is None or reason.code not in _NAMING:
             return reason
-        details = dict(reason.get("details") or {})
+        details = dict(reason.details)
         named = [*details.pop("jobs", ()), *([details.pop("job")] if "job" in details else [])]
         seen = [job_id for job_id in named if self._sees(job_id)]
         if len(seen) == len(named):
             return reason
         if seen:
             details["jobs"] = seen
-        return {**reason, "message": _message(reason["code"], seen, details), "details": details}
+        return Reason(reason.code, _message(reason.code, seen, details.get("tasks", 0)), details)
 
 
 def _own(call: Call, job_id: str) -> bool:
     record = call.api.store.run(job_id)
-    return record is not None and call.sees(record["user"])
+    return record is not None and call.sees(record.user)
 
 
-def _message(code: str, seen: list[str], details: View) -> str:
-    match ReasonCode(code):
+def _message(code: ReasonCode, seen: list[str], tasks: int) -> str:
+    match code:
         case ReasonCode.BEHIND:
             return feasibility.behind("a job of another user")
         case ReasonCode.PREEMPTED:
             return "stopped for a job of another user, which has a higher priority"
     own = f"{feasibility.named_jobs(seen, 2)} and " if seen else ""
-    return feasibility.preempting(details.get("tasks", 0), f"{own}jobs of other users")
+    return feasibility.preempting(tasks, f"{own}jobs of other users")

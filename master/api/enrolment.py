@@ -14,6 +14,7 @@ from grass.model.names import MAX_TOPOLOGY_LEVELS, NAME_RULE, is_label_name, is_
 from grass.model.resources import Resources
 from grass.network_address import host_and_port
 from grass.wire.tickets import NodeOffer
+from grass.wire.views import JoinedView
 
 _JOIN_ID = re.compile(r"[0-9a-f]{16,64}")
 RUNTIMES = ("process", "docker")
@@ -129,7 +130,7 @@ def reach(config: ClusterConfig, wish: Wish) -> list[tuple[str, str, int]]:
     return found
 
 
-def node_files(config: ClusterConfig, secrets: Secrets, wish: Wish, now: float, bundle: str) -> dict[str, Any]:
+def node_files(config: ClusterConfig, secrets: Secrets, wish: Wish, now: float, bundle: str) -> JoinedView:
     """The reply to a join: all that the node needs, and of the secrets only its own.
 
     ``config`` has no folders: the machine knows where its own are. ``share``: what to mount, or null.
@@ -157,10 +158,9 @@ def node_files(config: ClusterConfig, secrets: Secrets, wish: Wish, now: float, 
         "collector": config.collector,
     }
     own = {"redis": {"node": wish.password}, "node_token": node_token(secrets.node_token, wish.name)}
-    reply = {"cluster": config.name, "time": now, "bundle": bundle, "config": wire, "secrets": own}
-    if config.samba is None or offer.get("share") is not None:
-        return {**reply, "share": None}
-    return {**reply, "share": {**asdict(config.samba), "password": secrets.samba}}
+    samba = config.samba if offer.get("share") is None else None
+    share = None if samba is None else {**asdict(samba), "password": secrets.samba}
+    return JoinedView(cluster=config.name, time=now, bundle=bundle, config=wire, secrets=own, share=share)
 
 
 def _master_address(config: ClusterConfig) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from flask import Blueprint
+from msgspec import structs
 
 from grass.errors import InputError
+from grass.store.api_store import Event
+from grass.wire.views import EventPiece
 from master.api.call import HEARTBEAT, Api, Call, Pieces
 from master.api.feed import PAUSE
 from master.api.registry import noun_blueprint
-from master.api.views import View
+from master.api.views import event_view
 
 AT_ONCE = 1000
 FEW = 100
@@ -26,30 +30,34 @@ def list_events(call: Call) -> Pieces:
     after = call.query["after"]
     if after is not None:
         _check_id(after)
-        return _follow(call, chosen, after) if call.query["follow"] else _read(call, chosen, after)
+        return _follow(call, chosen, after) if call.query["follow"] else _all(call, chosen, after)
     return _newest(call, chosen)
 
 
 def _newest(call: Call, chosen: _Chosen) -> Pieces:
     """From the end of the stream backwards, no further than it takes."""
-    limit, kept, before = call.query["limit"], list[View](), None
+    limit, kept, before = call.query["limit"], list[Event](), None
     after = "0-0"
     while events := call.api.store.events_before(before, min(AT_ONCE, max(FEW, limit))):
-        after = events[0]["id"] if before is None else after
-        before = events[-1]["id"]
+        after = events[0].id if before is None else after
+        before = events[-1].id
         kept += chosen.of(events)
         if len(kept) >= limit:
             break
-    yield {"events": kept[:limit][::-1], "after": after, "open": call.query["follow"]}
+    yield _piece(kept[:limit][::-1], after, is_open=call.query["follow"])
     if call.query["follow"]:
         yield from _follow(call, chosen, after)
 
 
-def _read(call: Call, chosen: _Chosen, after: str) -> Pieces:
+def _read(call: Call, chosen: _Chosen, after: str) -> Iterator[EventPiece]:
     """All that there is now."""
     while events := call.api.store.events(after, AT_ONCE):
-        after = events[-1]["id"]
-        yield {"events": chosen.of(events), "after": after, "open": False}
+        after = events[-1].id
+        yield _piece(chosen.of(events), after, is_open=False)
+
+
+def _all(call: Call, chosen: _Chosen, after: str) -> Pieces:
+    yield from _read(call, chosen, after)
 
 
 def _follow(call: Call, chosen: _Chosen, after: str) -> Pieces:
@@ -57,13 +65,17 @@ def _follow(call: Call, chosen: _Chosen, after: str) -> Pieces:
         while True:
             changed.clear()
             for piece in _read(call, chosen, after):
-                after = piece["after"]
-                yield {**piece, "open": True}
+                after = piece.after
+                yield structs.replace(piece, open=True)
             if not granted or call.api.feed.closed:
-                yield {"events": [], "after": after, "open": True, "pause": 0.0 if granted else PAUSE}
+                yield EventPiece((), after, True, 0.0 if granted else PAUSE)
                 return
             if not changed.wait(HEARTBEAT):
-                yield {"events": [], "after": after, "open": True}
+                yield EventPiece((), after, True)
+
+
+def _piece(events: list[Event], after: str, *, is_open: bool) -> EventPiece:
+    return EventPiece(tuple(event_view(event) for event in events), after, is_open)
 
 
 class _Chosen:
@@ -74,24 +86,24 @@ class _Chosen:
         self._owners: dict[str, str | None] = {}
         record = call.api.store.job(job) if job is not None else None
         if record is not None:
-            call.check_owner(record["user"], f"job {record['name']}")
-        self._job = record["name"] if record is not None else job
+            call.check_owner(record.user, f"job {record.name}")
+        self._job = record.name if record is not None else job
 
-    def of(self, events: list[View]) -> list[View]:
+    def of(self, events: list[Event]) -> list[Event]:
         return [event for event in events if self._wanted(event)]
 
-    def _wanted(self, event: View) -> bool:
-        job = event.get("job")
+    def _wanted(self, event: Event) -> bool:
+        job, user = event.record.job, event.record.user
         if self._job is not None and job != self._job:
             return False
-        if job is not None:
-            return self._call.sees(event.get("user")) or self._call.sees(self._owner(job))
-        return not event.get("user") or self._call.sees(event["user"])
+        if job:
+            return self._call.sees(user) or self._call.sees(self._owner(job))
+        return not user or self._call.sees(user)
 
     def _owner(self, job: str) -> str | None:
         if job not in self._owners:
             record = self._call.api.store.job(job)
-            self._owners[job] = record["user"] if record is not None else None
+            self._owners[job] = record.user if record is not None else None
         return self._owners[job]
 
 

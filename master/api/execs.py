@@ -10,13 +10,19 @@ from typing import Any
 
 from flask import Blueprint
 
-from grass.errors import ConflictError, InputError, NotFoundError
+from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
 from grass.model.lifecycle import TaskState
+from grass.wire.calls import Exec, ExecInput, ExecSize, NoContent
+from grass.wire.codec import builtins
+from grass.wire.job_record import JobRecord
+from grass.wire.keys import TaskKey
+from grass.wire.node_record import NodeRecord
+from grass.wire.task_record import TaskRecord
+from grass.wire.views import ExecOutput, ExecStarted, ExecTaken
 from master.api.call import Api, Call, Handler, Reply
 from master.api.jobs import find_job
 from master.api.node_client import call_node, read_output
 from master.api.registry import noun_blueprint
-from master.api.views import View
 
 _SESSION = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,62}):([A-Za-z0-9_-]{8,64})")
 PAUSE = 0.5
@@ -35,55 +41,55 @@ def blueprint(api: Api) -> Blueprint:
 
 def start(call: Call, job: str, task: str) -> Reply:
     record = find_job(call, job)
-    found = call.api.store.tasks(record["id"]).get(task)
+    found = _find_task(call, record, task)
     if found is None and task not in _tasks_of(record):
-        raise NotFoundError(f"job {record['name']} has no task {task}; `grass job show {record['name']}` shows them")
-    if found is None or found["state"] != TaskState.RUNNING.value:
-        state = "PENDING" if found is None else found["state"]
-        raise ConflictError(f"task {record['name']}.{task} does not run now (it is {state})")
-    argv = call.body.get("argv")
-    if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
+        raise NotFoundError(f"job {record.name} has no task {task}; `grass job show {record.name}` shows them")
+    if found is None or found.state is not TaskState.RUNNING:
+        state = "PENDING" if found is None else found.state.value
+        raise ConflictError(f"task {record.name}.{task} does not run now (it is {state})")
+    assert found.node is not None  # it runs somewhere
+    wish = call.read(Exec)
+    if not wish.argv:
         raise InputError("argv: must be a list of texts, the command and its arguments")
-    wish = {name: call.body[name] for name in ("tty", "rows", "cols") if name in call.body}
-    key = f"{record['id']}/{task}/{found['attempt']}"
-    answer = _node(call, found["node"], "POST", "", {"key": key, "argv": argv, **wish})
-    what = f"`{argv[0]}` was run beside {record['name']}.{task}"
-    call.api.store.log_event("exec", call.user, what, job=record["name"], task=task, node=found["node"])
-    return Reply({"id": f"{found['node']}:{answer['id']}", "node": found["node"], "attempt": found["attempt"]}, 201)
+    size = {name: value for name in ("rows", "cols") if (value := getattr(wish, name)) is not None}
+    key = f"{record.id}/{task}/{found.attempt}"
+    answer = _node(call, found.node, "POST", "", {"key": key, "argv": wish.argv, "tty": wish.tty, **size})
+    what = f"`{wish.argv[0]}` was run beside {record.name}.{task}"
+    call.api.store.log_event("exec", call.user, what, job=record.name, task=task, node=found.node)
+    return Reply(ExecStarted(f"{found.node}:{answer['id']}", found.node, found.attempt), 201)
 
 
-def output(call: Call, job: str, task: str, session: str) -> View:
+def output(call: Call, job: str, task: str, session: str) -> ExecOutput:
     find_job(call, job)
     node, name = _parts(session)
     after = int(call.query["after"])
     with call.api.places.take() as granted:
         if not granted:
-            return {"chunks": [], "next": after, "code": None, "pause": PAUSE}
-        answer: View = read_output(call.api.config, _record(call, node), f"/v1/exec/{name}/output?after={after}")
-    return {**answer, "pause": 0.0}
+            return ExecOutput((), after, None, PAUSE)
+        answer = read_output(call.api.config, _record(call, node), f"/v1/exec/{name}/output?after={after}")
+    return ExecOutput(answer["chunks"], answer["next"], answer["code"], 0.0)
 
 
-def give_input(call: Call, job: str, task: str, session: str) -> View:
-    return _passed(call, job, session, "input", ("data", "end"))
+def give_input(call: Call, job: str, task: str, session: str) -> ExecTaken:
+    return ExecTaken(_passed(call, job, session, "input", call.read(ExecInput))["taken"])
 
 
-def resize(call: Call, job: str, task: str, session: str) -> View:
-    return _passed(call, job, session, "resize", ("rows", "cols"))
+def resize(call: Call, job: str, task: str, session: str) -> NoContent:
+    _passed(call, job, session, "resize", call.read(ExecSize))
+    return NoContent()
 
 
-def close(call: Call, job: str, task: str, session: str) -> View:
+def close(call: Call, job: str, task: str, session: str) -> NoContent:
     find_job(call, job)
     node, name = _parts(session)
-    answer: View = _node(call, node, "DELETE", f"/{name}")
-    return answer
+    _node(call, node, "DELETE", f"/{name}")
+    return NoContent()
 
 
-def _passed(call: Call, job: str, session: str, verb: str, names: tuple[str, ...]) -> View:
+def _passed(call: Call, job: str, session: str, verb: str, content: ExecInput | ExecSize) -> Any:
     find_job(call, job)
     node, name = _parts(session)
-    body = {key: call.body[key] for key in names if key in call.body}
-    answer: View = _node(call, node, "POST", f"/{name}/{verb}", body)
-    return answer
+    return _node(call, node, "POST", f"/{name}/{verb}", builtins(content))
 
 
 def _parts(session: str) -> tuple[str, str]:
@@ -97,12 +103,20 @@ def _node(call: Call, name: str, method: str, path: str, body: Any = None) -> An
     return call_node(call.api.config, _record(call, name), method, f"/v1/exec{path}", body)
 
 
-def _record(call: Call, name: str) -> View:
+def _record(call: Call, name: str) -> NodeRecord:
     record = call.api.store.node(name)
     if record is None:
         raise NotFoundError(f"node {name} is no part of the cluster any more")
     return record
 
 
-def _tasks_of(record: View) -> set[str]:
-    return {f"{name}.{index}" for name, part in record["components"].items() for index in range(part["replicas"])}
+def _find_task(call: Call, record: JobRecord, task: str) -> TaskRecord | None:
+    try:
+        key = TaskKey.parse(task)
+    except UndecodableError:
+        return None
+    return call.api.store.tasks(record.id).get(key)
+
+
+def _tasks_of(record: JobRecord) -> set[str]:
+    return {f"{name}.{index}" for name, part in record.components.items() for index in range(part.replicas)}

@@ -8,11 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from grass.errors import UnreachableError
+from grass.store.api_store import ApiStore, News
 from grass.store.keys import ENDS_KEPT
-from master.api.untyped import UntypedStore, ViewNews
+from grass.wire.job_record import JobRecord
 
 PAUSE = 1.0
 """Seconds after which a client asks again that found no place to wait in."""
@@ -25,14 +25,14 @@ EVERYTHING = ""
 class Feed:
     """``look``: seconds that one read waits."""
 
-    def __init__(self, store: UntypedStore, look: float) -> None:
+    def __init__(self, store: ApiStore, look: float) -> None:
         self._store = store
         self._look = look
         self._lock = threading.Lock()
         self._waiters: dict[str, set[threading.Event]] = {}
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
-        self._ended: dict[str, dict[str, Any]] = {}
+        self._ended: dict[str, JobRecord] = {}
         """Records of the jobs that ended last, by id: who was woken for one need not ask for it."""
 
     @property
@@ -58,7 +58,7 @@ class Feed:
                 if not waiters:
                     del self._waiters[job_name]
 
-    def ended(self, job_id: str) -> dict[str, Any] | None:
+    def ended(self, job_id: str) -> JobRecord | None:
         """The record of a job that ended just now, if it is at hand."""
         return self._ended.get(job_id)
 
@@ -79,7 +79,7 @@ class Feed:
             self._thread = threading.Thread(target=self._follow, args=(news,), name="feed", daemon=True)
             self._thread.start()
 
-    def _follow(self, news: ViewNews) -> None:
+    def _follow(self, news: News) -> None:
         while not self.closed:
             try:
                 news = self._store.wait_news(news, self._look)
@@ -90,7 +90,7 @@ class Feed:
             while len(self._ended) > ENDS_KEPT:
                 del self._ended[next(iter(self._ended))]
             if news.events:
-                self._wake({event.get("job") or EVERYTHING for event in news.events})
+                self._wake({event.record.job or EVERYTHING for event in news.events})
 
     def _wake(self, names: set[str] | None) -> None:
         with self._lock:

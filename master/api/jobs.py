@@ -9,7 +9,13 @@ from grass.entropy import run_id
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest import Wrong
 from grass.manifest.quantities import duration_or_zero
+from grass.store.job_list import page
+from grass.wire.calls import Stop, Submission
+from grass.wire.job_record import JobRecord
+from grass.wire.keys import TaskKey
+from grass.wire.task_record import TaskRecord
 from grass.wire.tickets import DeleteJob, StopJob
+from grass.wire.views import JobsView, JobView, StartedView, TasksView, WaitedView, WhyView
 from master.api.call import Api, Call, Handler, Pieces, PiecesToEnd, Reply
 from master.api.discretion import Discretion
 from master.api.feed import PAUSE
@@ -18,7 +24,7 @@ from master.api.plan import check_order, plan_job
 from master.api.progress import Progress
 from master.api.registry import noun_blueprint
 from master.api.submission import accept_job
-from master.api.views import View, counted_tasks, ended, first_tasks, job_view, task_views
+from master.api.views import counted_tasks, first_tasks, job_view, task_views
 from master.api.why import why_view
 
 DELETE_SECONDS = 3.0
@@ -41,59 +47,62 @@ def blueprint(api: Api) -> Blueprint:
     return noun_blueprint("jobs", api, handlers)
 
 
-def find_job(call: Call, name_or_id: str) -> View:
+def find_job(call: Call, name_or_id: str) -> JobRecord:
     """The record of a job that the caller may see, as it may see it. Raises NotFoundError, NotAllowedError."""
     record = call.api.store.job(name_or_id)
     if record is None:
         raise NotFoundError(f"no job {name_or_id}; `grass job list --all` shows what there is")
-    call.check_owner(record["user"], f"job {record['name']}")
+    call.check_owner(record.user, f"job {record.name}")
     return Discretion(call).job(record)
 
 
-def list_jobs(call: Call) -> View:
-    discreet = Discretion(call)
-    records = [discreet.job(record) for record in call.api.store.jobs() if call.sees(record["user"])]
-    return {"jobs": [job_view(record) for record in records if call.query["all"] or not ended(record)]}
+def list_jobs(call: Call) -> JobsView:
+    """The newest ``limit`` of them; only of these the whole records are read."""
+    discreet, found, every = Discretion(call), call.api.store.job_list(), call.query["all"]
+    wanted = [head for head in found.heads if call.sees(head.user) and (every or not head.state.ended)]
+    limit = call.query["limit"]
+    chosen = page(wanted, None if limit is None else int(limit), call.query["before"])
+    return JobsView(tuple(job_view(discreet.job(record)) for record in found.records(chosen)), len(wanted))
 
 
 def start_job(call: Call) -> Reply:
-    store = call.api.store
-    accepted = accept_job(call.body, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
+    store, submission = call.api.store, call.read(Submission)
+    accepted = accept_job(submission, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
     job, job_id = accepted.job, accepted.job_id
-    now, warnings = call.api.wall(), [*accepted.warnings, *check_order(call, job, bool(call.body.get("strict")))]
+    now, warnings = call.api.wall(), [*accepted.warnings, *check_order(call, job, submission.strict)]
     sighting = call.caller.sighting
     assert sighting is not None  # a route of sessions
     fresh = store.submit(job, job_id=job_id, user=call.user, now=now, warnings=warnings, sighting=sighting)
     if not fresh:
         known = store.job(job_id)
-        if known is not None and known["user"] != call.user:
+        if known is not None and known.user != call.user:
             raise ConflictError(f"job id {job_id} is taken")
-    return Reply({"name": job.name, "id": job_id, "warnings": warnings}, 201)
+    return Reply(StartedView(job.name, job_id, tuple(warnings)), 201)
 
 
-def show_job(call: Call, job: str) -> View:
+def show_job(call: Call, job: str) -> JobView:
     return job_view(find_job(call, job))
 
 
-def list_tasks(call: Call, job: str) -> View:
+def list_tasks(call: Call, job: str) -> TasksView:
     record = find_job(call, job)
     component = call.query["component"]
-    if component is not None and component not in record["components"]:
-        known = ", ".join(record["components"])
-        raise NotFoundError(f"job {record['name']} has no component {component}; it has {known}")
-    spec, tasks, most = call.api.store.spec(record["id"]), _known(call, record), call.query["first"]
+    if component is not None and component not in record.components:
+        known = ", ".join(record.components)
+        raise NotFoundError(f"job {record.name} has no component {component}; it has {known}")
+    spec, tasks, most = call.api.store.spec(record.id), _known(call, record), call.query["first"]
     if spec is None:
-        return {"tasks": []}
+        return TasksView(())
     if most is None:
-        return {"tasks": task_views(record, spec, tasks, component)}
-    return {"tasks": first_tasks(record, spec, tasks, component, int(most))}
+        return TasksView(tuple(task_views(record, spec, tasks, component)))
+    return TasksView(tuple(first_tasks(record, spec, tasks, component, int(most))))
 
 
-def explain_job(call: Call, job: str) -> View:
+def explain_job(call: Call, job: str) -> WhyView:
     record = find_job(call, job)
-    spec = call.api.store.spec(record["id"])
+    spec = call.api.store.spec(record.id)
     if spec is None:
-        raise NotFoundError(f"job {record['name']} is being deleted")
+        raise NotFoundError(f"job {record.name} is being deleted")
     return why_view(record, spec, counted_tasks(record, spec, _known(call, record)))
 
 
@@ -101,25 +110,25 @@ def wait_for_job(call: Call, job: str) -> PiecesToEnd:
     """``{"job": view}`` at once and, with ``progress``, whenever it got on; the last one when it has ended, or when
     time is up (with a ``pause``: ask again after so many seconds)."""
     first = find_job(call, job)
-    with call.api.places.take() as granted, call.api.feed.listen(first["name"]) as changed:
+    with call.api.places.take() as granted, call.api.feed.listen(first.name) as changed:
         until = steady() + (call.query["timeout"] if granted else 0.0)
         progress = Progress(call.query["progress"])
         while True:
             changed.clear()
             record, now = _same_run(call, first), steady()
-            if ended(record) or now >= until or call.api.feed.closed:
-                return {"job": job_view(record), "pause": 0.0 if granted else PAUSE}
+            if record.state.ended or now >= until or call.api.feed.closed:
+                return WaitedView(job_view(record), 0.0 if granted else PAUSE)
             if (piece := progress.piece(record, now)) is not None:
                 yield piece
             changed.wait(min(until - now, progress.patience))
 
 
-def _same_run(call: Call, first: View) -> View:
-    record = call.api.feed.ended(first["id"])
-    if record is None or record["submitted"] != first["submitted"]:  # an id may have been used before
-        record = call.api.store.run(first["id"])
+def _same_run(call: Call, first: JobRecord) -> JobRecord:
+    record = call.api.feed.ended(first.id)
+    if record is None or record.submitted != first.submitted:  # an id may have been used before
+        record = call.api.store.run(first.id)
     if record is None:
-        raise NotFoundError(f"job {first['name']} ({first['id']}) was deleted")
+        raise NotFoundError(f"job {first.name} ({first.id}) was deleted")
     return Discretion(call).job(record)
 
 
@@ -127,40 +136,40 @@ def read_logs(call: Call, job: str) -> Pieces:
     return stream_logs(call, find_job(call, job))
 
 
-def stop_job(call: Call, job: str) -> View:
+def stop_job(call: Call, job: str) -> JobView:
     record = find_job(call, job)
-    grace = call.body.get("grace")
+    grace = call.read(Stop).grace
     if grace is not None:
         try:
             grace = duration_or_zero(grace)
         except Wrong as error:
             raise InputError(f"grace: {error}") from error
-    if not ended(record):
-        store, name = call.api.store, record["name"]
+    if not record.state.ended:
+        store, name = call.api.store, record.name
         store.log_event("job-stop-requested", call.user, f"{name} shall stop", job=name)
-        store.ticket(StopJob(record["id"], call.user, grace))
+        store.ticket(StopJob(record.id, call.user, grace))
     return job_view(record)
 
 
 def delete_job(call: Call, job: str) -> Reply:
     """Answers 200 once it is gone, 202 if the master-agent has not come to it yet."""
     record = find_job(call, job)
-    store, name = call.api.store, record["name"]
-    if not ended(record):
+    store, name = call.api.store, record.name
+    if not record.state.ended:
         raise ConflictError(f"job {name} has not ended; stop it first with `grass job stop {name}`")
-    store.log_event("job-delete-requested", call.user, f"{name} ({record['id']}) shall be deleted", job=name)
-    store.ticket(DeleteJob(record["id"], call.user))
+    store.log_event("job-delete-requested", call.user, f"{name} ({record.id}) shall be deleted", job=name)
+    store.ticket(DeleteJob(record.id, call.user))
     until = steady() + DELETE_SECONDS
     with call.api.feed.listen(name) as changed:
         while steady() < until and not call.api.feed.closed:
-            if store.run(record["id"]) is None:
+            if store.run(record.id) is None:
                 return Reply(job_view(record))
             changed.wait(0.02)
             changed.clear()
     return Reply(job_view(record), 202)
 
 
-def _known(call: Call, record: View) -> dict[str, View]:
+def _known(call: Call, record: JobRecord) -> dict[TaskKey, TaskRecord]:
     """Records of its tasks that were ever assigned."""
     discreet = Discretion(call)
-    return {name: discreet.task(task) for name, task in call.api.store.tasks(record["id"]).items()}
+    return {key: discreet.task(task) for key, task in call.api.store.tasks(record.id).items()}

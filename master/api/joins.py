@@ -21,14 +21,17 @@ from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundErr
 from grass.model.lifecycle import NodeState
 from grass.model.names import MAX_NAME, NAME_RULE, is_name
 from grass.store.join_tokens import JoinToken
+from grass.wire.calls import Join, JoinQuestion, JoinTokenWish, NodeProof
+from grass.wire.codec import builtins
+from grass.wire.node_record import NodeRecord
 from grass.wire.tickets import JoinNode, RemoveNode
+from grass.wire.views import JoinedView, JoinReach, JoinTerms, JoinTokenView, NodeReached, NodeWaited
 from master.api import enrolment
 from master.api.bundle import find_bundle
 from master.api.call import Api, Call, Handler, Reply
 from master.api.node_client import node_place, why_unreachable
 from master.api.node_wait import wait_for_node
 from master.api.registry import noun_blueprint
-from master.api.views import View
 
 LONGEST = 30 * 86_400.0
 """Seconds that a token may be good for."""
@@ -51,12 +54,13 @@ def blueprint(api: Api) -> Blueprint:
 
 
 def make_token(call: Call) -> Reply:
-    name, uses, seconds = call.body.get("name"), call.body.get("uses", 1), call.body.get("expires", 3600.0)
+    wish = call.read(JoinTokenWish)
+    name, uses, seconds = wish.name, wish.uses, wish.expires
     if name is not None:
         check_name(name)
-    if type(uses) is not int or not 1 <= uses <= MOST_USES:
+    if not 1 <= uses <= MOST_USES:
         raise InputError(f"uses: must be a whole number from 1 to {MOST_USES}, got {uses!r}")
-    if type(seconds) not in (int, float) or not 0 < seconds <= LONGEST:
+    if not 0 < seconds <= LONGEST:
         raise InputError(f"expires: must be more than 0 and at most 30 days, got {seconds!r} seconds")
     if name is not None and uses > 1:
         raise InputError(f"a token for the node {name} is good for one use; leave the name out, or the uses")
@@ -67,7 +71,7 @@ def make_token(call: Call) -> Reply:
     invitation = _invitation(call, secret)
     what = f"a join token for {name or 'any machine'}, {uses} use(s), {seconds:.0f} s"
     call.api.store.log_event("join-token", call.user, what)
-    return Reply({"token": invitation.token(), "expires": token.expires, "uses": uses, "name": name}, 201)
+    return Reply(JoinTokenView(invitation.token(), token.expires, uses, name), 201)
 
 
 def _invitation(call: Call, secret: str) -> Invitation:
@@ -76,15 +80,14 @@ def _invitation(call: Call, secret: str) -> Invitation:
     return Invitation(enrolment.api_urls(config), call.api.authenticator.key_id, secret, digest, config.name)
 
 
-def terms(call: Call) -> View:
+def terms(call: Call) -> JoinTerms:
     """For an administrator who wants to know what joining would be, and makes no token for that."""
     invitation = _invitation(call, "")
-    names = {"urls": list(invitation.urls), "key": invitation.key}
-    return {**names, "bundle": invitation.bundle, "cluster": invitation.cluster}
+    return JoinTerms(tuple(invitation.urls), invitation.key, invitation.bundle, invitation.cluster)
 
 
-def check(call: Call) -> View:
-    wish = enrolment.parse({"password": "none", **call.body, "secret": "none", "join_id": "0" * 16})
+def check(call: Call) -> JoinedView:
+    wish = enrolment.parse({**builtins(call.read(JoinQuestion)), "secret": "none", "join_id": "0" * 16})
     check_name(wish.name)
     _check_version(wish)
     _check_free(call.api, wish)
@@ -92,16 +95,20 @@ def check(call: Call) -> View:
     return _terms_of(call, wish)
 
 
-def _terms_of(call: Call, wish: enrolment.Wish) -> View:
+def _terms_of(call: Call, wish: enrolment.Wish) -> JoinedView:
     config, bundle = call.api.config, find_bundle()
-    reach = [{"what": what, "host": host, "port": port} for what, host, port in enrolment.reach(config, wish)]
-    body = {"cluster": config.name, "time": call.api.wall(), "reach": reach, "bundle": bundle.digest if bundle else ""}
-    return {**body, "kinds": list(bundle.nodes) if bundle else []}
+    return JoinedView(
+        cluster=config.name,
+        time=call.api.wall(),
+        reach=tuple(JoinReach(what, host, port) for what, host, port in enrolment.reach(config, wish)),
+        bundle=bundle.digest if bundle else "",
+        kinds=tuple(bundle.nodes) if bundle else (),
+    )
 
 
 def join(call: Call) -> Reply:
     """With ``check``: says whether it could join, and what it must be able to reach; uses nothing up."""
-    wish = enrolment.parse(call.body)
+    wish = enrolment.parse(builtins(call.read(Join)))
     check_name(wish.name)
     api, now = call.api, call.api.wall()
     digest = secret_digest(wish.secret)
@@ -121,27 +128,26 @@ def join(call: Call) -> Reply:
     return Reply(enrolment.node_files(api.config, secrets, wish, now, bundle.digest if bundle else ""), 201)
 
 
-def show_join(call: Call, node: str) -> View:
+def show_join(call: Call, node: str) -> NodeWaited:
     _check_node_token(call, node)
     return wait_for_node(call, node)
 
 
-def reach(call: Call, node: str) -> View:
+def reach(call: Call, node: str) -> NodeReached:
     """Looked at once, now. The node may just be starting, so whoever asks asks again."""
     _check_node_token(call, node)
     record = call.api.store.node(node)
     if record is None:
         raise NotFoundError(f"node {node} is no part of the cluster any more")
-    return {"place": node_place(record), "error": why_unreachable(call.api.config, record)}
+    return NodeReached(node_place(record), why_unreachable(call.api.config, record))
 
 
-def leave(call: Call, node: str) -> View:
+def leave(call: Call, node: str) -> NodeWaited:
     """Of a node that goes by itself. Its tasks are placed elsewhere."""
     _check_node_token(call, node)
     record = call.api.store.node(node)
-    if record is not None and record["state"] != NodeState.LEFT.value:
-        force = call.body.get("force") is True
-        call.api.store.ticket(RemoveNode(node, f"node {node}", force))
+    if record is not None and record.state is not NodeState.LEFT:
+        call.api.store.ticket(RemoveNode(node, f"node {node}", call.read(NodeProof).force))
     return wait_for_node(call, node)
 
 
@@ -152,9 +158,9 @@ def check_name(name: Any) -> None:
 
 def _check_node_token(call: Call, node: str) -> None:
     check_name(node)
-    given = call.body.get("token")
+    given = call.read(NodeProof).token
     expected = node_token(Secrets.load(call.api.config.home).node_token, node)
-    if not isinstance(given, str) or not hmac.compare_digest(given.encode(), expected.encode()):
+    if not hmac.compare_digest(given.encode(), expected.encode()):
         raise NotAllowedError(f"this is not the token of the node {node} in cluster {call.api.config.name}")
 
 
@@ -169,19 +175,19 @@ def _check_version(wish: enrolment.Wish) -> None:
 def _check_free(api: Api, wish: enrolment.Wish) -> None:
     """A machine that was interrupted when the master had taken it in comes again, with the password it chose."""
     record = api.store.node(wish.name)
-    if record is None or record["state"] == NodeState.LEFT.value:
+    if record is None or record.state is NodeState.LEFT:
         return
-    if record["state"] == NodeState.JOINING.value and _made_for(record, wish):
+    if record.state is NodeState.JOINING and _made_for(record, wish):
         return
     raise ConflictError(
-        f"a node {wish.name} exists ({record['state']}, at {record.get('address') or 'no address'}); choose another "
+        f"a node {wish.name} exists ({record.state.value}, at {record.address or 'no address'}); choose another "
         f"name, or remove that one first with `grass node remove {wish.name}`"
     )
 
 
-def _made_for(record: View, wish: enrolment.Wish) -> bool:
+def _made_for(record: NodeRecord, wish: enrolment.Wish) -> bool:
     """A node that never joined (that of a local cluster) has no digest."""
-    return record.get("digest") == secret_digest(wish.password)
+    return record.digest == secret_digest(wish.password)
 
 
 def _wait_until_known(api: Api, wish: enrolment.Wish) -> None:

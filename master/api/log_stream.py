@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+
+from msgspec import structs
 
 from grass.clock import steady
-from grass.errors import InputError, NotFoundError
-from grass.model.lifecycle import TaskState
+from grass.errors import NotFoundError
+from grass.wire import calls
+from grass.wire.job_record import JobRecord
+from grass.wire.keys import TaskKey
+from grass.wire.views import LogPiece, NoNews
 from master.api.call import HEARTBEAT, Call, Pieces
 from master.api.feed import PAUSE
 from master.api.log_lines import LogLine
 from master.api.logs import LINE_COST, Follower
-from master.api.views import View, ended
 
 SETTLED = 0.5
 """Seconds that the last line of an attempt waits for its newline once the next attempt was placed."""
@@ -38,34 +41,19 @@ class LogQuery:
     before: float
 
     @classmethod
-    def of(cls, body: dict[str, Any]) -> LogQuery:
-        unknown = sorted(set(body) - set(cls.__dataclass_fields__))
-        if unknown:
-            raise InputError(f"unknown key {unknown[0]!r} in the body of the request")
-        cursor = _typed(body, "cursor", dict)
-        return cls(
-            component=_typed(body, "component", str),
-            index=_typed(body, "index", int),
-            # a client that was told no place at all, neither of a tail, has nothing yet: it still wants the tail
-            tail=None if cursor or body.get("before") is not None else _typed(body, "tail", int),
-            since=_typed(body, "since", int, float),
-            follow=_typed(body, "follow", bool) or False,
-            cursor=_checked(cursor),
-            before=_typed(body, "before", int, float) or 0.0,
-        )
+    def of(cls, asked: calls.LogQuery) -> LogQuery:
+        # a client that was told no position at all, neither of a tail, has nothing yet: it still wants the tail
+        tail = None if asked.cursor or asked.before is not None else asked.tail
+        return cls(asked.component, asked.index, tail, asked.since, asked.follow, asked.cursor, asked.before or 0.0)
 
 
-def stream_logs(call: Call, record: View) -> Pieces:
-    """Pieces ``{"job_id", "lines", "cursor", "live", "open"}``; in the first one of a followed tail also ``before``.
-
-    ``lines``: lists in the order of the schema ``LogLines``. ``cursor``: to be merged into what was sent before.
-    ``live``: all that was there at the beginning has been sent. ``open`` in the last piece: ask again for the rest.
-    """
-    query = LogQuery.of(call.body)
+def stream_logs(call: Call, record: JobRecord) -> Pieces:
+    """Pieces of the log; in the first one of a followed tail also ``before``."""
+    query = LogQuery.of(call.read(calls.LogQuery))
     _check_part(record, query)
-    over = ended(record)
+    over = record.state.ended
     if over and query.tail is not None:
-        if abs(call.api.wall() - record["ended"]) < call.api.waits.log_late:
+        if record.ended is not None and abs(call.api.wall() - record.ended) < call.api.waits.log_late:
             return _settled_tail(call, record, query)
         return _whole(call, record, query, _follower(call, record, query))
     if query.follow or over:
@@ -74,22 +62,22 @@ def stream_logs(call: Call, record: View) -> Pieces:
     return _whole(call, record, query, _follower(call, record, query))
 
 
-def _check_part(record: View, query: LogQuery) -> None:
+def _check_part(record: JobRecord, query: LogQuery) -> None:
     if query.component is None:
         return
-    component = record["components"].get(query.component)
+    component = record.components.get(query.component)
     if component is None:
-        known = ", ".join(record["components"])
-        raise NotFoundError(f"job {record['name']} has no component {query.component}; it has {known}")
-    if query.index is not None and not 0 <= query.index < component["replicas"]:
-        last = f"{query.component}.{component['replicas'] - 1}"
-        raise NotFoundError(f"job {record['name']} has no task {query.component}.{query.index}; the last one is {last}")
+        known = ", ".join(record.components)
+        raise NotFoundError(f"job {record.name} has no component {query.component}; it has {known}")
+    if query.index is not None and not 0 <= query.index < component.replicas:
+        last = f"{query.component}.{component.replicas - 1}"
+        raise NotFoundError(f"job {record.name} has no task {query.component}.{query.index}; the last one is {last}")
 
 
-def _follower(call: Call, record: View, query: LogQuery) -> Follower:
+def _follower(call: Call, record: JobRecord, query: LogQuery) -> Follower:
     return Follower(
         call.api.config.logs_dir,
-        record["id"],
+        record.id,
         component=query.component,
         index=query.index,
         tail=query.tail,
@@ -97,18 +85,18 @@ def _follower(call: Call, record: View, query: LogQuery) -> Follower:
     )
 
 
-def _settled_tail(call: Call, record: View, query: LogQuery) -> Pieces:
+def _settled_tail(call: Call, record: JobRecord, query: LogQuery) -> Pieces:
     """The tail of a job that has just ended, once all of its log is there: that only a reader of all of it can tell."""
     everything = replace(query, tail=None)
-    envelope = _Envelope(record["id"], query)
+    envelope = _Envelope(record.id, query)
     for _ in _Following(call, record, everything, _follower(call, record, everything)).pieces():
         yield envelope.of([])  # so that the client sees that somebody is at work
     yield from _whole(call, record, query, _follower(call, record, query))
 
 
-def _whole(call: Call, record: View, query: LogQuery, follower: Follower) -> Pieces:
-    envelope = _Envelope(record["id"], query)
-    yield {}  # somebody is at work: it may take long to read a whole log
+def _whole(call: Call, record: JobRecord, query: LogQuery, follower: Follower) -> Pieces:
+    envelope = _Envelope(record.id, query)
+    yield NoNews()  # somebody is at work: it may take long to read a whole log
     if query.tail is not None:
         yield envelope.of(follower.drain(), live=True, is_open=False)
         return
@@ -118,40 +106,40 @@ def _whole(call: Call, record: View, query: LogQuery, follower: Follower) -> Pie
 
 
 class _Following:
-    def __init__(self, call: Call, record: View, query: LogQuery, follower: Follower) -> None:
+    def __init__(self, call: Call, record: JobRecord, query: LogQuery, follower: Follower) -> None:
         self._call = call
         self._record = record
         self._query = query
         self._follower = follower
-        self._envelope = _Envelope(record["id"], query)
+        self._envelope = _Envelope(record.id, query)
         self._moved = steady()
         self._next_look = 0.0
         self._followed_by_another: dict[tuple[str, int], float] = {}
 
     def pieces(self) -> Pieces:
         api, told, live = self._call.api, steady(), False
-        with api.places.take() as granted, api.feed.listen(self._record["name"]) as changed:
+        with api.places.take() as granted, api.feed.listen(self._record.name) as changed:
             if self._query.tail is not None:
                 yield self._tail()
             while True:
                 changed.clear()
                 over, begun = self._job_is_over(), steady()
                 for piece in self._new():
-                    if piece["lines"] or steady() - told > HEARTBEAT:
+                    if piece.lines or steady() - told > HEARTBEAT:
                         yield piece
                         told = steady()
                 if over and self._nothing_more_comes():
                     yield self._envelope.of(self._follower.finish(), live=True, is_open=False)
                     return
                 if not granted or api.feed.closed:
-                    yield {**self._envelope.of([], live=True), "pause": 0.0 if granted else PAUSE}
+                    yield structs.replace(self._envelope.of([], live=True), pause=0.0 if granted else PAUSE)
                     return
                 if not live or steady() - told > HEARTBEAT:
                     yield self._envelope.of([], live=True)
                     told, live = steady(), True
                 changed.wait(min(_LONGEST, max(_SHORTEST, 10 * (steady() - begun))))
 
-    def _tail(self) -> View:
+    def _tail(self) -> LogPiece:
         """All of the tail and every position at once, so that a client that has this piece can go on from it."""
         assert self._query.tail is not None
         lines = self._follower.poll()
@@ -160,9 +148,9 @@ class _Following:
         lines = lines[max(0, len(lines) - self._query.tail) :]
         piece = self._envelope.of(lines)
         newest = max((line.time for line in lines), default=0.0)
-        return {**piece, "cursor": self._follower.positions(), "before": newest}
+        return structs.replace(piece, cursor=self._follower.positions(), before=newest)
 
-    def _new(self) -> Iterator[View]:
+    def _new(self) -> Iterator[LogPiece]:
         while (lines := self._follower.poll()) or self._follower.behind:
             self._moved = steady()
             yield self._envelope.of(lines)
@@ -177,14 +165,14 @@ class _Following:
         unfinished, begun = self._follower.unfinished(), steady()
         if not unfinished or begun < self._next_look:
             return []
-        tasks = self._call.api.store.tasks(self._record["id"])
+        tasks = self._call.api.store.tasks(self._record.id)
         lines: list[LogLine] = []
         for task, attempt in unfinished:
-            view = tasks.get(task)
-            if view is None or view["attempt"] < attempt:
+            view = tasks.get(TaskKey.parse(task))
+            if view is None or view.attempt < attempt:
                 continue
-            if view["attempt"] == attempt:
-                over = bool(view["sizes"]) and self._follower.reached(task, attempt, view["sizes"])
+            if view.attempt == attempt:
+                over = bool(view.sizes) and self._follower.reached(task, attempt, view.sizes or {})
             else:
                 over = begun - self._followed_by_another.setdefault((task, attempt), begun) >= settled
             if over:
@@ -193,22 +181,22 @@ class _Following:
         return sorted(lines, key=lambda line: line.time)
 
     def _job_is_over(self) -> bool:
-        record = self._call.api.store.job(self._record["id"])
-        return record is None or record["id"] != self._record["id"] or ended(record)
+        record = self._call.api.store.job(self._record.id)
+        return record is None or record.id != self._record.id or record.state.ended
 
     def _nothing_more_comes(self) -> bool:
         return self._complete() or steady() - self._moved > self._call.api.waits.log_late
 
     def _complete(self) -> bool:
-        tasks = self._call.api.store.tasks(self._record["id"])
+        tasks = self._call.api.store.tasks(self._record.id)
         return all(
-            self._follower.reached(task, view["attempt"], view["sizes"])
-            for task, view in tasks.items()
-            if TaskState(view["state"]).ended and view["sizes"] and self._asked_for(view)
+            self._follower.reached(str(key), task.attempt, task.sizes)
+            for key, task in tasks.items()
+            if task.state.ended and task.sizes and self._asked_for(key)
         )
 
-    def _asked_for(self, view: View) -> bool:
-        return self._query.component in (None, view["component"]) and self._query.index in (None, view["index"])
+    def _asked_for(self, task: TaskKey) -> bool:
+        return self._query.component in (None, task.component) and self._query.index in (None, task.index)
 
 
 class _Envelope:
@@ -219,14 +207,14 @@ class _Envelope:
         self._had = query.cursor or {}
         self._before = query.before
 
-    def of(self, lines: Iterable[LogLine], *, live: bool = False, is_open: bool = True) -> View:
+    def of(self, lines: Iterable[LogLine], *, live: bool = False, is_open: bool = True) -> LogPiece:
         runs, cursor = [], Cursor()
         for run in _runs(filter(self.is_new, lines)):
             first, last = run[0], run[-1]
             text = "\n".join([line.text for line in run])
-            runs.append([first.task, first.attempt, first.stream, first.time, text, last.newline, first.lost])
+            runs.append((first.task, first.attempt, first.stream, first.time, text, last.newline, first.lost))
             cursor.setdefault(last.task, {})[f"{last.attempt}/{last.stream}"] = last.end
-        return {"job_id": self._job_id, "lines": runs, "cursor": cursor, "live": live, "open": is_open}
+        return LogPiece(self._job_id, tuple(runs), cursor, live, is_open)
 
     def is_new(self, line: LogLine) -> bool:
         """``before`` is for streams that lay wholly before a tail, so that no position of them was known."""
@@ -257,19 +245,3 @@ def _runs(lines: Iterable[LogLine]) -> Iterator[list[LogLine]]:
         run.append(line)
     if run:
         yield run
-
-
-def _typed(body: dict[str, Any], key: str, *kinds: type) -> Any:
-    value = body.get(key)
-    if value is not None and type(value) not in kinds:
-        raise InputError(f"{key}: must be a {kinds[-1].__name__}, got {value!r}")
-    return value
-
-
-def _checked(cursor: Any) -> Cursor | None:
-    if cursor is None:
-        return None
-    for places in cursor.values():
-        if not isinstance(places, dict) or not all(type(place) is int for place in places.values()):
-            raise InputError("cursor: must be what the server sent")
-    return Cursor(cursor)

@@ -11,6 +11,7 @@ from grass.api.node_token import node_token
 from grass.api.transport import error_of
 from grass.config import ClusterConfig, Secrets
 from grass.errors import NodeUnreachableError
+from grass.wire.node_record import NodeRecord
 
 SECONDS = 8.0
 """For an answer that a node gives at once."""
@@ -26,23 +27,23 @@ _FAILURES = (OSError, http.client.HTTPException, ValueError)
 _running = threading.BoundedSemaphore(AT_ONCE)
 
 
-def call_node(config: ClusterConfig, record: dict[str, Any], method: str, path: str, body: Any = None) -> Any:
+def call_node(config: ClusterConfig, record: NodeRecord, method: str, path: str, body: Any = None) -> Any:
     """``record``: of the node. Raises NodeUnreachableError, or what the node answered."""
     if not _running.acquire(timeout=CONNECT_SECONDS):
-        raise NodeUnreachableError(f"node {record['name']}: too many calls to nodes that do not answer; try again soon")
+        raise NodeUnreachableError(f"node {record.name}: too many calls to nodes that do not answer; try again soon")
     try:
         return _call(config, record, method, path, body, SECONDS)
     finally:
         _running.release()
 
 
-def read_output(config: ClusterConfig, record: dict[str, Any], path: str) -> Any:
+def read_output(config: ClusterConfig, record: NodeRecord, path: str) -> Any:
     """As ``call_node``, of a call that waits at the node. The caller has taken a place to wait."""
     return _call(config, record, "GET", path, None, OUTPUT_SECONDS)
 
 
-def _call(config: ClusterConfig, record: dict[str, Any], method: str, path: str, body: Any, seconds: float) -> Any:
-    name, place = record["name"], node_place(record)
+def _call(config: ClusterConfig, record: NodeRecord, method: str, path: str, body: Any, seconds: float) -> Any:
+    name, place = record.name, node_place(record)
     if place is None:
         raise NodeUnreachableError(f"node {name} has not said where its API is")
     try:
@@ -58,7 +59,7 @@ def _call(config: ClusterConfig, record: dict[str, Any], method: str, path: str,
     return answer
 
 
-def why_unreachable(config: ClusterConfig, record: dict[str, Any]) -> str | None:
+def why_unreachable(config: ClusterConfig, record: NodeRecord) -> str | None:
     """What keeps the master from the node's API, looked at once, in a few seconds at most; None: it answers."""
     if node_place(record) is None:
         return "it has not said where its API is"
@@ -69,19 +70,19 @@ def why_unreachable(config: ClusterConfig, record: dict[str, Any]) -> str | None
     return None if status == http.client.OK else "something else answers there, or with another token"
 
 
-def node_place(record: dict[str, Any]) -> str | None:
+def node_place(record: NodeRecord) -> str | None:
     """``ADDRESS:PORT`` of its API, once it is known."""
-    address, port = record.get("address"), record.get("api_port")
+    address, port = record.address, record.api_port
     return f"{address}:{port}" if address and port else None
 
 
 def _exchange(
-    config: ClusterConfig, record: dict[str, Any], method: str, path: str, body: Any, seconds: float
+    config: ClusterConfig, record: NodeRecord, method: str, path: str, body: Any, seconds: float
 ) -> tuple[int, Any]:
     secret = Secrets.load(config.home).node_token
-    token = secret if record["name"] == config.master.own_node else node_token(secret, record["name"])
+    token = secret if record.name == config.master.own_node else node_token(secret, record.name)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    connection = http.client.HTTPConnection(record["address"], record["api_port"], timeout=CONNECT_SECONDS)
+    connection = http.client.HTTPConnection(record.address, record.api_port, timeout=CONNECT_SECONDS)
     try:
         connection.connect()
         connection.sock.settimeout(seconds)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
 from zlib import crc32
 
 from grass.clock import steady
+from grass.wire.codec import encode
+from grass.wire.node_record import NodeRecord
+from grass.wire.views import NodeWaited
 from master.api.call import Call
 from master.api.feed import PAUSE
-from master.api.views import View, node_view
+from master.api.views import node_view
 
 _LOOK = 0.25
 """Seconds between looks at what no event tells of (the number of tasks)."""
 
 
-def wait_for_node(call: Call, name: str) -> View:
-    """``{"node": view or null, "mark", "pause"}`` as soon as the mark differs from ``seen``, or time is up."""
+def wait_for_node(call: Call, name: str) -> NodeWaited:
+    """As soon as the mark differs from ``seen``, or time is up."""
     seen: str | None = call.query["seen"]
     with call.api.places.take() as granted, call.api.feed.listen() as changed:
         until = steady() + (call.query["timeout"] if granted else 0.0)
@@ -26,13 +27,13 @@ def wait_for_node(call: Call, name: str) -> View:
             mark, left = node_mark(record), until - steady()
             if mark != seen or left <= 0 or call.api.feed.closed:
                 view = node_view(record) if record else None
-                return {"node": view, "mark": mark, "pause": 0.0 if granted else PAUSE}
+                return NodeWaited(view, mark, 0.0 if granted else PAUSE)
             changed.wait(min(left, _LOOK))
 
 
-def node_mark(record: dict[str, Any] | None) -> str:
+def node_mark(record: NodeRecord | None) -> str:
     """Changes whenever somebody who waits for the node would see something new."""
     if record is None:
         return "gone"
-    seen = [record["state"], record.get("reason"), record.get("tasks"), record.get("cordoned")]
-    return f"{crc32(json.dumps(seen, sort_keys=True).encode()):08x}"
+    seen = [record.state, record.reason, record.tasks, record.cordoned]
+    return f"{crc32(encode(seen).encode()):08x}"

@@ -5,19 +5,20 @@ Changes are tickets to the master-agent; who wants to see the outcome waits for 
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint
 
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest.quantities import duration_or_zero
 from grass.manifest.values import Wrong
 from grass.model.lifecycle import NodeState
+from grass.wire.calls import Drain, NodeRemoval
+from grass.wire.node_record import NodeRecord
 from grass.wire.tickets import CordonNode, DrainNode, NodeTicket, RemoveNode, UncordonNode
+from grass.wire.views import NodeAsked, NodesView, NodeView, NodeWaited
 from master.api.call import Api, Call, Handler, Reply
 from master.api.node_wait import node_mark, wait_for_node
 from master.api.registry import noun_blueprint
-from master.api.views import View, node_view
+from master.api.views import node_view
 
 
 def blueprint(api: Api) -> Blueprint:
@@ -33,15 +34,15 @@ def blueprint(api: Api) -> Blueprint:
     return noun_blueprint("nodes", api, handlers)
 
 
-def list_nodes(call: Call) -> View:
-    return {"nodes": [node_view(record) for record in call.api.store.nodes()]}
+def list_nodes(call: Call) -> NodesView:
+    return NodesView(tuple(node_view(record) for record in call.api.store.nodes()))
 
 
-def show_node(call: Call, node: str) -> View:
+def show_node(call: Call, node: str) -> NodeView:
     return node_view(_find(call, node))
 
 
-def wait(call: Call, node: str) -> View:
+def wait(call: Call, node: str) -> NodeWaited:
     return wait_for_node(call, node)
 
 
@@ -55,7 +56,7 @@ def uncordon(call: Call, node: str) -> Reply:
 
 
 def drain(call: Call, node: str) -> Reply:
-    deadline = call.body.get("deadline")
+    deadline = call.read(Drain).deadline
     if deadline is not None:
         try:
             deadline = duration_or_zero(deadline)
@@ -66,10 +67,10 @@ def drain(call: Call, node: str) -> Reply:
 
 def remove(call: Call, node: str) -> Reply:
     """Without ``force`` a node that still has tasks is not removed: drain it first."""
-    record, force = _find(call, node), call.body.get("force") is True
-    if record.get("tasks") and not force:
+    record, force = _find(call, node), call.read(NodeRemoval).force
+    if record.tasks and not force:
         raise ConflictError(
-            f"node {node} has {record['tasks']} task(s); `grass node remove --drain {node}` waits for them, "
+            f"node {node} has {record.tasks} task(s); `grass node remove --drain {node}` waits for them, "
             f"`--force` places them elsewhere"
         )
     return _ticket(call, RemoveNode(node, call.user, force))
@@ -81,11 +82,11 @@ def _ticket(call: Call, ticket: NodeTicket) -> Reply:
     if isinstance(ticket, RemoveNode) and ticket.node == call.api.config.master.own_node:
         raise ConflictError(f"node {ticket.node} is part of the cluster itself; `grass delete` ends the cluster")
     call.api.store.ticket(ticket)
-    return Reply({"node": node_view(record), "mark": node_mark(record)}, 202)
+    return Reply(NodeAsked(node_view(record), node_mark(record)), 202)
 
 
-def _find(call: Call, node: str) -> dict[str, Any]:
+def _find(call: Call, node: str) -> NodeRecord:
     record = call.api.store.node(node)
-    if record is None or record["state"] == NodeState.LEFT.value:
+    if record is None or record.state is NodeState.LEFT:
         raise NotFoundError(f"no node {node}; `grass node list` shows what there is")
     return record

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import grass
 from master.api.routes import ROUTES, Access, Parameter, Route
-from master.api.schemas import SCHEMAS
+from master.api.schemas import Schema, schemas
 
 _SEALING = (
     "Every request but those without security is sealed, in compact form. A user opens a session with "
@@ -23,8 +22,8 @@ _SEALING = (
 _FILE = {"type": "string", "format": "binary"}
 
 
-def document() -> dict[str, Any]:
-    paths: dict[str, Any] = {}
+def document() -> Schema:
+    paths: Schema = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     paths["/v1/health"] = {"get": _open("health", "Whether the server answers", {"type": "object"})}
@@ -44,18 +43,18 @@ def document() -> dict[str, Any]:
         "info": {"title": "Grass", "version": grass.__version__, "description": _SEALING},
         "paths": paths,
         "components": {
-            "schemas": SCHEMAS,
+            "schemas": schemas(),
             "securitySchemes": {"sealed": {"type": "http", "scheme": "JOSE", "description": _SEALING}},
         },
     }
 
 
-def _operation(route: Route) -> dict[str, Any]:
+def _operation(route: Route) -> Schema:
     path = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in re.findall(r"{(\w+)}", route.path)
     ]
-    operation: dict[str, Any] = {
+    operation: Schema = {
         "operationId": route.operation,
         "tags": [route.noun],
         "summary": route.summary,
@@ -65,28 +64,28 @@ def _operation(route: Route) -> dict[str, Any]:
         "x-grass-stream": route.stream,
         "parameters": [*path, *(_parameter(name, parameter) for name, parameter in route.query.items())],
         "responses": {
-            "2XX": {"description": route.summary, "content": _sealed(route.response)},
-            "default": {"description": "What went wrong", "content": _sealed("Error")},
+            "2XX": {"description": route.summary, "content": _sealed(route.response.__name__)},
+            "default": {"description": "What went wrong", "content": _sealed("ErrorView")},
             "401": {"description": "The request could not be opened; or (sealed) the clocks differ"},
         },
     }
     if route.request is not None:
-        operation["requestBody"] = {"required": True, "content": _sealed(route.request)}
+        operation["requestBody"] = {"required": True, "content": _sealed(route.request.__name__)}
     return operation
 
 
-def _parameter(name: str, parameter: Parameter) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": parameter.type}
+def _parameter(name: str, parameter: Parameter) -> Schema:
+    schema: Schema = {"type": parameter.type}
     bounds = {"default": parameter.default, "minimum": parameter.minimum, "maximum": parameter.maximum}
     schema.update({key: value for key, value in bounds.items() if value is not None})
     return {"name": name, "in": "query", "description": parameter.summary, "required": False, "schema": schema}
 
 
-def _sealed(schema: str) -> dict[str, Any]:
+def _sealed(schema: str) -> Schema:
     return {"application/jose": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
 
 
-def _open(name: str, summary: str, schema: dict[str, Any], kind: str = "application/json") -> dict[str, Any]:
+def _open(name: str, summary: str, schema: Schema, kind: str = "application/json") -> Schema:
     content = {kind: {"schema": schema}}
     return {
         "operationId": name,

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
+import msgspec
+
 from grass.api.keyring import Role
+from grass.wire import calls, views
 
 LONGEST_WAIT = 25.0
 """Seconds that one request waits at most; the client then asks again."""
 MOST_EVENTS = 10_000
+MOST_JOBS = 100_000
 
 _RANK = {Role.VIEWER: 0, Role.USER: 1, Role.ADMIN: 2}
 
@@ -40,7 +44,7 @@ class Parameter:
 class Route:
     """``operation``: noun and name. ``role``: the least that may call it.
 
-    ``request`` and ``response`` name schemas (``master/api/schemas.py``). ``stream``: the reply is a sequence of sealed
+    ``request`` and ``response`` are types of ``grass.wire``. ``stream``: the reply is a sequence of sealed
     objects, one a line, the last one marked.
     """
 
@@ -48,8 +52,8 @@ class Route:
     address: str
     role: Role
     summary: str
-    response: str
-    request: str | None = None
+    response: type[msgspec.Struct]
+    request: type[calls.Call] | None = None
     query: Mapping[str, Parameter] = field(default_factory=dict)
     stream: bool = False
     takes_id: bool = False
@@ -84,6 +88,11 @@ class Route:
 _READ, _WRITE, _RULE = Role.VIEWER, Role.USER, Role.ADMIN
 
 _ALL = Parameter("boolean", "Also those that have ended", default=False)
+_JOB_LIST = {
+    "all": _ALL,
+    "limit": Parameter("integer", "The newest so many; without it all", minimum=0, maximum=MOST_JOBS),
+    "before": Parameter("string", "Only those that were submitted before the job with this id"),
+}
 _COMPONENT = Parameter("string", "Only those of this component")
 _FIRST = Parameter("integer", "So many, those that need attention first; else all, in the order of the job", minimum=0)
 _TIMEOUT = Parameter("number", "Seconds", default=LONGEST_WAIT, minimum=0, maximum=LONGEST_WAIT)
@@ -110,18 +119,18 @@ ROUTES: tuple[Route, ...] = (
         "POST /v1/session",
         _READ,
         "A session, under whose key all other calls of a user are sealed",
-        "Session",
-        "SessionWish",
+        views.SessionView,
+        calls.SessionWish,
         access=Access.SIGNED,
     ),
-    Route("jobs.list", "GET /v1/jobs", _READ, "Jobs, oldest first", "Jobs", query={"all": _ALL}),
+    Route("jobs.list", "GET /v1/jobs", _READ, "Jobs, oldest first", views.JobsView, query=_JOB_LIST),
     Route(
         "jobs.start",
         "POST /v1/jobs",
         _WRITE,
         "Start a job; durable when it answers",
-        "Started",
-        "Submission",
+        views.StartedView,
+        calls.Submission,
         takes_id=True,
     ),
     Route(
@@ -129,26 +138,26 @@ ROUTES: tuple[Route, ...] = (
         "POST /v1/plan",
         _READ,
         "Where a job would go if it were started now; changes nothing",
-        "JobPlan",
-        "Preview",
+        views.PlanView,
+        calls.Preview,
     ),
-    Route("jobs.show", "GET /v1/jobs/{job}", _READ, "One job, by name (its latest run) or id", "Job"),
-    Route("jobs.delete", "DELETE /v1/jobs/{job}", _WRITE, "Delete an ended job with its logs", "Job"),
+    Route("jobs.show", "GET /v1/jobs/{job}", _READ, "One job, by name (its latest run) or id", views.JobView),
+    Route("jobs.delete", "DELETE /v1/jobs/{job}", _WRITE, "Delete an ended job with its logs", views.JobView),
     Route(
         "jobs.tasks",
         "GET /v1/jobs/{job}/tasks",
         _READ,
         "The tasks of a job",
-        "Tasks",
+        views.TasksView,
         query={"component": _COMPONENT, "first": _FIRST},
     ),
-    Route("jobs.why", "GET /v1/jobs/{job}/why", _READ, "Why a job or parts of it do not run", "Why"),
+    Route("jobs.why", "GET /v1/jobs/{job}/why", _READ, "Why a job or parts of it do not run", views.WhyView),
     Route(
         "jobs.wait",
         "GET /v1/jobs/{job}/wait",
         _READ,
         "How the job is now, and when it has ended",
-        "Waited",
+        views.WaitedView,
         query=_JOB_WAIT,
         stream=True,
     ),
@@ -157,25 +166,32 @@ ROUTES: tuple[Route, ...] = (
         "POST /v1/jobs/{job}/logs",
         _READ,
         "What the tasks of a job printed",
-        "LogPiece",
-        "LogQuery",
+        views.LogPiece,
+        calls.LogQuery,
         stream=True,
     ),
-    Route("jobs.stop", "POST /v1/jobs/{job}/stop", _WRITE, "Stop a job; an ended one stays as it is", "Job", "Stop"),
+    Route(
+        "jobs.stop",
+        "POST /v1/jobs/{job}/stop",
+        _WRITE,
+        "Stop a job; an ended one stays as it is",
+        views.JobView,
+        calls.Stop,
+    ),
     Route(
         "exec.start",
         "POST /v1/jobs/{job}/tasks/{task}/exec",
         _WRITE,
         "Run a command beside a running task",
-        "ExecStarted",
-        "Exec",
+        views.ExecStarted,
+        calls.Exec,
     ),
     Route(
         "exec.output",
         "GET /v1/jobs/{job}/tasks/{task}/exec/{session}/output",
         _WRITE,
         "More of what it prints, waiting for it; its exit code in the end",
-        "ExecOutput",
+        views.ExecOutput,
         query={"after": Parameter("integer", "Bytes of output that the caller has", 0, minimum=0)},
     ),
     Route(
@@ -183,82 +199,103 @@ ROUTES: tuple[Route, ...] = (
         "POST /v1/jobs/{job}/tasks/{task}/exec/{session}/input",
         _WRITE,
         "To its standard input",
-        "ExecTaken",
-        "ExecInput",
+        views.ExecTaken,
+        calls.ExecInput,
     ),
     Route(
         "exec.resize",
         "POST /v1/jobs/{job}/tasks/{task}/exec/{session}/resize",
         _WRITE,
         "Its terminal has another size",
-        "Nothing",
-        "ExecSize",
+        calls.NoContent,
+        calls.ExecSize,
     ),
     Route(
         "exec.delete",
         "DELETE /v1/jobs/{job}/tasks/{task}/exec/{session}",
         _WRITE,
         "End it, if it has not ended",
-        "Nothing",
+        calls.NoContent,
     ),
-    Route("schedules.list", "GET /v1/schedules", _READ, "All schedules", "Schedules"),
+    Route("schedules.list", "GET /v1/schedules", _READ, "All schedules", views.SchedulesView),
     Route(
         "schedules.start",
         "POST /v1/schedules",
         _WRITE,
         "Start a batch of jobs or a cron rule",
-        "Schedule",
-        "ScheduleSubmission",
+        views.ScheduleView,
+        calls.ScheduleSubmission,
     ),
-    Route("schedules.show", "GET /v1/schedules/{schedule}", _READ, "One schedule", "Schedule"),
-    Route("schedules.stop", "POST /v1/schedules/{schedule}/stop", _WRITE, "Start nothing more of it", "Schedule"),
-    Route("nodes.list", "GET /v1/nodes", _READ, "All nodes", "Nodes"),
-    Route("nodes.show", "GET /v1/nodes/{node}", _READ, "One node", "Node"),
+    Route("schedules.show", "GET /v1/schedules/{schedule}", _READ, "One schedule", views.ScheduleView),
+    Route(
+        "schedules.stop", "POST /v1/schedules/{schedule}/stop", _WRITE, "Start nothing more of it", views.ScheduleView
+    ),
+    Route("nodes.list", "GET /v1/nodes", _READ, "All nodes", views.NodesView),
+    Route("nodes.show", "GET /v1/nodes/{node}", _READ, "One node", views.NodeView),
     Route(
         "nodes.wait",
         "GET /v1/nodes/{node}/wait",
         _READ,
         "Answers when the node has changed, or time is up",
-        "NodeWaited",
+        views.NodeWaited,
         query=_NODE_WAIT,
     ),
-    Route("nodes.cordon", "POST /v1/nodes/{node}/cordon", _RULE, "Nothing new is placed there", "NodeAsked", "Nothing"),
+    Route(
+        "nodes.cordon",
+        "POST /v1/nodes/{node}/cordon",
+        _RULE,
+        "Nothing new is placed there",
+        views.NodeAsked,
+        calls.NoContent,
+    ),
     Route(
         "nodes.uncordon",
         "POST /v1/nodes/{node}/uncordon",
         _RULE,
         "It takes tasks again, also after a drain",
-        "NodeAsked",
-        "Nothing",
+        views.NodeAsked,
+        calls.NoContent,
     ),
     Route(
         "nodes.drain",
         "POST /v1/nodes/{node}/drain",
         _RULE,
         "Nothing new; at the deadline its tasks go elsewhere",
-        "NodeAsked",
-        "Drain",
+        views.NodeAsked,
+        calls.Drain,
     ),
-    Route("nodes.remove", "POST /v1/nodes/{node}/remove", _RULE, "It leaves the cluster", "NodeAsked", "NodeRemoval"),
     Route(
-        "joins.token", "POST /v1/join-tokens", _RULE, "A token with which machines join", "JoinToken", "JoinTokenWish"
+        "nodes.remove",
+        "POST /v1/nodes/{node}/remove",
+        _RULE,
+        "It leaves the cluster",
+        views.NodeAsked,
+        calls.NodeRemoval,
     ),
-    Route("joins.terms", "GET /v1/join-terms", _RULE, "What a token would say, but for its secret", "JoinTerms"),
+    Route(
+        "joins.token",
+        "POST /v1/join-tokens",
+        _RULE,
+        "A token with which machines join",
+        views.JoinTokenView,
+        calls.JoinTokenWish,
+    ),
+    Route("joins.terms", "GET /v1/join-terms", _RULE, "What a token would say, but for its secret", views.JoinTerms),
     Route(
         "joins.check",
         "POST /v1/join-terms",
         _RULE,
         "Whether a machine could join, and what it must be able to reach; without a token",
-        "Joined",
-        "JoinQuestion",
+        views.JoinedView,
+        calls.JoinQuestion,
     ),
     Route(
         "joins.join",
         "POST /v1/join",
         _RULE,
         "A machine with a token becomes a node, or asks whether it could",
-        "Joined",
-        "Join",
+        views.JoinedView,
+        calls.Join,
         access=Access.GUEST,
     ),
     Route(
@@ -266,8 +303,8 @@ ROUTES: tuple[Route, ...] = (
         "GET /v1/join/{node}",
         _RULE,
         "A node asks for itself: answers when it has changed, or time is up",
-        "NodeWaited",
-        "NodeProof",
+        views.NodeWaited,
+        calls.NodeProof,
         query=_NODE_WAIT,
         access=Access.GUEST,
     ),
@@ -276,8 +313,8 @@ ROUTES: tuple[Route, ...] = (
         "GET /v1/join/{node}/reach",
         _RULE,
         "A node asks whether the master reaches its API",
-        "NodeReached",
-        "NodeProof",
+        views.NodeReached,
+        calls.NodeProof,
         access=Access.GUEST,
     ),
     Route(
@@ -285,8 +322,8 @@ ROUTES: tuple[Route, ...] = (
         "DELETE /v1/join/{node}",
         _RULE,
         "A node leaves by itself",
-        "NodeWaited",
-        "NodeProof",
+        views.NodeWaited,
+        calls.NodeProof,
         query=_NODE_WAIT,
         access=Access.GUEST,
     ),
@@ -295,9 +332,9 @@ ROUTES: tuple[Route, ...] = (
         "GET /v1/events",
         _READ,
         "What happened and who did it, oldest first",
-        "EventPiece",
+        views.EventPiece,
         query=_EVENT_QUERY,
         stream=True,
     ),
-    Route("status.show", "GET /v1/status", _READ, "The cluster at a glance, and who is asking", "Status"),
+    Route("status.show", "GET /v1/status", _READ, "The cluster at a glance, and who is asking", views.StatusView),
 )

@@ -7,16 +7,18 @@ from flask import Blueprint
 from grass.clock import steady
 from grass.errors import ConflictError, NotFoundError
 from grass.model.schedule import Schedule
-from grass.wire import codec
+from grass.wire.calls import ScheduleSubmission
+from grass.wire.schedule_record import ScheduleRecord, ScheduleState
 from grass.wire.tickets import StartSchedule, StopSchedule
+from grass.wire.views import SchedulesView, ScheduleView
 from master.api.call import Api, Call, Handler, Reply
 from master.api.plan import check_order
 from master.api.registry import noun_blueprint
 from master.api.submission import accept_schedule
-from master.api.views import View, schedule_view
+from master.api.views import schedule_view
 
-APPEAR_SECONDS = 5.0
-ACTIVE = "ACTIVE"
+APPEAR_SECONDS = 3.0
+"""Less than a client waits for an answer."""
 
 
 def blueprint(api: Api) -> Blueprint:
@@ -29,56 +31,57 @@ def blueprint(api: Api) -> Blueprint:
     return noun_blueprint("schedules", api, handlers)
 
 
-def find_schedule(call: Call, name: str) -> View:
+def find_schedule(call: Call, name: str) -> ScheduleRecord:
     record = _known(call, name)
     if record is None:
         raise NotFoundError(f"no schedule {name}; `grass schedule list` shows what there is")
-    call.check_owner(record["user"], f"schedule {name}")
+    call.check_owner(record.user, f"schedule {name}")
     return record
 
 
-def list_schedules(call: Call) -> View:
+def list_schedules(call: Call) -> SchedulesView:
     records = call.api.store.schedules()
-    return {"schedules": [schedule_view(record) for record in records if call.sees(record["user"])]}
+    return SchedulesView(tuple(schedule_view(record) for record in records if call.sees(record.user)))
 
 
-def show_schedule(call: Call, schedule: str) -> View:
+def show_schedule(call: Call, schedule: str) -> ScheduleView:
     return schedule_view(find_schedule(call, schedule))
 
 
 def start_schedule(call: Call) -> Reply:
     """Answers when the master-agent has taken it; 202 if that takes long (it is durable all the same)."""
-    parsed = accept_schedule(call.body, call.api.store.nodes, keep_cwd=call.api.config.master.nodes_on_client)
-    wire, name = codec.builtins(parsed.schedule), parsed.schedule.name
+    submission = call.read(ScheduleSubmission)
+    parsed = accept_schedule(submission, call.api.store.nodes, keep_cwd=call.api.config.master.nodes_on_client)
+    name = parsed.schedule.name
     said = [warning for job in parsed.schedule.jobs for warning in check_order(call, job)]
-    warnings = list(dict.fromkeys([*parsed.warnings, *said]))
+    warnings = tuple(dict.fromkeys([*parsed.warnings, *said]))
     before = _known(call, name)
-    if before is not None and before["state"] == ACTIVE:
-        if call.body.get("again") and before["user"] == call.user and before.get("spec") == wire:
-            return Reply({**schedule_view(before), "warnings": warnings}, 201)  # its first reply was lost
+    if before is not None and before.state is ScheduleState.ACTIVE:
+        if submission.again and before.user == call.user and before.spec == parsed.schedule:
+            return Reply(schedule_view(before, warnings), 201)  # its first reply was lost
         raise ConflictError(
             f"schedule {name} is active; stop it with `grass schedule stop {name}` or choose another name"
         )
     call.api.store.ticket(StartSchedule(parsed.schedule, call.user))
     record = _await_change(call, name, before)
     if record is None:
-        return Reply({**_expected(parsed.schedule, call.user), "warnings": warnings}, 202)
-    return Reply({**schedule_view(record), "warnings": warnings}, 201)
+        return Reply(schedule_view(_expected(parsed.schedule, call.user), warnings), 202)
+    return Reply(schedule_view(record, warnings), 201)
 
 
-def stop_schedule(call: Call, schedule: str) -> View:
+def stop_schedule(call: Call, schedule: str) -> ScheduleView:
     record = find_schedule(call, schedule)
-    if record["state"] == ACTIVE:
+    if record.state is ScheduleState.ACTIVE:
         call.api.store.ticket(StopSchedule(schedule, call.user))
         record = _await_change(call, schedule, record) or record
     return schedule_view(record)
 
 
-def _known(call: Call, name: str) -> View | None:
-    return next((record for record in call.api.store.schedules() if record["name"] == name), None)
+def _known(call: Call, name: str) -> ScheduleRecord | None:
+    return next((record for record in call.api.store.schedules() if record.name == name), None)
 
 
-def _await_change(call: Call, name: str, before: View | None) -> View | None:
+def _await_change(call: Call, name: str, before: ScheduleRecord | None) -> ScheduleRecord | None:
     until = steady() + APPEAR_SECONDS
     with call.api.feed.listen() as changed:
         while steady() < until and not call.api.feed.closed:
@@ -90,6 +93,13 @@ def _await_change(call: Call, name: str, before: View | None) -> View | None:
     return None
 
 
-def _expected(schedule: Schedule, user: str) -> View:
-    record = {"name": schedule.name, "state": ACTIVE, "kind": schedule.kind.value, "user": user, "cron": schedule.cron}
-    return schedule_view({**record, "time_zone": schedule.time_zone, "jobs": []})
+def _expected(schedule: Schedule, user: str) -> ScheduleRecord:
+    return ScheduleRecord(
+        name=schedule.name,
+        state=ScheduleState.ACTIVE,
+        kind=schedule.kind,
+        user=user,
+        cron=schedule.cron,
+        time_zone=schedule.time_zone,
+        spec=schedule,
+    )

@@ -21,6 +21,7 @@ from gunicorn.http.wsgi import create
 from gunicorn.workers.base import Worker as BaseWorker
 
 from grass.config import ClusterConfig, Secrets
+from grass.store.api_store import ApiStore
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.systemd import Notifier
@@ -28,7 +29,6 @@ from master.api.app import api_of, create_app
 from master.api.front import Answered, Front, refusal
 from master.api.outbox import LONGEST_UNSENT, Outbox
 from master.api.refusals import RefusalLog
-from master.api.untyped import UntypedStore
 
 THREADS = 64
 _STOP_SECONDS = 3
@@ -66,7 +66,7 @@ class Server(BaseApplication):  # type: ignore[misc]
     def load(self) -> Flask:
         """In the worker: connections and threads do not survive a fork."""
         secrets = Secrets.load(self._config.home)
-        store = UntypedStore(open_backend(self._config, secrets, "api"), Keys(self._config.key_prefix))
+        store = ApiStore(open_backend(self._config, secrets, "api"), Keys(self._config.key_prefix))
         return create_app(self._config, store)
 
 

@@ -8,36 +8,36 @@ from flask import Blueprint
 
 import grass
 from grass.errors import StoreRefusesError
+from grass.wire.version import PROTOCOL
+from grass.wire.views import StatusView, StoreTrouble
 from master.api.call import Api, Call
 from master.api.registry import noun_blueprint
-from master.api.views import View
 
 
 def blueprint(api: Api) -> Blueprint:
     return noun_blueprint("status", api, {"show": show_status})
 
 
-def show_status(call: Call) -> View:
+def show_status(call: Call) -> StatusView:
     store, config = call.api.store, call.api.config
-    jobs = Counter(record["state"] for record in store.jobs() if call.sees(record["user"]))
-    nodes = Counter(record["state"] for record in store.nodes())
-    return {
-        "cluster": config.name,
-        "mode": config.mode,
-        "version": grass.__version__,
-        "time": call.api.wall(),
-        "user": call.user,
-        "role": call.role.value,
-        "jobs": dict(jobs),
-        "nodes": dict(nodes),
-        "store": _refusal(call),
-    }
+    return StatusView(
+        cluster=config.name,
+        mode=config.mode,
+        version=grass.__version__,
+        protocol=PROTOCOL,
+        time=call.api.wall(),
+        user=call.user,
+        role=call.role.value,
+        jobs=dict(Counter(head.state for head in store.job_list().heads if call.sees(head.user))),
+        nodes=dict(Counter(record.state for record in store.nodes())),
+        store=_refusal(call),
+    )
 
 
-def _refusal(call: Call) -> View | None:
+def _refusal(call: Call) -> StoreTrouble | None:
     """Why the store takes no writes now. The agents wait until it does."""
     try:
         call.api.store.check_writes()
     except StoreRefusesError as error:
-        return {"code": error.code, "message": str(error)}
+        return StoreTrouble(error.code, str(error))
     return None

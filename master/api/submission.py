@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any
 
 from grass.errors import InputError, ManifestError, Problem
 from grass.manifest import ParsedJob, ParsedSchedule, parse_job, parse_schedule
 from grass.model.job import Job
+from grass.wire.calls import ScheduleSubmission, Submission
+from grass.wire.node_record import NodeRecord
 from master.api.suitability import asks_about_nodes, unsuited
 
 _RUN = re.compile(r"[0-9a-f]{8}")
@@ -24,8 +25,8 @@ class Accepted:
 
 
 def accept_job(
-    body: dict[str, Any],
-    nodes: Callable[[], list[dict[str, Any]]],
+    submission: Submission,
+    nodes: Callable[[], list[NodeRecord]],
     new_id: Callable[[str], str],
     *,
     keep_cwd: bool = True,
@@ -35,21 +36,20 @@ def accept_job(
     ``nodes``: reads their records, which most jobs do not need. ``keep_cwd``: tasks start in the
     client's folder.
     """
-    strict = _optional(body, "strict", bool) or False
-    parsed: ParsedJob = parse_job(_document(body, ("manifest", "strict", "cwd", "id")))
-    job = in_folder(parsed.job, _folder(body) if keep_cwd else None)
-    missing = unsuited(job, nodes()) if strict or asks_about_nodes(job) else []
-    if strict and (parsed.warnings or missing):
+    parsed: ParsedJob = parse_job(submission.manifest)
+    job = in_folder(parsed.job, _folder(submission.cwd) if keep_cwd else None)
+    missing = unsuited(job, nodes()) if submission.strict or asks_about_nodes(job) else []
+    if submission.strict and (parsed.warnings or missing):
         raise ManifestError([*(Problem("", warning) for warning in parsed.warnings), *missing])
     warnings = (*parsed.warnings, *map(str, missing))
-    return Accepted(job, _job_id(body, job.name) or new_id(job.name), warnings)
+    return Accepted(job, _job_id(submission.id, job.name) or new_id(job.name), warnings)
 
 
 def accept_schedule(
-    body: dict[str, Any], nodes: Callable[[], list[dict[str, Any]]], *, keep_cwd: bool = True
+    submission: ScheduleSubmission, nodes: Callable[[], list[NodeRecord]], *, keep_cwd: bool = True
 ) -> ParsedSchedule:
-    parsed = parse_schedule(_document(body, ("manifest", "cwd", "again")))
-    folder = _folder(body) if keep_cwd else None
+    parsed = parse_schedule(submission.manifest)
+    folder = _folder(submission.cwd) if keep_cwd else None
     jobs = tuple(in_folder(job, folder) for job in parsed.schedule.jobs)
     first = jobs[0]  # those of a batch differ in their names only
     missing = unsuited(first, nodes()) if asks_about_nodes(first) else []
@@ -68,18 +68,7 @@ def in_folder(job: Job, folder: PurePosixPath | None) -> Job:
     return replace(job, components=components)
 
 
-def _document(body: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
-    unknown = sorted(set(body) - set(known))
-    if unknown:
-        raise InputError(f"unknown key {unknown[0]!r} in the body of the request")
-    document = body.get("manifest")
-    if not isinstance(document, dict):
-        raise InputError("the body of the request needs `manifest`, an object")
-    return document
-
-
-def _folder(body: dict[str, Any]) -> PurePosixPath | None:
-    text = _optional(body, "cwd", str)
+def _folder(text: str | None) -> PurePosixPath | None:
     if text is None:
         return None
     folder = PurePosixPath(text)
@@ -88,16 +77,8 @@ def _folder(body: dict[str, Any]) -> PurePosixPath | None:
     return folder
 
 
-def _job_id(body: dict[str, Any], name: str) -> str | None:
+def _job_id(text: str | None, name: str) -> str | None:
     """Chosen by the client, so that a submission whose reply was lost can be sent again."""
-    text: str | None = _optional(body, "id", str)
     if text is not None and not (text.startswith(f"{name}-") and _RUN.fullmatch(text[len(name) + 1 :])):
         raise InputError(f"id: must be the job's name, '-' and 8 hexadecimal digits, got {text!r}")
     return text
-
-
-def _optional(body: dict[str, Any], key: str, kind: type) -> Any:
-    value = body.get(key)
-    if value is not None and not isinstance(value, kind):
-        raise InputError(f"{key}: must be a {kind.__name__}, got {value!r}")
-    return value

@@ -6,19 +6,18 @@ those of ``grass.model.feasibility``. While no node is known, nothing is said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from grass.errors import Problem
 from grass.model import feasibility
 from grass.model.amounts import show_memory
 from grass.model.feasibility import some
 from grass.model.job import NODE_LEVEL, Component, GpuNeed, Job
+from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
+from grass.wire.node_record import NodeRecord
 
-View = Mapping[str, Any]
-
-_GONE = ("LEFT", "LOST")
+_GONE = (NodeState.LEFT, NodeState.LOST)
 MAX_PROBLEMS = 50
 
 
@@ -33,11 +32,11 @@ def _special(component: Component) -> bool:
     return bool(constrained or component.image or resources.gpu or resources.disk or resources.custom)
 
 
-def unsuited(job: Job, nodes: Sequence[View]) -> list[Problem]:
+def unsuited(job: Job, nodes: Sequence[NodeRecord]) -> list[Problem]:
     """Return path and message of each part of a job that no node can satisfy. ``nodes``: their records.
 
     Time: the size of the job plus the size of the records, not their product."""
-    known = [node for node in nodes if node.get("state") not in _GONE and any(_resources(node).amounts().values())]
+    known = [node for node in nodes if node.state not in _GONE and any(node.resources.amounts().values())]
     if not known:
         return []
     facts = _Facts(known)
@@ -55,18 +54,16 @@ def unsuited(job: Job, nodes: Sequence[View]) -> list[Problem]:
 class _Facts:
     """What the nodes are, so that each component is compared with few values. Sets of nodes are bits of an int."""
 
-    def __init__(self, nodes: Sequence[View]) -> None:
-        self.names = [node["name"] for node in nodes]
+    def __init__(self, nodes: Sequence[NodeRecord]) -> None:
+        self.names = [node.name for node in nodes]
         self.name_set = frozenset(self.names)
-        self.totals = list(dict.fromkeys(_resources(node) for node in nodes))
-        self.levels = {NODE_LEVEL, *range(1, max(len(node.get("path") or ()) for node in nodes) + 1)}
-        self.docker = any("docker" in (node.get("runtimes") or ()) for node in nodes)
-        self.devices = sorted(
-            {(gpu.get("name", "?"), gpu.get("memory", 0)) for node in nodes for gpu in node.get("gpus") or ()}
-        )
+        self.totals = list(dict.fromkeys(node.resources for node in nodes))
+        self.levels = {NODE_LEVEL, *range(1, max(len(node.path) for node in nodes) + 1)}
+        self.docker = any("docker" in node.runtimes for node in nodes)
+        self.devices = sorted({(gpu.name or "?", gpu.memory) for node in nodes for gpu in node.gpus})
         self.labels: dict[str, dict[str, int]] = {}
         for number, node in enumerate(nodes):
-            for label, value in (node.get("labels") or {}).items():
+            for label, value in node.labels.items():
                 values = self.labels.setdefault(label, {})
                 values[value] = values.get(value, 0) | 1 << number
 
@@ -130,7 +127,3 @@ def _no_level(level: int) -> str:
 
 def _matches(need: GpuNeed, model: str, memory: int) -> bool:
     return memory >= need.memory and (need.model is None or need.model.casefold() in model.casefold())
-
-
-def _resources(node: View) -> Resources:
-    return Resources.from_wire(node["resources"]) if node.get("resources") else Resources()

@@ -1,30 +1,23 @@
-"""What the API shows of the records in the store (docs/internals.md): the documented fields, and no others. Pure."""
+"""From the records in the store to what the API shows of them (``grass.wire.views``). Pure."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from typing import Any
+
+from msgspec import UNSET, UnsetType, structs
 
 from grass.model.job import Job
-from grass.model.lifecycle import JobState, TaskState
-from master.api.untyped import pending_task
-
-View = dict[str, Any]
-
-JOB_FIELDS = (
-    *("id", "name", "user", "state", "reason", "submitted", "started", "ended", "exit_code", "counts", "components"),
-    *("restarts", "schedule", "warnings"),
-)
-TASK_FIELDS = (
-    *("task", "component", "index", "state", "attempt", "node", "exit_code", "signal", "reason", "started", "ended"),
-    *("ports", "restarts", "pid", "sizes", "ready", "gpus"),
-)
-NODE_FIELDS = (
-    *("name", "state", "reason", "address", "resources", "free", "tasks", "usage", "version", "seen", "gpus"),
-    *("labels", "path", "runtimes", "cordoned", "quarantine"),
-)
-SCHEDULE_FIELDS = (*("name", "state", "kind", "user", "cron", "time_zone", "next", "last", "jobs", "reason"),)
+from grass.model.lifecycle import TaskState
+from grass.model.reasons import Reason
+from grass.model.resources import Resources
+from grass.store.api_store import Event
+from grass.wire.job_record import JobRecord
+from grass.wire.keys import TaskKey
+from grass.wire.node_record import NodeRecord
+from grass.wire.schedule_record import ScheduleRecord
+from grass.wire.task_record import TaskRecord
+from grass.wire.views import EventView, JobView, NodeView, ResourcesView, ScheduleView, TaskView
 
 _ATTENTION = (
     TaskState.FAILED,
@@ -36,73 +29,94 @@ _ATTENTION = (
 """States in the order in which a person looks at tasks; the others come last."""
 
 
-def job_view(record: View) -> View:
-    return _pick(record, JOB_FIELDS)
+def job_view(record: JobRecord) -> JobView:
+    return JobView(**{name: getattr(record, name) for name in JobView.__struct_fields__})
 
 
-def node_view(record: View) -> View:
-    return _pick(record, NODE_FIELDS)
+def node_view(record: NodeRecord) -> NodeView:
+    same = {name: getattr(record, name) for name in NodeView.__struct_fields__ if name not in _CONVERTED}
+    quarantine = {str(device): why for device, why in record.quarantine.items()}
+    return NodeView(**same, resources=_resources(record.resources), free=_resources(record.free), quarantine=quarantine)
 
 
-def schedule_view(record: View) -> View:
-    return _pick(record, SCHEDULE_FIELDS)
+_CONVERTED = ("resources", "free", "quarantine")
 
 
-def ended(record: View) -> bool:
-    return JobState(record["state"]).ended
+def _resources(amounts: Resources) -> ResourcesView:
+    return ResourcesView(amounts.cpu, amounts.memory, amounts.gpu, amounts.disk, dict(amounts.custom))
 
 
-def task_views(record: View, job: Job, known: Mapping[str, View], component: str | None = None) -> list[View]:
+def schedule_view(record: ScheduleRecord, warnings: tuple[str, ...] | UnsetType = UNSET) -> ScheduleView:
+    same = {name: getattr(record, name) for name in ScheduleView.__struct_fields__ if name != "warnings"}
+    return ScheduleView(**same, warnings=warnings)
+
+
+def event_view(event: Event) -> EventView:
+    return EventView(id=event.id, **structs.asdict(event.record))
+
+
+def task_views(
+    record: JobRecord, job: Job, known: Mapping[TaskKey, TaskRecord], component: str | None = None
+) -> list[TaskView]:
     """Every task of the job, in order of component and index. Those without a record were never assigned."""
     chosen = [name for name in job.components if component in (None, name)]
-    return [_task(record, known, name, index) for name in chosen for index in range(job.components[name].replicas)]
+    return [
+        _task(record, known, TaskKey(name, index)) for name in chosen for index in range(job.components[name].replicas)
+    ]
 
 
-def first_tasks(record: View, job: Job, known: Mapping[str, View], component: str | None, most: int) -> list[View]:
+def first_tasks(
+    record: JobRecord, job: Job, known: Mapping[TaskKey, TaskRecord], component: str | None, most: int
+) -> list[TaskView]:
     """Failed and lost ones first, then what waits and runs, then what is done; within these, in the order of the job.
 
     Of a wide array only those that are asked for are made.
     """
-    rank = {state.value: place for place, state in enumerate(_ATTENTION)}
-    never = TaskState.STOPPED if ended(record) else TaskState.PENDING
-    places = [
-        (rank.get(known[task]["state"] if (task := f"{name}.{index}") in known else never.value, len(rank)), at, index)
+    rank = {state: position for position, state in enumerate(_ATTENTION)}
+    never = TaskState.STOPPED if record.state.ended else TaskState.PENDING
+    candidates = [
+        (rank.get(known[key].state if (key := TaskKey(name, index)) in known else never, len(rank)), at, index)
         for at, name in enumerate(job.components)
         if component in (None, name)
         for index in range(job.components[name].replicas)
     ]
     names = list(job.components)
-    return [_task(record, known, names[at], index) for _, at, index in heapq.nsmallest(most, places)]
+    return [_task(record, known, TaskKey(names[at], index)) for _, at, index in heapq.nsmallest(most, candidates)]
 
 
-def counted_tasks(record: View, job: Job, known: Mapping[str, View]) -> Iterator[tuple[View, int]]:
+def counted_tasks(record: JobRecord, job: Job, known: Mapping[TaskKey, TaskRecord]) -> Iterator[tuple[TaskView, int]]:
     """The tasks that were ever assigned, one by one; of those of a component that never were, one and how many."""
     never = {name: component.replicas for name, component in job.components.items()}
-    for task in known.values():
-        never[task["component"]] -= 1
-        yield _as_it_waits(record, task), 1
+    for key in known:
+        never[key.component] -= 1
+        yield _task(record, known, key), 1
     for name, count in never.items():
         if count > 0:
-            yield _unassigned(record, name, 0), count
+            yield _task(record, {}, TaskKey(name, 0)), count
 
 
-def _task(record: View, known: Mapping[str, View], component: str, index: int) -> View:
-    task = known.get(f"{component}.{index}")
-    return _pick(_as_it_waits(record, task) if task else _unassigned(record, component, index), TASK_FIELDS)
+def _task(record: JobRecord, known: Mapping[TaskKey, TaskRecord], key: TaskKey) -> TaskView:
+    task = known.get(key)
+    if task is None:
+        state = TaskState.STOPPED if record.state.ended else TaskState.PENDING
+        task, reason = TaskRecord(state), _why_unassigned(record, key.component)
+    else:
+        reason = _why_waiting(record, key.component, task)
+    same = {name: getattr(task, name) for name in _TASK_FIELDS}
+    return TaskView(task=str(key), component=key.component, index=key.index, reason=reason, **same)
 
 
-def _as_it_waits(record: View, task: View) -> View:
+_TASK_FIELDS = tuple(
+    name for name in TaskView.__struct_fields__ if name not in ("task", "component", "index", "reason")
+)
+
+
+def _why_waiting(record: JobRecord, component: str, task: TaskRecord) -> Reason | None:
     """A task that is to be placed again waits for what its component waits for; how its last attempt ended is old."""
-    if task["state"] != TaskState.PENDING.value or task["not_before"] is not None:
-        return task
-    return {**task, "reason": record["components"][task["component"]]["reason"] or task["reason"]}
+    if task.state is not TaskState.PENDING or task.not_before is not None:
+        return task.reason
+    return record.components[component].reason or task.reason
 
 
-def _unassigned(record: View, component: str, index: int) -> View:
-    if not ended(record):
-        return pending_task(component, index, record["components"][component]["reason"] or record["reason"])
-    return {**pending_task(component, index, record["reason"]), "state": TaskState.STOPPED.value}
-
-
-def _pick(record: Mapping[str, Any], fields: tuple[str, ...]) -> View:
-    return {name: record.get(name) for name in fields}
+def _why_unassigned(record: JobRecord, component: str) -> Reason | None:
+    return record.reason if record.state.ended else record.components[component].reason or record.reason

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from grass.model.job import Job
 from grass.model.lifecycle import TaskState
-from grass.model.reasons import ReasonCode
-
-View = dict[str, Any]
+from grass.model.reasons import Reason, ReasonCode
+from grass.wire.job_record import JobRecord
+from grass.wire.views import TaskView, WhyGroup, WhyView
 
 _SILENT = (TaskState.ASSIGNED, TaskState.RUNNING, TaskState.SUCCEEDED)
 """States that are progress, so nobody asks why."""
@@ -48,36 +48,28 @@ _NEXT = {
 }
 
 
-def why_view(record: View, job: Job, tasks: Iterable[tuple[View, int]]) -> View:
+def why_view(record: JobRecord, job: Job, tasks: Iterable[tuple[TaskView, int]]) -> WhyView:
     """``tasks``: each with how many there are of it; a wide array has thousands that never got a record."""
-    groups: dict[tuple[str, str, str], View] = {}
+    first: dict[tuple[str, str, str], TaskView] = {}
+    counts: Counter[tuple[str, str, str]] = Counter()
     for task, count in tasks:
-        reason = task["reason"]
-        if TaskState(task["state"]) in _SILENT and not (reason and reason["code"] in _LATE):
+        reason = task.reason
+        if task.state in _SILENT and not (reason and reason.code in _LATE):
             continue
-        key = (task["component"], task["state"], _kind(reason))
-        group = groups.setdefault(key, _group(task["component"], task["state"], reason))
-        group["count"] += count
+        key = (task.component, task.state.value, f"{reason.code.value} {reason.message}" if reason else "")
+        first.setdefault(key, task)
+        counts[key] += count
     order = list(job.components)
-    found = sorted(groups.values(), key=lambda group: (order.index(group["component"]), group["state"]))
-    return {
-        "id": record["id"],
-        "name": record["name"],
-        "state": record["state"],
-        "reason": record["reason"],
-        "groups": found,
-    }
+    found = [
+        WhyGroup(task.component, task.state, counts[key], task.reason, _next(task.state, task.reason))
+        for key, task in first.items()
+    ]
+    found.sort(key=lambda group: (order.index(group.component), group.state.value))
+    return WhyView(record.id, record.name, record.state, record.reason, tuple(found))
 
 
-def _group(component: str, state: str, reason: View | None) -> View:
-    return {"component": component, "state": state, "count": 0, "reason": reason, "next": _next(state, reason)}
-
-
-def _kind(reason: View | None) -> str:
-    return f"{reason['code']} {reason['message']}" if reason else ""
-
-
-def _next(state: str, reason: View | None) -> str | None:
-    waits = state in (TaskState.PENDING.value, TaskState.LOST.value)
-    late = reason is not None and reason["code"] in _LATE
-    return _NEXT.get(ReasonCode(reason["code"])) if reason and (waits or late) else None
+def _next(state: TaskState, reason: Reason | None) -> str | None:
+    if reason is None:
+        return None
+    waits = state in (TaskState.PENDING, TaskState.LOST)
+    return _NEXT.get(reason.code) if waits or reason.code in _LATE else None

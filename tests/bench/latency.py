@@ -47,7 +47,7 @@ def compare(options: argparse.Namespace, title: str, bar: str, begin: str, end: 
         for number in range(-2, options.rounds):
             delay = random.randint(0, longest)
             for name, samples in rested.items():
-                time.sleep(random.uniform(0.02, 0.12))  # so that no sample falls in step with a clock of either side
+                time.sleep(0.5 + random.uniform(0.0, 0.1))  # at rest, and in step with no clock of either side
                 taken = sample(name, str(number), delay)
                 if number >= 0:  # the first two warm up
                     samples.append(taken)

@@ -32,15 +32,15 @@ from grass.errors import (
 from grass.model.lifecycle import TaskState
 from grass.provision.on_premises import joining
 from grass.provision.on_premises.join_record import Own
+from grass.wire import views
 from grass.wire.codec import encode as pack
 from grass.wire.task_record import TaskRecord
 from master.api import node_client
 from master.api.routes import ROUTES, Access
-from master.api.schemas import SCHEMAS
 from node.api.app import create_app as node_app
 from tests.contract.test_api_replies import Checked
 from tests.support.api_world import ApiWorld, api_world, public_jwk
-from tests.support.json_schema import faults
+from tests.support.shapes import faults
 from tests.support.waiting import wait_until
 
 RESOURCES = {"cpu": 4000, "memory": 1 << 30, "gpu": 0}
@@ -124,7 +124,7 @@ def test_a_machine_with_a_token_becomes_a_node(world: ApiWorld) -> None:
     assert made["uses"] == 1
     with Agent(world) as agent:
         reply = guest(made["token"]).join(wish(made["token"], node={"labels": {"disk": "ssd"}, "cpu": 2000}))
-    assert faults(reply, SCHEMAS["Joined"], SCHEMAS, "reply") == []
+    assert faults(reply, views.JoinedView, "reply") == []
     assert reply["config"]["node"]["labels"] == {"disk": "ssd"}
     assert (reply["config"]["node"]["cpu"], reply["config"]["node"]["memory"]) == (2000, None)
     assert (reply["config"]["node"]["reserve"], reply["config"]["node"]["low_disk"]) == ({"cpu": 500}, 2 << 30)
@@ -139,12 +139,12 @@ def test_an_administrator_asks_what_joining_would_be_and_nothing_is_made_or_used
     client = world.client("root")
     before = [entry["kind"] for entry in client.events()]
     terms = client.join_terms()
-    assert faults(terms, SCHEMAS["JoinTerms"], SCHEMAS, "terms") == []
+    assert faults(terms, views.JoinTerms, "terms") == []
     made = parse_token(client.join_token()["token"])
     assert (tuple(terms["urls"]), terms["key"], terms["cluster"]) == (made.urls, made.key, made.cluster)
     question = {"name": "n1", "facts": wish(made.token())["facts"], "node": {}, "password": "pw"}
     answer = client.join_check(question)
-    assert faults(answer, SCHEMAS["Joined"], SCHEMAS, "answer") == []
+    assert faults(answer, views.JoinedView, "answer") == []
     assert answer == guest(made.token()).join({**wish(made.token()), "check": True}) | {"time": answer["time"]}
     assert [entry["kind"] for entry in client.events()] == [*before, "join-token"]  # the one made here
     assert world.store.node("n1") is None
@@ -277,7 +277,7 @@ def test_a_name_that_is_none_is_refused(world: ApiWorld, name: str) -> None:
 def test_asking_first_uses_nothing_up_and_names_what_must_be_reached(world: ApiWorld) -> None:
     token = world.client("root").join_token()["token"]
     answer = guest(token).join(wish(token, check=True))
-    assert faults(answer, SCHEMAS["Joined"], SCHEMAS, "reply") == []
+    assert faults(answer, views.JoinedView, "reply") == []
     assert "secrets" not in answer
     with Agent(world):
         guest(token).join(wish(token))
@@ -352,7 +352,7 @@ def test_a_node_learns_whether_the_master_reaches_its_api(world: ApiWorld) -> No
     with node_api(own.node_token) as port:
         put_node(world, "n1", address="127.0.0.1", api_port=port)
         reached = asked.reach("n1", own.node_token)
-        assert faults(reached, SCHEMAS["NodeReached"], SCHEMAS, "reply") == []
+        assert faults(reached, views.NodeReached, "reply") == []
         assert reached == {"place": f"127.0.0.1:{port}", "error": None}
     refused = asked.reach("n1", own.node_token)
     assert refused == {"place": f"127.0.0.1:{port}", "error": "connection refused"}

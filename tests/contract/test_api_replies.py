@@ -16,14 +16,14 @@ from grass.errors import GrassError
 from grass.manifest import parse_job
 from grass.model.lifecycle import TaskState
 from grass.model.schedule import Schedule, ScheduleKind
+from grass.wire import views
 from grass.wire.codec import encode as pack
 from grass.wire.task_record import TaskRecord
 from master.agent.records import node_record
 from master.agent.state import NodeRun
 from master.api.routes import ROUTES, Route
-from master.api.schemas import SCHEMAS
 from tests.support.api_world import ApiWorld, api_world
-from tests.support.json_schema import faults
+from tests.support.shapes import faults
 from tests.support.waiting import wait_until
 
 JOB = {"name": "j", "components": {"w": {"command": "true", "replicas": 2}}}
@@ -77,14 +77,14 @@ class Checked:
         route = route_of(method, target)
         content = body(0) if callable(body) else body
         if route.request is not None:
-            self.found += faults(content, SCHEMAS[route.request], SCHEMAS, f"{route.operation} request")
+            self.found += faults(content, route.request, f"{route.operation} request")
         else:
             assert not content
 
     def answered(self, method: str, target: str, answer: Any) -> None:
         route = route_of(method, target)
         self.seen.add(route.operation)
-        self.found += faults(answer, SCHEMAS[route.response], SCHEMAS, f"{route.operation} reply")
+        self.found += faults(answer, route.response, f"{route.operation} reply")
 
 
 def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +169,7 @@ def test_every_kind_of_error_has_the_documented_form(world: ApiWorld) -> None:
     for method, path, body in calls:
         status, answer = wire.call(method, path, body)
         assert status in (400, 404)
-        assert faults(answer, SCHEMAS["Error"], SCHEMAS) == []
+        assert faults(answer, views.ErrorView, "error") == []
 
 
 def test_errors_come_back_as_what_they_were(world: ApiWorld) -> None:

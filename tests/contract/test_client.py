@@ -28,6 +28,7 @@ from grass.errors import (
     WaitTimeoutError,
 )
 from grass.store.backend import Entry
+from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from master.api.progress import EVERY
 from tests.support.api_world import ApiWorld, api_world
@@ -193,8 +194,7 @@ def test_who_waits_learns_the_end_from_the_news_unless_it_is_of_a_run_before(
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.wait, "j")
         wait_until(lambda: waiting_threads(world) == 1)
-        record = world.store.run(job_id)
-        assert record is not None
+        record = builtins(world.store.run(job_id))
         told = {**record, "state": "FAILED", "ended": 2.0, "submitted": submitted or record["submitted"]}
         stored = {**record, "state": "SUCCEEDED", "ended": 2.0}
         event = {"time": 1.0, "kind": "x", "user": "", "message": "m", "job": "j"}
@@ -673,3 +673,31 @@ def test_the_path_of_a_session_imports_no_rsa(world: ApiWorld) -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_a_list_comes_in_pages_from_the_newest_on(world: ApiWorld) -> None:
+    client = world.client()
+    ids = [client.start({**JOB, "name": f"j{number}"})["id"] for number in range(5)]
+    world.end_job(ids[4])
+    known = [job["id"] for job in client.jobs(all=True)]
+    assert sorted(known) == sorted(ids)
+    assert [job["id"] for job in client.jobs(limit=2)] == [each for each in known if each != ids[4]][-2:]
+    assert [job["id"] for job in client.jobs(all=True, limit=2, before=known[3])] == known[1:3]
+    assert client.jobs(limit=0) == []
+    assert client.status()["jobs"] == {"QUEUED": 4, "SUCCEEDED": 1}
+
+
+def test_twenty_thousand_queued_jobs_slow_neither_the_status_nor_a_page(world: ApiWorld) -> None:
+    client = world.client()
+    record = json.loads(world.backend.hget(world.keys.jobs, client.start(JOB)["id"]) or "")
+    texts: list[Any] = []
+    for number in range(20_000):
+        texts += [f"k-{number:08x}", pack({**record, "id": f"k-{number:08x}", "submitted": 5.0 + number})]
+    world.backend.apply([("HSET", world.keys.jobs, *texts)])
+    used = []
+    for _ in range(3):
+        begun = time.process_time()
+        assert client.status()["jobs"] == {"QUEUED": 20_001}
+        assert len(client.jobs(limit=100)) == 100
+        used.append(time.process_time() - begun)
+    assert min(used) < 0.6  # two bars of 0.3 s

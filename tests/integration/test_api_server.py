@@ -25,11 +25,12 @@ from grass.api.client import Client
 from grass.config import ClusterConfig, RedisConfig, Secrets
 from grass.errors import UnreachableError
 from grass.model.lifecycle import TaskState
+from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
+from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from grass.wire.task_record import TaskRecord
 from master.api.front import Limits
-from master.api.untyped import UntypedStore
 from tests.support.api_world import write_client, write_cluster
 from tests.support.example_run import free_port
 from tests.support.processes import ended
@@ -58,7 +59,7 @@ class Server:
         self.backend = redis_server.backend("admin")
         self.backend.delete_prefix(self.config.key_prefix)
         self.keys = Keys(self.config.key_prefix)
-        self.store = UntypedStore(self.backend, self.keys)
+        self.store = ApiStore(self.backend, self.keys)
         self.log = home / "api.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -88,12 +89,12 @@ class Server:
     def end_job(self, job_id: str) -> None:
         record = self.store.job(job_id)
         assert record is not None
-        record.update(state="SUCCEEDED", ended=2.0, exit_code=0)
-        event = {"time": time.time(), "kind": "job-succeeded", "user": "", "message": "", "job": record["name"]}
+        ended_record = {**builtins(record), "state": "SUCCEEDED", "ended": 2.0, "exit_code": 0}
+        event = {"time": time.time(), "kind": "job-succeeded", "user": "", "message": "", "job": record.name}
         self.backend.apply(
             [
-                ("HSET", self.keys.jobs, job_id, pack(record)),
-                ("HDEL", self.keys.live, record["name"]),
+                ("HSET", self.keys.jobs, job_id, pack(ended_record)),
+                ("HDEL", self.keys.live, record.name),
                 ("XADD", self.keys.events, 0, "event", pack(event)),
             ]
         )

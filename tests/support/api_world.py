@@ -22,12 +22,13 @@ from grass.api.client import Client
 from grass.api.transport import TIMEOUT
 from grass.config import ClusterConfig, MasterConfig
 from grass.model.lifecycle import JobState
+from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
+from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from master.api.app import close_app, create_app
 from master.api.call import Waits
-from master.api.untyped import UntypedStore
 
 
 @cache
@@ -78,7 +79,7 @@ class ApiWorld:
         self.home = home
         self.backend = MemoryBackend()
         self.keys = Keys("grass:local:")
-        self.store = UntypedStore(self.backend, self.keys)
+        self.store = ApiStore(self.backend, self.keys)
         self.waits = Waits(**{"look": 0.05, **waits})  # nobody waits for a server to close
         self.clients: list[Client] = []
         self.port = 0
@@ -112,14 +113,14 @@ class ApiWorld:
         """As the master-agent does: the record and its event in one step."""
         record = self.store.job(job_id)
         assert record is not None
-        record.update(values)
-        ops: list[Any] = [("HSET", self.keys.jobs, job_id, pack(record))]
+        changed = {**builtins(record), **values}
+        ops: list[Any] = [("HSET", self.keys.jobs, job_id, pack(changed))]
         if event:
-            body = {"time": 1.0, "kind": event, "user": "", "message": event, "job": record["name"]}
+            body = {"time": 1.0, "kind": event, "user": "", "message": event, "job": record.name}
             ops.append(("XADD", self.keys.events, 0, "event", pack(body)))
         if values.get("state") and JobState(values["state"]).ended:
-            ops.append(("HDEL", self.keys.live, record["name"]))
-            ops.append(("XADD", self.keys.ends, 0, "id", job_id, "record", pack(record)))
+            ops.append(("HDEL", self.keys.live, record.name))
+            ops.append(("XADD", self.keys.ends, 0, "id", job_id, "record", pack(changed)))
         self.backend.apply(ops)
 
     def end_job(self, job_id: str, state: str = "SUCCEEDED") -> None:

@@ -4,22 +4,24 @@ from typing import Any
 
 import pytest
 
+from grass.wire.views import NoNews, WaitedView
 from master.api.call import HEARTBEAT
 from master.api.progress import EVERY, Progress
+from master.api.views import job_view
 from tests.unit.test_api_views import WAITS, record
 
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_whoever_waits_is_told_at_once_how_the_job_is(wanted: bool) -> None:
     piece = Progress(wanted).piece(record(), 100.0)
-    assert piece is not None and piece["job"]["state"] == record()["state"]
+    assert piece is not None and piece == WaitedView(job_view(record()))
 
 
 def test_who_does_not_watch_is_told_nothing_more_than_that_the_server_is_there() -> None:
     progress = Progress(False)
     progress.piece(record(), 100.0)
     assert progress.piece(record(state="RUNNING"), 101.0) is None
-    assert progress.piece(record(state="RUNNING"), 100.0 + HEARTBEAT) == {}
+    assert progress.piece(record(state="RUNNING"), 100.0 + HEARTBEAT) == NoNews()
     assert progress.piece(record(state="RUNNING"), 100.1 + HEARTBEAT) is None
 
 
@@ -37,4 +39,4 @@ def test_a_change_of_state_is_told_at_once_and_what_nobody_sees_never() -> None:
     progress.piece(record(), 100.0)
     assert progress.piece(record(warnings=["w"]), 101.0) is None
     moved = progress.piece(record(state="RUNNING"), 101.0)
-    assert moved is not None and moved["job"]["state"] == "RUNNING"
+    assert moved is not None and moved == WaitedView(job_view(record(state="RUNNING")))

@@ -3,9 +3,14 @@ from __future__ import annotations
 from typing import Any
 
 from grass.manifest import parse_job
-from grass.model.reasons import ReasonCode
+from grass.model.lifecycle import TaskState
+from grass.model.reasons import Reason, ReasonCode
 from grass.wire import codec
-from grass.wire.job_record import first_record
+from grass.wire.codec import Form
+from grass.wire.job_record import JOB_RECORD, JobRecord, first_record
+from grass.wire.keys import TaskKey
+from grass.wire.moment import Moment
+from grass.wire.task_record import TaskRecord
 from master.api.views import counted_tasks, first_tasks, job_view, task_views
 from master.api.why import why_view
 
@@ -13,24 +18,36 @@ JOB = parse_job({"name": "j", "components": {"a": {"command": "x", "replicas": 3
 WAITS = {"code": "no-free-resources", "message": "waits for free resources", "details": {}}
 
 
-def record(**changes: Any) -> dict[str, Any]:
+def record(**changes: Any) -> JobRecord:
+    """``components``: what differs from a component of which all tasks wait."""
     made = codec.builtins(first_record(JOB, job_id="j-1", user="ann", now=1.0))
-    return {**made, **changes}
+    parts = {name: {**made["components"][name], **part} for name, part in changes.pop("components", {}).items()}
+    return JOB_RECORD.convert({**made, **changes, "components": {**made["components"], **parts}})
 
 
-def known(task: str, **fields: Any) -> dict[str, dict[str, Any]]:
-    component, _, index = task.rpartition(".")
-    return {task: {"task": task, "component": component, "index": int(index), "reason": None, "seq": 7, **fields}}
+def known(task: str, **fields: Any) -> dict[TaskKey, TaskRecord]:
+    reason = fields.pop("reason", None)
+    state = TaskState(fields.pop("state"))
+    return {TaskKey.parse(task): TaskRecord(state, reason=_reason(reason) if reason else None, seq=7, **fields)}
+
+
+def _reason(wire: dict[str, Any]) -> Reason:
+    return Form[Reason](Reason).convert(wire)
+
+
+def plain(view: Any) -> Any:
+    """As JSON has it."""
+    return codec.builtins(view)
 
 
 def test_what_the_master_agent_keeps_for_itself_is_not_shown() -> None:
-    assert {"outcome", "deadline"} & job_view(record()).keys() == set()
-    assert "seq" not in task_views(record(), JOB, known("a.0", state="RUNNING"))[0]
+    assert {"outcome", "deadline"} & plain(job_view(record())).keys() == set()
+    assert "seq" not in plain(task_views(record(), JOB, known("a.0", state="RUNNING"))[0])
 
 
 def test_tasks_without_a_record_wait_for_their_components_reason() -> None:
     waiting = record(components={"a": {"reason": WAITS}, "b": {"reason": None}}, reason=None)
-    tasks = task_views(waiting, JOB, known("a.1", state="RUNNING"))
+    tasks = plain(task_views(waiting, JOB, known("a.1", state="RUNNING")))
     assert [(task["task"], task["state"], task["reason"]) for task in tasks] == [
         ("a.0", "PENDING", WAITS),
         ("a.1", "RUNNING", None),
@@ -43,35 +60,34 @@ def test_a_task_that_is_to_be_placed_again_waits_for_what_its_component_waits_fo
     drained = {"code": "drained", "message": "node n1 is being drained", "details": {}}
     late = {"code": "backoff", "message": "ended with 1; starts again in 5 s", "details": {}}
     tasks = known("a.0", state="PENDING", reason=drained, not_before=None)
-    tasks |= known("a.1", state="PENDING", reason=late, not_before=[9.0, "boot"])
+    tasks |= known("a.1", state="PENDING", reason=late, not_before=Moment(9.0, "boot"))
     waiting = record(components={"a": {"reason": WAITS}, "b": {"reason": None}}, reason=None)
-    assert [task["reason"] for task in task_views(waiting, JOB, tasks, "a")] == [WAITS, late, WAITS]
-    assert [task["reason"] for task, _ in counted_tasks(waiting, JOB, tasks)][:2] == [WAITS, late]
+    assert [task["reason"] for task in plain(task_views(waiting, JOB, tasks, "a"))] == [WAITS, late, WAITS]
+    assert [plain(task)["reason"] for task, _ in counted_tasks(waiting, JOB, tasks)][:2] == [WAITS, late]
 
 
 def test_tasks_that_never_began_are_stopped_once_the_job_has_ended() -> None:
-    stopped = record(state="STOPPED", reason={"code": "user-stopped", "message": "stopped by ann"})
-    [task] = task_views(stopped, JOB, {}, "b")
+    stopped = record(state="STOPPED", reason={"code": "user-stopped", "message": "stopped by ann", "details": {}})
+    [task] = plain(task_views(stopped, JOB, {}, "b"))
     assert (task["state"], task["reason"]["message"]) == ("STOPPED", "stopped by ann")
 
 
 def test_tasks_that_need_attention_come_first_and_only_those_asked_for_are_made() -> None:
     tasks = known("a.0", state="SUCCEEDED") | known("b.0", state="FAILED") | known("a.2", state="RUNNING")
     waiting = record(components={"a": {"reason": WAITS}, "b": {"reason": None}})
-    found = [task["task"] for task in first_tasks(waiting, JOB, tasks, None, 3)]
+    found = [task.task for task in first_tasks(waiting, JOB, tasks, None, 3)]
     assert found == ["b.0", "a.1", "a.2"]
-    assert [task["task"] for task in first_tasks(waiting, JOB, tasks, "a", 9)] == ["a.1", "a.2", "a.0"]
+    assert [task.task for task in first_tasks(waiting, JOB, tasks, "a", 9)] == ["a.1", "a.2", "a.0"]
     assert first_tasks(waiting, JOB, tasks, None, 0) == []
     over = record(state="FAILED", reason=None)
-    assert [task["task"] for task in first_tasks(over, JOB, tasks, "a", 9)] == ["a.2", "a.0", "a.1"]
+    assert [task.task for task in first_tasks(over, JOB, tasks, "a", 9)] == ["a.2", "a.0", "a.1"]
 
 
 def test_why_groups_tasks_that_wait_for_the_same_reason() -> None:
     waiting = record(components={"a": {"reason": WAITS}, "b": {"reason": None}})
     failed = {"code": "exit-code", "message": "exited with 3", "details": {}}
-    tasks = known("a.1", state="FAILED") | known("b.0", state="RUNNING")
-    tasks["a.1"]["reason"] = failed
-    answer = why_view(waiting, JOB, counted_tasks(waiting, JOB, tasks))
+    tasks = known("a.1", state="FAILED", reason=failed) | known("b.0", state="RUNNING")
+    answer = plain(why_view(waiting, JOB, counted_tasks(waiting, JOB, tasks)))
     assert [(group["component"], group["state"], group["count"]) for group in answer["groups"]] == [
         ("a", "FAILED", 1),
         ("a", "PENDING", 2),
@@ -81,9 +97,9 @@ def test_why_groups_tasks_that_wait_for_the_same_reason() -> None:
 
 
 def test_a_running_task_that_is_not_ready_is_among_the_reasons() -> None:
-    tasks = known("a.1", state="RUNNING")
-    tasks["a.1"]["reason"] = {"code": "not-ready", "message": "not ready yet: nothing listens", "details": {}}
-    groups = why_view(record(), JOB, counted_tasks(record(), JOB, tasks))["groups"]
+    late = {"code": "not-ready", "message": "not ready yet: nothing listens", "details": {}}
+    tasks = known("a.1", state="RUNNING", reason=late)
+    groups = plain(why_view(record(), JOB, counted_tasks(record(), JOB, tasks)))["groups"]
     [group] = [group for group in groups if group["state"] == "RUNNING"]
     assert (group["component"], group["count"], group["next"] is None) == ("a", 1, False)
 
@@ -103,5 +119,5 @@ def test_every_reason_to_wait_says_what_would_end_the_wait() -> None:
         assert ReasonCode(code)
         reason = {"code": code, "message": "m", "details": {}}
         held = record(components={"a": {"reason": reason}, "b": {"reason": reason}})
-        groups = why_view(held, JOB, counted_tasks(held, JOB, {}))["groups"]
+        groups = plain(why_view(held, JOB, counted_tasks(held, JOB, {})))["groups"]
         assert all(group["next"] for group in groups)

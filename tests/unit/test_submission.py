@@ -4,18 +4,27 @@ from typing import Any
 
 import pytest
 
-from grass.errors import InputError, ManifestError
+from grass.errors import InputError, ManifestError, UndecodableError
+from grass.model.lifecycle import NodeState
+from grass.model.resources import Resources
+from grass.wire.calls import ScheduleSubmission, Submission
+from grass.wire.codec import Form
+from grass.wire.node_record import NodeRecord
 from master.api.submission import accept_job, accept_schedule
 
-NODE = {"name": "n", "resources": {"cpu": 2000, "memory": 4 << 30, "gpu": 0}}
+NODE = NodeRecord(name="n", state=NodeState.READY, resources=Resources(2000, 4 << 30))
 
 
 def document(**component: Any) -> dict[str, Any]:
     return {"name": "j", "components": {"w": {"command": "true", **component}}}
 
 
-def accept(body: dict[str, Any], nodes: list[dict[str, Any]] | None = None) -> Any:
-    return accept_job(body, lambda: [NODE] if nodes is None else nodes, lambda name: f"{name}-00000000")
+def submission(body: dict[str, Any]) -> Submission:
+    return Form[Submission](Submission).convert(body)
+
+
+def accept(body: dict[str, Any], nodes: list[NodeRecord] | None = None) -> Any:
+    return accept_job(submission(body), lambda: [NODE] if nodes is None else nodes, lambda name: f"{name}-00000000")
 
 
 def test_a_job_gets_an_id_if_the_client_chose_none() -> None:
@@ -23,7 +32,7 @@ def test_a_job_gets_an_id_if_the_client_chose_none() -> None:
     assert accept({"manifest": document(), "id": "j-12345678"}).job_id == "j-12345678"
 
 
-@pytest.mark.parametrize("job_id", ["k-12345678", "j-1234567", "j-12345678/..", "j-1234567G", "j", "../j-12345678", 7])
+@pytest.mark.parametrize("job_id", ["k-12345678", "j-1234567", "j-12345678/..", "j-1234567G", "j", "../j-12345678"])
 def test_an_id_that_does_not_belong_to_the_name_is_refused(job_id: Any) -> None:
     with pytest.raises(InputError, match="id: must be"):
         accept({"manifest": document(), "id": job_id})
@@ -33,7 +42,7 @@ def test_components_run_in_the_folder_of_their_file() -> None:
     assert accept({"manifest": document(), "cwd": "/home/ann"}).job.components["w"].base == "/home/ann"
     assert accept({"manifest": document()}).job.components["w"].base is None
     there = accept_job(
-        {"manifest": document(), "cwd": "/home/ann"}, list, lambda name: f"{name}-00000000", keep_cwd=False
+        submission({"manifest": document(), "cwd": "/home/ann"}), list, lambda name: f"{name}-00000000", keep_cwd=False
     )
     assert there.job.components["w"].base is None
 
@@ -60,24 +69,28 @@ def test_strict_refuses_warnings_too() -> None:
 
 
 def test_nodes_are_read_only_for_jobs_that_ask_for_more_than_cpu_and_memory() -> None:
-    def unread() -> list[dict[str, Any]]:
+    def unread() -> list[NodeRecord]:
         raise AssertionError("not needed")
 
-    accept_job({"manifest": document(resources={"cpu": 8})}, unread, lambda name: f"{name}-00000000")
+    accept_job(submission({"manifest": document(resources={"cpu": 8})}), unread, lambda name: f"{name}-00000000")
     with pytest.raises(AssertionError, match="not needed"):
-        accept_job({"manifest": document(resources={"gpu": 1})}, unread, lambda name: f"{name}-00000000")
+        accept_job(submission({"manifest": document(resources={"gpu": 1})}), unread, lambda name: f"{name}-00000000")
 
 
 @pytest.mark.parametrize(
     "body",
-    [{}, {"manifest": []}, {"manifest": document(), "mode": "x"}, {"manifest": document(), "strict": "yes"}],
+    [
+        {},
+        {"manifest": []},
+        *({"manifest": document(), **more} for more in ({"mode": "x"}, {"strict": "yes"}, {"id": 7})),
+    ],
 )
 def test_a_body_of_the_wrong_form_is_refused(body: dict[str, Any]) -> None:
-    with pytest.raises(InputError):
+    with pytest.raises(UndecodableError):
         accept(body)
 
 
 def test_the_jobs_of_a_schedule_run_in_its_folder_too() -> None:
     batch = {"name": "s", "jobs": ["a", "b"], "components": {"w": {"command": "true"}}}
-    schedule = accept_schedule({"manifest": batch, "cwd": "/home/ann"}, lambda: [NODE]).schedule
+    schedule = accept_schedule(ScheduleSubmission(manifest=batch, cwd="/home/ann"), lambda: [NODE]).schedule
     assert [(job.name, job.components["w"].base) for job in schedule.jobs] == [("a", "/home/ann"), ("b", "/home/ann")]

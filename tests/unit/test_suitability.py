@@ -10,6 +10,7 @@ import pytest
 from grass.errors import ManifestError
 from grass.manifest import parse_job, read_document
 from grass.model.job import Job
+from grass.wire.node_record import NODE_RECORD, NodeRecord
 from master.api.order import check_after, find_circle
 from master.api.suitability import asks_about_nodes, unsuited
 
@@ -38,8 +39,13 @@ def job_of(component: str, job: str = "priority: 0") -> Job:
     return parse_job(read_document(f"{{name: a, {job}, components: {{x: {{command: c, {component}}}}}}}")).job
 
 
+def node_of(wire: dict[str, Any]) -> NodeRecord:
+    amounts = {**wire["resources"], "custom": sorted(wire["resources"].get("custom", {}).items())}
+    return NODE_RECORD.convert({**wire, "resources": amounts})
+
+
 def said(component: str, job: str = "priority: 0", nodes: list[dict[str, Any]] = NODES) -> list[str]:
-    return [str(problem) for problem in unsuited(job_of(component, job), nodes)]
+    return [str(problem) for problem in unsuited(job_of(component, job), [node_of(node) for node in nodes])]
 
 
 @pytest.mark.parametrize(
@@ -137,8 +143,10 @@ def test_a_job_that_is_not_there_yet_is_a_warning() -> None:
 def test_a_thousand_components_are_compared_with_a_thousand_nodes_at_once() -> None:
     common = {f"l{number}": "v" for number in range(40)}
     nodes = [
-        {"name": f"n{at}", "state": "READY", "resources": {"cpu": 4000 + at, "memory": 1 << 30, "gpu": 0}}
-        | {"labels": {**common, "hostname": f"n{at}"}}
+        node_of(
+            {"name": f"n{at}", "state": "READY", "resources": {"cpu": 4000 + at, "memory": 1 << 30, "gpu": 0}}
+            | {"labels": {**common, "hostname": f"n{at}"}}
+        )
         for at in range(1000)
     ]
     where = [{**common, "hostname": f"n{at}"} for at in range(1000)]

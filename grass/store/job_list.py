@@ -1,0 +1,49 @@
+"""All jobs at once, read cheaply: of each only what a list is chosen and counted by. Used by the API.
+
+20,000 records are 14 MB. To decode four fields of each takes a tenth of the time that all of them take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from grass.model.lifecycle import JobState
+from grass.store.backend import Backend
+from grass.store.decoding import decoded, decoded_all
+from grass.store.keys import Keys
+from grass.wire.codec import Form
+from grass.wire.job_record import JOB_RECORD, JobRecord
+
+
+class JobHead(msgspec.Struct, frozen=True):
+    """The beginning of a job's record."""
+
+    id: str
+    user: str
+    state: JobState
+    submitted: float
+
+
+_HEAD: Form[JobHead] = Form(JobHead)
+
+
+class JobList:
+    """One reading. ``heads``: in order of submission. Raises UndecodableError, which names the record."""
+
+    def __init__(self, backend: Backend, keys: Keys) -> None:
+        self._key = keys.jobs
+        self._texts = backend.hgetall(keys.jobs)
+        heads = decoded_all(_HEAD, self._key, self._texts)
+        self.heads = sorted(heads.values(), key=lambda head: (head.submitted, head.id))
+
+    def records(self, heads: Iterable[JobHead]) -> list[JobRecord]:
+        """The whole records."""
+        return [decoded(JOB_RECORD, self._key, head.id, self._texts[head.id]) for head in heads]
+
+
+def page(heads: list[JobHead], limit: int | None, before: str | None) -> list[JobHead]:
+    """The newest ``limit`` of those that were submitted before the job ``before``; oldest first. None: no bound."""
+    end = next((at for at, head in enumerate(heads) if head.id == before), len(heads))
+    return heads[:end] if limit is None else heads[max(0, end - limit) : end]

@@ -1,0 +1,131 @@
+"""What a client sends to the API, as JSON: one type per request. The OpenAPI document is generated from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A field that nobody knows is an error, not a surprise."""
+
+
+class NoContent(Call, frozen=True):
+    pass
+
+
+class SessionWish(Call, frozen=True, forbid_unknown_fields=False):
+    """What a client of any protocol can say, so that it gets a clear answer."""
+
+    protocol: int
+    """What the client speaks."""
+    version: str
+    """Of Grass on the client."""
+
+
+class Submission(Call, frozen=True):
+    manifest: dict[str, Any]
+    """The user's document, in any of the dialects; ``grass.manifest`` reads it."""
+    strict: bool = False
+    """Refuse warnings, and what no node could ever satisfy."""
+    cwd: str | None = None
+    """Folder in which the tasks of a native job run, if the nodes are the client's machine."""
+    id: str | None = None
+    """NAME-xxxxxxxx. Sent again with the same id, nothing is started twice."""
+
+
+class Preview(Call, frozen=True):
+    manifest: dict[str, Any]
+
+
+class LogQuery(Call, frozen=True):
+    component: str | None = None
+    index: int | None = None
+    tail: int | None = None
+    """So many last lines."""
+    since: float | None = None
+    """Only lines that are newer: seconds since the epoch."""
+    follow: bool = False
+    cursor: dict[str, dict[str, int]] | None = None
+    """All cursors of an earlier stream, merged."""
+    before: float | None = None
+    """As the earlier stream said."""
+
+
+class Stop(Call, frozen=True):
+    grace: float | str | None = None
+    """Between TERM and KILL: seconds, or a duration such as ``1m``."""
+
+
+class ScheduleSubmission(Call, frozen=True):
+    manifest: dict[str, Any]
+    cwd: str | None = None
+    again: bool = False
+    """The reply to the same submission may be lost."""
+
+
+class Exec(Call, frozen=True):
+    argv: list[str]
+    tty: bool = False
+    """With a terminal; everything is then stdout."""
+    rows: int | None = None
+    cols: int | None = None
+
+
+class ExecInput(Call, frozen=True):
+    data: str
+    """Base64."""
+    end: bool = False
+
+
+class ExecSize(Call, frozen=True):
+    rows: int
+    cols: int
+
+
+class Drain(Call, frozen=True):
+    deadline: float | str | None = None
+    """Until its tasks are stopped: seconds or a duration. None: when they end."""
+
+
+class NodeRemoval(Call, frozen=True):
+    force: bool = False
+    """Also with tasks, and when it does not answer."""
+
+
+class JoinTokenWish(Call, frozen=True):
+    name: str | None = None
+    """The only node that may use it."""
+    uses: int = 1
+    expires: float = 3600.0
+    """Seconds."""
+
+
+class JoinQuestion(Call, frozen=True):
+    name: str
+    facts: dict[str, Any]
+    node: dict[str, Any] = {}
+    password: str = "none"
+
+
+class Join(Call, frozen=True):
+    secret: str
+    """Of the join token."""
+    join_id: str
+    """Chosen by the machine. Sent again with the same, nothing is used twice."""
+    password: str
+    """The node's for redis, chosen by the machine."""
+    name: str
+    facts: dict[str, Any]
+    """``address``, ``api_port``, ``version``, ``machine``, ``python``, ``resources``, ``gpus``, ``engine``."""
+    check: bool = False
+    """Only say whether it could join, and what it must be able to reach."""
+    node: dict[str, Any] = {}
+    """What it offers: cpu, memory, gpu, labels, path, runtimes, mounts."""
+
+
+class NodeProof(Call, frozen=True):
+    token: str
+    """The node's."""
+    force: bool = False

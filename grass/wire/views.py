@@ -1,0 +1,350 @@
+"""What the API answers, as JSON: one type per reply. The OpenAPI document is generated from them.
+
+A view is a record without what only the master-agent needs, as its reader may see it. A field that does not apply is
+absent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from grass.model.lifecycle import JobState, NodeState, TaskState
+from grass.model.reasons import Reason
+from grass.model.schedule import ScheduleKind
+from grass.wire.gpu import GpuDevice
+from grass.wire.heartbeat import NodeUsage
+from grass.wire.job_record import ComponentRecord
+from grass.wire.plan_answer import PlannedComponent
+from grass.wire.schedule_record import ScheduleState
+
+
+class SessionView(msgspec.Struct, frozen=True):
+    """A session, under whose key the calls after this one are sealed."""
+
+    session: str
+    """Its id: 32 hexadecimal digits."""
+    key: str
+    """256 bits, base64url."""
+    seconds: int
+    """How long it lasts at most."""
+    protocol: int
+    """What the server speaks."""
+    version: str
+    """Of Grass on the server."""
+
+
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
+    """Times are seconds since the epoch."""
+
+    id: str
+    name: str
+    user: str
+    state: JobState
+    reason: Reason | None
+    """Why it waits, or how it ended."""
+    submitted: float
+    started: float | None
+    ended: float | None
+    exit_code: int | None
+    counts: dict[TaskState, int]
+    """Tasks by state."""
+    components: dict[str, ComponentRecord]
+    restarts: int
+    schedule: str | None
+    """Name of the schedule that started it."""
+    warnings: tuple[str, ...]
+
+
+class JobsView(msgspec.Struct, frozen=True):
+    jobs: tuple[JobView, ...]
+    total: int
+    """How many there are that the caller may see; with a ``limit`` these are the newest of them."""
+
+
+class StartedView(msgspec.Struct, frozen=True):
+    name: str
+    id: str
+    warnings: tuple[str, ...]
+
+
+class TaskView(msgspec.Struct, frozen=True, kw_only=True):
+    task: str
+    component: str
+    index: int
+    state: TaskState
+    attempt: int
+    """Number of the newest attempt; 0: there was none."""
+    node: str | None
+    exit_code: int | None
+    signal: int | None
+    reason: Reason | None
+    started: float | None
+    ended: float | None
+    ports: dict[str, int] | None
+    restarts: int
+    pid: int | None
+    sizes: dict[str, int] | None
+    """Bytes of stdout and stderr of the last ended attempt."""
+    ready: bool | None
+    gpus: tuple[tuple[int, int], ...] | None
+    """(device id, thousandths of it) of each device."""
+
+
+class TasksView(msgspec.Struct, frozen=True):
+    tasks: tuple[TaskView, ...]
+
+
+class WhyGroup(msgspec.Struct, frozen=True):
+    component: str
+    state: TaskState
+    count: int
+    reason: Reason | None
+    next: str | None
+    """What would start them."""
+
+
+class WhyView(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    state: JobState
+    reason: Reason | None
+    groups: tuple[WhyGroup, ...]
+
+
+class PlanEviction(msgspec.Struct, frozen=True):
+    job: str | None
+    """None: a job that the caller may not see."""
+    count: int
+    """Tasks that would be stopped."""
+
+
+class PlanView(msgspec.Struct, frozen=True):
+    name: str
+    reason: Reason | None
+    components: dict[str, PlannedComponent]
+    evictions: tuple[PlanEviction, ...]
+    warnings: tuple[str, ...]
+
+
+class NoNews(msgspec.Struct, frozen=True):
+    """An object of a stream that says only that the server is there; ``{}``."""
+
+
+class WaitedView(msgspec.Struct, frozen=True):
+    job: JobView
+    pause: float | UnsetType = UNSET
+    """In the last one: seconds after which to ask again if it has not ended."""
+
+
+LogLines = tuple[str, int, str, float, str, bool, int]
+"""Task, attempt, stream, time, text of lines, whether a newline ends the last one, bytes lost before the first."""
+
+
+class LogPiece(msgspec.Struct, frozen=True):
+    job_id: str
+    lines: tuple[LogLines, ...]
+    """Each: task, attempt, stream, time, text of one or more lines, whether a newline ends it, bytes lost before it."""
+    cursor: dict[str, dict[str, int]]
+    """Positions by task and ``<attempt>/<stream>``, to be merged into those before."""
+    live: bool
+    """All that was there at the beginning has been sent."""
+    open: bool
+    """In the last piece: there may be more, ask again."""
+    before: float | UnsetType = UNSET
+    """To be sent back with the cursor."""
+    pause: float | UnsetType = UNSET
+    """Seconds after which to ask again, if too many follow already."""
+
+
+class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    state: ScheduleState
+    kind: ScheduleKind
+    user: str
+    cron: str | None
+    time_zone: str | None
+    next: float | None
+    last: float | None
+    jobs: tuple[str, ...]
+    reason: Reason | None
+    warnings: tuple[str, ...] | UnsetType = UNSET
+
+
+class SchedulesView(msgspec.Struct, frozen=True):
+    schedules: tuple[ScheduleView, ...]
+
+
+class ResourcesView(msgspec.Struct, frozen=True, omit_defaults=True):
+    cpu: int
+    """Thousandths of a core."""
+    memory: int
+    """Bytes."""
+    gpu: int
+    """Thousandths of a device."""
+    disk: int = 0
+    """Bytes of scratch."""
+    custom: dict[str, int] = {}
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    state: NodeState
+    reason: Reason | None
+    address: str | None
+    resources: ResourcesView | None
+    free: ResourcesView | None
+    tasks: int
+    usage: NodeUsage | None
+    version: str | None
+    seen: float | None
+    gpus: tuple[GpuDevice, ...] | None
+    labels: dict[str, str] | None
+    path: tuple[str, ...] | None
+    runtimes: tuple[str, ...] | None
+    cordoned: bool | None
+    quarantine: dict[str, str] | None
+    """Id of a device that no task gets → why."""
+
+
+class NodesView(msgspec.Struct, frozen=True):
+    nodes: tuple[NodeView, ...]
+
+
+class NodeWaited(msgspec.Struct, frozen=True):
+    node: NodeView | None
+    """None: it is gone."""
+    mark: str
+    """To be given as ``seen``."""
+    pause: float
+    """Seconds after which to ask again, if too many wait already."""
+
+
+class NodeReached(msgspec.Struct, frozen=True):
+    place: str | None
+    """ADDRESS:PORT of the node's API, as the master knows it."""
+    error: str | None
+    """Why the master cannot reach it there; None: it answers."""
+
+
+class NodeAsked(msgspec.Struct, frozen=True):
+    node: NodeView
+    mark: str
+    """Of the node as it was before."""
+
+
+class ExecStarted(msgspec.Struct, frozen=True):
+    id: str
+    """Of the command's session."""
+    node: str
+    attempt: int
+
+
+class ExecOutput(msgspec.Struct, frozen=True):
+    chunks: tuple[tuple[Literal["stdout", "stderr"], str], ...]
+    """Stream and base64."""
+    next: int
+    """To be given as ``after``."""
+    code: int | None
+    """Set once it has ended and all of its output was given."""
+    pause: float
+    """Seconds after which to ask again, if too many wait already."""
+
+
+class ExecTaken(msgspec.Struct, frozen=True):
+    taken: int
+    """Bytes; the rest is to be sent again."""
+
+
+class JoinTokenView(msgspec.Struct, frozen=True):
+    token: str
+    expires: float
+    uses: int
+    name: str | None
+
+
+class JoinTerms(msgspec.Struct, frozen=True):
+    urls: tuple[str, ...]
+    key: str
+    bundle: str
+    cluster: str
+
+
+class JoinReach(msgspec.Struct, frozen=True):
+    what: str
+    host: str
+    port: int
+
+
+class JoinedView(msgspec.Struct, frozen=True, kw_only=True):
+    cluster: str
+    time: float
+    reach: tuple[JoinReach, ...] | UnsetType = UNSET
+    bundle: str | UnsetType = UNSET
+    kinds: tuple[str, ...] | UnsetType = UNSET
+    """The machines that the bundle is for: ``3.11-x86_64-glibc``."""
+    config: dict[str, Any] | UnsetType = UNSET
+    """The node's cluster.json, without its folders: a file that is passed on, not read here."""
+    secrets: dict[str, Any] | UnsetType = UNSET
+    """The node's secrets.json, passed on likewise."""
+    share: dict[str, Any] | UnsetType | None = UNSET
+    """Where the share is and how to mount it; None: there is none."""
+
+
+class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
+    id: str
+    time: float
+    kind: str
+    message: str
+    user: str = ""
+    job: str = ""
+    task: str = ""
+    node: str = ""
+    schedule: str = ""
+
+
+class EventPiece(msgspec.Struct, frozen=True):
+    events: tuple[EventView, ...]
+    after: str
+    open: bool
+    pause: float | UnsetType = UNSET
+    """Seconds after which to ask again, if too many follow already."""
+
+
+class StoreTrouble(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+
+
+class StatusView(msgspec.Struct, frozen=True, kw_only=True):
+    cluster: str
+    mode: str
+    version: str
+    protocol: int
+    """What the server speaks."""
+    time: float
+    user: str
+    role: str
+    jobs: dict[JobState, int]
+    nodes: dict[NodeState, int]
+    store: StoreTrouble | None
+    """Why the store refuses writes."""
+
+
+class ProblemView(msgspec.Struct, frozen=True):
+    path: str
+    message: str
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+    problems: tuple[ProblemView, ...]
+    now: float | UnsetType = UNSET
+    """The server's time, if the sender's clock is off."""
+
+
+class ErrorView(msgspec.Struct, frozen=True):
+    error: ErrorBody
