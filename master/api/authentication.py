@@ -127,8 +127,7 @@ class Authenticator:
         if caller.claims is not None:
             if not self._freshness.is_fresh(caller.claims.issued_at):
                 raise StaleRequestError("this request is too old or too new: the clocks of client and server differ")
-            if (horizon := self._freshness.next_horizon()) is not None:
-                self._store.keep_horizon(horizon)
+            self._freshness.move_horizon(self._store.keep_horizon)
             if not self._freshness.first_sight(caller.request_id):
                 raise EnvelopeError("a request was played again")
         if caller.sighting is not None and not self.sessions.admit(caller.sighting, reads=reads, takes_id=takes_id):
