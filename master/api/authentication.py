@@ -24,7 +24,6 @@ from grass.store.sessions import Sighting
 from master.api.freshness import Freshness
 from master.api.session_book import SessionBook
 
-
 log = logging.getLogger("master.api")
 
 
