@@ -43,8 +43,6 @@ log = logging.getLogger("master.api")
 JOSE = "application/jose"
 REFUSED = b"the request could not be opened\n"
 """All that anyone learns whose request is not sealed by a registered user for this very call."""
-UNKNOWN = b"the store does not answer\n"
-"""The same while nobody can tell."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +128,6 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Res
         return Response(REFUSED, 413, mimetype="text/plain")
     except EnvelopeError:
         return _refusal()
-    except UnreachableError:  # whether there is such a session only the store could tell
-        return Response(UNKNOWN, 503, mimetype="text/plain")
     reply_key = caller.reply
     try:
         api.authenticator.admit(caller, reads=route.reads, takes_id=route.takes_id)

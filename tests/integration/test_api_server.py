@@ -201,7 +201,9 @@ def test_a_call_of_an_unknown_session_while_redis_is_away_is_no_defect(
         token = unknown.seal(SessionCall("GET", "/v1/jobs", "0" * 16, None))
         with socket.create_connection(("127.0.0.1", server.config.master.api_port), 20) as peer:
             peer.sendall(f"GET /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: JOSE {token}\r\n\r\n".encode())
-            assert peer.recv(100).startswith(b"HTTP/1.1 503 ")
+            assert peer.recv(1000).startswith(b"HTTP/1.1 503 ")
+            peer.sendall(b"GET /v1/join-tokens/%b HTTP/1.1\r\nHost: x\r\n\r\n" % (b"0" * 64))
+            assert peer.recv(1000).startswith(b"HTTP/1.1 503 ")
         assert "Traceback" not in server.log.read_text()
         client = server.client()
         folder = server.home / "home-ann" / "clusters" / "local" / "client"
