@@ -199,11 +199,13 @@ def test_a_call_of_an_unknown_session_while_redis_is_away_is_no_defect(
         own.kill()
         unknown = Session("0" * 32, bytes(32))
         token = unknown.seal(SessionCall("GET", "/v1/jobs", "0" * 16, None))
-        with socket.create_connection(("127.0.0.1", server.config.master.api_port), 20) as peer:
-            peer.sendall(f"GET /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: JOSE {token}\r\n\r\n".encode())
-            assert peer.recv(1000).startswith(b"HTTP/1.1 503 ")
-            peer.sendall(b"GET /v1/join-tokens/%b HTTP/1.1\r\nHost: x\r\n\r\n" % (b"0" * 64))
-            assert peer.recv(1000).startswith(b"HTTP/1.1 503 ")
+        for request_text in (
+            f"GET /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: JOSE {token}\r\n\r\n",
+            f"GET /v1/join-tokens/{'0' * 64} HTTP/1.1\r\nHost: x\r\n\r\n",
+        ):
+            with socket.create_connection(("127.0.0.1", server.config.master.api_port), 20) as peer:
+                peer.sendall(request_text.encode())
+                assert peer.recv(1000).startswith(b"HTTP/1.1 503 ")
         assert "Traceback" not in server.log.read_text()
         client = server.client()
         folder = server.home / "home-ann" / "clusters" / "local" / "client"
