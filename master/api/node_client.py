@@ -19,6 +19,8 @@ OUTPUT_SECONDS = 28.0
 """Longer than a node keeps anybody waiting for output."""
 AT_ONCE = 12
 """Calls to nodes at once, besides those for output: nodes that hang hold only so many of the server's threads."""
+BUSY_SECONDS = 0.25
+"""For one of these calls to end. Longer waits would hold the threads that other requests need."""
 CONNECT_SECONDS = 2.0
 """A firewall that swallows what comes is not waited for any longer."""
 _FAILURES = (OSError, http.client.HTTPException, ValueError)
@@ -29,7 +31,7 @@ _running = threading.BoundedSemaphore(AT_ONCE)
 
 def call_node(config: ClusterConfig, record: NodeRecord, method: str, path: str, body: Any = None) -> Any:
     """``record``: of the node. Raises NodeUnreachableError, or what the node answered."""
-    if not _running.acquire(timeout=CONNECT_SECONDS):
+    if not _running.acquire(timeout=BUSY_SECONDS):
         raise NodeUnreachableError(f"node {record.name}: too many calls to nodes that do not answer; try again soon")
     try:
         return _call(config, record, method, path, body, SECONDS)
