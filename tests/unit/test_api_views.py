@@ -58,7 +58,7 @@ def test_tasks_without_a_record_wait_for_their_components_reason() -> None:
 
 def test_a_task_that_is_to_be_placed_again_waits_for_what_its_component_waits_for() -> None:
     drained = {"code": "drained", "message": "node n1 is being drained", "details": {}}
-    late = {"code": "backoff", "message": "ended with 1; starts again in 5 s", "details": {}}
+    late = {"code": "backoff", "message": "ended with exit code 1; restarts in 5 s", "details": {}}
     tasks = known("a.0", state="PENDING", reason=drained, not_before=None)
     tasks |= known("a.1", state="PENDING", reason=late, not_before=Moment(9.0, "boot"))
     waiting = record(components={"a": {"reason": WAITS}, "b": {"reason": None}}, reason=None)

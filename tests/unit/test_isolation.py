@@ -193,7 +193,7 @@ def test_a_ticket_that_cannot_be_taken_is_refused_alone(life: Life) -> None:
     life.until(lambda: life.job("stays").state is JobState.STOPPED)
     life.until(lambda: life.job("ends").state is JobState.SUCCEEDED and life.runs("new"))
     assert life.events("message-refused") == [
-        "internal error while processing schedule-start; see the master-agent's log"
+        "schedule-start: refused because of an internal error; see the master-agent's log"
     ]
     assert life.api.schedules() == []
 
@@ -227,9 +227,9 @@ def test_unknown_tickets_and_reports_are_refused_by_name(life: Life) -> None:
     life.backend.apply([("XADD", life.keys.tickets, 0, "body", '{"kind":"stop","id":7}')])
     life.backend.apply([("XADD", life.keys.reports("n1"), 0, "body", '{"kind":"song"}')])
     life.until(lambda: len(life.events("ticket-refused")) == 2 and len(life.events("report-refused")) == 1)
-    assert "ticket dance refused: kind: Invalid value 'dance'" in life.events("ticket-refused")[0]
-    assert "ticket stop refused: id: Expected str, got int" in life.events("ticket-refused")[1]
-    assert "n1: report song refused" in life.events("report-refused")[0]
+    assert "ticket dance: refused; kind: Invalid value 'dance'" in life.events("ticket-refused")[0]
+    assert "ticket stop: refused; id: Expected str, got int" in life.events("ticket-refused")[1]
+    assert "node n1: report song refused" in life.events("report-refused")[0]
 
 
 def test_an_event_that_names_no_attempt_is_refused_and_those_beside_it_are_taken(life: Life) -> None:

@@ -1,21 +1,24 @@
-"""Leaving out of a round what deciding failed on, saying so to users, and trying it again. No I/O (``aside.py``)."""
+"""Isolation of work on which deciding failed: set it aside, tell users, and try it again later. No I/O.
+
+Called by the loop and by ``placement`` when they catch an error. The state is in ``set_aside.py``.
+"""
 
 from __future__ import annotations
 
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState
 from grass.model.reasons import ReasonCode
-from master.agent.aside import Work
+from master.agent.set_aside import Work
 from master.agent.step import Step
 
-LOOK = 1.0
-"""Seconds between looks whether anything has changed, while something is left out."""
+RETRY_INTERVAL = 1.0
+"""Seconds between checks whether anything has changed, while work is set aside."""
 
 
-def leave_out(step: Step, work: Work, error: BaseException) -> None:
-    """Set aside what failed, say so, and see to it that it is tried again."""
+def isolate(step: Step, work: Work, error: BaseException) -> None:
+    """Set the failed work aside, record an event, and set a timer to try it again."""
     cluster = step.cluster
-    left = cluster.aside.leave_out(work, error, step.now)
+    left = cluster.set_aside.add(work, error, step.now)
     step.agenda.add(left.until, "retry")
     run = cluster.jobs.get(work.name)
     if run is None:
@@ -27,10 +30,10 @@ def leave_out(step: Step, work: Work, error: BaseException) -> None:
     step.event("job-set-aside", f"{run.name}: {left.reason.message}", job=run.name)
 
 
-def try_again(step: Step) -> None:
-    """Let in what has waited long enough, if anything has changed since."""
+def retry_isolated(step: Step) -> None:
+    """Readmit work that has waited long enough, if anything has changed since it failed."""
     cluster = step.cluster
-    for work in cluster.aside.ripe(step.now):
+    for work in cluster.set_aside.take_due(step.now):
         run = cluster.jobs.get(work.name)
         match work.kind:
             case "plan" | "settle" if run is not None:
@@ -42,5 +45,5 @@ def try_again(step: Step) -> None:
             case _:
                 assert_never(work.kind)
         step.changes.plan = True
-    if cluster.aside:
-        step.agenda.add(step.now + LOOK, "retry")
+    if cluster.set_aside:
+        step.agenda.add(step.now + RETRY_INTERVAL, "retry")
