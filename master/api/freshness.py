@@ -1,8 +1,8 @@
-"""Whether a request without a session is new: by a clock that neither jumps nor goes back, and by ids seen here.
+"""Whether a request without a session is new: by a clock that never jumps, and by the request ids seen so far.
 
-The wall clock is read once, at the start; from then on the time is steady. What an earlier process may have accepted
-lies before its *horizon*, which is kept in the store: a request from before it is refused, and the client asks again
-with our time. So no id has to outlive the process, and no jump of a clock makes an old request new again.
+The wall clock is read once, at the start; from then on the time is steady. The store keeps a *horizon*: every request
+that an earlier process may have accepted was issued before it. A request from before the horizon is refused, and the
+client retries with our time. So no id has to outlive the process, and no clock jump makes an old request new again.
 """
 
 from __future__ import annotations
@@ -11,34 +11,35 @@ from collections.abc import Callable
 
 from grass.api.signing import FRESH_SECONDS
 from grass.clock import steady
-from master.api.seen import SeenHere
+from master.api.recent_ids import RecentIds
 
 AHEAD_SECONDS = 10.0
 """How far a client's clock may be ahead of ours."""
 STEP_SECONDS = 1.0
-"""The horizon is moved on by as much as this, so that not every request writes it."""
+"""The horizon moves in steps of this size, so that not every request writes it."""
 
 
 class Freshness:
-    """``horizon``: of earlier processes, 0 if there was none."""
+    """``wall``: the time now. ``horizon``: of earlier processes; 0: there was none."""
 
     def __init__(self, wall: float, horizon: float, clock: Callable[[], float] = steady) -> None:
         self._clock = clock
         self._earliest = horizon
         self.horizon = horizon
         self._offset = max(wall, horizon - AHEAD_SECONDS / 2) - clock()
-        self._seen = SeenHere(clock())
+        self._seen = RecentIds(clock())
 
     def now(self) -> float:
-        """The time that a client has to use."""
+        """Return the time that a client must use."""
         return max(self._now(), self._earliest + 0.001)
 
     def is_fresh(self, issued_at: float) -> bool:
+        """Whether a request of this time is neither too old nor too new."""
         now = self._now()
         return issued_at > self._earliest and now - FRESH_SECONDS <= issued_at <= now + AHEAD_SECONDS
 
     def next_horizon(self) -> float | None:
-        """What to keep in the store before a request is accepted; None: what is there is enough."""
+        """Return the horizon to store before a request is accepted, or None if the stored one suffices."""
         wanted = self._now() + AHEAD_SECONDS
         if wanted <= self.horizon:
             return None
@@ -46,6 +47,7 @@ class Freshness:
         return self.horizon
 
     def first_sight(self, request_id: str) -> bool:
+        """Remember the id. Return False if it was seen before."""
         return self._seen.first_sight(request_id, self._clock())
 
     def _now(self) -> float:

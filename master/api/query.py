@@ -1,4 +1,4 @@
-"""Query parameters by their declaration in the route table."""
+"""Parses query parameters by their declaration in the route table. Pure. Called by ``call``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from grass.errors import InputError
+from grass.model.exhaustive import assert_never
 from master.api.routes import Parameter
 
 
 def parse_query(declared: Mapping[str, Parameter], given: Mapping[str, str]) -> dict[str, Any]:
-    """Every declared name with its value, default or None. Raises InputError."""
+    """Return the value, default or None of every declared parameter. Raises InputError.
+
+    A value has the type that the route declares for it, hence ``Any``."""
     unknown = sorted(set(given) - set(declared))
     if unknown:
         raise InputError(f"unknown query parameter {unknown[0]!r}")
@@ -29,8 +32,10 @@ def _value(name: str, parameter: Parameter, text: str) -> str | bool | float:
             if text not in ("true", "false"):
                 raise InputError(f"query parameter {name}: must be true or false, got {text!r}")
             return text == "true"
-        case _:
+        case "integer" | "number":
             return _number(name, parameter, text)
+        case _:
+            assert_never(parameter.type)
 
 
 def _number(name: str, parameter: Parameter, text: str) -> float:
