@@ -49,7 +49,7 @@ RETRY = 0.1
 """Seconds between tries while the store does not answer."""
 LISTENING_GAP = 1.0
 """Seconds between two reads, beyond the time that was waited, after which the master-agent itself was unable to listen
-(redis was away, or this process was suspended). Silence during such a gap is not held against the nodes."""
+(redis was away, or this process was suspended). Such a gap does not count as silence of the nodes."""
 MOST_FAILURES = 8
 """How many jobs one round may set aside after a failure."""
 RETRY_DECIDING = 5.0

@@ -85,10 +85,6 @@ class PlannerCache:
     def postpone(self) -> None:
         self.postponed = True
 
-    def plan_again(self) -> None:
-        """Do not space out the next plan."""
-        self.planned_at = float("-inf")
-
     def reserve(self, reserved: Sequence[str]) -> None:
         """Take over ``Plan.reserved``. A job keeps its rank for as long as it stays in that list."""
         before, self.reserved = self.reserved, {}

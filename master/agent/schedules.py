@@ -16,6 +16,7 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.model.schedule import Missed, Overlap, ScheduleKind
 from grass.wire.job_record import first_record
 from grass.wire.schedule_record import ScheduleRecord, ScheduleState
+from grass.wire.schedule_record import first_record as first_schedule_record
 from grass.wire.tickets import StartSchedule
 from master.agent import jobs
 from master.agent.cron import next_time
@@ -42,15 +43,7 @@ def start(step: Step, ticket: StartSchedule, entry_id: str) -> None:
             schedule=schedule.name,
         )
         return
-    record = ScheduleRecord(
-        name=schedule.name,
-        state=ScheduleState.ACTIVE,
-        kind=schedule.kind,
-        user=user,
-        cron=schedule.cron,
-        time_zone=schedule.time_zone,
-        spec=schedule,
-    )
+    record = first_schedule_record(schedule, user)
     step.event("schedule-started", f"schedule {schedule.name}: started", user, schedule=schedule.name)
     match schedule.kind:
         case ScheduleKind.CRON:

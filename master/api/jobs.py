@@ -6,9 +6,7 @@ from flask import Blueprint
 
 from grass.clock import steady
 from grass.entropy import run_id
-from grass.errors import ConflictError, InputError, NotFoundError
-from grass.manifest import Wrong
-from grass.manifest.quantities import duration_or_zero
+from grass.errors import ConflictError, NotFoundError
 from grass.store.job_list import page
 from grass.wire.calls import Stop, Submission
 from grass.wire.job_record import JobRecord
@@ -21,6 +19,7 @@ from master.api.feed import PAUSE
 from master.api.log_stream import stream_logs
 from master.api.plan import check_dependencies, plan_job
 from master.api.progress import Progress
+from master.api.query import parse_duration
 from master.api.redaction import Redaction
 from master.api.registry import noun_blueprint
 from master.api.submission import accept_job
@@ -139,12 +138,7 @@ def read_logs(call: Call, job: str) -> Pieces:
 
 def stop_job(call: Call, job: str) -> JobView:
     record = find_job(call, job)
-    grace = call.read(Stop).grace
-    if grace is not None:
-        try:
-            grace = duration_or_zero(grace)
-        except Wrong as error:
-            raise InputError(f"grace: {error}") from error
+    grace = parse_duration("grace", call.read(Stop).grace)
     if not record.state.ended:
         store, name = call.api.store, record.name
         store.log_event("job-stop-requested", call.user, f"job {name}: stop requested", job=name)

@@ -121,7 +121,7 @@ class _Following:
         self._followed_by_another: dict[tuple[str, int], float] = {}
 
     def pieces(self) -> Pieces:
-        api, told, live = self._call.api, steady(), False
+        api, sent_at, live = self._call.api, steady(), False
         with api.waiting_slots.take() as granted, api.feed.listen(self._record.name) as changed:
             if self._query.tail is not None:
                 yield self._tail()
@@ -129,18 +129,18 @@ class _Following:
                 changed.clear()
                 over, begun = self._job_is_over(), steady()
                 for piece in self._new():
-                    if piece.lines or steady() - told > HEARTBEAT:
+                    if piece.lines or steady() - sent_at > HEARTBEAT:
                         yield piece
-                        told = steady()
+                        sent_at = steady()
                 if over and self._nothing_more_comes():
                     yield self._envelope.of(self._follower.finish(), live=True, is_open=False)
                     return
                 if not granted or api.feed.closed:
                     yield structs.replace(self._envelope.of([], live=True), pause=0.0 if granted else PAUSE)
                     return
-                if not live or steady() - told > HEARTBEAT:
+                if not live or steady() - sent_at > HEARTBEAT:
                     yield self._envelope.of([], live=True)
-                    told, live = steady(), True
+                    sent_at, live = steady(), True
                 changed.wait(min(_LONGEST, max(_SHORTEST, 10 * (steady() - begun))))
 
     def _tail(self) -> LogPiece:

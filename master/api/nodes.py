@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from flask import Blueprint
 
-from grass.errors import ConflictError, InputError, NotFoundError
-from grass.manifest.quantities import duration_or_zero
-from grass.manifest.values import Wrong
+from grass.errors import ConflictError, NotFoundError
 from grass.model.lifecycle import NodeState
 from grass.wire.calls import Drain, NodeRemoval
 from grass.wire.node_record import NodeRecord
@@ -17,6 +15,7 @@ from grass.wire.tickets import CordonNode, DrainNode, NodeTicket, RemoveNode, Un
 from grass.wire.views import NodeAccepted, NodesView, NodeView, NodeWaited
 from master.api.call import Api, Call, Handler, Reply
 from master.api.node_wait import node_mark, wait_for_node
+from master.api.query import parse_duration
 from master.api.registry import noun_blueprint
 from master.api.views import node_view
 
@@ -56,12 +55,8 @@ def uncordon(call: Call, node: str) -> Reply:
 
 
 def drain(call: Call, node: str) -> Reply:
-    deadline = call.read(Drain).deadline
-    if deadline is not None:
-        try:
-            deadline = duration_or_zero(deadline)
-        except Wrong as error:
-            raise InputError(f"deadline: {error}") from error
+    """Place no new tasks on the node, and move its tasks at the deadline."""
+    deadline = parse_duration("deadline", call.read(Drain).deadline)
     return _ticket(call, DrainNode(node, call.user, deadline))
 
 

@@ -19,7 +19,7 @@ class Progress:
         self._wanted = wanted
         self._state: JobState | None = None
         self._seen: object = None
-        self._told = float("-inf")
+        self._sent_at = float("-inf")
 
     @property
     def patience(self) -> float:
@@ -30,11 +30,11 @@ class Progress:
         """Return what to send, if anything: a new state at once, new counts and reasons every ``INTERVAL`` seconds."""
         moved = record.state != self._state and (self._wanted or self._state is None)
         seen = (record.reason, record.counts, record.restarts)
-        changed = self._wanted and seen != self._seen and now - self._told >= INTERVAL
+        changed = self._wanted and seen != self._seen and now - self._sent_at >= INTERVAL
         if moved or changed:
-            self._state, self._seen, self._told = record.state, seen, now
+            self._state, self._seen, self._sent_at = record.state, seen, now
             return WaitedView(job_view(record))
-        if now - self._told >= HEARTBEAT:
-            self._told = now
+        if now - self._sent_at >= HEARTBEAT:
+            self._sent_at = now
             return KeepAlive()
         return None

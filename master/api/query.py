@@ -1,4 +1,4 @@
-"""Parses query parameters by their declaration in the route table. Pure. Called by ``call``."""
+"""Parses query parameters by their declaration in the route table, and durations in bodies. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from grass.errors import InputError
+from grass.manifest.quantities import duration_or_zero
+from grass.manifest.values import Wrong
 from grass.model.exhaustive import assert_never
 from master.api.routes import Parameter
 
@@ -22,6 +24,14 @@ def parse_query(declared: Mapping[str, Parameter], given: Mapping[str, str]) -> 
         name: _value(name, parameter, given[name]) if name in given else parameter.default
         for name, parameter in declared.items()
     }
+
+
+def parse_duration(name: str, value: float | str | None) -> float | None:
+    """Return seconds from seconds or a duration such as ``1m``. Raises InputError that names the field."""
+    try:
+        return None if value is None else duration_or_zero(value)
+    except Wrong as error:
+        raise InputError(f"{name}: {error}") from error
 
 
 def _value(name: str, parameter: Parameter, text: str) -> str | bool | float:

@@ -6,9 +6,8 @@ from flask import Blueprint
 
 from grass.clock import steady
 from grass.errors import ConflictError, NotFoundError
-from grass.model.schedule import Schedule
 from grass.wire.calls import ScheduleSubmission
-from grass.wire.schedule_record import ScheduleRecord, ScheduleState
+from grass.wire.schedule_record import ScheduleRecord, ScheduleState, first_record
 from grass.wire.tickets import StartSchedule, StopSchedule
 from grass.wire.views import SchedulesView, ScheduleView
 from master.api.call import Api, Call, Handler, Reply
@@ -65,7 +64,7 @@ def start_schedule(call: Call) -> Reply:
     call.api.store.ticket(StartSchedule(parsed.schedule, call.user))
     record = _await_change(call, name, before)
     if record is None:
-        return Reply(schedule_view(_expected(parsed.schedule, call.user), warnings), 202)
+        return Reply(schedule_view(first_record(parsed.schedule, call.user), warnings), 202)
     return Reply(schedule_view(record, warnings), 201)
 
 
@@ -91,15 +90,3 @@ def _await_change(call: Call, name: str, before: ScheduleRecord | None) -> Sched
             changed.wait(until - steady())
             changed.clear()
     return None
-
-
-def _expected(schedule: Schedule, user: str) -> ScheduleRecord:
-    return ScheduleRecord(
-        name=schedule.name,
-        state=ScheduleState.ACTIVE,
-        kind=schedule.kind,
-        user=user,
-        cron=schedule.cron,
-        time_zone=schedule.time_zone,
-        spec=schedule,
-    )
