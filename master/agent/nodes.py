@@ -6,6 +6,7 @@ leaving are in ``membership.py``.
 
 from __future__ import annotations
 
+from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import NodeState, check_node
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import DEVICE
@@ -241,5 +242,9 @@ def update_readiness(step: Step, node: NodeRun) -> None:
             if node.drain is not None:
                 move(step, node, NodeState.DRAINING, None)
             step.changes.plan = True
+        case NodeState.JOINING | NodeState.READY | NodeState.QUARANTINED:
+            pass  # its state is right already
+        case NodeState.SILENT | NodeState.LOST | NodeState.DRAINING | NodeState.DRAINED | NodeState.LEFT:
+            pass  # it gets no tasks in these states, fit or not
         case _:
-            pass
+            assert_never(node.state)

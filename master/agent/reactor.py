@@ -62,7 +62,7 @@ def take(step: Step, messages: Iterable[Message]) -> None:
                 step.event("ticket-refused", f"ticket {envelope.kind or 'without a kind'}: refused; {problem}")
             case Hello() | Heartbeat() | TaskEvents() as body:
                 _report(step, message, body)
-            case body:
+            case body:  # a ticket: ``_ticket`` lists all kinds of them
                 _ticket(step, message.entry_id, body)
 
 

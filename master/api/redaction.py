@@ -61,8 +61,48 @@ class Redaction:
         match reason.code:
             case ReasonCode.BEHIND | ReasonCode.PREEMPTED | ReasonCode.PREEMPTING as code:
                 return self._redacted(reason, code)
-            case _:  # the other reasons name no job of another user
-                return reason
+            case (
+                ReasonCode.SUBMITTED
+                | ReasonCode.JOB_LIMIT
+                | ReasonCode.NO_NODES
+                | ReasonCode.TOO_LARGE
+                | ReasonCode.NO_FREE_RESOURCES
+                | ReasonCode.DEPENDS_ON
+                | ReasonCode.BACKOFF
+                | ReasonCode.PARALLELISM
+                | ReasonCode.AFTER
+                | ReasonCode.QUOTA
+                | ReasonCode.CONSTRAINTS
+                | ReasonCode.GANG
+                | ReasonCode.SET_ASIDE
+                | ReasonCode.DRAINED
+                | ReasonCode.IMAGE
+                | ReasonCode.NOT_READY
+                | ReasonCode.PROBE
+                | ReasonCode.PROTOCOL
+                | ReasonCode.VERSION
+                | ReasonCode.DISK
+                | ReasonCode.RUNTIME
+                | ReasonCode.SHARE
+                | ReasonCode.STUCK
+                | ReasonCode.EXIT_CODE
+                | ReasonCode.SIGNAL
+                | ReasonCode.CANNOT_START
+                | ReasonCode.TIMEOUT
+                | ReasonCode.STOP_CODE
+                | ReasonCode.COMPONENT_FAILED
+                | ReasonCode.USER_STOPPED
+                | ReasonCode.JOB_ENDED
+                | ReasonCode.EXIT_UNKNOWN
+                | ReasonCode.PORT_TAKEN
+                | ReasonCode.OVERLAP
+                | ReasonCode.AFTER_FAILED
+                | ReasonCode.NODE_LOST
+                | ReasonCode.NODE_REBOOTED
+            ):
+                return reason  # names no job of another user
+            case _:
+                assert_never(reason.code)
 
     def _redacted(self, reason: Reason, code: _Naming) -> Reason:
         details = dict(reason.details)
