@@ -1,6 +1,6 @@
 """The one way into a cluster: used by the CLI, and by Python programs as ``from grass import Client``.
 
-Everything it returns is plain data, the views of docs/internals.md. It sends and asks again; it decides nothing.
+Everything it returns is plain data, the views of docs/reference/wire.md. It sends and asks again; it decides nothing.
 """
 
 from __future__ import annotations

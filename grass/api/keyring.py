@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -125,15 +125,22 @@ def remove_user(master_dir: Path, user: str) -> None:
         raise NotFoundError(f"no user {user}") from None
 
 
-def load_users(master_dir: Path) -> dict[str, User]:
-    """Key id → user. A file that makes no sense is an error: a user who is silently missing is hard to find."""
+def load_users(master_dir: Path, damaged: Callable[[InputError], None] | None = None) -> dict[str, User]:
+    """Key id → user. A file that makes no sense is an error: a user who is silently missing is hard to find.
+
+    With ``damaged``: that is told each error, and the other users are returned.
+    """
     users = {}
     for path in sorted((master_dir / "users").glob("*.json")):
         try:
             record = json.loads(path.read_text())
             user = User(record["user"], Role(record["role"]), _public_key(record["key"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path}: not a registered user ({error})") from error
+            found = InputError(f"{path}: not a registered user ({error})")
+            if damaged is None:
+                raise found from error
+            damaged(found)
+            continue
         users[user.key.thumbprint()] = user
     return users
 

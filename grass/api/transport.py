@@ -318,6 +318,8 @@ class Transport:
         if status == 401:
             who = f"user {profile.user} with the key in client/user.pem"
             raise NotAllowedError(self._text(f"refuses {who}: not registered there, or the cluster was made anew"))
+        if status == 503:
+            raise UnreachableError("it is busy, or its store does not answer")
         if status == 413:
             raise InputError("the request is larger than the server takes")
         raise UnreachableError(self._text(f"is not what answers there (HTTP status {status})"))

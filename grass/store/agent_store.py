@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
@@ -267,6 +268,7 @@ def _message(form: Form[Ticket] | Form[Report], stream: str, node: str, entry: E
 def _ahead(entry_id: str, fields: dict[str, str]) -> float:
     """The store numbers what it takes by its own clock, in milliseconds."""
     try:
-        return float(fields["at"]) - int(entry_id.partition("-")[0]) / 1000
+        ahead = float(fields["at"]) - int(entry_id.partition("-")[0]) / 1000
     except (KeyError, ValueError):
         return 0.0
+    return ahead if math.isfinite(ahead) else 0.0

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from grass.clock import steady, wall
-from grass.errors import ConflictError, ReplayedError
+from grass.errors import ConflictError, ReplayedError, UndecodableError
 from grass.model.job import Job
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.backend import Backend, Entry, Guard, Op
-from grass.store.decoding import decoded, decoded_all
+from grass.store.decoding import decoded, decoded_all, sound
 from grass.store.job_list import JobList
 from grass.store.join_tokens import JoinTokens
 from grass.store.keys import EVENTS_KEPT, Keys
@@ -44,7 +44,8 @@ class News(NamedTuple):
 
 
 class ApiStore:
-    """One instance per server; its threads share it. What it reads is typed: UndecodableError is a damaged store."""
+    """One instance per server; its threads share it. What it reads is typed: UndecodableError is a damaged store.
+    Lists go on without what is damaged."""
 
     def __init__(self, backend: Backend, keys: Keys) -> None:
         self._backend = backend
@@ -133,8 +134,8 @@ class ApiStore:
 
     def jobs(self) -> list[JobRecord]:
         """All of them, in order of submission."""
-        records = decoded_all(JOB_RECORD, self._keys.jobs, self._backend.hgetall(self._keys.jobs))
-        return sorted(records.values(), key=lambda record: (record.submitted, record.id))
+        records = sound(JOB_RECORD, self._keys.jobs, self._backend.hgetall(self._keys.jobs).items())
+        return sorted((record for _, record in records), key=lambda record: (record.submitted, record.id))
 
     def job(self, name_or_id: str) -> JobRecord | None:
         """The record of the latest run of a name, or of one run by its id."""
@@ -180,7 +181,7 @@ class ApiStore:
         ends, events = found.get(keys.ends, []), found.get(keys.events, [])
         return News(
             [_event(entry) for entry in events],
-            {fields["id"]: JOB_RECORD.decode(fields["record"]) for _, fields in ends},
+            dict(sound(JOB_RECORD, keys.ends, ((fields["id"], fields["record"]) for _, fields in ends))),
             events[-1][0] if events else last.event,
             ends[-1][0] if ends else last.end,
         )
@@ -208,7 +209,7 @@ class ApiStore:
         return None if text is None else decoded(form, key, field, text)
 
     def _by_name(self, form: Form[T], key: str) -> list[T]:
-        records = decoded_all(form, key, self._backend.hgetall(key))
+        records = dict(sound(form, key, self._backend.hgetall(key).items()))
         return [records[name] for name in sorted(records)]
 
     def _event(self, kind: str, user: str, message: str, job: str = "", task: str = "", node: str = "") -> Op:
@@ -217,5 +218,10 @@ class ApiStore:
 
 
 def _event(entry: Entry) -> Event:
+    """One that cannot be decoded is an event, too: it wakes who waits, and stands in lists under its id."""
     entry_id, fields = entry
-    return Event(entry_id, EVENT_RECORD.decode(fields["event"]))
+    try:
+        return Event(entry_id, EVENT_RECORD.decode(fields.get("event", "")))
+    except UndecodableError as error:
+        at = int(entry_id.partition("-")[0]) / 1000
+        return Event(entry_id, EventRecord(at, "event-unreadable", f"event {entry_id} cannot be read: {error}"))

@@ -1,4 +1,4 @@
-"""One block of a task's output, from the node's shipper to the collector and into the log file (``docs/internals.md``).
+"""One block of a task's output, from the node's shipper to the collector and its file (``docs/internals/logs.md``).
 
 Tag ``grass.<job id>.<component>.<index>`` of the forward protocol; one line of JSON in the log file.
 """

@@ -5,6 +5,7 @@ Tasks find each other by it. ``placement`` and ``tasks`` ask for a new text; the
 
 from __future__ import annotations
 
+from master.agent.set_aside import Work
 from master.agent.state import JobRun
 from master.agent.step import Step
 
@@ -17,9 +18,11 @@ def publish_addresses(step: Step, run: JobRun) -> None:
 def send_addresses(step: Step) -> None:
     """Put the current text of each changed job into the desired state of every node that runs a part of it."""
     for run in step.changes.addresses_changed.values():
+        step.work = Work("plan", run.id)
         text = addresses_text(step, run)
         for name in run.nodes:
             step.changes.of_node(name).addresses[run.id] = text
+    step.work = None
     step.changes.addresses_changed.clear()
 
 

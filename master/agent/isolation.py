@@ -8,7 +8,8 @@ from __future__ import annotations
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState
 from grass.model.reasons import ReasonCode
-from master.agent.set_aside import Work
+from master.agent.agenda import Agenda
+from master.agent.set_aside import SetAsideWork, Work
 from master.agent.step import Step
 
 RETRY_INTERVAL = 1.0
@@ -19,7 +20,7 @@ def isolate(step: Step, work: Work, error: BaseException) -> None:
     """Set the failed work aside, record an event, and set a timer to try it again."""
     cluster = step.cluster
     left = cluster.set_aside.add(work, error, step.now)
-    step.agenda.add(left.until, "retry")
+    check_later(step.agenda, cluster.set_aside, left.until)
     run = cluster.jobs.get(work.name)
     if run is None:
         step.event("set-aside", f"{work.name or work.item}: {left.reason.message}")
@@ -33,6 +34,8 @@ def isolate(step: Step, work: Work, error: BaseException) -> None:
 def retry_isolated(step: Step) -> None:
     """Readmit work that has waited long enough, if anything has changed since it failed."""
     cluster = step.cluster
+    if cluster.set_aside.next_check is not None and cluster.set_aside.next_check <= step.now:
+        cluster.set_aside.next_check = None
     for work in cluster.set_aside.take_due(step.now):
         run = cluster.jobs.get(work.name)
         match work.kind:
@@ -46,4 +49,11 @@ def retry_isolated(step: Step) -> None:
                 assert_never(work.kind)
         step.changes.plan = True
     if cluster.set_aside:
-        step.agenda.add(step.now + RETRY_INTERVAL, "retry")
+        check_later(step.agenda, cluster.set_aside, step.now + RETRY_INTERVAL)
+
+
+def check_later(agenda: Agenda, set_aside: SetAsideWork, at: float) -> None:
+    """Check at that time what may be tried again, unless a check comes earlier: checks must not add up."""
+    if set_aside.next_check is None or at < set_aside.next_check:
+        set_aside.next_check = at
+        agenda.add(at, "retry")

@@ -31,7 +31,7 @@ from master.agent import nodes
 from master.agent.addresses import send_addresses
 from master.agent.agenda import Agenda
 from master.agent.changes import Changes, operations
-from master.agent.isolation import isolate
+from master.agent.isolation import check_later, isolate
 from master.agent.reactor import answer, decide, react, take
 from master.agent.recover import rebuild
 from master.agent.schedules import arm
@@ -130,8 +130,9 @@ class MasterAgent:
             self._store.watch(self._config.master.own_node)  # it never joins
         self._agenda.add(steady(), "nodes")
         self._agenda.add(steady() + self._limits.check_interval, "housekeeping")
+        set_aside.next_check = None  # the new agenda has no timer for it
         if set_aside:
-            self._agenda.add(steady(), "retry")
+            check_later(self._agenda, set_aside, steady())
         step = self._step()
         for record in self._cluster.schedules.values():
             arm(step, record)

@@ -43,6 +43,8 @@ class SetAsideWork:
 
     def __init__(self) -> None:
         self.epoch = 0
+        self.next_check: float | None = None
+        """Steady time of the earliest ``retry`` in the agenda."""
         self._out: dict[Work, SetAside] = {}
         self._failures: dict[Work, int] = {}
 

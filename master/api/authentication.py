@@ -7,6 +7,7 @@ parsed by the caller of this module, after all checks.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from grass.store.api_store import ApiStore
 from grass.store.sessions import Sighting
 from master.api.freshness import Freshness
 from master.api.open_sessions import OpenSessions
+
+log = logging.getLogger("master.api")
 
 
 class StaleRequestError(NotAllowedError):
@@ -56,14 +59,16 @@ class Users:
         self._users: dict[str, User] = {}
 
     def find(self, key_id: str) -> User | None:
-        """Return the user with this key, if there is one. Raises EnvelopeError if the files cannot be read."""
+        """Return the user with this key, if there is one.
+
+        A malformed file excludes only its own user. It is named in the log whenever the folder changes."""
         stamp = self._folder.stat().st_mtime_ns
         if stamp != self._stamp:
-            try:
-                self._users, self._stamp = load_users(self._master_dir), stamp
-            except InputError as error:
-                raise EnvelopeError("the users of this cluster cannot be read") from error
+            self._users, self._stamp = load_users(self._master_dir, self._report_damage), stamp
         return self._users.get(key_id)
+
+    def _report_damage(self, damage: InputError) -> None:
+        log.error("%s; requests of that user are refused", damage)
 
 
 class Authenticator:
@@ -130,8 +135,7 @@ class Authenticator:
                 raise StaleRequestError(
                     "request refused: the clocks of client and server differ too much; set the client's clock"
                 )
-            if (horizon := self._freshness.next_horizon()) is not None:
-                self._store.keep_horizon(horizon)
+            self._freshness.move_horizon(self._store.keep_horizon)
             if not self._freshness.first_sight(caller.request_id):
                 raise EnvelopeError("a request was replayed")
         if caller.sighting is not None and not self.sessions.admit(caller.sighting, reads=reads, takes_id=takes_id):

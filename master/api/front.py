@@ -48,7 +48,7 @@ class Limits:
     connections: int = 2000
     """Beyond this many, the oldest waiting connection of the address with the most connections is closed."""
     buffered: int = 64 * 1024 * 1024
-    """Bytes of all incomplete requests. Beyond this, the largest one is refused."""
+    """Bytes of all requests that are not answered yet. Beyond this, the largest incomplete one is refused."""
     request_seconds: float = 10.0
     """Time for the head of a request, from its first byte, or from the connection."""
     bytes_per_second: int = 64 * 1024
@@ -60,15 +60,28 @@ class Limits:
 
 
 class _Peer:
-    """One connection. ``total``: length of the request being read, once known. ``leaving``: it is being closed."""
+    """One connection. ``total``: length of the request being read, once known. ``asked``: length of the request that
+    is being answered. ``leaving``: it is being closed."""
 
-    __slots__ = ("address", "buffer", "deadline", "discarded", "leaving", "reusable", "socket", "total", "unsent")
+    __slots__ = (
+        "address",
+        "asked",
+        "buffer",
+        "deadline",
+        "discarded",
+        "leaving",
+        "reusable",
+        "socket",
+        "total",
+        "unsent",
+    )
 
     def __init__(self, sock: socket.socket, address: tuple[str, int]) -> None:
         self.socket = sock
         self.address = address
         self.buffer = bytearray()
         self.total: int | None = None
+        self.asked = 0
         self.leaving = False
         self.reusable = False
         self.unsent = memoryview(b"")
@@ -125,6 +138,9 @@ class Front:
                 return
             while len(self._waiting) + self._busy >= self._limits.connections and self._waiting:
                 self._close(self._to_evict())
+            if self._busy >= self._limits.connections:
+                sock.close()
+                continue
             sock.setblocking(False)
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -189,7 +205,7 @@ class Front:
     def _answer(self, peer: _Peer, length: int) -> None:
         request = bytes(peer.buffer[:length])
         del peer.buffer[:length]
-        self._buffered -= length
+        peer.asked = length
         peer.total = None
         self._forget(peer)
         self._busy += 1
@@ -204,6 +220,8 @@ class Front:
                 self._loop.call_soon_threadsafe(self._answered, peer, answered)
 
     def _answered(self, peer: _Peer, answered: Answered) -> None:
+        self._buffered -= peer.asked
+        peer.asked = 0
         peer.reusable = answered.reusable
         if answered.unsent:
             peer.unsent = memoryview(answered.unsent)

@@ -31,6 +31,11 @@ class Outbox:
             self._wait()
             self._send()
 
+    def send(self, data: bytes) -> int:
+        """As ``sendall``; gunicorn uses it to answer ``Expect: 100-continue``."""
+        self.sendall(data)
+        return len(data)
+
     def take_unsent(self) -> bytes:
         """Return what was buffered, and forget it."""
         unsent, self._unsent = bytes(self._unsent), bytearray()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import signal
+import socket
+from contextlib import suppress
 from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
 from gunicorn.workers.gthread import ThreadWorker
 
+from grass import clock
 from grass.config import ClusterConfig, Secrets
 from grass.network_address import network_address
 from grass.systemd import Notifier
@@ -19,6 +22,8 @@ THREADS = 16
 """Made as they are needed; each open terminal waits in one."""
 HUNG_SECONDS = 30
 """A worker that says nothing for so long is replaced by the arbiter."""
+HEAD_SECONDS = 5.0
+"""For the head of a request; no thread of the server waits longer for somebody who has not shown the token."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -52,15 +57,36 @@ class Server(BaseApplication):  # type: ignore[misc]
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]
-    """Says to systemd that it is alive: where the arbiter hangs, too, nobody else would replace it."""
+    """Says to systemd that it is alive: where the arbiter hangs, too, nobody else would replace it.
+
+    A peer that is slow to send the head of a request gives its thread back after ``HEAD_SECONDS``.
+    """
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._notifier = Notifier()
+        self._reading: dict[Any, float] = {}
+        """Connection → steady time since when a thread reads the head of its request."""
 
     def notify(self) -> None:
+        """gunicorn's main thread calls this once a second."""
         super().notify()
         self._notifier.beat()
+        for conn, since in list(self._reading.items()):
+            if clock.steady() - since > HEAD_SECONDS:
+                with suppress(OSError):
+                    conn.sock.shutdown(socket.SHUT_RDWR)  # its thread wakes up
+
+    def handle(self, conn: Any) -> Any:
+        self._reading[conn] = clock.steady()
+        try:
+            return super().handle(conn)
+        finally:
+            self._reading.pop(conn, None)
+
+    def handle_request(self, req: Any, conn: Any) -> Any:
+        self._reading.pop(conn, None)
+        return super().handle_request(req, conn)
 
 
 def _die_with_the_arbiter(server: Any, worker: Any) -> None:
