@@ -1,7 +1,7 @@
-"""Requests that are not of a session: signed by a user's key, to open one, or of a machine that has no user yet.
+"""Requests without a session: signed with a user's key, to open a session, or unsigned, of a machine without a user.
 
     signed = JWE(RSA-OAEP-256, A256GCM, JWS(PS256, claims and body))
-    guest's = JWE(RSA-OAEP-256, A256GCM, claims and body): of nobody; what it may do, its body must prove (a join token)
+    unsigned = JWE(RSA-OAEP-256, A256GCM, claims and body); the body must prove what it may do (a join token)
 
 Made with joserfc. The claims tie a request to one user, method, path with query, id and moment. Algorithms are pinned
 here and nowhere negotiated. Pure: keys and times are arguments.
@@ -58,8 +58,8 @@ def seal_request(claims: Claims, body: str | None, reply: ReplyKey, signer: RSAK
     return _wrapped(signed, _SIGNED, master)
 
 
-def seal_guest_request(claims: Claims, body: str | None, reply: ReplyKey, master: RSAKey) -> str:
-    """Of somebody without a key of their own: only the master can read it. ``claims.user`` and ``key_id`` are empty."""
+def seal_unsigned_request(claims: Claims, body: str | None, reply: ReplyKey, master: RSAKey) -> str:
+    """Encrypt a request of an unauthenticated client. ``claims.user`` and ``claims.key_id`` are empty."""
     return _wrapped(json.dumps(_content(claims, body, reply)), _UNSIGNED, master)
 
 
@@ -109,8 +109,8 @@ def open_request(token: str | bytes, master: RSAKey, find_key: Callable[[str], R
         raise EnvelopeError("a request could not be opened") from error
 
 
-def open_guest_request(token: str | bytes, master: RSAKey) -> OpenedRequest:
-    """Decrypt. Who sent it is not known. Raises EnvelopeError for all that fails."""
+def open_unsigned_request(token: str | bytes, master: RSAKey) -> OpenedRequest:
+    """Decrypt an unsigned request. Its sender is unknown. Raises EnvelopeError for any failure."""
     try:
         return _opened(json.loads(_unwrapped(token, _UNSIGNED, master)), "")
     except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""What a client sends to the API, as JSON: one type per request. The OpenAPI document is generated from them."""
+"""The requests of the API, as JSON: one type per request. The OpenAPI document is generated from them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import msgspec
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A field that nobody knows is an error, not a surprise."""
+    """A request. An unknown field is an error."""
 
 
 class NoContent(Call, frozen=True):
     pass
 
 
-class SessionWish(Call, frozen=True, forbid_unknown_fields=False):
-    """What a client of any protocol can say, so that it gets a clear answer."""
+class SessionRequest(Call, frozen=True, forbid_unknown_fields=False):
+    """Unknown fields are ignored, so that a client of another protocol gets a clear answer."""
 
     protocol: int
     """What the client speaks."""
@@ -61,8 +61,8 @@ class Stop(Call, frozen=True):
 class ScheduleSubmission(Call, frozen=True):
     manifest: dict[str, Any]
     cwd: str | None = None
-    again: bool = False
-    """The reply to the same submission may be lost."""
+    retry: bool = False
+    """Whether this repeats a submission whose reply may have been lost."""
 
 
 class Exec(Call, frozen=True):
@@ -86,15 +86,15 @@ class ExecSize(Call, frozen=True):
 
 class Drain(Call, frozen=True):
     deadline: float | str | None = None
-    """Until its tasks are stopped: seconds or a duration. None: when they end."""
+    """Time until its tasks are stopped: seconds or a duration. None: they run to their end."""
 
 
 class NodeRemoval(Call, frozen=True):
     force: bool = False
-    """Also with tasks, and when it does not answer."""
+    """Remove it even if it has tasks, or does not answer."""
 
 
-class JoinTokenWish(Call, frozen=True):
+class JoinTokenRequest(Call, frozen=True):
     name: str | None = None
     """The only node that may use it."""
     uses: int = 1
@@ -120,7 +120,7 @@ class Join(Call, frozen=True):
     facts: dict[str, Any]
     """``address``, ``api_port``, ``version``, ``machine``, ``python``, ``resources``, ``gpus``, ``engine``."""
     check: bool = False
-    """Only say whether it could join, and what it must be able to reach."""
+    """Only answer whether it could join, and what it must be able to reach."""
     node: dict[str, Any] = {}
     """What it offers: cpu, memory, gpu, labels, path, runtimes, mounts."""
 

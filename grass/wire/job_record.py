@@ -1,4 +1,4 @@
-"""The record of one run of a job. Written by the API (the first, with the ticket), then only by the master-agent."""
+"""The record of one run of a job. The API writes the first one with the ticket, the master-agent all others."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from grass.wire.moment import Moment
 class ComponentRecord(msgspec.Struct, frozen=True):
     replicas: int
     counts: dict[TaskState, int]
-    """State → number of tasks; states that no task has are left out."""
+    """State → number of tasks. States without tasks are left out."""
     reason: Reason | None = None
     """Why its pending tasks wait."""
 
 
 class Outcome(NamedTuple):
-    """What a STOPPING job ends with once no attempt is left. As JSON: a list."""
+    """How a STOPPING job ends once its last attempt has ended. As JSON: a list."""
 
     state: JobState
     reason: Reason | None
@@ -39,7 +39,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     reason: Reason | None = None
     """Why it waits, or how it ended."""
     submitted: float
-    """Seconds since the epoch; so are ``started`` and ``ended``."""
+    """Seconds since the epoch, as ``started`` and ``ended``."""
     started: float | None = None
     ended: float | None = None
     exit_code: int | None = None
@@ -47,14 +47,14 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """State → number of tasks, of all components."""
     components: dict[str, ComponentRecord] = {}
     restarts: int = 0
-    """Of all its tasks."""
+    """Restarts of all its tasks."""
     schedule: str | None = None
     """Name of the schedule that started it."""
     warnings: tuple[str, ...] = ()
-    """What the API said at submission."""
+    """Warnings of the API at submission."""
     outcome: Outcome | None = None
     deadline: Moment | None = None
-    """When its time limit is over."""
+    """When its time limit ends."""
     met: tuple[int, ...] = ()
     """Indexes in ``Job.after`` of the conditions that were met."""
 
@@ -73,7 +73,7 @@ def first_record(
     schedule: str | None = None,
     reason: Reason | None = None,
 ) -> JobRecord:
-    """The record of a job that was just accepted: all its tasks are PENDING."""
+    """Return the record of a job that was just accepted: all its tasks are PENDING."""
     components = {
         name: ComponentRecord(part.replicas, {TaskState.PENDING: part.replicas})
         for name, part in job.components.items()

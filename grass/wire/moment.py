@@ -1,4 +1,4 @@
-"""A time on a steady clock, which means nothing after the machine was started again."""
+"""A time on a steady clock. It has no meaning after a reboot of the machine."""
 
 from __future__ import annotations
 

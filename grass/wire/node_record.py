@@ -20,7 +20,7 @@ class DrainRecord(NamedTuple):
 
     user: str
     deadline: Moment | None
-    """When its tasks are stopped. None: it waits until they end."""
+    """When its tasks are stopped. None: they run to their end."""
     remove: bool
     """Whether it leaves the cluster when it is empty."""
 
@@ -35,18 +35,18 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     resources: Resources = Resources()
     """What tasks may use."""
     free: Resources = Resources()
-    """What no task holds. Negative if the node has shrunk below what its tasks hold."""
+    """What is not allocated. Negative if the node has shrunk below what is allocated."""
     tasks: int = 0
-    """Attempts that are, or wait, there."""
+    """Attempts that run or wait there."""
     usage: NodeUsage = NodeUsage()
     version: str = ""
-    """Of Grass on the node."""
+    """Version of Grass on the node."""
     api_port: int = 0
     gpus: tuple[GpuDevice, ...] = ()
     boot: str = ""
     """Boot id."""
     seen: float | None = None
-    """When it was heard last: seconds since the epoch, by the master's clock."""
+    """Time of its last message: seconds since the epoch, by the master's clock."""
     labels: dict[str, str] = {}
     path: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = ("process",)
@@ -54,9 +54,9 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of the password of its redis user, if it joined by a ticket."""
     cordoned: bool = False
     unfit: Reason | None = None
-    """Why its last hello makes it unfit for tasks."""
+    """Why it gets no tasks, from its last hello."""
     conditions: tuple[Reason, ...] = ()
-    """Why its last message makes it unfit for now."""
+    """Why it gets no tasks now, from its last message."""
     forgiven: dict[int, int] = {}
     """Device id → number of ECC errors that an administrator has accepted."""
     quarantine: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""The answer to a ticket of kind ``plan``: what would become of a job if it were submitted now."""
+"""The answer to a ticket of kind ``plan``: where a job would go if it were submitted now."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class PlannedNode(msgspec.Struct, frozen=True):
     count: int
     """Tasks that would go there."""
     devices: tuple[tuple[int, int], ...] = ()
-    """(device id, thousandths) that they would hold together."""
+    """(device id, thousandths) that they would use in all."""
 
 
 class PlannedComponent(msgspec.Struct, frozen=True):
     replicas: int
     at_once: int
-    """Tasks that its own ``parallelism`` lets run at once."""
+    """Tasks that its ``parallelism`` allows to run at once."""
     depends_on: dict[str, Condition] = {}
     nodes: tuple[PlannedNode, ...] = ()
     reason: Reason | None = None
@@ -32,7 +32,7 @@ class PlannedPreemption(msgspec.Struct, frozen=True):
     """Name."""
     user: str
     count: int
-    """Tasks of it that would be stopped for the job."""
+    """Tasks of it that would be preempted for the job."""
 
 
 class PlanAnswer(msgspec.Struct, frozen=True):

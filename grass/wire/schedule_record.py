@@ -15,7 +15,7 @@ class ScheduleState(str, Enum):
     ACTIVE = "ACTIVE"
     STOPPED = "STOPPED"
     DONE = "DONE"
-    """A batch of which all jobs have ended."""
+    """A batch whose jobs have all ended."""
 
 
 class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
     cron: str | None = None
     time_zone: str = "UTC"
     next: float | None = None
-    """Seconds since the epoch of the next run; so is ``last``."""
+    """Time of the next run in seconds since the epoch, as ``last``."""
     last: float | None = None
     jobs: tuple[str, ...] = ()
     """Job ids: all of a batch, the last 20 of a cron rule."""
@@ -36,9 +36,22 @@ class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Why its last run, or some jobs of a batch, did not start."""
     spec: Schedule
     pending: bool = False
-    """A run was put off until the present one has ended."""
+    """Whether a run is postponed until the current one has ended."""
     runs: int = 0
-    """Started so far."""
+    """Runs started so far."""
+
+
+def first_record(schedule: Schedule, user: str) -> ScheduleRecord:
+    """Return the record of a schedule that was just started."""
+    return ScheduleRecord(
+        name=schedule.name,
+        state=ScheduleState.ACTIVE,
+        kind=schedule.kind,
+        user=user,
+        cron=schedule.cron,
+        time_zone=schedule.time_zone,
+        spec=schedule,
+    )
 
 
 SCHEDULE_RECORD: Form[ScheduleRecord] = Form(ScheduleRecord)

@@ -13,7 +13,7 @@ from grass.wire.moment import Moment
 class TaskRecord(msgspec.Struct, array_like=True):
     """``<component>.<index>`` → record in the hash ``tasks:<job id>``.
 
-    Not frozen: the master-agent's memory of a task is its record. Nobody else changes one.
+    Not frozen, because the master-agent's memory of a task is its record. No other code changes a record.
     """
 
     state: TaskState = TaskState.PENDING
@@ -24,24 +24,24 @@ class TaskRecord(msgspec.Struct, array_like=True):
     signal: int | None = None
     reason: Reason | None = None
     started: float | None = None
-    """Seconds since the epoch, by the master's clock; so is ``ended``."""
+    """Seconds since the epoch, by the master's clock, as ``ended``."""
     ended: float | None = None
     ports: dict[str, int] = {}
     """Port name → number."""
     restarts: int = 0
     pid: int | None = None
-    """Of its first process, on the node."""
+    """Process id of its first process, on the node."""
     sizes: dict[str, int] | None = None
     """``stdout`` and ``stderr`` → bytes, of an attempt that has ended."""
     ready: bool = False
     gpus: tuple[tuple[int, int], ...] = ()
     """(device id, thousandths of it) of each device."""
     not_before: Moment | None = None
-    """When it starts again; only the master-agent reads this and what follows."""
+    """When it may restart. Only the master-agent reads this field and the following ones."""
     seq: int = 0
     """Order of starting on its node."""
     preempted: Reason | None = None
-    """Why its attempt was told to end, after which the task is placed again."""
+    """Why its attempt is being preempted. The task is placed again once the attempt has ended."""
 
 
 TASK_RECORD: Form[TaskRecord] = Form(TaskRecord)

@@ -23,13 +23,13 @@ class StartJob(msgspec.Struct, frozen=True, tag_field="kind", tag="start"):
 class StopJob(msgspec.Struct, frozen=True, tag_field="kind", tag="stop"):
     id: str
     user: str
-    """Who asks; so in all tickets."""
+    """The user who asks for it, as in all tickets."""
     grace: float | None = None
     """Seconds between TERM and KILL, instead of the components' own."""
 
 
 class DeleteJob(msgspec.Struct, frozen=True, tag_field="kind", tag="delete"):
-    """Stop it if it has not ended, then forget it and its logs."""
+    """Stop the job if it is active, then delete it and its logs."""
 
     id: str
     user: str
@@ -46,7 +46,7 @@ class StopSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-
 
 
 class PlanJob(msgspec.Struct, frozen=True, tag_field="kind", tag="plan"):
-    """A question; it changes nothing."""
+    """A question (`grass job plan`). It changes nothing."""
 
     question: str
     """Id of the question, which the answer repeats."""
@@ -74,14 +74,14 @@ class JoinNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-join"):
 
 
 class CordonNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-cordon"):
-    """Start nothing new there."""
+    """Place no new tasks on the node."""
 
     node: str
     user: str
 
 
 class UncordonNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-uncordon"):
-    """End cordon and drain, and forgive the errors of its devices."""
+    """End cordon and drain, and accept the ECC errors of the node's devices."""
 
     node: str
     user: str
@@ -91,16 +91,16 @@ class DrainNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-drain")
     node: str
     user: str
     deadline: float | None = None
-    """Seconds from now after which its tasks are stopped and placed again; None: wait until they end."""
+    """Seconds from now after which its tasks are stopped and placed elsewhere. None: they run to their end."""
 
 
 class RemoveNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-remove"):
-    """Drain it, and take it out of the cluster when it is empty."""
+    """Drain the node, and remove it from the cluster when it is empty."""
 
     node: str
     user: str
     force: bool = False
-    """At once; its tasks are placed again."""
+    """Remove it at once. Its tasks are placed elsewhere."""
 
 
 NodeTicket = CordonNode | UncordonNode | DrainNode | RemoveNode

@@ -1,4 +1,4 @@
-"""How much of the cluster a user has had lately, for fair shares. Written by the master-agent."""
+"""The recent usage of the cluster by one user, for fair share. Written by the master-agent."""
 
 from __future__ import annotations
 

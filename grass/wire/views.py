@@ -1,7 +1,7 @@
-"""What the API answers, as JSON: one type per reply. The OpenAPI document is generated from them.
+"""The replies of the API, as JSON: one type per reply. The OpenAPI document is generated from them.
 
-A view is a record without what only the master-agent needs, as its reader may see it. A field that does not apply is
-absent.
+A view is a record without fields that only the master-agent needs, redacted for its reader. A field that does not
+apply is absent.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from grass.wire.schedule_record import ScheduleState
 
 
 class SessionView(msgspec.Struct, frozen=True):
-    """A session, under whose key the calls after this one are sealed."""
+    """A session. Later calls are encrypted with its key."""
 
     session: str
     """Its id: 32 hexadecimal digits."""
     key: str
     """256 bits, base64url."""
     seconds: int
-    """How long it lasts at most."""
+    """How long it lasts, at most."""
     protocol: int
     """What the server speaks."""
     version: str
@@ -61,7 +61,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 class JobsView(msgspec.Struct, frozen=True):
     jobs: tuple[JobView, ...]
     total: int
-    """How many there are that the caller may see; with a ``limit`` these are the newest of them."""
+    """How many jobs match that the caller may see. With a ``limit``, ``jobs`` are the newest of them."""
 
 
 class StartedView(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     state: TaskState
     attempt: int
-    """Number of the newest attempt; 0: there was none."""
+    """Number of the newest attempt; 0: none yet."""
     node: str | None
     exit_code: int | None
     signal: int | None
@@ -129,14 +129,14 @@ class PlanView(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-class NoNews(msgspec.Struct, frozen=True):
-    """An object of a stream that says only that the server is there; ``{}``."""
+class KeepAlive(msgspec.Struct, frozen=True):
+    """An empty object of a stream, ``{}``: the server is working; or, as the last one, the stream ends."""
 
 
 class WaitedView(msgspec.Struct, frozen=True):
     job: JobView
     pause: float | UnsetType = UNSET
-    """In the last one: seconds after which to ask again if it has not ended."""
+    """In the last one: if the job has not ended, ask again after this many seconds."""
 
 
 LogLines = tuple[str, int, str, float, str, bool, int]
@@ -148,13 +148,13 @@ class LogPiece(msgspec.Struct, frozen=True):
     lines: tuple[LogLines, ...]
     """Each: task, attempt, stream, time, text of one or more lines, whether a newline ends it, bytes lost before it."""
     cursor: dict[str, dict[str, int]]
-    """Positions by task and ``<attempt>/<stream>``, to be merged into those before."""
+    """Offsets by task and ``<attempt>/<stream>``. Merge them into those of earlier pieces."""
     live: bool
-    """All that was there at the beginning has been sent."""
+    """Everything that existed when the stream began has been sent."""
     open: bool
-    """In the last piece: there may be more, ask again."""
+    """In the last piece: there may be more; ask again."""
     before: float | UnsetType = UNSET
-    """To be sent back with the cursor."""
+    """Send it back with the cursor."""
     pause: float | UnsetType = UNSET
     """Seconds after which to ask again, if too many follow already."""
 
@@ -206,7 +206,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     runtimes: tuple[str, ...] | None
     cordoned: bool | None
     quarantine: dict[str, str] | None
-    """Id of a device that no task gets → why."""
+    """Device id → why no new task gets it."""
 
 
 class NodesView(msgspec.Struct, frozen=True):
@@ -215,24 +215,26 @@ class NodesView(msgspec.Struct, frozen=True):
 
 class NodeWaited(msgspec.Struct, frozen=True):
     node: NodeView | None
-    """None: it is gone."""
+    """None: it was removed."""
     mark: str
-    """To be given as ``seen``."""
+    """Changes with the node. Send it as ``seen`` to wait for the next change."""
     pause: float
     """Seconds after which to ask again, if too many wait already."""
 
 
 class NodeReached(msgspec.Struct, frozen=True):
-    place: str | None
-    """ADDRESS:PORT of the node's API, as the master knows it."""
+    address: str | None
+    """ADDRESS:PORT of the node's API. None: not known yet."""
     error: str | None
-    """Why the master cannot reach it there; None: it answers."""
+    """Why the master cannot reach it. None: it answers."""
 
 
-class NodeAsked(msgspec.Struct, frozen=True):
+class NodeAccepted(msgspec.Struct, frozen=True):
+    """A change of a node was requested; wait for it with the mark."""
+
     node: NodeView
     mark: str
-    """Of the node as it was before."""
+    """Of the node before the change."""
 
 
 class ExecStarted(msgspec.Struct, frozen=True):
@@ -246,16 +248,16 @@ class ExecOutput(msgspec.Struct, frozen=True):
     chunks: tuple[tuple[Literal["stdout", "stderr"], str], ...]
     """Stream and base64."""
     next: int
-    """To be given as ``after``."""
+    """Send it as ``after`` to get what follows."""
     code: int | None
-    """Set once it has ended and all of its output was given."""
+    """Exit code, once the command has ended and all of its output was sent."""
     pause: float
     """Seconds after which to ask again, if too many wait already."""
 
 
-class ExecTaken(msgspec.Struct, frozen=True):
+class ExecAccepted(msgspec.Struct, frozen=True):
     taken: int
-    """Bytes; the rest is to be sent again."""
+    """Bytes that were accepted. Send the rest again."""
 
 
 class JoinTokenView(msgspec.Struct, frozen=True):
@@ -284,11 +286,11 @@ class JoinedView(msgspec.Struct, frozen=True, kw_only=True):
     reach: tuple[JoinReach, ...] | UnsetType = UNSET
     bundle: str | UnsetType = UNSET
     kinds: tuple[str, ...] | UnsetType = UNSET
-    """The machines that the bundle is for: ``3.11-x86_64-glibc``."""
+    """The kinds of machines that the bundle is for, such as ``3.11-x86_64-glibc``."""
     config: dict[str, Any] | UnsetType = UNSET
-    """The node's cluster.json, without its folders: a file that is passed on, not read here."""
+    """The node's cluster.json, without its folders. Passed on unread, hence untyped."""
     secrets: dict[str, Any] | UnsetType = UNSET
-    """The node's secrets.json, passed on likewise."""
+    """The node's secrets.json. Passed on unread, hence untyped."""
     share: dict[str, Any] | UnsetType | None = UNSET
     """Where the share is and how to mount it; None: there is none."""
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grass.api.guest import Guest
 from grass.api.invitation import Invitation, parse_token
+from grass.api.join_client import JoinClient
 from grass.api.keyring import load_client
 from grass.errors import GrassError
 from grass.manifest.join_file import Offer
@@ -50,14 +50,14 @@ def add_machines(adding: Adding, machines: Sequence[Machine], pool: Executor) ->
         terms = adding.client.join_terms()
         invitation = Invitation(tuple(terms["urls"]), terms["key"], "", terms["bundle"], terms["cluster"])
     keys = load_client(adding.session.client_dir)
-    guest = Guest(keys.profile, keys.master())
+    join_client = JoinClient(keys.profile, keys.master())
     try:
-        return list(pool.map(lambda machine: _add(adding, guest, invitation, machine), machines))
+        return list(pool.map(lambda machine: _add(adding, join_client, invitation, machine), machines))
     finally:
-        guest.close()
+        join_client.close()
 
 
-def _add(adding: Adding, guest: Guest, invitation: Invitation, machine: Machine) -> AddedNode:
+def _add(adding: Adding, join_client: JoinClient, invitation: Invitation, machine: Machine) -> AddedNode:
     session = adding.session
     host = open_host(machine.settings, session.client_dir, session.ask)
     label, entered = host.name, False
@@ -68,7 +68,7 @@ def _add(adding: Adding, guest: Guest, invitation: Invitation, machine: Machine)
             entered = True
             view = joining.join(
                 host,
-                guest,
+                join_client,
                 invitation,
                 machine.offer,
                 progress=session.progress,

@@ -1,6 +1,7 @@
-"""The API as a machine sees it that has no user: it joins with a token, and asks for itself with its node's token.
+"""The API client of a machine without a user: it joins with a join token, and later uses its node's token.
 
-Only the key's thumbprint, which came with the invitation, is trusted: whatever answers at the URL must own that key.
+To the master it is an unauthenticated client: its requests are encrypted but not signed. It trusts only the thumbprint
+of the master's key in the invitation; the server at the URL must own that key.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from grass.api.envelope import KEY_BYTES
 from grass.api.invitation import Invitation
 from grass.api.keyring import ClientKeys, Profile
 from grass.api.sealing import ReplyKey
-from grass.api.signing import seal_guest_request
+from grass.api.signing import seal_unsigned_request
 from grass.api.transport import Sealed, Transport, with_query
 from grass.entropy import request_id
 from grass.errors import GrassError, NotAllowedError, UnreachableError
@@ -30,39 +31,40 @@ from grass.errors import GrassError, NotAllowedError, UnreachableError
 View = dict[str, Any]
 _KEY_SECONDS = 5.0
 _NODE_SECONDS = 10.0
-"""What the master waits for a node, or for the next step of a join."""
+"""Time that the master may wait for a node, or for the next step of a join."""
 _LARGEST_KEY = 16_384
 
 
-class Guest:
-    """``master``: its public key, known to be the right one. ``profile`` says where the API is; its user is nobody."""
+class JoinClient:
+    """``master``: its public key, which was checked. ``profile``: says where the API is; its user is ignored."""
 
     def __init__(self, profile: Profile, master: RSAKey, *, wall: Callable[[], float] = clock.wall) -> None:
         self.url = profile.url
-        self._transport = _GuestTransport(replace(profile, user="", key_id=""), master, wall)
+        self._transport = _UnsignedTransport(replace(profile, user="", key_id=""), master, wall)
 
     @property
     def clock_offset(self) -> float:
-        """Seconds that the master's clock is ahead of ours; 0 while the two are near enough to be understood."""
+        """How far the master's clock is ahead of ours, in seconds; 0 while the difference is too small to matter."""
         return self._transport.offset
 
     def close(self) -> None:
         self._transport.close()
 
     def join(self, body: View) -> View:
-        """See ``master/api/joins.py``. With the same ``join_id`` it may be repeated."""
+        """Join, or check whether joining is possible (``master/api/joins.py``). May repeat a ``join_id``."""
         answer: View = self._transport.call("POST", "/v1/join", body, wait=_NODE_SECONDS)
         return answer
 
     def wait(self, node: str, token: str, seen: str | None, timeout: float) -> View:
-        """``{"node", "mark", "pause"}``, as soon as the mark is another than ``seen``."""
+        """Return ``{"node", "mark", "pause"}`` as soon as the mark differs from ``seen``, or time is up."""
         return self._ask("GET", node, {"timeout": f"{timeout:.3f}", "seen": seen}, {"token": token}, wait=timeout)
 
     def reach(self, node: str, token: str) -> View:
-        """``{"place", "error"}``: whether the master reaches the node's API at ``place`` now; None: it does."""
+        """Return ``{"address", "error"}``: why the master cannot reach the node's API there now; None: it can."""
         return self._ask("GET", node, {}, {"token": token}, "/reach", _NODE_SECONDS)
 
     def leave(self, node: str, token: str, *, force: bool = False) -> View:
+        """Remove the node from the cluster."""
         return self._ask("DELETE", node, {"timeout": "0"}, {"token": token, "force": force})
 
     def _ask(
@@ -73,8 +75,10 @@ class Guest:
         return answer
 
 
-def open_guest(invitation: Invitation, first: str | None = None, *, wall: Callable[[], float] = clock.wall) -> Guest:
-    """At the first of the invitation's URLs (``first`` before them) where the right master answers.
+def open_join_client(
+    invitation: Invitation, first: str | None = None, *, wall: Callable[[], float] = clock.wall
+) -> JoinClient:
+    """Connect to the first of the invitation's URLs at which the right master answers. ``first``: a URL to try before.
 
     Raises UnreachableError, NotAllowedError (another key).
     """
@@ -82,7 +86,7 @@ def open_guest(invitation: Invitation, first: str | None = None, *, wall: Callab
     for url in dict.fromkeys([*([first] if first else []), *invitation.urls]):
         try:
             key = master_key(url, invitation.key)
-            return Guest(Profile(invitation.cluster, url, "", ""), key, wall=wall)
+            return JoinClient(Profile(invitation.cluster, url, "", ""), key, wall=wall)
         except (UnreachableError, NotAllowedError) as error:
             failure = failure or error
     assert failure is not None
@@ -90,16 +94,16 @@ def open_guest(invitation: Invitation, first: str | None = None, *, wall: Callab
 
 
 def master_key(url: str, thumbprint: str) -> RSAKey:
-    """The key that the master at ``url`` shows, if it is the right one."""
+    """Return the public key of the master at ``url``. Raises NotAllowedError if it is another master."""
     try:
         key: RSAKey = RSAKey.import_key(json.loads(_fetch(url, "/v1/key")))
         found = key.thumbprint()
     except (JoseError, ValueError, TypeError, KeyError) as error:
-        raise UnreachableError(f"what answers at {url} is not a master of Grass") from error
+        raise UnreachableError(f"{url}: the server there is not a master of Grass") from error
     if found != thumbprint:
         raise NotAllowedError(
-            f"the master at {url} is not the one that the join token is for (its key is {found}, "
-            f"the token says {thumbprint}): another cluster, or somebody between"
+            f"{url}: the master there is not the one that the join token is for (its key is {found}, "
+            f"the token says {thumbprint}); it is another cluster, or somebody intercepts the connection"
         )
     return key
 
@@ -113,18 +117,18 @@ def _fetch(url: str, path: str) -> bytes:
         text = response.read(_LARGEST_KEY)
     except (OSError, http.client.HTTPException) as error:
         raise UnreachableError(
-            f"no master answers at {url} ({error or type(error).__name__}): is it up, and does a firewall let this "
-            "machine through?"
+            f"{url}: no master answers ({error or type(error).__name__}); check that it is up, and that its firewall "
+            "lets this machine connect"
         ) from error
     finally:
         connection.close()
     if response.status != 200:
-        raise UnreachableError(f"what answers at {url} is not a master of Grass (HTTP status {response.status})")
+        raise UnreachableError(f"{url}: the server there is not a master of Grass (HTTP status {response.status})")
     return text
 
 
-class _GuestTransport(Transport):
-    """Seals without a signature. The retries, replies and the correction of the clock are those of every client."""
+class _UnsignedTransport(Transport):
+    """Encrypts without a signature. Retries, replies and clock correction are those of every client."""
 
     def __init__(self, profile: Profile, master: RSAKey, wall: Callable[[], float]) -> None:
         super().__init__(ClientKeys(profile, Path()), wall=wall)
@@ -137,7 +141,7 @@ class _GuestTransport(Transport):
     def _seal(self, method: str, target: str, body: str | None, seconds: float) -> Sealed:
         new_id = request_id()
         reply = ReplyKey(new_id, os.urandom(KEY_BYTES))
-        return Sealed(seal_guest_request(self._claims(method, target, new_id), body, reply, self._master), reply)
+        return Sealed(seal_unsigned_request(self._claims(method, target, new_id), body, reply, self._master), reply)
 
     def _refuse(self, status: int) -> NoReturn:
         if status == 401:
