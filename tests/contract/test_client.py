@@ -544,18 +544,22 @@ def test_one_client_serves_many_threads(world: ApiWorld) -> None:
         assert {view["user"] for view in pool.map(lambda _: client.status(), range(40))} == {"ann"}
 
 
-def test_a_defect_of_the_server_is_told_under_seal(world: ApiWorld, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_defect_of_the_server_is_told_under_seal(
+    world: ApiWorld, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = world.client()
-    world.backend.apply([("XADD", world.keys.events, 0, "no", "event")])
+    client.status()
+    monkeypatch.setattr(world.backend, "hgetall", lambda key: {}[key])
     with pytest.raises(GrassError, match="internal error of the API server"):
-        list(client.events())
+        client.nodes()
     assert "KeyError" in caplog.text
 
 
 def test_a_damaged_record_is_named(world: ApiWorld) -> None:
     world.backend.apply([("HSET", world.keys.jobs, "j-1", "{}")])
     with pytest.raises(GrassError, match=r"redis key grass:local:jobs, field j-1: .*missing required field id"):
-        world.client().jobs()
+        world.client().job("j-1")
+    assert world.client().jobs() == []
 
 
 def test_there_is_no_client_without_a_cluster(tmp_path: Path) -> None:
