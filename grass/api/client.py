@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from grass import clock, environment
-from grass.api.follow import LogQuery, follow_events, read_logs, wait_for_job
 from grass.api.keyring import load_client
+from grass.api.streams import LogQuery, follow_events, read_logs, wait_for_job
 from grass.api.transport import TIMEOUT, Transport, with_query
 from grass.entropy import run_id
 from grass.errors import InputError, ManifestError, NotFoundError

@@ -58,7 +58,7 @@ def seal_request(claims: Claims, body: str | None, reply: ReplyKey, signer: RSAK
     return _wrapped(signed, _SIGNED, master)
 
 
-def seal_guest_request(claims: Claims, body: str | None, reply: ReplyKey, master: RSAKey) -> str:
+def seal_unsigned_request(claims: Claims, body: str | None, reply: ReplyKey, master: RSAKey) -> str:
     """Of somebody without a key of their own: only the master can read it. ``claims.user`` and ``key_id`` are empty."""
     return _wrapped(json.dumps(_content(claims, body, reply)), _UNSIGNED, master)
 
@@ -109,7 +109,7 @@ def open_request(token: str | bytes, master: RSAKey, find_key: Callable[[str], R
         raise EnvelopeError("a request could not be opened") from error
 
 
-def open_guest_request(token: str | bytes, master: RSAKey) -> OpenedRequest:
+def open_unsigned_request(token: str | bytes, master: RSAKey) -> OpenedRequest:
     """Decrypt. Who sent it is not known. Raises EnvelopeError for all that fails."""
     try:
         return _opened(json.loads(_unwrapped(token, _UNSIGNED, master)), "")

@@ -18,7 +18,7 @@ from urllib.parse import urlencode, urlsplit
 import grass
 from grass import clock
 from grass.api.envelope import KEY_BYTES, EnvelopeError
-from grass.api.exchange import Connection, Reply
+from grass.api.http_connection import Connection, Reply
 from grass.api.sealing import MAX_REQUEST, ReplyKey, Session, SessionCall, decode_key
 from grass.api.session_file import forget_session, load_session, save_session
 from grass.entropy import request_id

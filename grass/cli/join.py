@@ -45,8 +45,8 @@ def join(
     MASTER is HOST or HOST:PORT; it overrides the address in the token. FILE is a join file, Grass's or MARO's. Needs
     root or sudo. After an interruption, run the same command again to continue.
     """
-    from grass.api.guest import open_guest
     from grass.api.invitation import parse_token
+    from grass.api.unauthenticated import open_unauthenticated
     from grass.provision.on_premises import joining, own_host
 
     file = _file(where)
@@ -61,12 +61,12 @@ def join(
     host, paths = own_machine(rootless), own_host.own_paths(invitation.cluster) if rootless else None
     if rootless:
         output.note("without `loginctl enable-linger` the node stops when its user logs out")
-    guest = open_guest(invitation, file.url or None)
+    client = open_unauthenticated(invitation, file.url or None)
     try:
         tell = (lambda line: output.raw(line + "\n")) if plan else None
-        view = joining.join(host, guest, invitation, offer, progress=output.note, paths=paths, plan=tell)
+        view = joining.join(host, client, invitation, offer, progress=output.note, paths=paths, plan=tell)
     finally:
-        guest.close()
+        client.close()
     if view is not None:
         output.show(Result(view, partial(node_page, view, clock.wall()), [view["name"]]))
 
@@ -98,7 +98,7 @@ def _url(where: str) -> str:
 def own_machine(rootless: bool) -> Host:
     from grass.environment import become_password
     from grass.hosts import Become, LocalHost, Secret
-    from grass.hosts.port import prompt
+    from grass.hosts.host import prompt
     from grass.provision.on_premises.own_host import OwnHost
 
     if rootless:

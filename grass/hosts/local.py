@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from grass.hosts.command_line import Secret, shown
 from grass.hosts.errors import CommandTimeoutError
-from grass.hosts.port import Ask, Become, Done, Host, Stdin
-from grass.hosts.words import Secret, shown
+from grass.hosts.host import Ask, Become, Done, Host, Stdin
 
 CHUNK = 1 << 18
 _NOT_FOUND, _NOT_RUNNABLE = 127, 126

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grass import clock
+from grass.hosts.command_line import Secret, command_line, shown
 from grass.hosts.errors import AccessRefusedError, CommandTimeoutError, HostKeyError, HostUnreachableError
+from grass.hosts.host import Ask, Become, Done, Host, Stdin
 from grass.hosts.local import CHUNK, send
-from grass.hosts.port import Ask, Become, Done, Host, Stdin
-from grass.hosts.words import Secret, command_line, shown
 
 if TYPE_CHECKING:
     import paramiko

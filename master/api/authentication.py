@@ -15,7 +15,7 @@ from joserfc.jwk import RSAKey
 from grass.api.envelope import EnvelopeError
 from grass.api.keyring import User, load_master_key, load_users
 from grass.api.sealing import ReplyKey, open_call, session_of
-from grass.api.signing import Claims, OpenedRequest, open_guest_request, open_request
+from grass.api.signing import Claims, OpenedRequest, open_request, open_unsigned_request
 from grass.clock import steady
 from grass.errors import InputError, NotAllowedError
 from grass.store.api_store import ApiStore
@@ -114,7 +114,7 @@ class Authenticator:
 
     def identify_guest(self, token: bytes, method: str, target: str) -> Caller:
         """As ``identify``, of a request that nobody signed."""
-        opened = open_guest_request(token, self._key)
+        opened = open_unsigned_request(token, self._key)
         if opened.claims.user:
             raise EnvelopeError("a request of nobody names a user")
         return _without_session(opened, None, method, target)

@@ -17,9 +17,9 @@ import pytest
 from werkzeug.serving import make_server
 
 import grass
-from grass.api.guest import Guest, open_guest
 from grass.api.invitation import Invitation, parse_token, secret_digest
 from grass.api.node_token import node_token
+from grass.api.unauthenticated import UnauthenticatedClient, open_unauthenticated
 from grass.config import ClusterConfig, MasterConfig, NodeConfig, Secrets
 from grass.errors import (
     ConflictError,
@@ -115,15 +115,15 @@ def wish(token: str, name: str = "n1", **more: Any) -> dict[str, Any]:
     return {**body, **more}
 
 
-def guest(token: str) -> Guest:
-    return open_guest(parse_token(token))
+def unauthenticated(token: str) -> UnauthenticatedClient:
+    return open_unauthenticated(parse_token(token))
 
 
 def test_a_machine_with_a_token_becomes_a_node(world: ApiWorld) -> None:
     made = world.client("root").join_token(name="n1", expires=60)
     assert made["uses"] == 1
     with Agent(world) as agent:
-        reply = guest(made["token"]).join(wish(made["token"], node={"labels": {"disk": "ssd"}, "cpu": 2000}))
+        reply = unauthenticated(made["token"]).join(wish(made["token"], node={"labels": {"disk": "ssd"}, "cpu": 2000}))
     assert faults(reply, views.JoinedView, "reply") == []
     assert reply["config"]["node"]["labels"] == {"disk": "ssd"}
     assert (reply["config"]["node"]["cpu"], reply["config"]["node"]["memory"]) == (2000, None)
@@ -145,7 +145,9 @@ def test_an_administrator_asks_what_joining_would_be_and_nothing_is_made_or_used
     question = {"name": "n1", "facts": wish(made.token())["facts"], "node": {}, "password": "pw"}
     answer = client.join_check(question)
     assert faults(answer, views.JoinedView, "answer") == []
-    assert answer == guest(made.token()).join({**wish(made.token()), "check": True}) | {"time": answer["time"]}
+    assert answer == unauthenticated(made.token()).join({**wish(made.token()), "check": True}) | {
+        "time": answer["time"]
+    }
     assert [entry["kind"] for entry in client.events()] == [*before, "join-token"]  # the one made here
     assert world.store.node("n1") is None
     put_node(world, "n1")
@@ -159,16 +161,16 @@ def test_a_machine_that_was_interrupted_while_it_joined_comes_again_with_another
     client = world.client("root")
     tokens = [client.join_token()["token"] for _ in range(3)]
     with Agent(world) as agent:
-        guest(tokens[0]).join(wish(tokens[0]))
+        unauthenticated(tokens[0]).join(wish(tokens[0]))
         with pytest.raises(ConflictError, match="a node n1 exists"):
-            guest(tokens[1]).join(wish(tokens[1], password="of another machine", join_id="cd" * 8))
+            unauthenticated(tokens[1]).join(wish(tokens[1], password="of another machine", join_id="cd" * 8))
         again = wish(tokens[1])
         assert client.join_check({**again, "node": {}})["cluster"] == "local"
-        assert guest(tokens[1]).join({**again, "check": True})["cluster"] == "local"
-        assert guest(tokens[1]).join(again)["secrets"]["redis"] == {"node": "pw"}
+        assert unauthenticated(tokens[1]).join({**again, "check": True})["cluster"] == "local"
+        assert unauthenticated(tokens[1]).join(again)["secrets"]["redis"] == {"node": "pw"}
         put_node(world, "n1", state="READY", digest=secret_digest("pw"))
         with pytest.raises(ConflictError, match="a node n1 exists"):
-            guest(tokens[2]).join(wish(tokens[2]))
+            unauthenticated(tokens[2]).join(wish(tokens[2]))
     assert [ticket["digest"] for _, ticket in agent.taken] == [secret_digest("pw")] * 2
 
 
@@ -182,9 +184,9 @@ def test_the_store_holds_no_secret_of_a_token(world: ApiWorld) -> None:
 def test_a_token_used_twice_is_refused_and_says_by_whom_it_was_used(world: ApiWorld) -> None:
     token = world.client("root").join_token()["token"]
     with Agent(world) as agent:
-        guest(token).join(wish(token))
+        unauthenticated(token).join(wish(token))
         with pytest.raises(ConflictError, match=r"used up \(by n1\)"):
-            guest(token).join(wish(token, "n2", join_id="cd" * 8))
+            unauthenticated(token).join(wish(token, "n2", join_id="cd" * 8))
     assert len(agent.taken) == 1
 
 
@@ -193,7 +195,7 @@ def test_a_token_of_two_uses_is_good_for_two_machines_at_once(world: ApiWorld) -
 
     def one(number: int) -> str:
         try:
-            guest(token).join(wish(token, f"n{number}", join_id=f"{number:016x}"))
+            unauthenticated(token).join(wish(token, f"n{number}", join_id=f"{number:016x}"))
         except ConflictError as error:
             return str(error)
         return "joined"
@@ -208,21 +210,21 @@ def test_a_token_of_two_uses_is_good_for_two_machines_at_once(world: ApiWorld) -
 def test_a_join_whose_reply_was_lost_may_be_repeated(world: ApiWorld) -> None:
     token = world.client("root").join_token()["token"]
     with Agent(world):
-        first = guest(token).join(wish(token))
-        again = guest(token).join(wish(token))
+        first = unauthenticated(token).join(wish(token))
+        again = unauthenticated(token).join(wish(token))
     assert again["secrets"] == first["secrets"]
 
 
 def test_an_expired_token_is_refused(world: ApiWorld) -> None:
     token = world.client("root").join_token(expires=0.001)["token"]
     with pytest.raises(ConflictError, match="expired"):
-        guest(token).join(wish(token))
+        unauthenticated(token).join(wish(token))
 
 
 def test_a_token_for_one_node_is_for_no_other(world: ApiWorld) -> None:
     token = world.client("root").join_token(name="n7")["token"]
     with pytest.raises(ConflictError, match="for the node n7, not for n1"):
-        guest(token).join(wish(token))
+        unauthenticated(token).join(wish(token))
 
 
 def test_a_token_that_nobody_issued_is_refused(world: ApiWorld) -> None:
@@ -230,33 +232,33 @@ def test_a_token_that_nobody_issued_is_refused(world: ApiWorld) -> None:
         (f"http://127.0.0.1:{world.port}",), public_jwk("master")["kid"], "guessed", cluster="local"
     ).token()
     with pytest.raises(ConflictError, match="does not know"):
-        guest(token).join(wish(token))
+        unauthenticated(token).join(wish(token))
 
 
 def test_a_master_with_another_key_is_not_spoken_to(world: ApiWorld) -> None:
     token = Invitation((f"http://127.0.0.1:{world.port}",), "another", "s", cluster="local").token()
     with pytest.raises(NotAllowedError, match="is not the one that the join token is for"):
-        guest(token)
+        unauthenticated(token)
 
 
 def test_a_master_that_is_away_is_unreachable() -> None:
     with pytest.raises(UnreachableError, match="no master answers"):
-        guest(Invitation(("http://127.0.0.1:1",), "k", "s").token())
+        unauthenticated(Invitation(("http://127.0.0.1:1",), "k", "s").token())
 
 
 def test_a_name_that_exists_is_refused_and_the_token_stays_good(world: ApiWorld) -> None:
     put_node(world, "n1")
     token = world.client("root").join_token()["token"]
     with pytest.raises(ConflictError, match="a node n1 exists"):
-        guest(token).join(wish(token))
+        unauthenticated(token).join(wish(token))
     with Agent(world):
-        guest(token).join(wish(token, "n2"))
+        unauthenticated(token).join(wish(token, "n2"))
 
 
 def test_the_name_of_a_node_that_left_is_free(world: ApiWorld) -> None:
     put_node(world, "n1", state="LEFT")
     token = world.client("root").join_token()["token"]
-    assert guest(token).join(wish(token, check=True))["cluster"] == "local"
+    assert unauthenticated(token).join(wish(token, check=True))["cluster"] == "local"
 
 
 def test_another_version_is_refused(world: ApiWorld) -> None:
@@ -264,23 +266,23 @@ def test_another_version_is_refused(world: ApiWorld) -> None:
     body = wish(token)
     body["facts"]["version"] = "9.9.9"
     with pytest.raises(ConflictError, match=r"has Grass 9\.9\.9, this cluster"):
-        guest(token).join(body)
+        unauthenticated(token).join(body)
 
 
 @pytest.mark.parametrize("name", ["", "-n", "a/b", "a b", "x" * 64])
 def test_a_name_that_is_none_is_refused(world: ApiWorld, name: str) -> None:
     token = world.client("root").join_token()["token"]
     with pytest.raises(InputError):
-        guest(token).join(wish(token, name))
+        unauthenticated(token).join(wish(token, name))
 
 
 def test_asking_first_uses_nothing_up_and_names_what_must_be_reached(world: ApiWorld) -> None:
     token = world.client("root").join_token()["token"]
-    answer = guest(token).join(wish(token, check=True))
+    answer = unauthenticated(token).join(wish(token, check=True))
     assert faults(answer, views.JoinedView, "reply") == []
     assert "secrets" not in answer
     with Agent(world):
-        guest(token).join(wish(token))
+        unauthenticated(token).join(wish(token))
 
 
 def test_only_administrators_make_tokens(world: ApiWorld) -> None:
@@ -299,14 +301,14 @@ def test_a_machine_with_a_wrong_clock_is_understood_and_learns_by_how_much(world
     from grass import clock
 
     token = world.client("root").join_token()["token"]
-    late = open_guest(parse_token(token), wall=lambda: clock.wall() - 7200)
+    late = open_unauthenticated(parse_token(token), wall=lambda: clock.wall() - 7200)
     assert late.join(wish(token, check=True))["cluster"] == "local"
     assert late.clock_offset == pytest.approx(7200, abs=5)
 
 
 def test_a_node_sees_itself_with_its_own_token_only(world: ApiWorld) -> None:
     put_node(world, "n1")
-    asked = guest(world.client("root").join_token()["token"])
+    asked = unauthenticated(world.client("root").join_token()["token"])
     own = node_token("master-secret", "n1")
     assert asked.wait("n1", own, None, 5)["node"]["state"] == "READY"
     for token in (node_token("master-secret", "n2"), "", "x"):
@@ -316,7 +318,7 @@ def test_a_node_sees_itself_with_its_own_token_only(world: ApiWorld) -> None:
 
 def test_whoever_waits_for_a_node_is_woken(world: ApiWorld) -> None:
     put_node(world, "n1", state="JOINING")
-    asked = guest(world.client("root").join_token()["token"])
+    asked = unauthenticated(world.client("root").join_token()["token"])
     own = node_token("master-secret", "n1")
     mark = asked.wait("n1", own, None, 5)["mark"]
     with ThreadPoolExecutor(1) as pool:
@@ -340,11 +342,11 @@ def node_api(token: str, port: int = 0) -> Iterator[int]:
         server.server_close()
 
 
-def joined(world: ApiWorld) -> tuple[Guest, Own]:
+def joined(world: ApiWorld) -> tuple[UnauthenticatedClient, Own]:
     """As the machine is that has just become n1."""
     token = world.client("root").join_token()["token"]
     own = Own(name="n1", node_token=node_token("master-secret", "n1"), urls=["http://10.0.0.1:51812"])
-    return guest(token), own
+    return unauthenticated(token), own
 
 
 def test_a_node_learns_whether_the_master_reaches_its_api(world: ApiWorld) -> None:
@@ -404,7 +406,7 @@ def test_a_command_on_a_node_that_cannot_be_reached_blames_the_node_and_not_the_
 
 def test_a_node_leaves_by_itself(world: ApiWorld) -> None:
     put_node(world, "n1")
-    asked = guest(world.client("root").join_token()["token"])
+    asked = unauthenticated(world.client("root").join_token()["token"])
     with Agent(world) as agent:
         asked.leave("n1", node_token("master-secret", "n1"))
         wait_until(lambda: agent.taken == [("node-remove", {"node": "n1", "user": "node n1", "force": False})])
@@ -456,8 +458,8 @@ def test_changing_a_node_needs_an_administrator_and_a_node(world: ApiWorld) -> N
         world.client("root").cordon("nix")
 
 
-def test_a_guest_gets_into_no_other_route(world: ApiWorld) -> None:
-    asked: Any = guest(world.client("root").join_token()["token"])
+def test_an_unauthenticated_client_gets_into_no_other_route(world: ApiWorld) -> None:
+    asked: Any = unauthenticated(world.client("root").join_token()["token"])
     for method, path in (("GET", "/v1/nodes"), ("POST", "/v1/join-tokens"), ("GET", "/v1/jobs")):
         with pytest.raises(NotAllowedError, match="refuses to open"):
             asked._transport.call(method, path, {})
@@ -468,7 +470,7 @@ def test_two_machines_that_join_under_one_name_at_once_do_not_both(world: ApiWor
 
     def one(number: int) -> str:
         try:
-            guest(token).join(wish(token, "n1", join_id=f"{number:016x}"))
+            unauthenticated(token).join(wish(token, "n1", join_id=f"{number:016x}"))
         except ConflictError as error:
             return str(error)
         return "joined"

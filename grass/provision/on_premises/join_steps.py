@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from grass import __version__
-from grass.api.guest import Guest
 from grass.api.invitation import Invitation
+from grass.api.unauthenticated import UnauthenticatedClient
 from grass.hosts import Host
 from grass.manifest.join_file import Offer
 from grass.provision.on_premises import install, node_steps, packages
@@ -47,14 +47,20 @@ def join_request(invitation: Invitation, offer: Offer, own: Own) -> View:
 
 
 def claim_step(
-    guest: Guest, invitation: Invitation, offer: Offer, design: NodeDesign, paths: NodePaths, own: Own, made: Made
+    client: UnauthenticatedClient,
+    invitation: Invitation,
+    offer: Offer,
+    design: NodeDesign,
+    paths: NodePaths,
+    own: Own,
+    made: Made,
 ) -> Step:
     """The one step that changes the cluster: it makes the node known and writes what the master answers."""
 
     def do(host: Host) -> None:
         request = join_request(invitation, offer, own)
         request["node"]["runtimes"] = [runtime.value for runtime in design.runtimes]
-        reply = guest.join(request)
+        reply = client.join(request)
         own.node_token, own.share = reply["secrets"]["node_token"], SHARE_ACCESS.convert(reply["share"])
         mounted = None if paths.rootless else reply["config"].get("share") or paths.share
         share = offer.share or mounted  # without root nothing is mounted: its tasks have a folder of its own

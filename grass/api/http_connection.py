@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
 
-TO_CONNECT = 5.0
+CONNECT_SECONDS = 5.0
 """Seconds; a handshake takes less than one even around the world, and may have to be repeated."""
 
-Way = Callable[[str, int], socket.socket]
-"""Opens a socket to there by another way than the network."""
+OpenSocket = Callable[[str, int], socket.socket]
+"""Opens a socket to there by another open_socket than the network."""
 
 
 class NotHttpError(OSError):
@@ -22,8 +22,8 @@ class NotHttpError(OSError):
 class Connection:
     """To ``(host, port)``, made when it is first needed."""
 
-    def __init__(self, address: tuple[str, int], way: Way | None = None) -> None:
-        self._http = _Direct(*address) if way is None else _Detour(*address, way)
+    def __init__(self, address: tuple[str, int], open_socket: OpenSocket | None = None) -> None:
+        self._http = _Direct(*address) if open_socket is None else _Tunnelled(*address, open_socket)
         self._reply: Reply | None = None
 
     def request(
@@ -44,7 +44,7 @@ class Connection:
     def close(self) -> None:
         """What is left of the last reply is lost."""
         if self._reply is not None:
-            self._reply.leave()
+            self._reply.abandon()
         self._http.close()
 
 
@@ -64,7 +64,7 @@ class Reply:
         if self._socket is not None:
             self._socket.settimeout(seconds)
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """The rest of the body is not read; the connection is of no use after this."""
         self._response.close()
 
@@ -86,20 +86,20 @@ class _Direct(HTTPConnection):
 
     def connect(self) -> None:
         host: Any = self.host.encode() if self.host.isascii() else self.host  # a str would have Python import IDNA
-        self.sock = socket.create_connection((host, self.port), min(self.timeout, TO_CONNECT))
+        self.sock = socket.create_connection((host, self.port), min(self.timeout, CONNECT_SECONDS))
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock.settimeout(self.timeout)
 
 
-class _Detour(HTTPConnection):
+class _Tunnelled(HTTPConnection):
     timeout: float
 
-    def __init__(self, host: str, port: int, way: Way) -> None:
+    def __init__(self, host: str, port: int, open_socket: OpenSocket) -> None:
         super().__init__(host, port)
-        self._way = way
+        self._open_socket = open_socket
 
     def connect(self) -> None:
-        self.sock = self._way(self.host, self.port)
+        self.sock = self._open_socket(self.host, self.port)
         self.sock.settimeout(self.timeout)
 
 

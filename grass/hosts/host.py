@@ -14,8 +14,8 @@ from enum import Enum
 from pathlib import Path
 from typing import IO, TypeVar
 
+from grass.hosts.command_line import Secret, shown
 from grass.hosts.errors import BecomeRootError, CommandFailedError
-from grass.hosts.words import Secret, shown
 
 TIMEOUT = 600.0
 """Seconds until a command that says nothing else is given up."""

@@ -22,7 +22,7 @@ from grass.api.envelope import KEY_BYTES
 from grass.api.invitation import Invitation
 from grass.api.keyring import ClientKeys, Profile
 from grass.api.sealing import ReplyKey
-from grass.api.signing import seal_guest_request
+from grass.api.signing import seal_unsigned_request
 from grass.api.transport import Sealed, Transport, with_query
 from grass.entropy import request_id
 from grass.errors import GrassError, NotAllowedError, UnreachableError
@@ -34,12 +34,12 @@ _NODE_SECONDS = 10.0
 _LARGEST_KEY = 16_384
 
 
-class Guest:
+class UnauthenticatedClient:
     """``master``: its public key, known to be the right one. ``profile`` says where the API is; its user is nobody."""
 
     def __init__(self, profile: Profile, master: RSAKey, *, wall: Callable[[], float] = clock.wall) -> None:
         self.url = profile.url
-        self._transport = _GuestTransport(replace(profile, user="", key_id=""), master, wall)
+        self._transport = _UnsignedTransport(replace(profile, user="", key_id=""), master, wall)
 
     @property
     def clock_offset(self) -> float:
@@ -73,7 +73,9 @@ class Guest:
         return answer
 
 
-def open_guest(invitation: Invitation, first: str | None = None, *, wall: Callable[[], float] = clock.wall) -> Guest:
+def open_unauthenticated(
+    invitation: Invitation, first: str | None = None, *, wall: Callable[[], float] = clock.wall
+) -> UnauthenticatedClient:
     """At the first of the invitation's URLs (``first`` before them) where the right master answers.
 
     Raises UnreachableError, NotAllowedError (another key).
@@ -82,7 +84,7 @@ def open_guest(invitation: Invitation, first: str | None = None, *, wall: Callab
     for url in dict.fromkeys([*([first] if first else []), *invitation.urls]):
         try:
             key = master_key(url, invitation.key)
-            return Guest(Profile(invitation.cluster, url, "", ""), key, wall=wall)
+            return UnauthenticatedClient(Profile(invitation.cluster, url, "", ""), key, wall=wall)
         except (UnreachableError, NotAllowedError) as error:
             failure = failure or error
     assert failure is not None
@@ -123,7 +125,7 @@ def _fetch(url: str, path: str) -> bytes:
     return text
 
 
-class _GuestTransport(Transport):
+class _UnsignedTransport(Transport):
     """Seals without a signature. The retries, replies and the correction of the clock are those of every client."""
 
     def __init__(self, profile: Profile, master: RSAKey, wall: Callable[[], float]) -> None:
@@ -137,7 +139,7 @@ class _GuestTransport(Transport):
     def _seal(self, method: str, target: str, body: str | None, seconds: float) -> Sealed:
         new_id = request_id()
         reply = ReplyKey(new_id, os.urandom(KEY_BYTES))
-        return Sealed(seal_guest_request(self._claims(method, target, new_id), body, reply, self._master), reply)
+        return Sealed(seal_unsigned_request(self._claims(method, target, new_id), body, reply, self._master), reply)
 
     def _refuse(self, status: int) -> NoReturn:
         if status == 401:
