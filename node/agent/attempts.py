@@ -171,7 +171,7 @@ class Attempts:
         )
 
 
-def taken_port(ports: Mapping[str, int]) -> int | None:
+def port_in_use(ports: Mapping[str, int]) -> int | None:
     """The first of these that some program listens on."""
     for port in ports.values():
         with socket.socket() as probe:

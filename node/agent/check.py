@@ -13,8 +13,8 @@ from grass.backoff import Backoff
 from grass.errors import GrassError
 from grass.model.expression import compiled
 from grass.model.job import Ready
-from node.agent.leash import Leash, Running
-from node.agent.line_search import Printed
+from node.agent.child_programs import ChildProgram, ChildPrograms
+from node.agent.line_search import GrowingFile
 from node.runtime.kind import Inside
 
 FIRST_WAIT, LONGEST_WAIT = 0.03, 1.0
@@ -46,8 +46,8 @@ class Check:
     """Why the last try did not pass."""
     told: str = ""
     """What was said of it last."""
-    _printed: dict[str, Printed] = field(default_factory=dict)
-    _running: Running | None = None
+    _files: dict[str, GrowingFile] = field(default_factory=dict)
+    _running: ChildProgram | None = None
     _cancelled: bool = False
 
     def allow(self, now: float) -> None:
@@ -56,14 +56,14 @@ class Check:
         if timeout is not None:
             self.deadline = max(self.since + timeout, now + min(timeout, PROBE_TIMEOUT))
 
-    def failure(self, leash: Leash) -> str:
+    def failure(self, programs: ChildPrograms) -> str:
         """Try it. Why it does not pass, for people; empty when it does."""
         if self.ready.port is not None:
             return self._port_failure()
         if self.ready.command is not None:
             if self.inside:
                 return self.inside.failure(PROBE_TIMEOUT, lambda: self._cancelled)
-            return self._command_failure(leash)
+            return self._command_failure(programs)
         return self._log_failure()
 
     def cancel(self) -> None:
@@ -83,16 +83,18 @@ class Check:
         hosts = (self.address, "127.0.0.1") if own is None else own
         return "" if _answers(hosts, port) else f"nothing listens on its port {name} ({port})"
 
-    def _wait(self, running: Running) -> int | None:
+    def _wait(self, running: ChildProgram) -> int | None:
         self._running = running
         if self._cancelled:  # which is set before the other thread looks for what runs
             running.kill()
         return running.wait(PROBE_TIMEOUT)
 
-    def _command_failure(self, leash: Leash) -> str:
+    def _command_failure(self, programs: ChildPrograms) -> str:
         nothing = subprocess.DEVNULL
         try:
-            running = leash.start(self.argv, env=self.env, cwd=self.cwd, stdin=nothing, stdout=nothing, stderr=nothing)
+            running = programs.start(
+                self.argv, env=self.env, cwd=self.cwd, stdin=nothing, stdout=nothing, stderr=nothing
+            )
         except (OSError, ValueError) as error:
             return f"its check cannot run {self.argv[0]}: {getattr(error, 'strerror', None) or error}"
         code = self._wait(running)
@@ -108,7 +110,7 @@ class Check:
             return f"its check is not a regular expression: {error}"
         for path in self.outputs:
             try:
-                if self._printed.setdefault(path, Printed(path)).matches(expression):
+                if self._files.setdefault(path, GrowingFile(path)).matches(expression):
                     return ""
             except FileNotFoundError:
                 continue

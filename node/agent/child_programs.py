@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import Any
 
-_WATCHER = """
+_WATCHER_PROGRAM = """
 import os, sys
 groups = set()
 for line in sys.stdin:
@@ -24,7 +24,7 @@ for group in groups:
 """
 
 
-class Leash:
+class ChildPrograms:
     """When this process ends, however it does, another one kills what still runs of the programs started here.
 
     That one is there from the first program on, until ``close``.
@@ -36,11 +36,11 @@ class Leash:
         self._watcher: subprocess.Popen[bytes] | None = None
         self._closed = False
 
-    def start(self, argv: list[str], **options: Any) -> Running:
+    def start(self, argv: list[str], **options: Any) -> ChildProgram:
         """``options``: of Popen. Raises OSError and ValueError, as that does."""
         process = subprocess.Popen(argv, start_new_session=True, **options)
-        self._hold(process.pid)
-        return Running(process, self)
+        self._add(process.pid)
+        return ChildProgram(process, self)
 
     def close(self) -> None:
         """Kills what still runs."""
@@ -54,14 +54,14 @@ class Leash:
         """To be called before the leader is reaped: its number may be another's then."""
         with self._lock:
             self._groups.discard(group)
-            self._tell(b"-%d\n" % group)
+            self._tell_watcher(b"-%d\n" % group)
 
-    def _hold(self, group: int) -> None:
+    def _add(self, group: int) -> None:
         with self._lock:
             self._groups.add(group)
-            self._tell(b"+%d\n" % group)
+            self._tell_watcher(b"+%d\n" % group)
 
-    def _tell(self, line: bytes) -> None:
+    def _tell_watcher(self, line: bytes) -> None:
         if self._watcher is not None:
             try:
                 _write(self._watcher, line)
@@ -71,22 +71,22 @@ class Leash:
                 self._watcher = None
         if self._groups and not self._closed:
             with contextlib.suppress(OSError):  # no process can be made now; with the next program
-                self._watcher = _watcher()
+                self._watcher = _start_watcher()
                 _write(self._watcher, b"".join(b"+%d\n" % each for each in self._groups))
 
     @staticmethod
     def _end(watcher: subprocess.Popen[bytes]) -> None:
         assert watcher.stdin is not None
         watcher.stdin.close()
-        threading.Thread(target=watcher.wait, name="leash", daemon=True).start()
+        threading.Thread(target=watcher.wait, name="child-programs", daemon=True).start()
 
 
-class Running:
-    """A program on the leash. ``wait`` is called once, by one thread; ``kill`` by any."""
+class ChildProgram:
+    """A program on the programs. ``wait`` is called once, by one thread; ``kill`` by any."""
 
-    def __init__(self, process: subprocess.Popen[bytes], leash: Leash) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], programs: ChildPrograms) -> None:
         self._process = process
-        self._leash = leash
+        self._programs = programs
         self._lock = threading.Lock()
         self._reaped = False
 
@@ -107,7 +107,7 @@ class Running:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         self.kill()  # what it left in its group
         with self._lock:
-            self._leash.release(pid)
+            self._programs.release(pid)
             self._reaped = True
             code = self._process.wait()
         return code if in_time else None
@@ -120,9 +120,9 @@ class Running:
                     os.killpg(self._process.pid, signal.SIGKILL)
 
 
-def _watcher() -> subprocess.Popen[bytes]:
+def _start_watcher() -> subprocess.Popen[bytes]:
     nothing = subprocess.DEVNULL
-    argv = [sys.executable, "-I", "-S", "-c", _WATCHER]
+    argv = [sys.executable, "-I", "-S", "-c", _WATCHER_PROGRAM]
     return subprocess.Popen(
         argv, bufsize=0, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, cwd="/", start_new_session=True
     )

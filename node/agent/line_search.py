@@ -12,7 +12,7 @@ _HEAD = 256
 """So many bytes from its beginning tell whether a file was begun anew."""
 
 
-class Printed:
+class GrowingFile:
     """One file, from look to look: each sees what came since the last one, and the line that was not complete then."""
 
     def __init__(self, path: str) -> None:

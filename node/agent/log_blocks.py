@@ -9,7 +9,7 @@ from __future__ import annotations
 BLOCK = 64 * 1024
 
 
-def cut(data: bytes, start: int = 0, *, flush: bool = False, end: bool = False) -> int:
+def block_end(data: bytes, start: int = 0, *, flush: bool = False, end: bool = False) -> int:
     """Where the block that begins at ``start`` ends; ``start`` itself: wait for more.
 
     ``flush``: a line without its newline has waited long enough. ``end``: nothing will follow ``data``.

@@ -28,15 +28,15 @@ from grass.wire.keys import LaunchKey
 from grass.wire.launch import LaunchTemplate
 from grass.wire.task_events import Ended, Ready, Started, TaskEvent, Waiting
 from node.agent import environment, folders
-from node.agent.attempts import Attempts, LogShipper, taken_port
+from node.agent.attempts import Attempts, LogShipper, port_in_use
 from node.agent.conditions import Conditions, together
 from node.agent.gpu import GpuWatch
-from node.agent.links import Changes, Reports
 from node.agent.readiness import Readiness, Verdict
 from node.agent.reconcile import Reconciliation, launch_key
-from node.agent.stuck import Stuck
+from node.agent.redis_threads import Changes, Reports
+from node.agent.stuck_tasks import StuckTasks
 from node.agent.usage import Usage, hello
-from node.runtime.protocol import Listed, News, Observed, Runtime, Stop
+from node.runtime.protocol import Listed, Observed, Runtime, RuntimeEvent, Stop
 from node.runtime.registry import chosen
 from node.runtime.timers import Timers
 
@@ -74,9 +74,9 @@ class NodeAgent:
         self._usage = Usage(config.node_dir)
         self._watch = GpuWatch(gpus, self._roots)
         self._conditions = Conditions(config, self.wake, mounted)
-        self._held: tuple[Reason, ...] = ()
+        self._blocked_by: tuple[Reason, ...] = ()
         """Why nothing is started now."""
-        self._stuck = Stuck()
+        self._stuck = StuckTasks()
         self._cannot_end: dict[str, Reason] = {}
         """Attempts that do not end after KILL, as seen with the last heartbeat."""
         self._pids: dict[str, int] = {}
@@ -86,7 +86,7 @@ class NodeAgent:
         self._timers = Timers()
         self._turn = threading.Lock()
         """Held by whoever takes and acts: the loop, or the thread that reads changes, which starts tasks at once."""
-        self._changes = Changes(store, self._obey, self._on_unreadable)
+        self._changes = Changes(store, self._apply_desired, self._on_unreadable)
         self._unreadable = ""
         """Why this version cannot read what its master wrote."""
         self._reports = Reports(store)
@@ -103,8 +103,8 @@ class NodeAgent:
         )
         self._defined: dict[str, LaunchTemplate] = {}
         self._desired = False
-        self._happened: list[News] = []
-        self._greeted = False
+        self._events_of_runtime: list[RuntimeEvent] = []
+        self._said_hello = False
         self._events: list[TaskEvent] = []
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._wake, selectors.EVENT_READ)
@@ -121,7 +121,7 @@ class NodeAgent:
     def run(self) -> None:
         Path(self._config.node_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
         self._conditions.start()
-        self._held = self._conditions.now()
+        self._blocked_by = self._conditions.now()
         for part in (self._changes, self._reports, self._shipper, self._removal, self._watch):
             part.start()
         try:
@@ -151,7 +151,7 @@ class NodeAgent:
 
     # take
 
-    def _obey(self, arrived: Iterable[Desired | DesiredChange]) -> None:
+    def _apply_desired(self, arrived: Iterable[Desired | DesiredChange]) -> None:
         with self._turn:
             if self._stopping:
                 return
@@ -164,18 +164,18 @@ class NodeAgent:
         self.wake()
 
     def _take(self) -> None:
-        self._happened += self._runtime.receive()
-        if self._troubles() != self._held:
+        self._events_of_runtime += self._runtime.receive()
+        if self._blocking_reasons() != self._blocked_by:
             self._on_conditions()
         if self._desired:
-            for happened in self._happened:
+            for happened in self._events_of_runtime:
                 if isinstance(happened, Listed):
                     self._on_listed(happened)
                 elif isinstance(happened, Observed):
                     self._on_attempt(happened)
                 else:
                     self._events.append(Waiting(happened.key, happened.reason))
-            self._happened.clear()
+            self._events_of_runtime.clear()
         while self._shipped:
             self._attempts.shipped(self._shipped.popleft())
         while self._verdicts:
@@ -187,7 +187,7 @@ class NodeAgent:
         for job_id, text in desired.addresses.items():
             folders.write_addresses(self._config, job_id, text)
         self._reconciliation.reset(desired.entries, desired.launch)
-        self._drop([name for name in self._defined if name not in desired.launch])
+        self._drop_launches([name for name in self._defined if name not in desired.launch])
         self._remove_jobs(folders.job_ids(self._config))
 
     def _on_change(self, change: DesiredChange) -> None:
@@ -195,10 +195,10 @@ class NodeAgent:
             folders.write_addresses(self._config, job_id, text)
         self._reconciliation.apply(change)
         if change.drop:
-            self._drop(change.drop)
+            self._drop_launches(change.drop)
             self._remove_jobs({LaunchKey.parse(name).job_id for name in change.drop})
 
-    def _drop(self, names: Iterable[str]) -> None:
+    def _drop_launches(self, names: Iterable[str]) -> None:
         gone = [name for name in names if self._defined.pop(name, None)]
         if gone:
             self._runtime.drop(gone)
@@ -213,8 +213,8 @@ class NodeAgent:
         """At the first list, the agent says hello; at every one, it says again all that it knows."""
         known = {attempt.key: attempt for attempt in listed.attempts}
         self._reconciliation.listed((each.key, each.ended is not None, each.stopping) for each in listed.attempts)
-        if not self._greeted:
-            self._greeted = True
+        if not self._said_hello:
+            self._said_hello = True
             self._attempts.resume(known, self._reconciliation.entries)
             self._resume_waiting(known)
             self._reports.hello(self._hello())
@@ -237,7 +237,7 @@ class NodeAgent:
         if attempt.pid is not None:
             self._pids[key] = attempt.pid
         if attempt.stopping and entry is not None and entry.stop_grace is not None:  # also by an agent before this one
-            self._stuck.told(key, entry.stop_grace)
+            self._stuck.stop(key, entry.stop_grace)
         if self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
             self._events.append(Started(key, attempt.started or clock.wall(), attempt.pid))
 
@@ -260,7 +260,7 @@ class NodeAgent:
         self._verdicts.append((verdict, key, failure))
         self.wake()
 
-    def _troubles(self) -> tuple[Reason, ...]:
+    def _blocking_reasons(self) -> tuple[Reason, ...]:
         """Why nothing may start here now."""
         trouble = self._runtime.trouble()
         found = (*self._conditions.now(), *self._cannot_end.values())
@@ -274,11 +274,11 @@ class NodeAgent:
 
     def _on_conditions(self) -> None:
         """What waits in the runtime goes on waiting, or need not any more. The master hears of it at once."""
-        self._held = self._troubles()
+        self._blocked_by = self._blocking_reasons()
         for name, template in self._defined.items():
             self._define(name, template)
-        self._tell_held(self._reconciliation.handed_over())
-        if self._greeted:
+        self._report_blocked(self._reconciliation.handed_over())
+        if self._said_hello:
             self._reports.heartbeat(self._heartbeat())
 
     def _resume_waiting(self, known: Mapping[str, Observed]) -> None:
@@ -287,25 +287,25 @@ class NodeAgent:
         for name in {launch_key(key) for key in waiting}:
             if template := self._reconciliation.launches.get(name):
                 self._define(name, template)
-        if self._held:
-            self._tell_held(waiting)
+        if self._blocked_by:
+            self._report_blocked(waiting)
 
-    def _tell_held(self, keys: Iterable[str]) -> None:
-        reason = together(self._held)
+    def _report_blocked(self, keys: Iterable[str]) -> None:
+        reason = together(self._blocked_by)
         self._events += [Waiting(key, reason) for key in keys if not self._attempts.runs(key)]
 
     # act
 
     def _act(self) -> None:
-        actions = self._reconciliation.take()
+        actions = self._reconciliation.next_actions()
         if actions.start:
             self._start(actions.start)
         if actions.stop:
             self._runtime.stop([Stop(key, grace) for key, grace in actions.stop.items()])
             for key, grace in actions.stop.items():
-                self._stuck.told(key, grace)
-        for key in actions.never:
-            self._events.append(_never(key, None))
+                self._stuck.stop(key, grace)
+        for key in actions.not_started:
+            self._events.append(_ended_before_start(key, None))
         if actions.forget:
             self._runtime.forget(actions.forget)
             for key in actions.forget:
@@ -327,52 +327,52 @@ class NodeAgent:
             if self._defined.get(name) is not template:
                 self._define(name, template)
                 fresh.append(name)
-            if entry.ports and (port := taken_port(entry.ports)):
+            if entry.ports and (port := port_in_use(entry.ports)):
                 reason = Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is taken by another program")
                 self._refuse(key, reason)
                 continue
             starts.append(environment.start(key, name, template, entry, len(self._gpus)))
         if starts:
             self._runtime.start(starts)
-            if self._held:
-                self._tell_held(start.key for start in starts)
+            if self._blocked_by:
+                self._report_blocked(start.key for start in starts)
         for name in fresh:  # a job without ports has no addresses, but what its tasks look into must be there
             folders.make_addresses(self._config, LaunchKey.parse(name).job_id)
 
     def _refuse(self, key: str, reason: Reason) -> None:
-        self._events.append(_never(key, reason))
+        self._events.append(_ended_before_start(key, reason))
         self._reconciliation.ended(key)
         self.wake()  # another one may start in its place
 
     def _define(self, name: str, template: LaunchTemplate) -> None:
         launch = environment.launch(self._config, template, self._base_env)
-        self._runtime.define({name: launch._replace(width=0) if self._held else launch})
+        self._runtime.define({name: launch._replace(width=0) if self._blocked_by else launch})
         self._defined[name] = template
 
     def _stop_one(self, stop: Stop) -> None:
         self._runtime.stop([stop])
-        self._stuck.told(stop.key, stop.grace)
+        self._stuck.stop(stop.key, stop.grace)
 
     def _roots(self) -> list[int]:
         """Whose descendants are tasks: each task, and what adopts processes that leave a task."""
         return [*self._pids.copy().values(), *self._runtime.roots()]
 
-    def _look_at_stuck(self) -> None:
+    def _check_stuck(self) -> None:
         before, self._cannot_end = self._cannot_end, self._stuck.look(self._pids)
         for key, reason in self._cannot_end.items():
             if before.get(key) != reason:
                 self._events.append(Waiting(key, reason))
 
     def _beat(self) -> None:
-        self._look_at_stuck()
+        self._check_stuck()
         self._reports.heartbeat(self._heartbeat())
         self._timers.at(clock.steady() + HEARTBEAT, self._beat)
 
     def _heartbeat(self) -> Heartbeat:
-        return Heartbeat(self._usage.sample(self._watch.samples()), self._held)
+        return Heartbeat(self._usage.sample(self._watch.samples()), self._blocked_by)
 
     def _hello(self) -> Hello:
-        return hello(self._config, self._gpus, self._probe, self._held)
+        return hello(self._config, self._gpus, self._probe, self._blocked_by)
 
 
 def _ended(attempt: Observed, sizes: dict[str, int]) -> Ended:
@@ -388,6 +388,6 @@ def _ended(attempt: Observed, sizes: dict[str, int]) -> Ended:
     )
 
 
-def _never(key: str, reason: Reason | None) -> Ended:
+def _ended_before_start(key: str, reason: Reason | None) -> Ended:
     """The end of an attempt that never began."""
     return Ended(key=key, at=clock.wall(), reason=reason, sizes=_NOTHING, stopped=reason is None)

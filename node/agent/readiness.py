@@ -17,7 +17,7 @@ from enum import Enum
 
 from grass import clock
 from node.agent.check import Check
-from node.agent.leash import Leash
+from node.agent.child_programs import ChildPrograms
 
 WORKERS = 64
 """Checks that are tried at the same time at most."""
@@ -78,7 +78,7 @@ class _Checks:
         self._tried: set[Check] = set()
         """Now."""
         self._order = itertools.count()
-        self._leash = Leash()
+        self._programs = ChildPrograms()
         self._stopping = False
 
     def watch(self, check: Check) -> None:
@@ -105,7 +105,7 @@ class _Checks:
             tried = list(self._tried)
         for check in tried:
             check.cancel()
-        self._leash.close()
+        self._programs.close()
 
     def _run(self) -> None:
         while True:
@@ -117,7 +117,7 @@ class _Checks:
                 check.cancel()
                 self._say(Verdict.NOT_READY, check.key, check.failed or "its check has not ended yet")
                 continue
-            self._tell(check, check.failure(self._leash))
+            self._tell(check, check.failure(self._programs))
 
     def _tell(self, check: Check, failure: str) -> None:
         now = clock.steady()

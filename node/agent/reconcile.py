@@ -39,7 +39,7 @@ class Actions:
     start: list[str] = field(default_factory=list)
     stop: dict[str, float] = field(default_factory=dict)
     forget: list[str] = field(default_factory=list)
-    never: list[str] = field(default_factory=list)
+    not_started: list[str] = field(default_factory=list)
 
 
 def launch_key(attempt_key: str) -> str:
@@ -55,9 +55,9 @@ class Reconciliation:
         self._waiting: dict[str, list[tuple[int, str]]] = {}
         self._running: dict[str, int] = {}
         """By launch key: handed to the runtime and not ended."""
-        self._touched: set[str] = set()
+        self._to_fill: set[str] = set()
         """Launch keys of which something may start now."""
-        self._halted: set[str] = set()
+        self._stop_before_start: set[str] = set()
         """Waiting attempts that are to be stopped."""
         self._actions = Actions()
         self._listed = False
@@ -71,11 +71,11 @@ class Reconciliation:
         self.launches = dict(launches)
         for key, entry in entries.items():
             self._set(key, entry)
-        self._touched.update(self._waiting)
+        self._to_fill.update(self._waiting)
 
     def apply(self, change: DesiredChange) -> None:
         self.launches.update(change.launch)
-        self._touched.update(change.launch)
+        self._to_fill.update(change.launch)
         for key, entry in change.set.items():
             self._set(key, entry)
         for key in change.remove:
@@ -91,7 +91,7 @@ class Reconciliation:
                 self._wait(key)
             case Phase.WAITING:
                 if entry.stop_grace is not None:
-                    self._halted.add(key)
+                    self._stop_before_start.add(key)
             case Phase.STARTED | Phase.STOPPING:
                 if entry.stop_grace is not None and (before is None or before.stop_grace != entry.stop_grace):
                     self._stop(key)
@@ -104,10 +104,10 @@ class Reconciliation:
         name = launch_key(key)
         self._phases[key] = Phase.WAITING
         if self.entries[key].stop_grace is not None:
-            self._halted.add(key)
+            self._stop_before_start.add(key)
             return
         heapq.heappush(self._waiting.setdefault(name, []), (self.entries[key].seq, key))
-        self._touched.add(name)
+        self._to_fill.add(name)
 
     def _remove(self, key: str) -> None:
         self.entries.pop(key, None)
@@ -148,7 +148,7 @@ class Reconciliation:
             del self._phases[key]
             if key in self.entries:
                 self._wait(key)  # the command to start it was lost
-        self._touched.update(self._waiting)
+        self._to_fill.update(self._waiting)
 
     def _observe(self, key: str, ended: bool, stopping: bool) -> None:
         entry = self.entries.get(key)
@@ -171,7 +171,7 @@ class Reconciliation:
         if phase in (Phase.STARTED, Phase.STOPPING):
             name = launch_key(key)
             self._running[name] -= 1
-            self._touched.add(name)
+            self._to_fill.add(name)
         if key not in self.entries:
             self._remove(key)
 
@@ -181,18 +181,18 @@ class Reconciliation:
 
     # what to do
 
-    def take(self) -> Actions:
+    def next_actions(self) -> Actions:
         """What is to be done now, and is not returned again. Nothing before the first ``listed``."""
         if not self._listed:
             return Actions()
-        for key in self._halted:
+        for key in self._stop_before_start:
             if self._phases.get(key) is Phase.WAITING:
                 self._phases[key] = Phase.ENDED
-                self._actions.never.append(key)
-        self._halted.clear()
-        for name in self._touched:
+                self._actions.not_started.append(key)
+        self._stop_before_start.clear()
+        for name in self._to_fill:
             self._fill(name)
-        self._touched.clear()
+        self._to_fill.clear()
         actions, self._actions = self._actions, Actions()
         actions.forget = list(dict.fromkeys(actions.forget))  # seen twice where the runtime was listed twice
         if len(actions.start) > 1:

@@ -34,13 +34,13 @@ class Changes:
     def __init__(
         self,
         store: NodeStore,
-        obey: Callable[[Sequence[Desired | DesiredChange]], None],
+        apply: Callable[[Sequence[Desired | DesiredChange]], None],
         unreadable: Callable[[str], None],
     ) -> None:
         """``unreadable`` is called with the reason when this version cannot read what its master wrote; empty: it can
         again. Until then nothing changes here."""
         self._store = store
-        self._obey = obey
+        self._apply = apply
         self._unreadable = unreadable
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="changes", daemon=True)
@@ -61,7 +61,7 @@ class Changes:
                     desired = self._store.desired()
                     cursor = desired.cursor
                     self._unreadable("")
-                    self._obey([desired])
+                    self._apply([desired])
                 cursor, changes = self._store.changes(cursor, _WAIT)
             except UnreachableError as error:
                 retry.wait(error)
@@ -78,7 +78,7 @@ class Changes:
                 continue
             retry.reset()
             if changes:
-                self._obey(changes)
+                self._apply(changes)
 
 
 class Reports:

@@ -1,9 +1,9 @@
-"""Ships what tasks print to the collector, in its own thread; started and told about attempts by the node-agent.
+"""Ships what tasks print to the collector, in its own thread; started and offsets about attempts by the node-agent.
 
 At-least-once: an offset moves only when its block was acknowledged, and is stored in the attempt's folder (file
 ``shipped``). What is sent twice the collector drops. One batch is under way at a time, of at most ``BATCH`` bytes of
 output, however many tasks print however much: that is all the memory it takes. A full batch goes at once; after a
-smaller one the shipper rests for ``REST``, so that thousands of small tasks share batches.
+smaller one the shipper rests for ``PAUSE``, so that thousands of small tasks share batches.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from grass import clock
 from grass.config import ClusterConfig
 from grass.wire.log_block import LogBlock
 from node.agent.forward import Link, Signal, collector_address
-from node.agent.log_cut import BLOCK
-from node.agent.log_source import Followed, Stream
+from node.agent.log_blocks import BLOCK
+from node.agent.log_source import AttemptLog, Stream
 
 BATCH = 1 << 20
-TURN = 4 * BLOCK
+STREAM_SHARE = 4 * BLOCK
 """Most that one stream may put in a batch, so that a flood leaves room for the others."""
 RECORD = 256
 """What a block counts for beside its bytes."""
-REST = 0.01
+PAUSE = 0.01
 
 log = logging.getLogger(__name__)
 
@@ -38,16 +38,16 @@ class Batch:
 
     def __init__(self) -> None:
         self.records: list[tuple[str, list[LogBlock]]] = []
-        self.progress: list[tuple[Followed, Stream, int]] = []
-        self.looked: list[Followed] = []
+        self.progress: list[tuple[AttemptLog, Stream, int]] = []
+        self.visited: list[AttemptLog] = []
         self.size = 0
 
-    def add(self, followed: Followed, now: float, wall: float) -> None:
-        self.looked.append(followed)
+    def add(self, followed: AttemptLog, now: float, wall: float) -> None:
+        self.visited.append(followed)
         records = []
         for stream in followed.streams:
             offset = stream.offset
-            blocks = stream.read(TURN, now)
+            blocks = stream.read(STREAM_SHARE, now)
             for data in blocks:
                 records.append(LogBlock.of(followed.attempt, stream.name, offset, wall, data))
                 offset += len(data)
@@ -68,16 +68,16 @@ class Shipper:
     def __init__(self, config: ClusterConfig, *, on_complete: Callable[[str], None] | None = None) -> None:
         self._on_complete = on_complete
         self._lock = threading.Lock()
-        self._followed: dict[str, Followed] = {}
+        self._followed: dict[str, AttemptLog] = {}
         self._completed: set[str] = set()
-        self._inbox: list[Followed] = []
+        self._inbox: list[AttemptLog] = []
         self._wake = Signal()
         self._stop = Signal()
         self._stopping = False
         self._link = Link(collector_address(config), self._stop.descriptor)
-        self._heap: list[tuple[float, int, Followed]] = []
+        self._heap: list[tuple[float, int, AttemptLog]] = []
         self._order = itertools.count()
-        self._unstored: dict[str, Followed] = {}
+        self._unstored: dict[str, AttemptLog] = {}
         self._thread = threading.Thread(target=self._run, name="log-shipper", daemon=True)
 
     def start(self) -> None:
@@ -102,7 +102,7 @@ class Shipper:
         with self._lock:
             if key in self._followed or key in self._completed:
                 return
-            followed = self._followed[key] = Followed(key, Path(directory), prefix)
+            followed = self._followed[key] = AttemptLog(key, Path(directory), prefix)
             self._inbox.append(followed)
         self._wake.set()
 
@@ -118,11 +118,11 @@ class Shipper:
                     log.warning("%s ended but its output was never followed; its log is lost", key)
                 self._completed.add(key)
                 return sizes
-            told = followed.told(sizes)
+            offsets = followed.final_offsets(sizes)
             followed.sizes = dict(sizes)
             self._inbox.append(followed)
         self._wake.set()
-        return told
+        return offsets
 
     def complete(self, key: str) -> bool:
         """Whether the collector has everything of an attempt that ended. False too for one that was forgotten."""
@@ -142,12 +142,12 @@ class Shipper:
             full = self._ship(now)
             self._store(now)
             if not full and not self._stopping:
-                self._rest()
+                self._pause()
         for followed in self._unstored.values():
             followed.store(clock.steady())
 
-    def _rest(self) -> None:
-        self._stop.wait(REST)
+    def _pause(self) -> None:
+        self._stop.wait(PAUSE)
         if not self._stopping:
             now = clock.steady()
             self._wake.wait(self._next(now))
@@ -164,10 +164,10 @@ class Shipper:
         for followed in inbox:
             followed.restore(now)
             followed.end()
-            if not self._settle(followed, now):
+            if not self._finish_if_complete(followed, now):
                 self._push(followed, now)
 
-    def _push(self, followed: Followed, due: float) -> None:
+    def _push(self, followed: AttemptLog, due: float) -> None:
         # The ticket makes older entries of the same attempt void: in one batch twice, it would advance twice.
         followed.ticket = next(self._order)
         heapq.heappush(self._heap, (due, followed.ticket, followed))
@@ -182,21 +182,21 @@ class Shipper:
             for followed, stream, size in batch.progress:
                 followed.advance(stream, size, now)
                 self._unstored[followed.key] = followed
-        for followed in batch.looked:
-            if not self._settle(followed, now):
-                self._push(followed, followed.next_look(now) if delivered else now)
+        for followed in batch.visited:
+            if not self._finish_if_complete(followed, now):
+                self._push(followed, followed.next_read(now) if delivered else now)
         return delivered and bool(self._heap) and self._heap[0][0] <= now
 
     def _fill(self, now: float) -> Batch:
         batch = Batch()
         wall = clock.wall()
-        while self._heap and self._heap[0][0] <= now and batch.size <= BATCH - 2 * TURN:
+        while self._heap and self._heap[0][0] <= now and batch.size <= BATCH - 2 * STREAM_SHARE:
             _, ticket, followed = heapq.heappop(self._heap)
             if ticket == followed.ticket:
                 batch.add(followed, now, wall)
         return batch
 
-    def _settle(self, followed: Followed, now: float) -> bool:
+    def _finish_if_complete(self, followed: AttemptLog, now: float) -> bool:
         """True when there is nothing more to do for an attempt."""
         if self._followed.get(followed.key) is not followed:
             self._unstored.pop(followed.key, None)

@@ -18,13 +18,13 @@ AFTER_KILL = 5.0
 """Seconds after KILL that a task may take to end."""
 
 
-class Stuck:
+class StuckTasks:
     """``told``, ``ended``: what happens to the attempts. ``look`` once in a while."""
 
     def __init__(self) -> None:
         self._due: dict[str, float] = {}
 
-    def told(self, key: str, grace: float) -> None:
+    def stop(self, key: str, grace: float) -> None:
         """It gets KILL in ``grace`` seconds, if not before."""
         due = clock.steady() + grace + AFTER_KILL
         self._due[key] = min(self._due.get(key, due), due)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from grass import clock
 from grass.model.reasons import Reason
-from node.runtime.protocol import Launch, Listed, News, Observed, Runtime, Start, Stop
+from node.runtime.protocol import Launch, Listed, Observed, Runtime, RuntimeEvent, Start, Stop
 
 PATIENCE = 5.0
 """Seconds that the first list waits for a runtime that does not answer."""
@@ -62,9 +62,9 @@ class CompositeRuntime:
             for key in keys:
                 self._known[name].pop(key, None)
 
-    def receive(self) -> list[News]:
+    def receive(self) -> list[RuntimeEvent]:
         """Before the first list nothing else is said."""
-        news: list[News] = []
+        news: list[RuntimeEvent] = []
         lists = False
         for name, runtime in self._runtimes.items():
             for each in runtime.receive():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 
 
-class _Lane:
+class _Limit:
     def __init__(self) -> None:
         self.width: int | None = None
         self.running: set[str] = set()
@@ -26,41 +26,41 @@ class _Lane:
         return admitted
 
 
-class Lanes:
+class ParallelismLimits:
     """Keys come in by ``add``, in order, and leave by ``leave``. Each call returns the keys that may start now."""
 
     def __init__(self) -> None:
-        self._lanes: dict[str, _Lane] = {}
+        self._limits: dict[str, _Limit] = {}
 
-    def widen(self, name: str, width: int | None) -> list[str]:
-        lane = self._lanes.setdefault(name, _Lane())
-        lane.width = width
-        return lane.admit()
+    def set_width(self, name: str, width: int | None) -> list[str]:
+        limit = self._limits.setdefault(name, _Limit())
+        limit.width = width
+        return limit.admit()
 
     def add(self, name: str, key: str) -> list[str]:
-        lane = self._lanes.setdefault(name, _Lane())
-        lane.waiting.add(key)
-        lane.order.append(key)
-        return lane.admit()
+        limit = self._limits.setdefault(name, _Limit())
+        limit.waiting.add(key)
+        limit.order.append(key)
+        return limit.admit()
 
-    def enter(self, name: str, key: str) -> None:
+    def add_running(self, name: str, key: str) -> None:
         """It runs already."""
-        self._lanes.setdefault(name, _Lane()).running.add(key)
+        self._limits.setdefault(name, _Limit()).running.add(key)
 
     def leave(self, name: str, key: str) -> list[str]:
         """It has ended, or will not start."""
-        lane = self._lanes.get(name)
-        if lane is None:
+        limit = self._limits.get(name)
+        if limit is None:
             return []
-        lane.waiting.discard(key)
-        lane.running.discard(key)
-        return lane.admit()
+        limit.waiting.discard(key)
+        limit.running.discard(key)
+        return limit.admit()
 
     def drop(self, name: str) -> None:
         """Forget the width of a launch that nobody will start any more, unless something of it is still here."""
-        lane = self._lanes.get(name)
-        if lane and not lane.running and not lane.waiting:
-            del self._lanes[name]
+        limit = self._limits.get(name)
+        if limit and not limit.running and not limit.waiting:
+            del self._limits[name]
 
     def waiting(self) -> list[str]:
-        return [key for lane in self._lanes.values() for key in lane.order if key in lane.waiting]
+        return [key for limit in self._limits.values() for key in limit.order if key in limit.waiting]

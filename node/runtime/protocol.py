@@ -92,7 +92,7 @@ class Listed(NamedTuple):
     attempts: list[Observed]
 
 
-News = Listed | Observed | Waiting
+RuntimeEvent = Listed | Observed | Waiting
 
 
 class Runtime(Protocol):
@@ -115,7 +115,7 @@ class Runtime(Protocol):
         """Ended attempts need not be kept any more. Others are ignored."""
         ...
 
-    def receive(self) -> list[News]:
+    def receive(self) -> list[RuntimeEvent]:
         """What happened since the last call, without waiting: ``Listed`` after a (re)connection, then changes."""
         ...
 

@@ -26,9 +26,9 @@ from node.runtime.attempts import Attempt, Folders
 from node.runtime.endings import Endings
 from node.runtime.frames import Message
 from node.runtime.journal import Journal, replay
-from node.runtime.lanes import Lanes
+from node.runtime.parallelism import ParallelismLimits
 from node.runtime.protocol import Launch
-from node.runtime.segments import SegmentWatch
+from node.runtime.segment_watch import SegmentWatch
 from node.runtime.server import Client, Server
 from node.runtime.spawn import CannotStartError, spawn
 from node.runtime.timers import Timers
@@ -52,7 +52,7 @@ class Shepherd:
         self._selector = selectors.DefaultSelector()
         self._timers = Timers()
         self._launches: dict[str, Launch] = {}
-        self._lanes = Lanes()
+        self._limits = ParallelismLimits()
         self._queue: deque[str] = deque()
         """Attempts that are to be spawned now."""
         self._changed: dict[str, Attempt] = {}
@@ -70,7 +70,7 @@ class Shepherd:
         self._upkeep = Upkeep(self._attempts, self._endings, self._journal, self._folders, keeper)
         for attempt in list(self._attempts.values()):
             if attempt.ended is None:
-                self._lanes.enter(attempt.launch, attempt.key)
+                self._limits.add_running(attempt.launch, attempt.key)
             self._endings.resume(attempt)
         self._commands: dict[str, Callable[..., None]] = {
             "start": self._start,
@@ -119,7 +119,7 @@ class Shepherd:
         if not self._ending:
             log.info("ending %d tasks", len(self._endings.mains))
         self._ending = True
-        for key in [*self._queue, *self._lanes.waiting()]:
+        for key in [*self._queue, *self._limits.waiting()]:
             if self._attempts[key].ended is None:
                 del self._attempts[key]
         self._queue.clear()
@@ -135,11 +135,11 @@ class Shepherd:
         match message:
             case ["launch", str(name), argv, env, cwd, grace, width]:
                 self._launches[name] = Launch(argv, env, cwd, grace, width)
-                self._queue += self._lanes.widen(name, width)
+                self._queue += self._limits.set_width(name, width)
             case ["drop", names]:
                 for name in names:
                     self._launches.pop(name, None)
-                    self._lanes.drop(name)
+                    self._limits.drop(name)
             case ["ping"]:
                 self._server.reply(client, ["pong"])
             case ["list" | "watch" as word]:
@@ -172,7 +172,7 @@ class Shepherd:
         for key, launch, env in starts:
             if key not in self._attempts and not self._ending:
                 self._attempts[key] = Attempt(key, launch, env)
-                self._queue += self._lanes.add(launch, key)
+                self._queue += self._limits.add(launch, key)
 
     def _start_some(self) -> None:
         """Spawn for one turn. Nothing is spawned before its intent is written."""
@@ -235,9 +235,9 @@ class Shepherd:
         due = max(due, self._published + INTERVAL)
         self._publish_at = due if self._publish_at is None else min(due, self._publish_at)
         if attempt.ended is not None:
-            self._queue += self._lanes.leave(attempt.launch, attempt.key)
+            self._queue += self._limits.leave(attempt.launch, attempt.key)
             if attempt.launch not in self._launches:
-                self._lanes.drop(attempt.launch)
+                self._limits.drop(attempt.launch)
         self._keep_house_soon()
 
     def _publish(self) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from grass import clock
 from grass.model.reasons import Reason
 from node.runtime.docker import plan
+from node.runtime.docker.engine_json import Answer
 from node.runtime.docker.outcome import wall
 from node.runtime.docker.streams import Log
-from node.runtime.docker.wire import Answer
 from node.runtime.protocol import Observed, Start
 
 
@@ -29,13 +29,13 @@ class Container:
         "reason",
         "same_boot",
         "signal",
+        "signalled",
         "since",
         "sizes",
         "start",
         "started",
         "starting",
         "stopping",
-        "told",
     )
 
     def __init__(self, key: str, launch: str, start: Start | None = None) -> None:
@@ -60,7 +60,7 @@ class Container:
         """Its container's last state; what is left of its log is on the way."""
         self.memory = 0
         self.same_boot = True
-        self.told = False
+        self.signalled = False
         """It was sent a signal."""
 
     @property

@@ -1,6 +1,6 @@
-"""How containers end: by themselves or told to, with all of their log, and with what they left removed.
+"""How containers end: by themselves or signalled to, with all of their log, and with what they left removed.
 
-An attempt has ended when its container is over and its log completely written; only then is its end told.
+An attempt has ended when its container is over and its log completely written; only then is its end signalled.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from node.runtime.attempts import Folders
 from node.runtime.docker import plan
 from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
-from node.runtime.docker.line import Line
+from node.runtime.docker.engine_json import Answer
+from node.runtime.docker.event_stream import EventStream
 from node.runtime.docker.outcome import Past, outcome
 from node.runtime.docker.output import Output
 from node.runtime.docker.reactor import Reactor
-from node.runtime.docker.wire import Answer
 
 _AGAIN = 0.05
 """Seconds until a log is asked for again that was over before its container."""
@@ -44,7 +44,7 @@ class Ends:
         engine: Engine,
         folders: Folders,
         reactor: Reactor,
-        line: Line,
+        events: EventStream,
         attempts: Mapping[str, Container],
         ended: Callable[[Container], None],
     ) -> None:
@@ -52,12 +52,12 @@ class Ends:
         self._engine = engine
         self._folders = folders
         self._reactor = reactor
-        self._line = line
+        self._events = events
         self._attempts = attempts
         self._ended = ended
-        self.output = Output(engine, folders, reactor, line, self._on_output_over)
+        self.output = Output(engine, folders, reactor, events, self._on_output_over)
 
-    # told to end
+    # signalled to end
 
     def stop(self, attempt: Container) -> None:
         """TERM now, KILL when its time is over."""
@@ -71,7 +71,7 @@ class Ends:
 
     def _kill(self, attempt: Container, number: int) -> None:
         if attempt.runs and attempt.id is not None:
-            attempt.told = True
+            attempt.signalled = True
             self._reactor.errands.ask(functools.partial(self._engine.kill, attempt.id, number), self._ignore)
 
     def _ignore(self, _: object) -> None:
@@ -106,7 +106,7 @@ class Ends:
         if isinstance(inspected, NotFoundError):
             self.finish_unknown(attempt)
         elif isinstance(inspected, GrassError):
-            self._line.cut(str(inspected))
+            self._events.disconnect(str(inspected))
         elif inspected["State"]["Status"] not in ("exited", "dead"):
             self._reactor.after(_AGAIN, lambda: self.output.open(attempt))
         elif attempt.over is None:
@@ -120,7 +120,7 @@ class Ends:
             booted=clock.wall() - clock.steady(),
             stderr=_beginning(self._folders.path(attempt.key, "stderr")),
             memory=attempt.memory,
-            told=attempt.told,
+            signalled=attempt.signalled,
         )
         result = outcome(state, past)
         attempt.code, attempt.signal = result.code, result.signal
@@ -153,7 +153,7 @@ class Ends:
         self.output.close(attempt)
         attempt.ended, attempt.start = ended, None
         attempt.sizes = self._folders.sizes(attempt.key)
-        self._reactor.say(attempt.observed())
+        self._reactor.publish(attempt.observed())
         self._ended(attempt)
 
 

@@ -16,8 +16,8 @@ from docker import errors
 
 from grass import clock
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
+from node.runtime.docker.engine_json import Answer, Request
 from node.runtime.docker.streams import EngineStream
-from node.runtime.docker.wire import Answer, Request
 
 SOCKET = "/var/run/docker.sock"
 SECONDS = 60

@@ -17,7 +17,7 @@ _FILTERS = '{"type":["container"],"event":["die"]}'
 log = logging.getLogger(__name__)
 
 
-class Line:
+class EventStream:
     """``connected`` is called when the line is up, ``broken`` when it is not any more, ``died`` with the id of each
     container that ended meanwhile."""
 
@@ -38,7 +38,7 @@ class Line:
         self._event = b""
         """The beginning of one that has not come completely."""
         self._retry = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
-        self.life = 0
+        self.connection = 0
         """Number of the present connection, to tell an answer of an earlier one."""
         reactor.after(0.0, self._connect)
 
@@ -46,11 +46,11 @@ class Line:
     def up(self) -> bool:
         return self._stream is not None
 
-    def answered(self) -> None:
+    def reset_retry(self) -> None:
         """The engine is really there: after the next break it is tried again soon."""
         self._retry.reset()
 
-    def cut(self, why: str) -> None:
+    def disconnect(self, why: str) -> None:
         """The engine does not answer; it is tried again after a while."""
         if self._stream is not None:
             self.close()
@@ -59,7 +59,7 @@ class Line:
 
     def close(self) -> None:
         if self._stream is not None:
-            self._reactor.forsake(self._stream.fileno())
+            self._reactor.unwatch(self._stream.fileno())
             self._stream.close()
             self._stream, self._event = None, b""
 
@@ -69,7 +69,7 @@ class Line:
         except OSError as error:
             self._try_again(str(error))
             return
-        self.life += 1
+        self.connection += 1
         self._reactor.watch(self._stream.fileno(), self._on_event)
         self._engine.renew()
         self._connected()
@@ -83,7 +83,7 @@ class Line:
         assert self._stream is not None
         data = self._stream.read()
         if data is None or self._stream.status not in (None, 200):
-            self.cut("it closed the connection")
+            self.disconnect("it closed the connection")
             return
         *lines, self._event = (self._event + data).split(b"\n")
         for line in lines:

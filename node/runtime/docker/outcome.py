@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from grass.model.reasons import Reason, ReasonCode
-from node.runtime.docker.wire import Answer
+from node.runtime.docker.engine_json import Answer
 
 _KILL = signal.SIGKILL.value
 _SHELL_SIGNAL = 128
@@ -27,14 +27,14 @@ class Outcome(NamedTuple):
 class Past(NamedTuple):
     """What is known besides. ``booted``: wall time of this boot. ``stderr``: its beginning. ``memory``: its limit.
 
-    ``told``: to stop, or it was sent a signal.
+    ``signalled``: to stop, or it was sent a signal.
     """
 
     same_boot: bool = True
     booted: float = 0.0
     stderr: bytes = b""
     memory: int = 0
-    told: bool = False
+    signalled: bool = False
 
 
 def outcome(state: Answer, past: Past) -> Outcome:
@@ -51,7 +51,7 @@ def outcome(state: Answer, past: Past) -> Outcome:
     if code in (126, 127) and past.stderr.startswith(_INIT_FAILED):
         text = past.stderr.split(b"\n")[0].decode(errors="replace").partition("] ")[2]
         return Outcome(code, None, Reason(ReasonCode.CANNOT_START, f"cannot start in its image: {text}"), ended)
-    if state.get("OOMKilled") or (code == _SHELL_SIGNAL + _KILL and past.memory and not past.told):
+    if state.get("OOMKilled") or (code == _SHELL_SIGNAL + _KILL and past.memory and not past.signalled):
         return Outcome(None, _KILL, _out_of_memory(bool(state.get("OOMKilled")), past.memory), ended)
     number = code - _SHELL_SIGNAL
     if 0 < number < _SIGNALS:

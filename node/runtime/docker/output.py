@@ -9,7 +9,7 @@ from collections.abc import Callable
 from node.runtime.attempts import Folders
 from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
-from node.runtime.docker.line import Line
+from node.runtime.docker.event_stream import EventStream
 from node.runtime.docker.reactor import Reactor
 from node.runtime.docker.streams import Log
 
@@ -22,17 +22,17 @@ class Output:
     """``over`` is called when the log of a container has ended, or was broken off."""
 
     def __init__(
-        self, engine: Engine, folders: Folders, reactor: Reactor, line: Line, over: Callable[[Container], None]
+        self, engine: Engine, folders: Folders, reactor: Reactor, events: EventStream, over: Callable[[Container], None]
     ) -> None:
         self._engine = engine
         self._folders = folders
         self._reactor = reactor
-        self._line = line
+        self._events = events
         self._over = over
 
     def open(self, attempt: Container) -> None:
         """Begin, or go on after a pause. Nothing happens while the engine is away, or where it goes on already."""
-        if not attempt.runs or not self._line.up or (attempt.log is not None and attempt.log.is_open):
+        if not attempt.runs or not self._events.up or (attempt.log is not None and attempt.log.is_open):
             return
         try:
             if attempt.log is None:
@@ -46,7 +46,7 @@ class Output:
 
     def pause(self, attempt: Container) -> None:
         if attempt.log is not None and attempt.log.is_open:
-            self._reactor.forsake(attempt.log.fileno())
+            self._reactor.unwatch(attempt.log.fileno())
             attempt.log.pause()
 
     def close(self, attempt: Container) -> None:

@@ -15,7 +15,7 @@ from grass.config import ClusterConfig
 from grass.model.job import Mount
 from grass.wire.keys import AttemptKey
 from node.mounts import mount_of
-from node.runtime.docker.wire import Request
+from node.runtime.docker.engine_json import Request
 from node.runtime.protocol import Launch, Start
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
 

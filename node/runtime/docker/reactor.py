@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from grass import clock
 from node.runtime.docker.workers import Workers
-from node.runtime.protocol import News
+from node.runtime.protocol import RuntimeEvent
 from node.runtime.timers import Timers
 
 STARTERS, ERRANDS, REMOVERS = 4, 3, 2
@@ -21,7 +21,7 @@ STARTERS, ERRANDS, REMOVERS = 4, 3, 2
 
 class Reactor:
     def __init__(self) -> None:
-        self._news: list[News] = []
+        self._news: list[RuntimeEvent] = []
         self._timers = Timers()
         self._poll = select.epoll()
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -32,7 +32,7 @@ class Reactor:
         self.removers = Workers(REMOVERS, self.wake)
         self._workers = (self.starters, self.errands, self.removers)
 
-    def turn(self) -> list[News]:
+    def turn(self) -> list[RuntimeEvent]:
         """Do what is due, without waiting; the news since the last turn."""
         self._timers.run(clock.steady())
         for descriptor, _ in self._poll.poll(0):
@@ -60,12 +60,12 @@ class Reactor:
         self._handlers[descriptor] = handler
         self._poll.register(descriptor, select.EPOLLIN)
 
-    def forsake(self, descriptor: int) -> None:
+    def unwatch(self, descriptor: int) -> None:
         """Before it is closed."""
         del self._handlers[descriptor]
         self._poll.unregister(descriptor)
 
-    def say(self, news: News) -> None:
+    def publish(self, news: RuntimeEvent) -> None:
         """Also when nobody is in ``turn``: then it is worth calling."""
         self._news.append(news)
         self.wake()

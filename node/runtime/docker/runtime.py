@@ -22,12 +22,12 @@ from node.runtime.docker import plan
 from node.runtime.docker.container import Container
 from node.runtime.docker.ends import Ends
 from node.runtime.docker.engine import Engine
-from node.runtime.docker.line import Line
+from node.runtime.docker.engine_json import Answer
+from node.runtime.docker.event_stream import EventStream
 from node.runtime.docker.reactor import Reactor
 from node.runtime.docker.starts import ImageSource, LaterError, Made, Starts, why_not
-from node.runtime.docker.wire import Answer
-from node.runtime.lanes import Lanes
-from node.runtime.protocol import Launch, Listed, News, Start, Stop, Waiting
+from node.runtime.parallelism import ParallelismLimits
+from node.runtime.protocol import Launch, Listed, RuntimeEvent, Start, Stop, Waiting
 from node.runtime.spawn import CannotStartError
 
 _LAST_WORDS = 3.0
@@ -45,34 +45,34 @@ class DockerRuntime:
         self._engine = engine
         folders = Folders(str(config.node_dir / "attempts"))
         self._launches: dict[str, Launch] = {}
-        self._lanes = Lanes()
+        self._limits = ParallelismLimits()
         self._attempts: dict[str, Container] = {}
         self._listed = False
         """Since the line is up, what there is was listed."""
         self._reactor = Reactor()
-        self._line = Line(engine, self._reactor, self._on_line_up, self._on_line_down, self._on_died)
+        self._events = EventStream(engine, self._reactor, self._on_engine_up, self._on_engine_down, self._on_died)
         self._starts = Starts(config, engine, folders, self._reactor, images)
-        self._ends = Ends(config, engine, folders, self._reactor, self._line, self._attempts, self._on_end)
+        self._ends = Ends(config, engine, folders, self._reactor, self._events, self._attempts, self._on_end)
 
     # what the node-agent asks
 
     def define(self, launches: dict[str, Launch]) -> None:
         self._launches.update(launches)
         for name, launch in launches.items():
-            self._begin(self._lanes.widen(name, launch.width))
+            self._begin(self._limits.set_width(name, launch.width))
 
     def drop(self, launches: Iterable[str]) -> None:
         for name in launches:
             self._launches.pop(name, None)
-            self._lanes.drop(name)
+            self._limits.drop(name)
 
     def start(self, starts: list[Start]) -> None:
         for start in starts:
             if not self._listed:
-                self._reactor.say(Waiting(start.key, _ENGINE_AWAY))  # it is asked for again after the list
+                self._reactor.publish(Waiting(start.key, _ENGINE_AWAY))  # it is asked for again after the list
             elif start.key not in self._attempts:
                 self._attempts[start.key] = Container(start.key, start.launch, start)
-                self._begin(self._lanes.add(start.launch, start.key))
+                self._begin(self._limits.add(start.launch, start.key))
 
     def stop(self, stops: list[Stop]) -> None:
         for key, grace, reason in stops:
@@ -99,7 +99,7 @@ class DockerRuntime:
                 if attempt.id is not None:
                     self._ends.remove(attempt.id)
 
-    def receive(self) -> list[News]:
+    def receive(self) -> list[RuntimeEvent]:
         return self._reactor.turn()
 
     def fileno(self) -> int:
@@ -117,19 +117,19 @@ class DockerRuntime:
 
     def close(self) -> None:
         self._reactor.end_work(_LAST_WORDS)
-        self._line.close()
-        self._on_line_down()
+        self._events.close()
+        self._on_engine_down()
         self._engine.close()
         self._reactor.close()
 
     # what the line tells
 
-    def _on_line_up(self) -> None:
+    def _on_engine_up(self) -> None:
         running = {attempt.key: attempt.id for attempt in self._attempts.values() if attempt.runs}
         ask = functools.partial(self._engine.containers, plan.mine(self._config))
-        self._reactor.errands.ask(ask, functools.partial(self._on_list, self._line.life, running))
+        self._reactor.errands.ask(ask, functools.partial(self._on_list, self._events.connection, running))
 
-    def _on_line_down(self) -> None:
+    def _on_engine_down(self) -> None:
         self._listed = False
         for attempt in self._attempts.values():
             self._ends.output.close(attempt)
@@ -137,14 +137,14 @@ class DockerRuntime:
     def _on_died(self, container: str) -> None:
         self._ends.died(container)
 
-    def _on_list(self, life: int, running: dict[str, str | None], found: list[Answer] | GrassError) -> None:
+    def _on_list(self, connection: int, running: dict[str, str | None], found: list[Answer] | GrassError) -> None:
         """``running`` when the list was asked for: what was started since then need not be in it."""
-        if not self._line.up or self._line.life != life:
+        if not self._events.up or self._events.connection != connection:
             return
         if isinstance(found, GrassError):
-            self._line.cut(str(found))
+            self._events.disconnect(str(found))
             return
-        self._line.answered()
+        self._events.reset_retry()
         labelled = [(inspected["Config"]["Labels"].get(plan.ATTEMPT), inspected) for inspected in found]
         here = {key: inspected for key, inspected in labelled if key}
         for key, inspected in here.items():
@@ -153,7 +153,7 @@ class DockerRuntime:
             if attempt.runs and attempt.key not in here and running.get(attempt.key) == attempt.id:
                 self._ends.finish_unknown(attempt)
         self._listed = True
-        self._reactor.say(Listed([attempt.observed() for attempt in self._attempts.values()]))
+        self._reactor.publish(Listed([attempt.observed() for attempt in self._attempts.values()]))
 
     def _adopt(self, key: str, inspected: Answer) -> None:
         attempt = self._attempts.get(key)
@@ -164,7 +164,7 @@ class DockerRuntime:
             launch = inspected["Config"]["Labels"].get(plan.LAUNCH, "")
             attempt = self._attempts[key] = Container(key, launch)
             attempt.take(inspected)
-            self._lanes.enter(launch, key)
+            self._limits.add_running(launch, key)
         if attempt.runs:
             self._go_on(attempt)
 
@@ -191,8 +191,8 @@ class DockerRuntime:
             return
         if isinstance(made, UnreachableError):
             del self._attempts[attempt.key]  # whoever wants it asks again when the engine is listed
-            self._begin(self._lanes.leave(attempt.launch, attempt.key))
-            self._line.cut(str(made))
+            self._begin(self._limits.leave(attempt.launch, attempt.key))
+            self._events.disconnect(str(made))
         elif isinstance(made, LaterError):
             self._reactor.after(_IMAGE_RETRY, functools.partial(self._begin_again, attempt))
         elif isinstance(made, GrassError):
@@ -201,7 +201,7 @@ class DockerRuntime:
             self._ends.finish(attempt, clock.wall())
         else:
             attempt.take(made)
-            self._reactor.say(attempt.observed())
+            self._reactor.publish(attempt.observed())
             self._go_on(attempt)
 
     def _begin_again(self, attempt: Container) -> None:
@@ -209,6 +209,6 @@ class DockerRuntime:
             self._begin([attempt.key])
 
     def _on_end(self, attempt: Container) -> None:
-        self._begin(self._lanes.leave(attempt.launch, attempt.key))
+        self._begin(self._limits.leave(attempt.launch, attempt.key))
         if attempt.launch not in self._launches:
-            self._lanes.drop(attempt.launch)
+            self._limits.drop(attempt.launch)

@@ -16,8 +16,8 @@ from node.runtime.attempts import Folders
 from node.runtime.docker import plan
 from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
+from node.runtime.docker.engine_json import Answer, Request
 from node.runtime.docker.reactor import Reactor
-from node.runtime.docker.wire import Answer, Request
 from node.runtime.protocol import Launch, Waiting
 from node.runtime.spawn import NOT_EXECUTABLE, NOT_FOUND, CannotStartError
 
@@ -132,7 +132,7 @@ class Starts:
         """In a thread. Its time counts from when it has its image."""
         attempt.since = clock.steady()
         reason = Reason(ReasonCode.IMAGE, message)
-        self._reactor.starters.tell(lambda: self._reactor.say(Waiting(attempt.key, reason)))
+        self._reactor.starters.tell(lambda: self._reactor.publish(Waiting(attempt.key, reason)))
 
 
 def why_not(error: GrassError) -> tuple[int, Reason]:

@@ -13,7 +13,7 @@ from grass.config import ClusterConfig
 from grass.errors import GrassError
 from node.runtime.docker import plan
 from node.runtime.docker.engine import Engine
-from node.runtime.docker.wire import Answer
+from node.runtime.docker.engine_json import Answer
 
 GRACE = 10
 AT_ONCE = 8

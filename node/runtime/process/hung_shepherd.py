@@ -14,26 +14,26 @@ from node.runtime import proc
 _CREDENTIALS = struct.Struct("3i")
 
 
-def peer(connection: socket.socket) -> int:
+def peer_pid(connection: socket.socket) -> int:
     """The process that listens at the other end of a unix socket."""
     found: int = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[0]
     return found
 
 
-def end_hung(connection: socket.socket) -> bool:
+def kill_hung_shepherd(connection: socket.socket) -> bool:
     """Kill the process at the other end, and let its parent run on, which starts it again. False: it is gone already.
 
     Its tasks survive: they become children of the guard, which keeps their exit codes for the next shepherd (ADR 6). A
     guard that was stopped together with the shepherd would keep them for ever, so it is continued first.
     """
     try:
-        pidfd = os.pidfd_open(peer(connection))
+        pidfd = os.pidfd_open(peer_pid(connection))
     except OSError:
         return False
     try:
         if _is_closed(connection):  # then the process may be another one of the same number
             return False
-        stat = proc.stat(peer(connection))
+        stat = proc.stat(peer_pid(connection))
         if stat is not None and stat.parent > 1:
             with suppress(OSError):
                 os.kill(stat.parent, signal.SIGCONT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Pulse:
+class Silence:
     """``look`` at a peer that owes nothing asks it; anything that is ``heard`` is an answer.
 
     Every look adds at most ``every`` seconds to the silence, however long ago the look before was: in a process that
@@ -14,9 +14,9 @@ class Pulse:
         self._every = every
         self._looked = now
         self._owes = True
-        self.silent = 0.0
+        self.total = 0.0
         """Seconds for which nothing was heard that was owed, as seen at the last look."""
-        self.ignored = 0.0
+        self.of_peer = 0.0
         """As many of them as the present peer owes: one that was just met had no time yet."""
 
     @property
@@ -24,23 +24,23 @@ class Pulse:
         """When to look again."""
         return self._looked + self._every
 
-    def met(self) -> None:
+    def connected(self) -> None:
         """Another peer takes the place of the one before."""
         self._owes = True
-        self.ignored = 0.0
+        self.of_peer = 0.0
 
-    def heard(self) -> None:
+    def received(self) -> None:
         self._owes = False
-        self.silent = self.ignored = 0.0
+        self.total = self.of_peer = 0.0
 
-    def look(self, now: float) -> bool:
+    def check(self, now: float) -> bool:
         """Whether to ask the peer now. Looks that come too early change nothing."""
         if now < self.due:
             return False
         self._looked = now
         if self._owes:
-            self.silent += self._every
-            self.ignored += self._every
+            self.total += self._every
+            self.of_peer += self._every
             return False
         self._owes = True
         return True
