@@ -1,4 +1,6 @@
-"""Programs that do not outlive the agent: each in a process group of its own, which is killed as one."""
+"""Programs that must not outlive the node-agent: the commands of readiness checks.
+
+Each has its own process group, which is killed as a whole."""
 
 from __future__ import annotations
 
@@ -25,9 +27,9 @@ for group in groups:
 
 
 class ChildPrograms:
-    """When this process ends, however it does, another one kills what still runs of the programs started here.
+    """Starts programs. When this process ends, even by KILL, a watcher process kills the programs that still run.
 
-    That one is there from the first program on, until ``close``.
+    The watcher runs from the first program until ``close``. It learns of each group through its standard input.
     """
 
     def __init__(self) -> None:
@@ -37,13 +39,13 @@ class ChildPrograms:
         self._closed = False
 
     def start(self, argv: list[str], **options: Any) -> ChildProgram:
-        """``options``: of Popen. Raises OSError and ValueError, as that does."""
+        """Start a program. ``options``: those of Popen. Raises OSError and ValueError as Popen does."""
         process = subprocess.Popen(argv, start_new_session=True, **options)
         self._add(process.pid)
         return ChildProgram(process, self)
 
     def close(self) -> None:
-        """Kills what still runs."""
+        """End the watcher, which kills the programs that still run."""
         with self._lock:
             self._closed = True
             if self._watcher is not None:
@@ -51,7 +53,8 @@ class ChildPrograms:
                 self._watcher = None
 
     def release(self, group: int) -> None:
-        """To be called before the leader is reaped: its number may be another's then."""
+        """Forget a group. Must be called before its leader is reaped: afterwards the number may belong to another
+        group."""
         with self._lock:
             self._groups.discard(group)
             self._tell_watcher(b"-%d\n" % group)
@@ -70,7 +73,7 @@ class ChildPrograms:
                 self._end(self._watcher)
                 self._watcher = None
         if self._groups and not self._closed:
-            with contextlib.suppress(OSError):  # no process can be made now; with the next program
+            with contextlib.suppress(OSError):  # no process can be created now; tried again with the next program
                 self._watcher = _start_watcher()
                 _write(self._watcher, b"".join(b"+%d\n" % each for each in self._groups))
 
@@ -82,7 +85,7 @@ class ChildPrograms:
 
 
 class ChildProgram:
-    """A program on the programs. ``wait`` is called once, by one thread; ``kill`` by any."""
+    """A running program. ``wait`` is called once, by one thread; ``kill`` by any thread."""
 
     def __init__(self, process: subprocess.Popen[bytes], programs: ChildPrograms) -> None:
         self._process = process
@@ -91,10 +94,10 @@ class ChildProgram:
         self._reaped = False
 
     def wait(self, seconds: float) -> int | None:
-        """Its exit code, negative for a signal. None: it did not end in time, and was killed."""
+        """Return the exit code, negative for a signal. None: it did not end in time and was killed."""
         pid = self._process.pid
         in_time = False
-        with contextlib.suppress(OSError):  # too many open files: it is not known when it ends
+        with contextlib.suppress(OSError):  # too many open files: its end cannot be waited for
             pidfd = os.pidfd_open(pid)
             try:
                 poll = select.poll()
@@ -105,7 +108,7 @@ class ChildProgram:
         if not in_time:
             self.kill()
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        self.kill()  # what it left in its group
+        self.kill()  # the rest of its group
         with self._lock:
             self._programs.release(pid)
             self._reaped = True
@@ -113,7 +116,7 @@ class ChildProgram:
         return code if in_time else None
 
     def kill(self) -> None:
-        """With all of its group. Does not wait."""
+        """Kill the whole group, without waiting for its end."""
         with self._lock:
             if not self._reaped:
                 with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""One attempt whose output is shipped: how far each stream is, what can be read next, what is remembered on disk.
+"""The output of one attempt that is shipped: acknowledged positions, the next blocks, the offsets kept on disk.
 
-Only the shipper's thread calls these. They never raise for what a task does to its own files: a file that cannot be
-read has nothing to ship.
+Called by the shipper's thread, except where a method says otherwise. Nothing here raises for what a task does to its
+own files: a file that cannot be read has nothing to ship.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from grass.wire.log_block import Stream as StreamName
 from node.agent.log_blocks import block_end
 
 LINE_WAIT = 0.5
-"""Seconds that the beginning of a line waits for the rest of it."""
+"""Seconds that an incomplete line waits for its rest."""
 FIRST_LOOK, LAST_LOOK = 0.1, 0.5
-"""Seconds between two looks at a file: a tenth of its silence, within these. A line has one second to appear."""
+"""Seconds between two reads of a file: a tenth of the time since its last output, within these bounds. A line must be
+visible within a second."""
 STORE_EVERY, STORE_BYTES = 5.0, 1 << 20
-"""Offsets are stored after so many seconds, or so many bytes but not within a second. The rest would be sent twice."""
+"""Offsets are stored after so many seconds, or after so many bytes, at most once a second. After a crash, output behind
+the stored offset is sent twice."""
 TRUNCATED = b"[the task truncated its output: what was not shipped before is lost]\n"
 HEAD = 256
-"""So many bytes from the beginning of a file tell whether it was written anew."""
+"""Bytes from the beginning of a file that show whether it was rewritten."""
 STREAMS: tuple[StreamName, StreamName] = ("stdout", "stderr")
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -33,11 +35,12 @@ log = logging.getLogger(__name__)
 
 
 class Position(NamedTuple):
-    """How far a stream is. Never changed, so that other threads can look at it.
+    """The position in a stream. Immutable, so that other threads may read it.
 
-    ``offset``: acknowledged by the collector; it never goes back. ``base``: where in that the file begins now, 0 until
-    the task truncates it; while it is beyond ``offset``, what is between them says so. ``head``: how the file began.
-    ``whole``: whether the last byte that was shipped ended a line.
+    ``offset``: bytes of the stream that the collector has acknowledged; it never decreases. ``base``: offset in the
+    stream at which the present content of the file begins; 0 until the task truncates the file. While ``base`` is
+    beyond ``offset``, the stream continues with ``notice``. ``head``: the first bytes of the file. ``ends_line``:
+    whether the last acknowledged byte ended a line.
     """
 
     offset: int = 0
@@ -52,15 +55,15 @@ class Position(NamedTuple):
 
     @property
     def file_offset(self) -> int:
-        """The next byte of the file."""
+        """Offset in the file of the next byte to send."""
         return max(0, self.offset - self.base)
 
     def after_truncation(self) -> Position:
-        """The file begins anew."""
+        """Return the position after the task truncated the file."""
         return Position(self.offset, self.offset + len(TRUNCATED) + (not self.ends_line))
 
     def after(self, data: bytes) -> Position:
-        """``data``, of the notice and the file, was acknowledged."""
+        """Return the position once ``data``, from the notice and the file, is acknowledged."""
         head = (
             self.head
             if self.file_offset > len(self.head)
@@ -79,32 +82,32 @@ class Stream:
         self.stored_base = 0
         self.limit: int | None = None
         self.more = False
-        """There was more than the last ``read`` had room for."""
+        """The last ``read`` left data because its room was used up."""
         self.open_line: tuple[int, float] | None = None
-        """Offset of a line that has not ended, and since when it waits."""
+        """Offset of an incomplete line, and the time since which it waits."""
         self._next = self.position
         self._seen: tuple[int, int] | None = None
-        """Size and time of change of the file when it was last looked at."""
+        """Size and modification time of the file at the last read."""
 
     @property
     def offset(self) -> int:
         return self.position.offset
 
     def advance(self) -> None:
-        """What was last read has been acknowledged."""
+        """Note that the blocks of the last ``read`` are acknowledged."""
         self.position = self._next
 
     def end(self, size: int) -> None:
-        """The file has its final size."""
+        """Note the final size of the file."""
         self.position = self._unless_rewritten(self.position)
         self.limit = size
 
     def final_offset(self, size: int) -> int:
-        """Where the stream will end for its readers, when this is the final size of the file. For any thread."""
+        """Return the stream's last offset if ``size`` is the final size of the file. May be called by any thread."""
         return self._unless_rewritten(self.position).base + size
 
     def read(self, room: int, now: float) -> list[bytes]:
-        """The next blocks, at most ``room`` bytes of them; [] when there is nothing to send yet."""
+        """Return the next blocks, at most ``room`` bytes; [] when nothing can be sent yet."""
         data, at_end = self._bytes(room)
         flush = self.open_line is not None and self.open_line[0] == self.offset and now - self.open_line[1] >= LINE_WAIT
         last = self.limit is not None and at_end
@@ -121,7 +124,8 @@ class Stream:
         return blocks
 
     def _bytes(self, room: int) -> tuple[bytes, bool]:
-        """What lies beyond ``offset``, and whether that is all there is. A final size that is not there is cut down."""
+        """Return the data behind ``offset``, and whether it is all. Lowers a final size that the file does not
+        reach."""
         try:
             wanted = self._size() if self.limit is None else self.limit
             at = self.position.file_offset
@@ -134,7 +138,7 @@ class Stream:
                 log.warning("%s: cannot be read (%s); its log ends at byte %d", self.path, error, at)
             data, head = b"", self.position.head
         if head != self.position.head:
-            # written anew after ``_size``: what was read may lie in the middle of a line
+            # rewritten after ``_size``: the data may begin in the middle of a line
             self.position = self.position.after_truncation()
             return self._bytes(room)
         if not data and self.limit is not None:
@@ -142,7 +146,7 @@ class Stream:
         return self.position.notice + data, not data or at + len(data) >= wanted
 
     def _size(self) -> int:
-        """Looks whether what was shipped is still there."""
+        """Return the file's size. Detects that the task truncated or rewrote the file."""
         info = self.path.stat()
         seen, self._seen = self._seen, (info.st_size, info.st_mtime_ns)
         if info.st_size < self.position.file_offset or (
@@ -150,12 +154,12 @@ class Stream:
         ):
             self.position = self._unless_rewritten(self.position)
         if self.position.file_offset and not self.position.head:
-            # restored: from here on it is known again
+            # the position was restored from disk, without its head
             self.position = self.position._replace(head=self._pread(0, 0, min(HEAD, self.position.file_offset))[1])
         return info.st_size
 
     def _unless_rewritten(self, position: Position) -> Position:
-        """``position``, or the beginning when the file does not hold any more what was shipped of it."""
+        """Return ``position``, or the beginning of the file if the task rewrote what was shipped."""
         if position.file_offset == 0:
             return position
         try:
@@ -168,7 +172,8 @@ class Stream:
         return position if there else position.after_truncation()
 
     def _pread(self, size: int, at: int, head: int) -> tuple[bytes, bytes]:
-        """``size`` bytes from ``at``, then ``head`` from the beginning, which tell whether those can be trusted."""
+        """Read ``size`` bytes from ``at``, then ``head`` bytes from the beginning, which show whether the file is the
+        same."""
         descriptor = os.open(self.path, _OPEN)
         try:
             data = os.pread(descriptor, size, at) if size else b""
@@ -182,7 +187,7 @@ class Stream:
 
 
 class AttemptLog:
-    """One attempt. ``ticket``: the one entry in the shipper's queue that is valid for it."""
+    """The log of one attempt. ``ticket``: its only valid entry in the shipper's queue."""
 
     def __init__(self, key: str, directory: Path, prefix: str = "") -> None:
         parsed = AttemptKey.parse(key)
@@ -199,7 +204,7 @@ class AttemptLog:
         self._stored_at = 0.0
 
     def restore(self, now: float) -> None:
-        """Goes on where the last shipper of this attempt stopped. A file that makes no sense means: from the start."""
+        """Continue where the previous shipper of this attempt stopped; from the start if its file is unreadable."""
         if self._restored:
             return
         self._restored = True
@@ -215,14 +220,14 @@ class AttemptLog:
                 stream.position = Position()
 
     def end(self) -> None:
-        """Takes over the final sizes, once the shipper was told."""
+        """Apply the final sizes once they are known."""
         if self.sizes is not None:
             for stream in self.streams:
                 if stream.limit is None:
                     stream.end(self.sizes.get(stream.name, 0))
 
     def final_offsets(self, sizes: dict[str, int]) -> dict[str, int]:
-        """Where the streams will end for their readers, when these are the final sizes. For any thread."""
+        """Return each stream's last offset if these are the final sizes. May be called by any thread."""
         return {stream.name: stream.final_offset(sizes.get(stream.name, 0)) for stream in self.streams}
 
     def advance(self, stream: Stream, size: int, now: float) -> None:
@@ -231,7 +236,7 @@ class AttemptLog:
         self._grown = now
 
     def next_read(self, now: float) -> float:
-        """When to look again, after the streams were read."""
+        """Return when to read again, after the streams were read."""
         if any(stream.more or stream.limit is not None for stream in self.streams):
             return now
         due = now + min(max((now - self._grown) / 10, FIRST_LOOK), LAST_LOOK)
@@ -252,12 +257,12 @@ class AttemptLog:
         return self._unstored > 0 and (waited >= STORE_EVERY or (waited >= 1 and self._unstored >= STORE_BYTES))
 
     def store_bases(self, now: float) -> None:
-        """Before anything is sent that counts from a new base: after a crash nobody else would know it."""
+        """Store a new base before anything is sent that counts from it: after a crash it could not be found again."""
         if any(stream.position.base != stream.stored_base for stream in self.streams):
             self.store(now)
 
     def store(self, now: float) -> None:
-        """By rename, so that it is whole or not there. Not being able to store costs a resend, nothing more."""
+        """Store the offsets, by rename. If that fails, output may be sent twice; nothing is lost."""
         self._stored_at = now
         offsets: dict[str, object] = {stream.name: stream.offset for stream in self.streams}
         bases = {stream.name: stream.position.base for stream in self.streams}

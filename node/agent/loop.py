@@ -1,7 +1,7 @@
-"""The node-agent's loop: take what arrived, decide (``reconcile``), act. It waits for events only.
+"""The node-agent's loop: take events, decide (``reconcile``), act. Run by ``python -m node.agent``.
 
-Changes and reports pass through threads of their own (``links``), output through the shipper's, so neither a redis
-nor a collector that is away keeps tasks of this node from being started, seen to end, and followed by the next.
+Redis is used in threads of their own (``redis_threads``), and the collector in the shipper's thread. So tasks of this
+node start, end and are followed by the next ones while redis or the collector is away.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello, Probe
 from grass.wire.keys import LaunchKey
 from grass.wire.launch import LaunchTemplate
-from grass.wire.task_events import Ended, Ready, Started, TaskEvent, Waiting
+from grass.wire.task_events import Ready, Started, TaskEvent, Waiting
 from node.agent import environment, folders
-from node.agent.attempts import Attempts, LogShipper, port_in_use
+from node.agent.attempts import Attempts, LogShipper, ended_event, not_started_event, port_in_use
 from node.agent.conditions import Conditions, together
 from node.agent.gpu import GpuWatch
 from node.agent.readiness import Readiness, Verdict
@@ -37,19 +37,19 @@ from node.agent.redis_threads import Changes, Reports
 from node.agent.stuck_tasks import StuckTasks
 from node.agent.usage import Usage, hello
 from node.runtime.protocol import Listed, Observed, Runtime, RuntimeEvent, Stop
+from node.runtime.protocol import Waiting as RuntimeWaiting
 from node.runtime.registry import chosen
 from node.runtime.timers import Timers
 
 HEARTBEAT = 2.0
 LAST_REPORTS = 2.0
-"""Seconds that an agent which is to end takes to get rid of its reports. The next one says the same again."""
-_NOTHING = {"stdout": 0, "stderr": 0}
+"""Seconds that a stopping agent takes to send its last reports. The next agent repeats those that were not sent."""
 
 log = logging.getLogger(__name__)
 
 
 class NodeAgent:
-    """``shipper`` makes the log shipper, given what to call with the key of each attempt whose log is complete."""
+    """``shipper`` makes the log shipper. Its argument is called with the key of each attempt whose log is complete."""
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ class NodeAgent:
         probe: Probe | None = None,
         mounted: str | None = None,
     ) -> None:
-        """``alive`` is called at every turn: with every heartbeat at least. ``probe``: its result, for the hello.
-        ``mounted``: where the share was mounted when that was last known to be right."""
+        """``alive`` is called at every turn, at least with every heartbeat. ``probe``: its result, for the hello.
+        ``mounted``: the share's mount point when the node passed its probe."""
         self._config = config
         self._alive = alive
         self._probe = probe
@@ -75,26 +75,27 @@ class NodeAgent:
         self._watch = GpuWatch(gpus, self._roots)
         self._conditions = Conditions(config, self.wake, mounted)
         self._blocked_by: tuple[Reason, ...] = ()
-        """Why nothing is started now."""
+        """Why nothing starts now."""
         self._stuck = StuckTasks()
         self._cannot_end: dict[str, Reason] = {}
-        """Attempts that do not end after KILL, as seen with the last heartbeat."""
+        """Attempts that did not end after KILL, as of the last heartbeat."""
         self._pids: dict[str, int] = {}
         """Of running attempts."""
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = False
         self._timers = Timers()
         self._turn = threading.Lock()
-        """Held by whoever takes and acts: the loop, or the thread that reads changes, which starts tasks at once."""
+        """Held while taking events and acting: by the loop, or by the thread that reads changes, which starts tasks at
+        once."""
         self._changes = Changes(store, self._apply_desired, self._on_unreadable)
         self._unreadable = ""
-        """Why this version cannot read what its master wrote."""
+        """Why this version cannot decode what the master wrote."""
         self._reports = Reports(store)
         self._removal = folders.Removal(config)
         self._shipped: deque[str] = deque()
-        """Attempts whose log is complete at the collector, as the shipper's thread says."""
+        """Attempts whose log is complete at the collector; filled by the shipper's thread."""
         self._verdicts: deque[tuple[Verdict, str, str]] = deque()
-        """What threads of ``Readiness`` say: of which attempt, and why not."""
+        """Results of readiness checks: verdict, attempt key, failure; filled by the threads of ``Readiness``."""
         self._shipper = shipper(self._on_shipped)
         self._readiness = Readiness(self._on_verdict)
         self._reconciliation = Reconciliation()
@@ -111,7 +112,7 @@ class NodeAgent:
         self._selector.register(runtime.fileno(), selectors.EVENT_READ)
 
     def stop(self) -> None:
-        """May be called from a signal handler or another thread; tasks run on."""
+        """End the loop; tasks run on. May be called from a signal handler or another thread."""
         self._stopping = True
         self.wake()
 
@@ -156,10 +157,13 @@ class NodeAgent:
             if self._stopping:
                 return
             for each in arrived:
-                if isinstance(each, Desired):
-                    self._on_desired(each)
-                else:
-                    self._on_change(each)
+                match each:
+                    case Desired():
+                        self._on_desired(each)
+                    case DesiredChange():
+                        self._on_change(each)
+                    case _:
+                        assert_never(each)
             self._act()
         self.wake()
 
@@ -169,12 +173,15 @@ class NodeAgent:
             self._on_conditions()
         if self._desired:
             for happened in self._events_of_runtime:
-                if isinstance(happened, Listed):
-                    self._on_listed(happened)
-                elif isinstance(happened, Observed):
-                    self._on_attempt(happened)
-                else:
-                    self._events.append(Waiting(happened.key, happened.reason))
+                match happened:
+                    case Listed():
+                        self._on_listed(happened)
+                    case Observed():
+                        self._on_attempt(happened)
+                    case RuntimeWaiting(key=key, reason=reason):
+                        self._events.append(Waiting(key, reason))
+                    case _:
+                        assert_never(happened)
             self._events_of_runtime.clear()
         while self._shipped:
             self._attempts.shipped(self._shipped.popleft())
@@ -210,7 +217,7 @@ class NodeAgent:
             self._removal.jobs(gone)
 
     def _on_listed(self, listed: Listed) -> None:
-        """At the first list, the agent says hello; at every one, it says again all that it knows."""
+        """At the first list, say hello. At every list, report everything again."""
         known = {attempt.key: attempt for attempt in listed.attempts}
         self._reconciliation.listed((each.key, each.ended is not None, each.stopping) for each in listed.attempts)
         if not self._said_hello:
@@ -232,11 +239,13 @@ class NodeAgent:
             sizes = self._attempts.ended(attempt)
             self._reconciliation.ended(key)
             if entry is not None:
-                self._events.append(_ended(attempt, sizes))
+                self._events.append(ended_event(attempt, sizes))
             return
         if attempt.pid is not None:
             self._pids[key] = attempt.pid
-        if attempt.stopping and entry is not None and entry.stop_grace is not None:  # also by an agent before this one
+        if (
+            attempt.stopping and entry is not None and entry.stop_grace is not None
+        ):  # an earlier agent may have stopped it
             self._stuck.stop(key, entry.stop_grace)
         if self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
             self._events.append(Started(key, attempt.started or clock.wall(), attempt.pid))
@@ -261,19 +270,19 @@ class NodeAgent:
         self.wake()
 
     def _blocking_reasons(self) -> tuple[Reason, ...]:
-        """Why nothing may start here now."""
+        """Return the reasons why nothing may start on this node now."""
         trouble = self._runtime.trouble()
         found = (*self._conditions.now(), *self._cannot_end.values())
         return (*found, trouble) if trouble else found
 
     def _on_unreadable(self, problem: str) -> None:
-        """In a thread. The master is told at once what this node speaks, as it cannot be told to do anything."""
+        """In a thread. Send a hello at once, so that the master learns which protocol this node speaks."""
         if problem and not self._unreadable:
             self._reports.hello(self._hello())
         self._unreadable = problem
 
     def _on_conditions(self) -> None:
-        """What waits in the runtime goes on waiting, or need not any more. The master hears of it at once."""
+        """Hold or release the attempts that wait in the runtime, and report the conditions at once."""
         self._blocked_by = self._blocking_reasons()
         for name, template in self._defined.items():
             self._define(name, template)
@@ -282,7 +291,7 @@ class NodeAgent:
             self._reports.heartbeat(self._heartbeat())
 
     def _resume_waiting(self, known: Mapping[str, Observed]) -> None:
-        """An agent before this one may have held back what waits in the runtime, or may have not."""
+        """Define the launches of waiting attempts again: an earlier agent may have held them back, or not."""
         waiting = [key for key, attempt in known.items() if attempt.pid is None and attempt.ended is None]
         for name in {launch_key(key) for key in waiting}:
             if template := self._reconciliation.launches.get(name):
@@ -305,7 +314,7 @@ class NodeAgent:
             for key, grace in actions.stop.items():
                 self._stuck.stop(key, grace)
         for key in actions.not_started:
-            self._events.append(_ended_before_start(key, None))
+            self._events.append(not_started_event(key, None))
         if actions.forget:
             self._runtime.forget(actions.forget)
             for key in actions.forget:
@@ -328,7 +337,7 @@ class NodeAgent:
                 self._define(name, template)
                 fresh.append(name)
             if entry.ports and (port := port_in_use(entry.ports)):
-                reason = Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is taken by another program")
+                reason = Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is in use by another program")
                 self._refuse(key, reason)
                 continue
             starts.append(environment.start(key, name, template, entry, len(self._gpus)))
@@ -336,13 +345,13 @@ class NodeAgent:
             self._runtime.start(starts)
             if self._blocked_by:
                 self._report_blocked(start.key for start in starts)
-        for name in fresh:  # a job without ports has no addresses, but what its tasks look into must be there
+        for name in fresh:  # tasks of a job without ports expect the file, too
             folders.make_addresses(self._config, LaunchKey.parse(name).job_id)
 
     def _refuse(self, key: str, reason: Reason) -> None:
-        self._events.append(_ended_before_start(key, reason))
+        self._events.append(not_started_event(key, reason))
         self._reconciliation.ended(key)
-        self.wake()  # another one may start in its place
+        self.wake()  # another attempt may start instead
 
     def _define(self, name: str, template: LaunchTemplate) -> None:
         launch = environment.launch(self._config, template, self._base_env)
@@ -354,7 +363,7 @@ class NodeAgent:
         self._stuck.stop(stop.key, stop.grace)
 
     def _roots(self) -> list[int]:
-        """Whose descendants are tasks: each task, and what adopts processes that leave a task."""
+        """Return the pids whose descendants belong to tasks: each task, and the process that adopts their orphans."""
         return [*self._pids.copy().values(), *self._runtime.roots()]
 
     def _check_stuck(self) -> None:
@@ -373,21 +382,3 @@ class NodeAgent:
 
     def _hello(self) -> Hello:
         return hello(self._config, self._gpus, self._probe, self._blocked_by)
-
-
-def _ended(attempt: Observed, sizes: dict[str, int]) -> Ended:
-    return Ended(
-        key=attempt.key,
-        at=attempt.ended or clock.wall(),
-        code=attempt.code,
-        signal=attempt.signal,
-        reason=attempt.reason,
-        started=attempt.started,
-        sizes=sizes or _NOTHING,
-        stopped=attempt.stopping,
-    )
-
-
-def _ended_before_start(key: str, reason: Reason | None) -> Ended:
-    """The end of an attempt that never began."""
-    return Ended(key=key, at=clock.wall(), reason=reason, sizes=_NOTHING, stopped=reason is None)

@@ -1,9 +1,9 @@
-"""Ships what tasks print to the collector, in its own thread; started and offsets about attempts by the node-agent.
+"""Ships the output of tasks to the collector, in a thread of its own. Used by the node-agent.
 
-At-least-once: an offset moves only when its block was acknowledged, and is stored in the attempt's folder (file
-``shipped``). What is sent twice the collector drops. One batch is under way at a time, of at most ``BATCH`` bytes of
-output, however many tasks print however much: that is all the memory it takes. A full batch goes at once; after a
-smaller one the shipper rests for ``PAUSE``, so that thousands of small tasks share batches.
+Delivery is at least once: an offset advances only when its block is acknowledged, and is stored in the attempt's files
+(``shipped``). The collector drops repeated blocks. One batch is in progress at a time, with at most ``BATCH`` bytes of
+output, which bounds the memory. A full batch is followed at once by the next. After a smaller one the shipper pauses
+for ``PAUSE``, so that thousands of small tasks share batches.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from node.agent.log_source import AttemptLog, Stream
 
 BATCH = 1 << 20
 STREAM_SHARE = 4 * BLOCK
-"""Most that one stream may put in a batch, so that a flood leaves room for the others."""
+"""Most bytes of one stream in a batch, so that a flood leaves room for the others."""
 RECORD = 256
-"""What a block counts for beside its bytes."""
+"""Bytes that a block counts in addition to its output."""
 PAUSE = 0.01
 
 log = logging.getLogger(__name__)
 
 
 class Batch:
-    """Blocks of many attempts, by tag, and how far each stream is once they are acknowledged."""
+    """Blocks of many attempts, by tag, and the bytes by which each stream advances when they are acknowledged."""
 
     def __init__(self) -> None:
         self.records: list[tuple[str, list[LogBlock]]] = []
@@ -60,9 +60,10 @@ class Batch:
 
 
 class Shipper:
-    """``follow`` an attempt, say that it ``ended``, and its log is ``complete`` once the collector has all of it.
+    """The caller follows an attempt and reports its end; the log is complete once the collector has all of it.
 
-    All methods may be called from any thread and return at once. ``on_complete`` is called in the shipper's thread.
+    All methods may be called from any thread and return at once, except ``stop``. ``on_complete`` is called in the
+    shipper's thread.
     """
 
     def __init__(self, config: ClusterConfig, *, on_complete: Callable[[str], None] | None = None) -> None:
@@ -84,7 +85,7 @@ class Shipper:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread and stores the offsets. What is not acknowledged yet the next shipper sends."""
+        """End the thread and store the offsets. The next shipper sends what is not acknowledged."""
         self._stopping = True
         self._stop.set()
         self._wake.set()
@@ -95,9 +96,9 @@ class Shipper:
         self._wake.close()
 
     def follow(self, key: str, directory: str | os.PathLike[str], prefix: str = "") -> None:
-        """Ships ``stdout`` and ``stderr`` in ``directory``, which need not be there yet, as attempt ``key``.
+        """Ship ``stdout`` and ``stderr`` in ``directory``, which need not exist yet, as attempt ``key``.
 
-        ``prefix``: what the names of its files begin with, if it has not got the directory to itself.
+        ``prefix``: the beginning of its files' names, if attempts share the directory.
         """
         with self._lock:
             if key in self._followed or key in self._completed:
@@ -107,9 +108,10 @@ class Shipper:
         self._wake.set()
 
     def ended(self, key: str, sizes: dict[str, int]) -> dict[str, int]:
-        """The attempt prints no more: ship up to exactly these sizes. Of an attempt not followed nothing is shipped.
+        """Note that the attempt has ended: ship up to exactly these sizes. An attempt that is not followed ships
+        nothing.
 
-        Returns where its streams will end for readers: later than that in a file that its task truncated.
+        Return each stream's last offset for readers. It is larger than the size if the task truncated the file.
         """
         with self._lock:
             followed = self._followed.get(key)
@@ -125,12 +127,12 @@ class Shipper:
         return offsets
 
     def complete(self, key: str) -> bool:
-        """Whether the collector has everything of an attempt that ended. False too for one that was forgotten."""
+        """Return whether the collector has the whole log of an ended attempt. False for a forgotten one."""
         with self._lock:
             return key in self._completed
 
     def forget(self, key: str) -> None:
-        """Stops following, and remembers nothing of, an attempt; to be called when its folder goes."""
+        """Stop following an attempt and forget it. Called when its files are removed."""
         with self._lock:
             self._completed.discard(key)
             self._followed.pop(key, None)
@@ -153,7 +155,7 @@ class Shipper:
             self._wake.wait(self._next(now))
 
     def _next(self, now: float) -> float | None:
-        """Seconds until there is something to do by itself; None: not before a call from outside."""
+        """Return the seconds until the next read is due; None: wait for a call."""
         if not self._heap:
             return 1.0 if self._unstored else None
         return max(self._heap[0][0], self._link.retry_at) - now
@@ -168,12 +170,12 @@ class Shipper:
                 self._push(followed, now)
 
     def _push(self, followed: AttemptLog, due: float) -> None:
-        # The ticket makes older entries of the same attempt void: in one batch twice, it would advance twice.
+        # The ticket invalidates older entries of the same attempt: twice in one batch, it would advance twice.
         followed.ticket = next(self._order)
         heapq.heappush(self._heap, (due, followed.ticket, followed))
 
     def _ship(self, now: float) -> bool:
-        """One batch; True when there is more to send at once."""
+        """Send one batch. Return whether more can be sent at once."""
         if not self._heap or self._heap[0][0] > now or not self._link.connected():
             return False
         batch = self._fill(now)
@@ -197,7 +199,7 @@ class Shipper:
         return batch
 
     def _finish_if_complete(self, followed: AttemptLog, now: float) -> bool:
-        """True when there is nothing more to do for an attempt."""
+        """Drop an attempt whose log is complete, or that was forgotten. Return whether it was dropped."""
         if self._followed.get(followed.key) is not followed:
             self._unstored.pop(followed.key, None)
             return True

@@ -1,4 +1,4 @@
-"""gunicorn around the node's application: one worker with a few threads."""
+"""gunicorn for the node's application: one worker with a few threads. Started by ``python -m node.api``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from grass.systemd import Notifier
 from node.api.app import create_app
 
 THREADS = 16
-"""Made as they are needed; each open terminal waits in one."""
+"""Most threads; they start on demand. Each open terminal occupies one."""
 HUNG_SECONDS = 30
-"""A worker that says nothing for so long is replaced by the arbiter."""
+"""The arbiter replaces a worker that is silent for so long."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -52,7 +52,7 @@ class Server(BaseApplication):  # type: ignore[misc]
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]
-    """Says to systemd that it is alive: where the arbiter hangs, too, nobody else would replace it."""
+    """A worker that sends systemd's sign of life: if the arbiter hangs as well, systemd restarts both."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -64,5 +64,5 @@ class Worker(ThreadWorker):  # type: ignore[misc]
 
 
 def _die_with_the_arbiter(server: Any, worker: Any) -> None:
-    """If the arbiter is killed the port must be free for the next one at once."""
+    """End with the arbiter: when it is killed, the port must be free for the next one at once."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

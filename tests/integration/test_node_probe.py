@@ -134,7 +134,7 @@ def test_containers_that_cannot_have_the_share_are_no_runtime(place: Place) -> N
 def test_a_gpu_that_no_task_can_see_fails(place: Place) -> None:
     place.start_collector()
     process = place.probe("process", gpus=(0,))["process"]
-    assert not process.ok and "did not do its work" in process.message
+    assert not process.ok and "a trial task (`echo`) failed" in process.message
 
 
 def test_a_share_that_hangs_does_not_hang_the_probe() -> None:

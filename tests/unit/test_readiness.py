@@ -132,7 +132,7 @@ def test_what_a_command_leaves_in_its_group_ends_with_it(readiness: Readiness, s
 def test_what_is_no_expression_any_more_is_said(tmp_path: Path) -> None:
     (tmp_path / "stdout").write_text("a line\n")
     failure = check("one", tmp_path, log="(?=up)").failure(checks.ChildPrograms())
-    assert failure == "its check is not a regular expression: invalid perl operator: (?="
+    assert failure == "its check is not a valid regular expression: invalid perl operator: (?="
 
 
 def test_commands_that_hang_delay_nobody_and_are_given_up_in_time(
