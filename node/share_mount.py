@@ -169,7 +169,7 @@ class Rclone:
 
 def watch(share: Share, rclone: Rclone, beat: Callable[[], None], turn: float, hung: float) -> str:
     """Wait until the mount must be replaced, and return why."""
-        check = MountCheck(share.folder)
+    check = MountCheck(share.folder)
     while True:
         beat()
         if rclone.over.wait(turn):

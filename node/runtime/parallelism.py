@@ -1,6 +1,6 @@
-"""How many attempts of one launch may run at once. Pure; the shepherd and the simulated runtime share it.
+"""Parallelism limits: how many attempts of one launch may run at once. Pure; used by all runtimes.
 
-The runtime keeps this count itself, so that an end is followed by the next start at once, without asking anybody.
+The runtime enforces the limit itself, so that the next attempt starts at once when one ends, without the master.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class _Limit:
         admitted = []
         while self.order and (self.width is None or len(self.running) < self.width):
             key = self.order.popleft()
-            if key in self.waiting:  # else it left while it waited
+            if key in self.waiting:  # otherwise it left while it waited
                 self.waiting.discard(key)
                 self.running.add(key)
                 admitted.append(key)
@@ -27,7 +27,8 @@ class _Limit:
 
 
 class ParallelismLimits:
-    """Keys come in by ``add``, in order, and leave by ``leave``. Each call returns the keys that may start now."""
+    """The limits of all launches. Keys arrive in order by ``add`` and leave by ``leave``; each call returns the keys
+    that may start now."""
 
     def __init__(self) -> None:
         self._limits: dict[str, _Limit] = {}
@@ -44,11 +45,11 @@ class ParallelismLimits:
         return limit.admit()
 
     def add_running(self, name: str, key: str) -> None:
-        """It runs already."""
+        """Count an attempt that runs already."""
         self._limits.setdefault(name, _Limit()).running.add(key)
 
     def leave(self, name: str, key: str) -> list[str]:
-        """It has ended, or will not start."""
+        """Remove an attempt that has ended or will not start."""
         limit = self._limits.get(name)
         if limit is None:
             return []
@@ -57,7 +58,7 @@ class ParallelismLimits:
         return limit.admit()
 
     def drop(self, name: str) -> None:
-        """Forget the width of a launch that nobody will start any more, unless something of it is still here."""
+        """Forget a launch that gets no more attempts, unless some of it run or wait."""
         limit = self._limits.get(name)
         if limit and not limit.running and not limit.waiting:
             del self._limits[name]

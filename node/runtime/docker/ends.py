@@ -30,7 +30,7 @@ _AGAIN = 0.05
 _LOG_PATIENCE = 5.0
 """Seconds that the log of a container that is over may take."""
 _HEAD = 512
-_UNKNOWN = "its container is gone and nothing saw how it ended"
+_UNKNOWN = "its container is gone; how it ended is unknown"
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ class ContainerExecution:
         try:
             container = self._engine.inspect(container_name(config.name, key))
             if (container["Config"]["Labels"] or {}).get(CLUSTER) != config.name:
-                raise NotFoundError(f"there is no attempt {key} on this node")
+                raise NotFoundError(f"no attempt {key} on this node")
             if not container["State"]["Running"]:
                 raise ConflictError(f"attempt {key} does not run now")
             self._container = str(container["Id"])
@@ -35,7 +35,7 @@ class ContainerExecution:
                 self.resize(*size)
         except NotFoundError as error:
             self._engine.close()
-            raise NotFoundError(f"there is no attempt {key} on this node") from error
+            raise NotFoundError(f"no attempt {key} on this node") from error
         except OSError as error:
             self._engine.close()
             raise UnreachableError(f"the container engine does not answer: {error}") from error

@@ -45,7 +45,7 @@ def outcome(state: Answer, past: Past) -> Outcome:
     """
     ended = wall(state["FinishedAt"])
     if not past.same_boot and (ended is None or ended >= past.booted):
-        message = "the node was started again while it ran"
+        message = "the node was rebooted while it ran"
         return Outcome(None, None, Reason(ReasonCode.NODE_REBOOTED, message), ended)
     code = state["ExitCode"]
     if code in (126, 127) and past.stderr.startswith(_INIT_FAILED):

@@ -27,7 +27,7 @@ class ProcessKind:
                 if attempt.pid is None or attempt.ended is not None:
                     raise ConflictError(f"attempt {key} does not run now")
                 return ProcessExecution(attempt.pid, argv, size)
-        raise NotFoundError(f"there is no attempt {key} on this node")
+        raise NotFoundError(f"no attempt {key} on this node")
 
     def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> None:
         return None
