@@ -80,7 +80,7 @@ class RuntimeKind(Protocol):
         """Start a command beside attempt ``key``. ``size``: rows and columns of a terminal; None: no terminal, and
         stdout and stderr apart.
 
-        Raises NotFoundError (it has no such attempt), ConflictError (that does not run now), InputError (the command
+        Raises NotFoundError (no such attempt), ConflictError (it does not run now), InputError (the command
         cannot be started) or UnreachableError.
         """
         ...

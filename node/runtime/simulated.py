@@ -1,4 +1,4 @@
-"""Attempts that exist in memory only and end when they are told to, on any clock: for scenarios and large fleets."""
+"""A runtime whose attempts exist in memory only, on any clock. For scenario tests and benches of large fleets."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from node.runtime.parallelism import ParallelismLimits
 from node.runtime.protocol import Launch, Listed, Observed, RuntimeEvent, Start, Stop
 
 Life = tuple[float, int]
-"""Seconds that an attempt lives, and the code it ends with."""
+"""Seconds that an attempt runs, and its exit code."""
 
 
 class SimulatedRuntime:
-    """``life`` decides how long an attempt lives and with which code it ends; ``now`` is steady, ``wall`` for show.
+    """``life`` decides how long an attempt runs and its exit code. ``now``: steady clock. ``wall``: for display.
 
     An attempt obeys TERM at once (signal 15), unless it is ``obstinate``: then it ends after its grace (signal 9).
     """
@@ -77,7 +77,7 @@ class SimulatedRuntime:
                 del self._attempts[key]
 
     def restart(self) -> None:
-        """As if the shepherd had been restarted: everything is listed again."""
+        """Simulate a restart of the shepherd: list everything again."""
         self._news = [Listed(list(self._attempts.values()))]
         os.eventfd_write(self._wake, 1)
 

@@ -265,4 +265,4 @@ def test_a_check_that_hangs_in_a_container_is_given_up_in_time_and_not_begun_twi
     assert try_it(inside("touch", "/tmp/over")) == ""
     run.ended()
     assert run.stdout() == "once\n"
-    assert "cannot run in its container" in try_it(hangs)
+    assert "cannot run in the container" in try_it(hangs)

@@ -1,10 +1,10 @@
-"""The engine's own JSON. Its fields are those of docker's API, of which engines leave some out: no types of ours."""
+"""JSON of the engine's API. Untyped (Any), because the types belong to docker and engines leave fields out."""
 
 from __future__ import annotations
 
 from typing import Any
 
 Answer = dict[str, Any]
-"""What the engine says of a container, an image, a command or itself."""
+"""The engine's description of a container, an image, a command or itself."""
 Request = dict[str, Any]
-"""What it is asked to make."""
+"""The body of a request to create something."""

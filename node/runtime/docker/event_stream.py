@@ -1,4 +1,4 @@
-"""The line to the engine: the stream of its events. When it breaks, the engine counts as away; it is tried again."""
+"""The stream of the engine's events. When it breaks, the engine counts as away, and the stream is opened again."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 
 
 class EventStream:
-    """``connected`` is called when the line is up, ``broken`` when it is not any more, ``died`` with the id of each
-    container that ended meanwhile."""
+    """``connected`` is called when the stream is open, ``broken`` when it has ended, ``died`` with the id of each
+    container that ended."""
 
     def __init__(
         self,
@@ -36,10 +36,10 @@ class EventStream:
         self._died = died
         self._stream: EngineStream | None = None
         self._event = b""
-        """The beginning of one that has not come completely."""
+        """The beginning of an incomplete event."""
         self._retry = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
         self.connection = 0
-        """Number of the present connection, to tell an answer of an earlier one."""
+        """Number of the present connection, so that answers that belong to an earlier one are recognised."""
         reactor.after(0.0, self._connect)
 
     @property
@@ -47,11 +47,11 @@ class EventStream:
         return self._stream is not None
 
     def reset_retry(self) -> None:
-        """The engine is really there: after the next break it is tried again soon."""
+        """Note that the engine answers requests: after the next break, it is tried again soon."""
         self._retry.reset()
 
     def disconnect(self, why: str) -> None:
-        """The engine does not answer; it is tried again after a while."""
+        """Close the stream, because the engine does not answer, and try again after a while."""
         if self._stream is not None:
             self.close()
             self._broken()
@@ -76,7 +76,7 @@ class EventStream:
 
     def _try_again(self, why: str) -> None:
         if self._retry.fresh:
-            log.warning("the container engine is away: %s", why)
+            log.warning("the container engine does not answer: %s; trying again", why)
         self._reactor.after(self._retry.next(), self._connect)
 
     def _on_event(self) -> None:

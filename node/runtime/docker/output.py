@@ -1,4 +1,4 @@
-"""What containers print, on its way from the engine's logs into the files of their attempts."""
+"""Copies the output of containers from the engine's logs into the files of their attempts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Output:
-    """``over`` is called when the log of a container has ended, or was broken off."""
+    """``over`` is called when the log of a container has ended or its connection broke."""
 
     def __init__(
         self, engine: Engine, folders: Folders, reactor: Reactor, events: EventStream, over: Callable[[Container], None]
@@ -31,7 +31,7 @@ class Output:
         self._over = over
 
     def open(self, attempt: Container) -> None:
-        """Begin, or go on after a pause. Nothing happens while the engine is away, or where it goes on already."""
+        """Start or resume copying. No effect while the engine is away or if copying is already active."""
         if not attempt.runs or not self._events.up or (attempt.log is not None and attempt.log.is_open):
             return
         try:
@@ -74,5 +74,5 @@ class Output:
         self._over(attempt)
 
     def _later(self, attempt: Container, error: OSError) -> None:
-        log.warning("%s: its log waits: %s", attempt.key, error)
+        log.warning("%s: its output cannot be copied (%s); trying again", attempt.key, error)
         self._reactor.after(_DISK_RETRY, lambda: self.open(attempt))

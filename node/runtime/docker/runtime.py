@@ -1,11 +1,12 @@
-"""Attempts as containers. Part of the node-agent's (or any) single-threaded loop; its threads only wait for the engine.
+"""The docker runtime: attempts as containers, for the node-agent's (or any) single-threaded loop.
 
-What has to survive this process is in the containers: their labels say whose they are, their state how they ended, and
-their logs, which the engine keeps, are copied into the attempt's files from where these end. ``forget`` removes the
-container. The parts: ``line`` to the engine, ``starts``, ``output``, ``ends``, ``images``; the ``reactor`` turns them.
+Its threads only wait for the engine. State that must survive this process is in the containers: their labels name the
+attempt, their state tells how it ended. Their logs, which the engine keeps, are copied into the attempt's files; after
+a restart copying resumes at the size of these files. ``forget`` removes the container. The parts: ``event_stream``,
+``starts``, ``output``, ``ends`` and ``images``, driven by the ``reactor``.
 
-When the line breaks, the engine counts as away (see protocol.py), and everything is listed when it is there again. A
-container that was made and never started is removed then.
+When the event stream breaks, the engine counts as away (see protocol.py). When it is back, everything is listed again.
+A container that was created and never started is removed then.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from node.runtime.protocol import Launch, Listed, RuntimeEvent, Start, Stop, Wai
 from node.runtime.spawn import CannotStartError
 
 _LAST_WORDS = 3.0
-"""Seconds that a closing runtime waits for requests under way."""
+"""Seconds that a closing runtime waits for requests in progress."""
 _IMAGE_RETRY = 2.0
-"""Seconds until an image is asked for again that could not be had for now."""
-_ENGINE_AWAY = Reason(ReasonCode.RUNTIME, "waits for its node's container engine, which does not answer")
+"""Seconds until the next attempt to get an image that is not available at the moment."""
+_ENGINE_AWAY = Reason(ReasonCode.RUNTIME, "waits for the container engine of its node, which does not answer")
 
 
 class DockerRuntime:
-    """``images`` None: only what the engine has can be started."""
+    """``images`` None: only images that the engine has can be started."""
 
     def __init__(self, config: ClusterConfig, engine: Engine, images: ImageSource | None = None) -> None:
         self._config = config
@@ -48,13 +49,13 @@ class DockerRuntime:
         self._limits = ParallelismLimits()
         self._attempts: dict[str, Container] = {}
         self._listed = False
-        """Since the line is up, what there is was listed."""
+        """Whether the containers were listed since the event stream was opened."""
         self._reactor = Reactor()
         self._events = EventStream(engine, self._reactor, self._on_engine_up, self._on_engine_down, self._on_died)
         self._starts = Starts(config, engine, folders, self._reactor, images)
         self._ends = Ends(config, engine, folders, self._reactor, self._events, self._attempts, self._on_end)
 
-    # what the node-agent asks
+    # called by the node-agent
 
     def define(self, launches: dict[str, Launch]) -> None:
         self._launches.update(launches)
@@ -69,7 +70,7 @@ class DockerRuntime:
     def start(self, starts: list[Start]) -> None:
         for start in starts:
             if not self._listed:
-                self._reactor.publish(Waiting(start.key, _ENGINE_AWAY))  # it is asked for again after the list
+                self._reactor.publish(Waiting(start.key, _ENGINE_AWAY))  # the node-agent asks again after the list
             elif start.key not in self._attempts:
                 self._attempts[start.key] = Container(start.key, start.launch, start)
                 self._begin(self._limits.add(start.launch, start.key))
@@ -109,7 +110,7 @@ class DockerRuntime:
         return self._reactor.due()
 
     def trouble(self) -> Reason | None:
-        """An engine belongs to the machine's owner, who may stop it; processes of this node run on without it."""
+        """Return None: the machine's owner may stop the engine, and processes of this node run without it."""
         return None
 
     def roots(self) -> list[int]:
@@ -122,7 +123,7 @@ class DockerRuntime:
         self._engine.close()
         self._reactor.close()
 
-    # what the line tells
+    # called by the event stream
 
     def _on_engine_up(self) -> None:
         running = {attempt.key: attempt.id for attempt in self._attempts.values() if attempt.runs}
@@ -138,7 +139,7 @@ class DockerRuntime:
         self._ends.died(container)
 
     def _on_list(self, connection: int, running: dict[str, str | None], found: list[Answer] | GrassError) -> None:
-        """``running`` when the list was asked for: what was started since then need not be in it."""
+        """``running``: the containers when the list was requested. Those started later may be missing in it."""
         if not self._events.up or self._events.connection != connection:
             return
         if isinstance(found, GrassError):
@@ -169,12 +170,12 @@ class DockerRuntime:
             self._go_on(attempt)
 
     def _go_on(self, attempt: Container) -> None:
-        """Its container runs, as far as is known: follow its log, and stop it if that was asked for."""
+        """Copy the output of a container that runs, and stop it if that was requested."""
         self._ends.output.open(attempt)
         if attempt.stopping:
             self._ends.stop(attempt)
 
-    # starting, and what follows an end
+    # starting, and continuing after an end
 
     def _begin(self, keys: Iterable[str]) -> None:
         for key in keys:
@@ -190,7 +191,7 @@ class DockerRuntime:
         if self._attempts.get(attempt.key) is not attempt:
             return
         if isinstance(made, UnreachableError):
-            del self._attempts[attempt.key]  # whoever wants it asks again when the engine is listed
+            del self._attempts[attempt.key]  # the node-agent asks again after the next list
             self._begin(self._limits.leave(attempt.launch, attempt.key))
             self._events.disconnect(str(made))
         elif isinstance(made, LaterError):

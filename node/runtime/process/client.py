@@ -1,7 +1,7 @@
-"""Attempts as real processes: the client of the shepherd. Part of the node-agent's (or any) single-threaded loop.
+"""The process runtime: a client of the shepherd, for the node-agent's (or any) single-threaded loop.
 
-It also watches over the shepherd: one that does not answer is named (``trouble``), and then killed, as its guard starts
-another one that adopts the tasks.
+It also watches over the shepherd. One that does not answer is reported (``trouble``) and then killed: its guard starts
+another one, which adopts the tasks.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 
 class Patience(NamedTuple):
-    """With a shepherd, in seconds: how often to ask a silent one, when to say so, when to kill it.
+    """Limits for a silent shepherd, in seconds: when to ask it, when to report it, when to kill it.
 
-    A shepherd waits for its disk only, and a disk may stall. To be killed harms no task, so the last one may be short.
+    A shepherd waits only for its disk, which may stall. Killing it harms no task, so the last limit may be short.
     """
 
     ask: float = 2.5
@@ -42,7 +42,7 @@ PATIENCE = Patience()
 
 
 class ProcessRuntime:
-    """Connects by itself, and again when the shepherd was restarted; until then commands are lost (see protocol.py)."""
+    """Connects and reconnects by itself. While there is no connection, commands are lost (see protocol.py)."""
 
     def __init__(self, path: Path, patience: Patience = PATIENCE) -> None:
         self._path = str(path)
@@ -54,14 +54,14 @@ class ProcessRuntime:
         self._lines = Lines()
         self._launches: dict[str, Launch] = {}
         self._sent_launches: set[str] = set()
-        """Ids of launches that this connection has sent."""
+        """Keys of launches that this connection has sent."""
         self._has_unknown_launches = False
-        """The shepherd has attempts that wait, and so launches that an earlier connection sent."""
+        """The shepherd has waiting attempts, and so launches that an earlier connection sent."""
         self._retry = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
         self._due: float | None = 0.0
 
     def define(self, launches: dict[str, Launch]) -> None:
-        """New ones go with their first start; one that the shepherd knows is replaced there at once."""
+        """Define launches. A new one is sent with its first start; one that the shepherd knows is replaced at once."""
         self._launches.update(launches)
         known = set(launches) if self._has_unknown_launches else self._sent_launches.intersection(launches)
         self._sent_launches.difference_update(launches)
@@ -132,7 +132,7 @@ class ProcessRuntime:
     def trouble(self) -> Reason | None:
         if self._silence.total < self._patience.name:
             return None
-        message = "the shepherd of this node does not answer; it is started again, and its running tasks go on"
+        message = "the shepherd of this node does not answer; it is restarted, and running tasks continue"
         return Reason(ReasonCode.RUNTIME, message)
 
     def roots(self) -> list[int]:
@@ -148,7 +148,7 @@ class ProcessRuntime:
 
     def _connect(self) -> None:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.setblocking(False)  # from now on: a shepherd that hangs takes only so many connections
+        connection.setblocking(False)  # before connecting: the queue of a hung shepherd may be full
         try:
             connection.connect(self._path)
         except OSError:
@@ -175,7 +175,10 @@ class ProcessRuntime:
             self._send([["ping"]])
         if self._silence.of_peer >= self._patience.kill and self._connection is not None:
             if kill_hung_shepherd(self._connection):
-                log.error("the shepherd did not answer for %g s; it is killed", self._silence.of_peer)
+                log.error(
+                    "the shepherd did not answer for %g s; it is killed, and its guard restarts it",
+                    self._silence.of_peer,
+                )
             self._disconnect()
 
     def _send(self, messages: list[Message]) -> None:
@@ -188,14 +191,14 @@ class ProcessRuntime:
             self._disconnect()
 
     def _arm(self) -> None:
-        """Also wake when the socket takes more, if something waits to be sent."""
+        """Watch for writability, too, while something waits to be sent."""
         assert self._connection is not None and self._outbox is not None
         wanted = select.EPOLLIN | (select.EPOLLOUT if len(self._outbox) else 0)
         self._poll.modify(self._connection.fileno(), wanted)
 
 
 def _definition(name: str, launch: Launch) -> Message:
-    """As much of a launch as the shepherd knows."""
+    """Return the message that defines a launch: the fields that the shepherd uses."""
     return ["launch", name, launch.argv, launch.env, launch.cwd, launch.grace, launch.width]
 
 
@@ -207,7 +210,8 @@ def _observed(attempt: Message) -> Observed:
 
 
 def ask(path: Path, *message: str, seconds: float = 5.0) -> list[Observed]:
-    """One request outside any loop: ``ask(path, "list")``. Raises UnreachableError."""
+    """Send one request and wait for the list: ``ask(path, "list")``. For programs without a loop. Raises
+    UnreachableError."""
     lines = Lines()
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

@@ -1,4 +1,4 @@
-"""The end of a shepherd that does not answer. Called by its client; nothing here waits."""
+"""Kill a shepherd that does not answer. Called by its client; never waits."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 def peer_pid(connection: socket.socket) -> int:
-    """The process that listens at the other end of a unix socket."""
+    """Return the pid of the process that listens at the other end of a unix socket."""
     found: int = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[0]
     return found
 
 
 def kill_hung_shepherd(connection: socket.socket) -> bool:
-    """Kill the process at the other end, and let its parent run on, which starts it again. False: it is gone already.
+    """Kill the process at the other end. Its parent, the guard, restarts it. False: it is already gone.
 
-    Its tasks survive: they become children of the guard, which keeps their exit codes for the next shepherd (ADR 6). A
-    guard that was stopped together with the shepherd would keep them for ever, so it is continued first.
+    Its tasks survive: they become children of the guard, which keeps their exit codes for the next shepherd (ADR 6).
+    The guard may have been stopped (SIGSTOP) together with the shepherd, so it is continued first.
     """
     try:
         pidfd = os.pidfd_open(peer_pid(connection))
     except OSError:
         return False
     try:
-        if _is_closed(connection):  # then the process may be another one of the same number
+        if _is_closed(connection):  # another process may have its pid now
             return False
         stat = proc.stat(peer_pid(connection))
         if stat is not None and stat.parent > 1:
@@ -47,5 +47,5 @@ def kill_hung_shepherd(connection: socket.socket) -> bool:
 
 def _is_closed(connection: socket.socket) -> bool:
     poll = select.poll()
-    poll.register(connection, 0)  # which reports a hang-up all the same
+    poll.register(connection, 0)  # hang-ups are always reported
     return bool(poll.poll(0))

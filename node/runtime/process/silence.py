@@ -1,13 +1,13 @@
-"""How long a peer has owed an answer. Pure: times are arguments. Used by clients of the shepherd."""
+"""Measures how long a peer has not answered. Pure: times are arguments. Used by the client of the shepherd."""
 
 from __future__ import annotations
 
 
 class Silence:
-    """``look`` at a peer that owes nothing asks it; anything that is ``heard`` is an answer.
+    """Call ``check`` regularly; it says when to ask the peer. Every received message counts as an answer.
 
-    Every look adds at most ``every`` seconds to the silence, however long ago the look before was: in a process that
-    was itself stopped, or on a machine that slept, the peer had no chance to answer.
+    Each check adds at most ``every`` seconds to the silence, however long ago the last check was: if this process was
+    stopped or the machine slept, the peer had no chance to answer.
     """
 
     def __init__(self, every: float, now: float) -> None:
@@ -15,17 +15,17 @@ class Silence:
         self._looked = now
         self._owes = True
         self.total = 0.0
-        """Seconds for which nothing was heard that was owed, as seen at the last look."""
+        """Seconds for which an answer is missing, as of the last check."""
         self.of_peer = 0.0
-        """As many of them as the present peer owes: one that was just met had no time yet."""
+        """The part of ``total`` since the present peer connected."""
 
     @property
     def due(self) -> float:
-        """When to look again."""
+        """Return the time of the next check."""
         return self._looked + self._every
 
     def connected(self) -> None:
-        """Another peer takes the place of the one before."""
+        """Note that another peer has replaced the previous one."""
         self._owes = True
         self.of_peer = 0.0
 
@@ -34,7 +34,7 @@ class Silence:
         self.total = self.of_peer = 0.0
 
     def check(self, now: float) -> bool:
-        """Whether to ask the peer now. Looks that come too early change nothing."""
+        """Return whether to ask the peer now. A check before ``due`` changes nothing."""
         if now < self.due:
             return False
         self._looked = now
