@@ -1,4 +1,4 @@
-"""Machines that Grass sets up: one port, over a subprocess here or over SSH there.
+"""Machines that Grass sets up: one interface, over subprocesses on this machine or over SSH.
 
 ``from grass.hosts import Host, Done, LocalHost``; ``SshHost`` is in ``grass.hosts.ssh``.
 """
