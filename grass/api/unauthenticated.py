@@ -1,6 +1,6 @@
-"""The API as a machine sees it that has no user: it joins with a token, and asks for itself with its node's token.
+"""The API for a machine without a user: it joins with a join token, and later proves itself by its node's token.
 
-Only the key's thumbprint, which came with the invitation, is trusted: whatever answers at the URL must own that key.
+It trusts only the thumbprint of the master's key in the join token: the server at the URL must own that key.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from grass.api.transport import Sealed, Transport, with_query
 from grass.entropy import request_id
 from grass.errors import GrassError, NotAllowedError, UnreachableError
 
-View = dict[str, Any]
+View = dict[str, Any]  # Any: plain data, as of `Client`; the types are in grass.wire.views
 _KEY_SECONDS = 5.0
 _NODE_SECONDS = 10.0
-"""What the master waits for a node, or for the next step of a join."""
+"""Seconds that the master waits for a node, or for the next step of a join."""
 _LARGEST_KEY = 16_384
 
 
 class UnauthenticatedClient:
-    """``master``: its public key, known to be the right one. ``profile`` says where the API is; its user is nobody."""
+    """``master``: the master's verified public key. ``profile``: where the API is; its user is empty."""
 
     def __init__(self, profile: Profile, master: RSAKey, *, wall: Callable[[], float] = clock.wall) -> None:
         self.url = profile.url
@@ -43,23 +43,24 @@ class UnauthenticatedClient:
 
     @property
     def clock_offset(self) -> float:
-        """Seconds that the master's clock is ahead of ours; 0 while the two are near enough to be understood."""
+        """Seconds by which the master's clock is ahead of ours; 0 while the difference does not matter."""
         return self._transport.offset
 
     def close(self) -> None:
         self._transport.close()
 
     def join(self, body: View) -> View:
-        """See ``master/api/joins.py``. With the same ``join_id`` it may be repeated."""
+        """Join; see ``master/api/joins.py``. May be repeated with the same ``join_id``."""
         answer: View = self._transport.call("POST", "/v1/join", body, wait=_NODE_SECONDS)
         return answer
 
     def wait(self, node: str, token: str, seen: str | None, timeout: float) -> View:
-        """``{"node", "mark", "pause"}``, as soon as the mark is another than ``seen``."""
+        """Wait until the node's mark differs from ``seen``: ``{"node", "mark", "pause"}``."""
         return self._ask("GET", node, {"timeout": f"{timeout:.3f}", "seen": seen}, {"token": token}, wait=timeout)
 
     def reach(self, node: str, token: str) -> View:
-        """``{"place", "error"}``: whether the master reaches the node's API at ``place`` now; None: it does."""
+        """Ask whether the master reaches the node's API: ``{"place", "error"}``; ``place`` is ADDRESS:PORT, no error:
+        it does."""
         return self._ask("GET", node, {}, {"token": token}, "/reach", _NODE_SECONDS)
 
     def leave(self, node: str, token: str, *, force: bool = False) -> View:
@@ -76,7 +77,7 @@ class UnauthenticatedClient:
 def open_unauthenticated(
     invitation: Invitation, first: str | None = None, *, wall: Callable[[], float] = clock.wall
 ) -> UnauthenticatedClient:
-    """At the first of the invitation's URLs (``first`` before them) where the right master answers.
+    """Connect to the first of the invitation's URLs (``first`` before them) where the right master answers.
 
     Raises UnreachableError, NotAllowedError (another key).
     """
@@ -92,16 +93,16 @@ def open_unauthenticated(
 
 
 def master_key(url: str, thumbprint: str) -> RSAKey:
-    """The key that the master at ``url`` shows, if it is the right one."""
+    """Return the key of the master at ``url`` if it has the right thumbprint."""
     try:
         key: RSAKey = RSAKey.import_key(json.loads(_fetch(url, "/v1/key")))
         found = key.thumbprint()
     except (JoseError, ValueError, TypeError, KeyError) as error:
-        raise UnreachableError(f"what answers at {url} is not a master of Grass") from error
+        raise UnreachableError(f"the server at {url} is not a master of Grass") from error
     if found != thumbprint:
         raise NotAllowedError(
-            f"the master at {url} is not the one that the join token is for (its key is {found}, "
-            f"the token says {thumbprint}): another cluster, or somebody between"
+            f"the master at {url} is not the master of this join token (its key is {found}, "
+            f"the token names {thumbprint}); it belongs to another cluster, or the connection is intercepted"
         )
     return key
 
@@ -115,18 +116,18 @@ def _fetch(url: str, path: str) -> bytes:
         text = response.read(_LARGEST_KEY)
     except (OSError, http.client.HTTPException) as error:
         raise UnreachableError(
-            f"no master answers at {url} ({error or type(error).__name__}): is it up, and does a firewall let this "
-            "machine through?"
+            f"no master answers at {url} ({error or type(error).__name__}); is it running, and "
+            "does a firewall let this machine through?"
         ) from error
     finally:
         connection.close()
     if response.status != 200:
-        raise UnreachableError(f"what answers at {url} is not a master of Grass (HTTP status {response.status})")
+        raise UnreachableError(f"the server at {url} is not a master of Grass (HTTP status {response.status})")
     return text
 
 
 class _UnsignedTransport(Transport):
-    """Seals without a signature. The retries, replies and the correction of the clock are those of every client."""
+    """Sends unsigned requests. Retries, replies and clock correction are those of every client."""
 
     def __init__(self, profile: Profile, master: RSAKey, wall: Callable[[], float]) -> None:
         super().__init__(ClientKeys(profile, Path()), wall=wall)
@@ -143,5 +144,5 @@ class _UnsignedTransport(Transport):
 
     def _refuse(self, status: int) -> NoReturn:
         if status == 401:
-            raise NotAllowedError(self._text("refuses to open what this machine sends"))
+            raise NotAllowedError(self._text("refuses the requests of this machine"))
         super()._refuse(status)

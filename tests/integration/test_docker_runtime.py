@@ -128,7 +128,7 @@ def test_others_containers_are_not_touched_even_if_they_have_the_name(run: Docke
     foreign = run.engine.create(container_name(run.config.name, ONE), body)
     try:
         refused = run.run("true")
-        assert refused.reason and "not of this cluster" in refused.reason.message
+        assert refused.reason and "does not belong to this cluster" in refused.reason.message
         run.runtime.forget([ONE])
         run.cut()
         run.listed()
