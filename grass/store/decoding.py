@@ -1,7 +1,4 @@
-"""Decoding what a hash of the store holds. An error names the key and the field: that is what is damaged.
-
-Used by the three facades.
-"""
+"""Decodes the fields of the store's hashes. An error names the damaged key and field. Used by the facades."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ T = TypeVar("T")
 
 
 def decoded(form: Form[T], key: str, field: str, text: str) -> T:
-    """Raises UndecodableError."""
+    """Decode one field. Raises UndecodableError."""
     try:
         return form.decode(text)
     except UndecodableError as error:
@@ -23,5 +20,5 @@ def decoded(form: Form[T], key: str, field: str, text: str) -> T:
 
 
 def decoded_all(form: Form[T], key: str, texts: dict[str, str]) -> dict[str, T]:
-    """Raises UndecodableError."""
+    """Decode all fields of a hash. Raises UndecodableError."""
     return {field: decoded(form, key, field, text) for field, text in texts.items()}
