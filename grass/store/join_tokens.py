@@ -91,7 +91,7 @@ class JoinTokens:
     def _read(self, digest: str, join_id: str, node: str | None, now: float) -> tuple[JoinToken, str]:
         text = self._backend.get(self._keys.join(digest))
         if text is None:
-            raise ConflictError(f"join token: unknown to this cluster; {_AGAIN}")
+            raise ConflictError(f"this cluster does not know this join token; {_AGAIN}")
         token = _JOIN_TOKEN.decode(text)
         if node is not None and token.taken.get(join_id) == node:
             return token, text
