@@ -1,4 +1,4 @@
-"""What a client sends to the API, as JSON: one type per request. The OpenAPI document is generated from them."""
+"""Requests to the API, as JSON: one type each. The OpenAPI document is generated from them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from typing import Any
 
 import msgspec
 
+Document = dict[str, Any]
+"""A JSON object that other code reads: ``grass.manifest`` a user's document, ``master.api.enrolment`` a node's facts.
+Any: their errors name every problem with its path, which a type here could not."""
+
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A field that nobody knows is an error, not a surprise."""
+    """The base of all requests. Unknown fields are errors."""
 
 
 class NoContent(Call, frozen=True):
@@ -16,41 +20,41 @@ class NoContent(Call, frozen=True):
 
 
 class SessionWish(Call, frozen=True, forbid_unknown_fields=False):
-    """What a client of any protocol can say, so that it gets a clear answer."""
+    """Opens a session. Clients of every protocol can send it, so that an older one gets a clear answer."""
 
     protocol: int
-    """What the client speaks."""
+    """The client's protocol."""
     version: str
-    """Of Grass on the client."""
+    """The client's version of Grass."""
 
 
 class Submission(Call, frozen=True):
-    manifest: dict[str, Any]
-    """The user's document, in any of the dialects; ``grass.manifest`` reads it."""
+    manifest: Document
+    """The user's document, in any dialect."""
     strict: bool = False
-    """Refuse warnings, and what no node could ever satisfy."""
+    """Refuse jobs with warnings, and jobs that no node could ever run."""
     cwd: str | None = None
     """Folder in which the tasks of a native job run, if the nodes are the client's machine."""
     id: str | None = None
-    """NAME-xxxxxxxx. Sent again with the same id, nothing is started twice."""
+    """NAME-xxxxxxxx. A request that is repeated with the same id starts nothing twice."""
 
 
 class Preview(Call, frozen=True):
-    manifest: dict[str, Any]
+    manifest: Document
 
 
 class LogQuery(Call, frozen=True):
     component: str | None = None
     index: int | None = None
     tail: int | None = None
-    """So many last lines."""
+    """Number of last lines."""
     since: float | None = None
-    """Only lines that are newer: seconds since the epoch."""
+    """Only newer lines: seconds since the epoch."""
     follow: bool = False
     cursor: dict[str, dict[str, int]] | None = None
     """All cursors of an earlier stream, merged."""
     before: float | None = None
-    """As the earlier stream said."""
+    """Value of the earlier stream."""
 
 
 class Stop(Call, frozen=True):
@@ -59,16 +63,16 @@ class Stop(Call, frozen=True):
 
 
 class ScheduleSubmission(Call, frozen=True):
-    manifest: dict[str, Any]
+    manifest: Document
     cwd: str | None = None
     again: bool = False
-    """The reply to the same submission may be lost."""
+    """Set when the submission is repeated, because its reply may have been lost."""
 
 
 class Exec(Call, frozen=True):
     argv: list[str]
     tty: bool = False
-    """With a terminal; everything is then stdout."""
+    """With a terminal; all output is then stdout."""
     rows: int | None = None
     cols: int | None = None
 
@@ -86,12 +90,12 @@ class ExecSize(Call, frozen=True):
 
 class Drain(Call, frozen=True):
     deadline: float | str | None = None
-    """Until its tasks are stopped: seconds or a duration. None: when they end."""
+    """Time until its tasks are stopped: seconds or a duration. None: wait for their end."""
 
 
 class NodeRemoval(Call, frozen=True):
     force: bool = False
-    """Also with tasks, and when it does not answer."""
+    """Even if it has tasks or does not answer."""
 
 
 class JoinTokenWish(Call, frozen=True):
@@ -104,28 +108,28 @@ class JoinTokenWish(Call, frozen=True):
 
 class JoinQuestion(Call, frozen=True):
     name: str
-    facts: dict[str, Any]
-    node: dict[str, Any] = {}
+    facts: Document
+    node: Document = {}
     password: str = "none"
 
 
 class Join(Call, frozen=True):
     secret: str
-    """Of the join token."""
+    """Secret of the join token."""
     join_id: str
-    """Chosen by the machine. Sent again with the same, nothing is used twice."""
+    """Chosen by the machine. A request that is repeated with the same id uses the token once."""
     password: str
-    """The node's for redis, chosen by the machine."""
+    """The node's password for redis, chosen by the machine."""
     name: str
-    facts: dict[str, Any]
+    facts: Document
     """``address``, ``api_port``, ``version``, ``machine``, ``python``, ``resources``, ``gpus``, ``engine``."""
     check: bool = False
-    """Only say whether it could join, and what it must be able to reach."""
-    node: dict[str, Any] = {}
+    """Only answer whether it could join, and which endpoints it must be able to reach."""
+    node: Document = {}
     """What it offers: cpu, memory, gpu, labels, path, runtimes, mounts."""
 
 
 class NodeProof(Call, frozen=True):
     token: str
-    """The node's."""
+    """The node's token."""
     force: bool = False

@@ -1,4 +1,4 @@
-"""The record of one run of a job. Written by the API (the first, with the ticket), then only by the master-agent."""
+"""The record of one run of a job. The API writes the first version, with the ticket; later only the master-agent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ComponentRecord(msgspec.Struct, frozen=True):
 
 
 class Outcome(NamedTuple):
-    """What a STOPPING job ends with once no attempt is left. As JSON: a list."""
+    """The state in which a STOPPING job ends once no attempt is left. As JSON: a list."""
 
     state: JobState
     reason: Reason | None
@@ -51,10 +51,10 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str | None = None
     """Name of the schedule that started it."""
     warnings: tuple[str, ...] = ()
-    """What the API said at submission."""
+    """Warnings of the API at submission."""
     outcome: Outcome | None = None
     deadline: Moment | None = None
-    """When its time limit is over."""
+    """End of its time limit."""
     met: tuple[int, ...] = ()
     """Indexes in ``Job.after`` of the conditions that were met."""
 
@@ -73,7 +73,7 @@ def first_record(
     schedule: str | None = None,
     reason: Reason | None = None,
 ) -> JobRecord:
-    """The record of a job that was just accepted: all its tasks are PENDING."""
+    """Return the record of a job that was just accepted: all its tasks are PENDING."""
     components = {
         name: ComponentRecord(part.replicas, {TaskState.PENDING: part.replicas})
         for name, part in job.components.items()

@@ -22,7 +22,7 @@ class DrainRecord(NamedTuple):
     deadline: Moment | None
     """When its tasks are stopped. None: it waits until they end."""
     remove: bool
-    """Whether it leaves the cluster when it is empty."""
+    """Whether it leaves the cluster once it is empty."""
 
 
 class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,11 +33,11 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     reason: Reason | None = None
     address: str = ""
     resources: Resources = Resources()
-    """What tasks may use."""
+    """Resources for tasks."""
     free: Resources = Resources()
-    """What no task holds. Negative if the node has shrunk below what its tasks hold."""
+    """Resources that are not allocated. Negative if the node has shrunk below what is allocated."""
     tasks: int = 0
-    """Attempts that are, or wait, there."""
+    """Number of attempts that run or wait there."""
     usage: NodeUsage = NodeUsage()
     version: str = ""
     """Of Grass on the node."""
@@ -46,7 +46,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     boot: str = ""
     """Boot id."""
     seen: float | None = None
-    """When it was heard last: seconds since the epoch, by the master's clock."""
+    """Time of its last message: seconds since the epoch, by the master's clock."""
     labels: dict[str, str] = {}
     path: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = ("process",)
@@ -56,7 +56,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     unfit: Reason | None = None
     """Why its last hello makes it unfit for tasks."""
     conditions: tuple[Reason, ...] = ()
-    """Why its last message makes it unfit for now."""
+    """Why it is temporarily unfit, by its last message."""
     forgiven: dict[int, int] = {}
     """Device id → number of ECC errors that an administrator has accepted."""
     quarantine: dict[int, str] = {}

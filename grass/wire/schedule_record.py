@@ -15,7 +15,7 @@ class ScheduleState(str, Enum):
     ACTIVE = "ACTIVE"
     STOPPED = "STOPPED"
     DONE = "DONE"
-    """A batch of which all jobs have ended."""
+    """A batch whose jobs have all ended."""
 
 
 class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,12 +33,12 @@ class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[str, ...] = ()
     """Job ids: all of a batch, the last 20 of a cron rule."""
     reason: Reason | None = None
-    """Why its last run, or some jobs of a batch, did not start."""
+    """Why its last run, or jobs of a batch, did not start."""
     spec: Schedule
     pending: bool = False
-    """A run was put off until the present one has ended."""
+    """Whether a run waits for the end of the present one."""
     runs: int = 0
-    """Started so far."""
+    """Number of runs so far."""
 
 
 SCHEDULE_RECORD: Form[ScheduleRecord] = Form(ScheduleRecord)

@@ -1,4 +1,4 @@
-"""How much of the cluster a user has had lately, for fair shares. Written by the master-agent."""
+"""A user's recent use of the cluster, for fair shares. Written by the master-agent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the API answers, as JSON: one type per reply. The OpenAPI document is generated from them.
+"""Replies of the API, as JSON: one type each. The OpenAPI document is generated from them.
 
-A view is a record without what only the master-agent needs, as its reader may see it. A field that does not apply is
-absent.
+A view is a record without the fields that only the master-agent needs or that its reader may not see. A field of type
+``UnsetType`` is absent if it does not apply.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from grass.wire.schedule_record import ScheduleState
 
 
 class SessionView(msgspec.Struct, frozen=True):
-    """A session, under whose key the calls after this one are sealed."""
+    """A session. Its key seals the following calls."""
 
     session: str
     """Its id: 32 hexadecimal digits."""
     key: str
     """256 bits, base64url."""
     seconds: int
-    """How long it lasts at most."""
+    """Longest duration."""
     protocol: int
-    """What the server speaks."""
+    """The server's protocol."""
     version: str
-    """Of Grass on the server."""
+    """The server's version of Grass."""
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 class JobsView(msgspec.Struct, frozen=True):
     jobs: tuple[JobView, ...]
     total: int
-    """How many there are that the caller may see; with a ``limit`` these are the newest of them."""
+    """Number of jobs that the caller may see; with a ``limit``, ``jobs`` has the newest of them."""
 
 
 class StartedView(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     state: TaskState
     attempt: int
-    """Number of the newest attempt; 0: there was none."""
+    """Number of the newest attempt; 0: none yet."""
     node: str | None
     exit_code: int | None
     signal: int | None
@@ -130,13 +130,13 @@ class PlanView(msgspec.Struct, frozen=True):
 
 
 class NoNews(msgspec.Struct, frozen=True):
-    """An object of a stream that says only that the server is there; ``{}``."""
+    """A sign of life in a stream: ``{}``."""
 
 
 class WaitedView(msgspec.Struct, frozen=True):
     job: JobView
     pause: float | UnsetType = UNSET
-    """In the last one: seconds after which to ask again if it has not ended."""
+    """In the last object: seconds after which to ask again if the job has not ended."""
 
 
 LogLines = tuple[str, int, str, float, str, bool, int]
@@ -150,11 +150,11 @@ class LogPiece(msgspec.Struct, frozen=True):
     cursor: dict[str, dict[str, int]]
     """Positions by task and ``<attempt>/<stream>``, to be merged into those before."""
     live: bool
-    """All that was there at the beginning has been sent."""
+    """Whether all lines from before the request have been sent."""
     open: bool
-    """In the last piece: there may be more, ask again."""
+    """In the last piece: whether there may be more; ask again."""
     before: float | UnsetType = UNSET
-    """To be sent back with the cursor."""
+    """Send it back with the cursor."""
     pause: float | UnsetType = UNSET
     """Seconds after which to ask again, if too many follow already."""
 
@@ -206,7 +206,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     runtimes: tuple[str, ...] | None
     cordoned: bool | None
     quarantine: dict[str, str] | None
-    """Id of a device that no task gets → why."""
+    """Id of a device that no new task gets → reason."""
 
 
 class NodesView(msgspec.Struct, frozen=True):
@@ -217,7 +217,7 @@ class NodeWaited(msgspec.Struct, frozen=True):
     node: NodeView | None
     """None: it is gone."""
     mark: str
-    """To be given as ``seen``."""
+    """Send it back as ``seen``."""
     pause: float
     """Seconds after which to ask again, if too many wait already."""
 
@@ -232,7 +232,7 @@ class NodeReached(msgspec.Struct, frozen=True):
 class NodeAsked(msgspec.Struct, frozen=True):
     node: NodeView
     mark: str
-    """Of the node as it was before."""
+    """Mark of the node before the request."""
 
 
 class ExecStarted(msgspec.Struct, frozen=True):
@@ -246,16 +246,16 @@ class ExecOutput(msgspec.Struct, frozen=True):
     chunks: tuple[tuple[Literal["stdout", "stderr"], str], ...]
     """Stream and base64."""
     next: int
-    """To be given as ``after``."""
+    """Send it back as ``after``."""
     code: int | None
-    """Set once it has ended and all of its output was given."""
+    """Set once the command has ended and all output was returned."""
     pause: float
     """Seconds after which to ask again, if too many wait already."""
 
 
 class ExecTaken(msgspec.Struct, frozen=True):
     taken: int
-    """Bytes; the rest is to be sent again."""
+    """Bytes; send the rest again."""
 
 
 class JoinTokenView(msgspec.Struct, frozen=True):
@@ -284,13 +284,13 @@ class JoinedView(msgspec.Struct, frozen=True, kw_only=True):
     reach: tuple[JoinReach, ...] | UnsetType = UNSET
     bundle: str | UnsetType = UNSET
     kinds: tuple[str, ...] | UnsetType = UNSET
-    """The machines that the bundle is for: ``3.11-x86_64-glibc``."""
+    """Kinds of machines that the bundle supports: ``3.11-x86_64-glibc``."""
     config: dict[str, Any] | UnsetType = UNSET
-    """The node's cluster.json, without its folders: a file that is passed on, not read here."""
+    """The node's cluster.json, without its folders. Any: a file that the client only passes on."""
     secrets: dict[str, Any] | UnsetType = UNSET
-    """The node's secrets.json, passed on likewise."""
+    """The node's secrets.json. Any: passed on likewise."""
     share: dict[str, Any] | UnsetType | None = UNSET
-    """Where the share is and how to mount it; None: there is none."""
+    """Where the share is and how to mount it; None: there is none. Any: passed on likewise."""
 
 
 class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -323,7 +323,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     mode: str
     version: str
     protocol: int
-    """What the server speaks."""
+    """The server's protocol."""
     time: float
     user: str
     role: str
