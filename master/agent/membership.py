@@ -1,4 +1,4 @@
-"""Tickets on nodes: joining, cordon, drain, leaving (docs/internals.md, "Joining"). No I/O."""
+"""Tickets on nodes: joining, cordon, drain, leaving (docs/internals/hosts.md). No I/O."""
 
 from __future__ import annotations
 

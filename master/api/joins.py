@@ -1,4 +1,4 @@
-"""`/v1/join-tokens` and `/v1/join`: how machines become nodes (docs/internals.md, "Joining").
+"""`/v1/join-tokens` and `/v1/join`: how machines become nodes (docs/internals/hosts.md).
 
 A machine that joins is a guest: nobody signed its request, and the token in the body says what it may do. Later it
 proves itself with its node's token. What the master-agent makes of it is waited for, so that the answer is the truth.

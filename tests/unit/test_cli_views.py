@@ -1,4 +1,4 @@
-"""Views as a person reads them: pure, from the documents of docs/internals.md to lines."""
+"""Views as a person reads them: pure, from views of the API to lines."""
 
 from __future__ import annotations
 
