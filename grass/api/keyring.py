@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -125,15 +125,22 @@ def remove_user(master_dir: Path, user: str) -> None:
         raise NotFoundError(f"no user {user}") from None
 
 
-def load_users(master_dir: Path) -> dict[str, User]:
-    """Return key id → user. Raises InputError for a damaged file, so that no user is missing silently."""
+def load_users(master_dir: Path, damaged: Callable[[InputError], None] | None = None) -> dict[str, User]:
+    """Return key id → user. Raises InputError for a damaged file, so that no user is missing silently.
+
+    With ``damaged``: it is called with each such error, and the other users are returned.
+    """
     users = {}
     for path in sorted((master_dir / "users").glob("*.json")):
         try:
             record = json.loads(path.read_text())
             user = User(record["user"], Role(record["role"]), _public_key(record["key"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path}: not a registered user ({error})") from error
+            found = InputError(f"{path}: not a registered user ({error})")
+            if damaged is None:
+                raise found from error
+            damaged(found)
+            continue
         users[user.key.thumbprint()] = user
     return users
 

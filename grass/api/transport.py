@@ -323,6 +323,8 @@ class Transport:
             raise NotAllowedError(
                 self._text(f"refuses {who}: the user is not registered, or the cluster was recreated")
             )
+        if status == 503:
+            raise UnreachableError("it is busy, or its store does not answer")
         if status == 413:
             raise InputError("the request is larger than the server accepts")
         raise UnreachableError(self._text(f"does not answer; another server does (HTTP status {status})"))

@@ -1,4 +1,4 @@
-"""Job and task views as lines. Pure: views (grass.wire.views) and the time in, lines out."""
+"""Job and task views as lines. Pure: views (docs/reference/wire.md) and the time in, lines out."""
 
 from __future__ import annotations
 

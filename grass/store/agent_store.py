@@ -4,6 +4,7 @@ Decides nothing. Used by ``master.agent`` only."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
@@ -270,6 +271,7 @@ def _message(form: Form[Ticket] | Form[Report], stream: str, node: str, entry: E
 def _ahead(entry_id: str, fields: dict[str, str]) -> float:
     """Return how far the sender's clock is ahead. The entry's id contains the store's clock, in milliseconds."""
     try:
-        return float(fields["at"]) - int(entry_id.partition("-")[0]) / 1000
+        ahead = float(fields["at"]) - int(entry_id.partition("-")[0]) / 1000
     except (KeyError, ValueError):
         return 0.0
+    return ahead if math.isfinite(ahead) else 0.0

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from grass.clock import steady, wall
-from grass.errors import ConflictError, ReplayedError
+from grass.errors import ConflictError, ReplayedError, UndecodableError
 from grass.model.job import Job
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.backend import Backend, Entry, Guard, Op
-from grass.store.decoding import decoded, decoded_all
+from grass.store.decoding import decoded, decoded_all, sound
 from grass.store.job_list import JobList
 from grass.store.join_tokens import JoinTokens
 from grass.store.keys import EVENTS_KEPT, Keys
@@ -45,7 +45,8 @@ class News(NamedTuple):
 
 
 class ApiStore:
-    """One instance per server, shared by its threads. Reads raise UndecodableError if the store is damaged."""
+    """One instance per server, shared by its threads. Reads of one record raise UndecodableError if it is damaged;
+    lists leave damaged records out."""
 
     def __init__(self, backend: Backend, keys: Keys) -> None:
         self._backend = backend
@@ -130,8 +131,8 @@ class ApiStore:
 
     def jobs(self) -> list[JobRecord]:
         """Return all jobs in order of submission."""
-        records = decoded_all(JOB_RECORD, self._keys.jobs, self._backend.hgetall(self._keys.jobs))
-        return sorted(records.values(), key=lambda record: (record.submitted, record.id))
+        records = sound(JOB_RECORD, self._keys.jobs, self._backend.hgetall(self._keys.jobs).items())
+        return sorted((record for _, record in records), key=lambda record: (record.submitted, record.id))
 
     def job(self, name_or_id: str) -> JobRecord | None:
         """Return the record of the latest run of a name, or of the run with an id."""
@@ -177,7 +178,7 @@ class ApiStore:
         ends, events = found.get(keys.ends, []), found.get(keys.events, [])
         return News(
             [_event(entry) for entry in events],
-            {fields["id"]: JOB_RECORD.decode(fields["record"]) for _, fields in ends},
+            dict(sound(JOB_RECORD, keys.ends, ((fields["id"], fields["record"]) for _, fields in ends))),
             events[-1][0] if events else last.event,
             ends[-1][0] if ends else last.end,
         )
@@ -206,7 +207,7 @@ class ApiStore:
         return None if text is None else decoded(form, key, field, text)
 
     def _by_name(self, form: Form[T], key: str) -> list[T]:
-        records = decoded_all(form, key, self._backend.hgetall(key))
+        records = dict(sound(form, key, self._backend.hgetall(key).items()))
         return [records[name] for name in sorted(records)]
 
     def _event(self, kind: str, user: str, message: str, job: str = "", task: str = "", node: str = "") -> Op:
@@ -215,5 +216,10 @@ class ApiStore:
 
 
 def _event(entry: Entry) -> Event:
+    """One that cannot be decoded is an event, too: it wakes who waits, and stands in lists under its id."""
     entry_id, fields = entry
-    return Event(entry_id, EVENT_RECORD.decode(fields["event"]))
+    try:
+        return Event(entry_id, EVENT_RECORD.decode(fields.get("event", "")))
+    except UndecodableError as error:
+        at = int(entry_id.partition("-")[0]) / 1000
+        return Event(entry_id, EventRecord(at, "event-unreadable", f"event {entry_id} cannot be read: {error}"))

@@ -11,7 +11,7 @@ import msgspec
 
 from grass.model.lifecycle import JobState
 from grass.store.backend import Backend
-from grass.store.decoding import decoded, decoded_all
+from grass.store.decoding import sound
 from grass.store.keys import Keys
 from grass.wire.codec import Form
 from grass.wire.job_record import JOB_RECORD, JobRecord
@@ -30,17 +30,18 @@ _HEAD: Form[JobHead] = Form(JobHead)
 
 
 class JobList:
-    """One read of all jobs. ``heads``: in order of submission. Raises UndecodableError, which names the record."""
+    """One read of all jobs. ``heads``: in order of submission. Damaged records are left out (``decoding.sound``)."""
 
     def __init__(self, backend: Backend, keys: Keys) -> None:
         self._key = keys.jobs
         self._texts = backend.hgetall(keys.jobs)
-        heads = decoded_all(_HEAD, self._key, self._texts)
-        self.heads = sorted(heads.values(), key=lambda head: (head.submitted, head.id))
+        heads = (head for _, head in sound(_HEAD, self._key, self._texts.items()))
+        self.heads = sorted(heads, key=lambda head: (head.submitted, head.id))
 
     def records(self, heads: Iterable[JobHead]) -> list[JobRecord]:
         """Return the whole records of these jobs."""
-        return [decoded(JOB_RECORD, self._key, head.id, self._texts[head.id]) for head in heads]
+        texts = ((head.id, self._texts[head.id]) for head in heads)
+        return [record for _, record in sound(JOB_RECORD, self._key, texts)]
 
 
 def page(heads: list[JobHead], limit: int | None, before: str | None) -> list[JobHead]:

@@ -91,6 +91,7 @@ class RedisBackend:
         self._folder = folder
         self._redis = redis.Redis(
             decode_responses=True,
+            encoding_errors="replace",  # whoever may write could send any bytes; a reader must not fail on them
             protocol=2,
             retry=Retry(NoBackoff(), 0),
             socket_timeout=5,

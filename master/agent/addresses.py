@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from master.agent.aside import Work
 from master.agent.state import JobRun
 from master.agent.step import Step
 
@@ -14,9 +15,11 @@ def publish_addresses(step: Step, run: JobRun) -> None:
 def send_addresses(step: Step) -> None:
     """The present text of every job whose tasks have moved, to every node that runs a part of it."""
     for run in step.changes.moved.values():
+        step.work = Work("plan", run.id)
         text = addresses_text(step, run)
         for name in run.nodes:
             step.changes.of_node(name).addresses[run.id] = text
+    step.work = None
     step.changes.moved.clear()
 
 

@@ -41,6 +41,8 @@ class Aside:
 
     def __init__(self) -> None:
         self.epoch = 0
+        self.look_at: float | None = None
+        """Steady seconds of the earliest ``retry`` in the agenda."""
         self._out: dict[Work, SetAside] = {}
         self._failures: dict[Work, int] = {}
 

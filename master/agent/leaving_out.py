@@ -5,7 +5,8 @@ from __future__ import annotations
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState
 from grass.model.reasons import ReasonCode
-from master.agent.aside import Work
+from master.agent.agenda import Agenda
+from master.agent.aside import Aside, Work
 from master.agent.step import Step
 
 LOOK = 1.0
@@ -16,7 +17,7 @@ def leave_out(step: Step, work: Work, error: BaseException) -> None:
     """Set aside what failed, say so, and see to it that it is tried again."""
     cluster = step.cluster
     left = cluster.aside.leave_out(work, error, step.now)
-    step.agenda.add(left.until, "retry")
+    look_later(step.agenda, cluster.aside, left.until)
     run = cluster.jobs.get(work.name)
     if run is None:
         step.event("set-aside", f"{work.name or work.item}: {left.reason.message}")
@@ -30,6 +31,8 @@ def leave_out(step: Step, work: Work, error: BaseException) -> None:
 def try_again(step: Step) -> None:
     """Let in what has waited long enough, if anything has changed since."""
     cluster = step.cluster
+    if cluster.aside.look_at is not None and cluster.aside.look_at <= step.now:
+        cluster.aside.look_at = None
     for work in cluster.aside.ripe(step.now):
         run = cluster.jobs.get(work.name)
         match work.kind:
@@ -43,4 +46,11 @@ def try_again(step: Step) -> None:
                 assert_never(work.kind)
         step.changes.plan = True
     if cluster.aside:
-        step.agenda.add(step.now + LOOK, "retry")
+        look_later(step.agenda, cluster.aside, step.now + LOOK)
+
+
+def look_later(agenda: Agenda, aside: Aside, at: float) -> None:
+    """Look whether anything may be tried again, unless that is done before: looks must not add up over the days."""
+    if aside.look_at is None or at < aside.look_at:
+        aside.look_at = at
+        agenda.add(at, "retry")

@@ -32,7 +32,7 @@ from master.agent.addresses import send_addresses
 from master.agent.agenda import Agenda
 from master.agent.aside import Work
 from master.agent.changes import Changes, operations
-from master.agent.leaving_out import leave_out
+from master.agent.leaving_out import leave_out, look_later
 from master.agent.reactor import answer, decide, react, take
 from master.agent.recover import rebuild
 from master.agent.schedules import arm
@@ -121,8 +121,9 @@ class MasterAgent:
             self._store.watch(self._config.master.own_node)  # it never joins
         self._agenda.add(steady(), "nodes")
         self._agenda.add(steady() + self._limits.check_interval, "housekeeping")
+        aside.look_at = None  # the agenda knows nothing of it any more
         if aside:
-            self._agenda.add(steady(), "retry")
+            look_later(self._agenda, aside, steady())
         step = self._step()
         for record in self._cluster.schedules.values():
             arm(step, record)

@@ -9,6 +9,7 @@ from werkzeug.exceptions import HTTPException
 
 from grass import clock
 from grass.config import ClusterConfig
+from grass.errors import UnreachableError
 from grass.store.api_store import ApiStore
 from master.api import events, execs, jobs, joining_files, joins, nodes, schedules, session, status
 from master.api.authentication import Authenticator
@@ -33,6 +34,7 @@ def create_app(
     app.add_url_rule("/v1/health", "health", _health, provide_automatic_options=False)
     app.add_url_rule("/v1/openapi.json", "openapi", _openapi, provide_automatic_options=False)
     app.register_error_handler(HTTPException, _unknown)
+    app.register_error_handler(UnreachableError, _away)
     return app
 
 
@@ -59,3 +61,8 @@ def _openapi() -> Response:
 def _unknown(error: HTTPException) -> Response:
     """Whoever has not opened the door learns nothing but the status."""
     return Response(f"{error.name}\n", error.code or 500, mimetype="text/plain")
+
+
+def _away(_: Exception) -> Response:
+    """The same while the store does not answer, which nobody can help who asks without a session."""
+    return Response("the store does not answer\n", 503, mimetype="text/plain")

@@ -7,6 +7,7 @@ called this, after it returned.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from grass.store.api_store import ApiStore
 from grass.store.sessions import Sighting
 from master.api.freshness import Freshness
 from master.api.session_book import SessionBook
+
+log = logging.getLogger("master.api")
 
 
 class StaleRequestError(NotAllowedError):
@@ -56,14 +59,14 @@ class Users:
         self._users: dict[str, User] = {}
 
     def find(self, key_id: str) -> User | None:
-        """Raises EnvelopeError if the files make no sense."""
+        """One file that makes no sense keeps its own user out, and is named in the log when the folder changes."""
         stamp = self._folder.stat().st_mtime_ns
         if stamp != self._stamp:
-            try:
-                self._users, self._stamp = load_users(self._master_dir), stamp
-            except InputError as error:
-                raise EnvelopeError("the users of this cluster cannot be read") from error
+            self._users, self._stamp = load_users(self._master_dir, self._tell), stamp
         return self._users.get(key_id)
+
+    def _tell(self, damage: InputError) -> None:
+        log.error("%s; requests of that user are refused", damage)
 
 
 class Authenticator:
@@ -127,8 +130,7 @@ class Authenticator:
         if caller.claims is not None:
             if not self._freshness.is_fresh(caller.claims.issued_at):
                 raise StaleRequestError("this request is too old or too new: the clocks of client and server differ")
-            if (horizon := self._freshness.next_horizon()) is not None:
-                self._store.keep_horizon(horizon)
+            self._freshness.move_horizon(self._store.keep_horizon)
             if not self._freshness.first_sight(caller.request_id):
                 raise EnvelopeError("a request was played again")
         if caller.sighting is not None and not self.sessions.admit(caller.sighting, reads=reads, takes_id=takes_id):

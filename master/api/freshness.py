@@ -7,6 +7,7 @@ with our time. So no id has to outlive the process, and no jump of a clock makes
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from grass.api.signing import FRESH_SECONDS
@@ -20,12 +21,13 @@ STEP_SECONDS = 1.0
 
 
 class Freshness:
-    """``horizon``: of earlier processes, 0 if there was none."""
+    """``horizon``: of earlier processes, 0 if there was none. Safe for several threads."""
 
     def __init__(self, wall: float, horizon: float, clock: Callable[[], float] = steady) -> None:
         self._clock = clock
         self._earliest = horizon
-        self.horizon = horizon
+        self._horizon = horizon
+        self._moving = threading.Lock()
         self._offset = max(wall, horizon - AHEAD_SECONDS / 2) - clock()
         self._seen = SeenHere(clock())
 
@@ -37,13 +39,18 @@ class Freshness:
         now = self._now()
         return issued_at > self._earliest and now - FRESH_SECONDS <= issued_at <= now + AHEAD_SECONDS
 
-    def next_horizon(self) -> float | None:
-        """What to keep in the store before a request is accepted; None: what is there is enough."""
-        wanted = self._now() + AHEAD_SECONDS
-        if wanted <= self.horizon:
-            return None
-        self.horizon = wanted + STEP_SECONDS
-        return self.horizon
+    def move_horizon(self, keep: Callable[[float], None]) -> None:
+        """Before a request is accepted: ``keep`` puts a later horizon into the store, if what is there is not enough.
+
+        What ``keep`` raises goes on; then the horizon is where it was, and the next request tries again.
+        """
+        if self._now() + AHEAD_SECONDS <= self._horizon:
+            return
+        with self._moving:
+            wanted = self._now() + AHEAD_SECONDS
+            if wanted > self._horizon:
+                keep(wanted + STEP_SECONDS)
+                self._horizon = wanted + STEP_SECONDS
 
     def first_sight(self, request_id: str) -> bool:
         return self._seen.first_sight(request_id, self._clock())

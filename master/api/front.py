@@ -45,7 +45,7 @@ class Limits:
     connections: int = 2000
     """When there are more, the one that has waited longest is closed, of the address that has the most."""
     buffered: int = 64 * 1024 * 1024
-    """Bytes of all requests that are not complete. The largest one goes first."""
+    """Bytes of all requests that are not answered. Of those that are not complete, the largest one goes first."""
     request_seconds: float = 10.0
     """For the head of a request, from its first byte (or from the connection) …"""
     bytes_per_second: int = 64 * 1024
@@ -57,15 +57,28 @@ class Limits:
 
 
 class _Peer:
-    """One connection. ``total``: the length of the request that is being read, once it is known."""
+    """One connection. ``total``: the length of the request that is being read, once it is known. ``asked``: of the one
+    that is being answered."""
 
-    __slots__ = ("address", "buffer", "deadline", "discarded", "leaving", "reusable", "socket", "total", "unsent")
+    __slots__ = (
+        "address",
+        "asked",
+        "buffer",
+        "deadline",
+        "discarded",
+        "leaving",
+        "reusable",
+        "socket",
+        "total",
+        "unsent",
+    )
 
     def __init__(self, sock: socket.socket, address: tuple[str, int]) -> None:
         self.socket = sock
         self.address = address
         self.buffer = bytearray()
         self.total: int | None = None
+        self.asked = 0
         self.leaving = False
         self.reusable = False
         self.unsent = memoryview(b"")
@@ -121,6 +134,9 @@ class Front:
                 return
             while len(self._waiting) + self._busy >= self._limits.connections and self._waiting:
                 self._close(self._least_welcome())
+            if self._busy >= self._limits.connections:
+                sock.close()
+                continue
             sock.setblocking(False)
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -185,7 +201,7 @@ class Front:
     def _answer(self, peer: _Peer, length: int) -> None:
         request = bytes(peer.buffer[:length])
         del peer.buffer[:length]
-        self._buffered -= length
+        peer.asked = length
         peer.total = None
         self._forget(peer)
         self._busy += 1
@@ -200,6 +216,8 @@ class Front:
                 self._loop.call_soon_threadsafe(self._answered, peer, answered)
 
     def _answered(self, peer: _Peer, answered: Answered) -> None:
+        self._buffered -= peer.asked
+        peer.asked = 0
         peer.reusable = answered.reusable
         if answered.unsent:
             peer.unsent = memoryview(answered.unsent)

@@ -57,9 +57,9 @@ def _bundle(digest: str) -> Response:
     bundle = find_bundle()
     if bundle is None or bundle.digest != digest:
         raise NotFound
+    headers = {"Content-Length": str(bundle.path.stat().st_size)}
     if not _DOWNLOADS.acquire(blocking=False):
         raise ServiceUnavailable
-    headers = {"Content-Length": str(bundle.path.stat().st_size)}
     response = Response(_pieces(bundle.path), mimetype="application/x-tar", headers=headers)
     response.call_on_close(_DOWNLOADS.release)
     return response

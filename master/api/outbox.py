@@ -31,6 +31,11 @@ class Outbox:
             self._wait()
             self._send()
 
+    def send(self, data: bytes) -> int:
+        """As ``sendall``: gunicorn answers ``Expect: 100-continue`` with it."""
+        self.sendall(data)
+        return len(data)
+
     def take_unsent(self) -> bytes:
         unsent, self._unsent = bytes(self._unsent), bytearray()
         return unsent

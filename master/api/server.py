@@ -15,7 +15,6 @@ from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
-from gunicorn.http.errors import NoMoreData, ParseException
 from gunicorn.http.parser import RequestParser
 from gunicorn.http.wsgi import create
 from gunicorn.workers.base import Worker as BaseWorker
@@ -120,7 +119,9 @@ class Worker(BaseWorker):  # type: ignore[misc]
         try:
             request = next(RequestParser(self.cfg, [raw], address))
             reply, environ = create(request, outbox, address, sock.getsockname(), self.cfg)
-        except (ParseException, NoMoreData, StopIteration) as error:
+        except OSError:
+            return Answered(False)
+        except Exception as error:  # noqa: BLE001 (whatever gunicorn raises about what anybody may send)
             self._refusals.write(address[0], f"{type(error).__name__}: {str(error)[:100]!r}")
             return Answered(False, refusal(HTTPStatus.BAD_REQUEST))
         environ["wsgi.multithread"] = True

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import signal
+import socket
+from contextlib import suppress
 from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
 from gunicorn.workers.gthread import ThreadWorker
 
+from grass import clock
 from grass.config import ClusterConfig, Secrets
 from grass.network_address import network_address
 from grass.systemd import Notifier
@@ -19,6 +22,8 @@ THREADS = 16
 """Most threads; they start on demand. Each open terminal occupies one."""
 HUNG_SECONDS = 30
 """The arbiter replaces a worker that is silent for so long."""
+HEAD_SECONDS = 5.0
+"""Limit for the head of a request; no thread waits longer for a peer that has not shown the token."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -52,15 +57,36 @@ class Server(BaseApplication):  # type: ignore[misc]
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]
-    """A worker that sends systemd's sign of life: if the arbiter hangs as well, systemd restarts both."""
+    """A worker that sends systemd's sign of life: if the arbiter hangs as well, systemd restarts both.
+
+    A peer that is slow to send the head of a request releases its thread after ``HEAD_SECONDS``.
+    """
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._notifier = Notifier()
+        self._reading: dict[Any, float] = {}
+        """Connection → steady time at which a thread began to read the head of its request."""
 
     def notify(self) -> None:
+        """gunicorn's main thread calls this once a second."""
         super().notify()
         self._notifier.beat()
+        for conn, since in list(self._reading.items()):
+            if clock.steady() - since > HEAD_SECONDS:
+                with suppress(OSError):
+                    conn.sock.shutdown(socket.SHUT_RDWR)  # its thread wakes up
+
+    def handle(self, conn: Any) -> Any:
+        self._reading[conn] = clock.steady()
+        try:
+            return super().handle(conn)
+        finally:
+            self._reading.pop(conn, None)
+
+    def handle_request(self, req: Any, conn: Any) -> Any:
+        self._reading.pop(conn, None)
+        return super().handle_request(req, conn)
 
 
 def _die_with_the_arbiter(server: Any, worker: Any) -> None:

@@ -168,6 +168,16 @@ def test_a_removed_user_is_refused_at_once(world: ApiWorld) -> None:
     assert wire.send("GET", "/v1/status", token) == (401, REFUSED)
 
 
+def test_a_damaged_file_of_one_user_keeps_no_other_out(world: ApiWorld, caplog: pytest.LogCaptureFixture) -> None:
+    folder = world.config.master_dir / "users"
+    (folder / "bob.json").unlink()  # the folder changes, and is read again
+    (folder / "bob.json").write_text("{")
+    assert Wire(world).call("GET", "/v1/jobs")[0] == 200
+    token, _ = Wire(world, "bob").sign("POST", "/v1/session", WISH)
+    assert Wire(world).send("POST", "/v1/session", token) == (401, REFUSED)
+    assert "bob.json: not a registered user" in caplog.text
+
+
 def test_a_user_who_is_registered_now_gets_in_at_once(world: ApiWorld) -> None:
     wire = Wire(world, "mallory")
     token, _ = wire.sign("POST", "/v1/session", WISH)

@@ -21,6 +21,7 @@ from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
 from grass.store.redis_backend import RedisBackend
 from grass.wire.desired import DesiredAttempt
+from grass.wire.envelope import Undecodable
 from grass.wire.tickets import StopJob
 from tests.support.redis_server import RedisServer
 from tests.support.said import HELLO, report
@@ -213,3 +214,25 @@ def test_the_server_can_rewrite_its_log_and_reads_it_again(
     server.kill()
     server.start()
     assert admin.get("grass:test:rewritten") == "yes"
+
+
+def test_bytes_that_a_node_writes_and_that_are_no_text_fail_no_reader(server: RedisServer) -> None:
+    stream = KEYS.reports(server.node)
+    raw = redis.Redis(
+        unix_socket_path=str(server.socket), username=server.login("node"), password=server.passwords["node"]
+    )
+    backend = server.backend("agent")
+    try:
+        store = AgentStore(backend, KEYS)
+        store.acquire("test")
+        store.load()
+        store.watch(server.node)
+        raw.xadd(stream, {b"body": b'{"kind":"\xff\xfe"}', b"\xc3": b"\xff", b"at": b"nan"})
+        [message] = store.receive(2.0)
+        assert isinstance(message.body, Undecodable)
+        assert message.ahead == 0.0
+        store.commit([message], [])
+        assert store.receive(0) == []
+    finally:
+        backend.close()
+        raw.close()

@@ -55,7 +55,7 @@ def cluster(lab: SessionLab, site: Path, tmp_path: Path) -> Iterator[Cluster]:
 
 def build_stand_in(cluster: Cluster, folder: Path) -> None:
     lab, host = cluster.lab, cluster.lab.hosts["master"]
-    lab.load_image("master", lab.image_with("fluentd-stand-in", "msgpack"))
+    lab.load_image("master", lab.image_with("fluentd-stand-in", "msgpack", "msgspec"))
     (folder / "fluentd.py").write_text(_PROGRAM)
     (folder / "fluentd").write_text('#!/bin/sh\nexec python3 /usr/local/bin/fluentd.py "$@"\n')
     (folder / "entrypoint.sh").write_text('#!/bin/sh\nexec "$@"\n')

@@ -22,6 +22,9 @@ import psutil
 import pytest
 
 from grass.api.client import Client
+from grass.api.keyring import load_profile
+from grass.api.sealing import Session, SessionCall
+from grass.api.session_file import save_session
 from grass.config import ClusterConfig, RedisConfig, Secrets
 from grass.errors import UnreachableError
 from grass.model.lifecycle import TaskState
@@ -182,6 +185,48 @@ def test_redis_may_be_away_for_a_moment(tmp_path: Path, redis_server: RedisServe
     finally:
         server.close()
         own.remove()
+
+
+def test_a_call_of_an_unknown_session_while_redis_is_away_is_no_defect(
+    tmp_path: Path, redis_server: RedisServer
+) -> None:
+    own = RedisServer(redis_server.server)
+    own.start()
+    server = Server(tmp_path, own)
+    server.start()
+    try:
+        server.client().status()
+        own.kill()
+        unknown = Session("0" * 32, bytes(32))
+        token = unknown.seal(SessionCall("GET", "/v1/jobs", "0" * 16, None))
+        for request_text in (
+            f"GET /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: JOSE {token}\r\n\r\n",
+            f"GET /v1/join-tokens/{'0' * 64} HTTP/1.1\r\nHost: x\r\n\r\n",
+        ):
+            with socket.create_connection(("127.0.0.1", server.config.master.api_port), 20) as peer:
+                peer.sendall(request_text.encode())
+                assert peer.recv(1000).startswith(b"HTTP/1.1 503 ")
+        assert "Traceback" not in server.log.read_text()
+        client = server.client()
+        folder = server.home / "home-ann" / "clusters" / "local" / "client"
+        save_session(folder, load_profile(folder).key_id, unknown)
+        with pytest.raises(UnreachableError, match="its store does not answer"):
+            client.status()
+    finally:
+        own.start()
+        server.close()
+        own.remove()
+
+
+def test_a_peer_that_asks_whether_to_go_on_is_answered(server: Server) -> None:
+    server.client().status()
+    with socket.create_connection(("127.0.0.1", server.config.master.api_port), 20) as peer:
+        head = b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n"
+        peer.sendall(head + b"Connection: close\r\n\r\nabc")
+        answer = b""
+        while data := peer.recv(4096):
+            answer += data
+    assert b"HTTP/1.1 401 " in answer
 
 
 def test_a_hundred_wait_while_others_are_answered(server: Server) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from grass.manifest.on_premises import HostSettings, Login
+from grass.model.lifecycle import NodeState
 from grass.provision.mode_file import write_mode
 from grass.provision.on_premises.delete import StayedError, delete
 from grass.provision.on_premises.machines import KNOWN_HOSTS, Machines
 from grass.provision.provisioner import Session
-from grass.wire.codec import encode as pack
+from grass.wire.codec import encode
+from grass.wire.node_record import NodeRecord
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.needs import require_root
 from tests.support.sshd import SshServer, ssh_server
@@ -59,8 +61,8 @@ def test_a_node_that_is_away_stops_it_before_another_is_cleaned(world: ApiWorld,
 
 def test_a_node_that_joined_by_itself_stops_it_before_another_is_cleaned(world: ApiWorld, sshd: SshServer) -> None:
     said: list[str] = []
-    record = {"name": "own", "state": "READY", "reason": None, "address": "10.0.0.9", "resources": None, "tasks": 0}
-    world.backend.apply([("HSET", world.keys.nodes, "own", pack(record))])
+    record = NodeRecord(name="own", state=NodeState.READY, address="10.0.0.9")
+    world.backend.apply([("HSET", world.keys.nodes, "own", encode(record))])
     session = opened(world, sshd, said, n1=reached(sshd))
     with pytest.raises(StayedError, match=r"nothing was changed\n  own: it joined by itself: run `grass leave`"):
         delete(session, force=False, packages=False)

@@ -96,7 +96,9 @@ def test_creating_what_runs_already_is_refused_and_changes_nothing(make: Make) -
 
 @pytest.mark.alone  # others have shared memory of their own
 def grass_create(home: Path) -> subprocess.Popen[str]:
-    words = [sys.executable, "-c", "from grass.cli.entry import main; main()", "create"]
+    # a shell starts what it runs in the background with SIGINT ignored, and Python then leaves it so
+    program = "import signal; signal.signal(2, signal.default_int_handler); from grass.cli.entry import main; main()"
+    words = [sys.executable, "-c", program, "create"]
     env = {**os.environ, "GRASS_HOME": str(home)}
     return subprocess.Popen(words, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

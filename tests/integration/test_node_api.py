@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -17,6 +19,7 @@ from flask.testing import FlaskClient
 from grass.config import ClusterConfig, NodeConfig, Secrets
 from grass.errors import InputError
 from node.api.app import create_app
+from node.api.server import HEAD_SECONDS, THREADS
 from tests.support.example_run import free_port
 from tests.support.shepherd_run import ShepherdRun
 from tests.support.waiting import wait_until
@@ -65,6 +68,25 @@ def test_a_shepherd_that_is_away_is_reported(tmp_path: Path) -> None:
     assert "does not answer" in status["shepherd"]
 
 
+def test_peers_that_do_not_finish_the_head_of_a_request_keep_nobody_out_for_long(tmp_path: Path) -> None:
+    port = free_port()
+    node = NodeConfig(api_port=port)
+    config = ClusterConfig(name="x", mode="local", home=str(tmp_path), runtime_dir=str(tmp_path), node=node)
+    config.save()
+    Secrets(redis={}, node_token=TOKEN).save(config.home)
+    daemon = subprocess.Popen([sys.executable, "-m", "node.api", str(config.path)])
+    try:
+        wait_until(lambda: _status(port) is not None, what="the first answer")
+        with ExitStack() as peers:
+            for _ in range(THREADS + 4):
+                peer = peers.enter_context(socket.create_connection(("127.0.0.1", port), 20))
+                peer.sendall(b"GET /v1/status HTTP/1.1\r\nX: ")
+            wait_until(lambda: _status(port) is not None, seconds=6 * HEAD_SECONDS, what="an answer beside them")
+    finally:
+        daemon.kill()
+        daemon.wait()
+
+
 def test_the_daemon_answers_is_small_and_frees_its_port_when_killed(tmp_path: Path) -> None:
     port = free_port()
     node = NodeConfig(api_port=port)
@@ -91,5 +113,5 @@ def _status(port: int) -> dict[str, object] | None:
     except urllib.error.HTTPError as error:
         error.close()
         raise
-    except (urllib.error.URLError, ConnectionError):
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
         return None  # not up yet, or the last worker of a killed server on its way out

@@ -1,4 +1,4 @@
-"""Views as a person reads them: pure, from views of the API to lines."""
+"""Views as a person reads them: pure, from the documents of docs/reference/wire.md to lines."""
 
 from __future__ import annotations
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+
 import pytest
 
+from grass.errors import UnreachableError
 from master.api.freshness import AHEAD_SECONDS, STEP_SECONDS, Freshness
+
+
+def horizon_of(freshness: Freshness) -> float:
+    written: list[float] = []
+    freshness.move_horizon(written.append)
+    return written[0]
 
 
 class Clock:
@@ -41,8 +51,7 @@ def test_an_id_is_good_once() -> None:
 def test_what_one_process_accepted_no_later_one_does(wall: float) -> None:
     """Restarted at once, after the clock was set back, and after it was set forward."""
     first = Freshness(1000.0, 0.0, Clock())
-    kept = first.next_horizon()
-    assert kept is not None
+    kept = horizon_of(first)
     latest = max(time / 10 for time in range(8000, 12000) if first.is_fresh(time / 10))
     second = Freshness(wall, kept, Clock())
     assert not second.is_fresh(latest)
@@ -52,11 +61,45 @@ def test_what_one_process_accepted_no_later_one_does(wall: float) -> None:
 def test_the_horizon_is_written_seldom_and_before_it_is_reached() -> None:
     clock = Clock()
     freshness = Freshness(1000.0, 0.0, clock)
-    kept, writes = 0.0, 0
+    written: list[float] = []
     for _ in range(1000):
         clock.now += 0.01
-        horizon = freshness.next_horizon()
-        if horizon is not None:
-            kept, writes = horizon, writes + 1
-        assert freshness.now() + AHEAD_SECONDS <= kept
-    assert writes <= 10 / STEP_SECONDS + 1
+        freshness.move_horizon(written.append)
+        assert freshness.now() + AHEAD_SECONDS <= written[-1]
+    assert len(written) <= 10 / STEP_SECONDS + 1
+
+
+def test_no_request_is_accepted_on_a_horizon_that_could_not_be_written() -> None:
+    def refuse(_: float) -> None:
+        raise UnreachableError("redis does not answer")
+
+    freshness = Freshness(1000.0, 0.0, Clock())
+    for _ in range(2):
+        with pytest.raises(UnreachableError):
+            freshness.move_horizon(refuse)
+    assert horizon_of(freshness) >= freshness.now() + AHEAD_SECONDS
+
+
+def test_no_request_is_accepted_while_another_still_writes_the_horizon() -> None:
+    freshness = Freshness(1000.0, 0.0, Clock())
+    writing, written = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def slowly(_: float) -> None:
+        writing.set()
+        assert written.wait(20)
+        done.append("written")
+
+    def second() -> None:
+        assert writing.wait(20)
+        freshness.move_horizon(lambda _: None)
+        done.append("accepted")
+
+    with ThreadPoolExecutor(2) as pool:
+        first, other = pool.submit(freshness.move_horizon, slowly), pool.submit(second)
+        assert writing.wait(20)
+        assert not wait([other], 0.2).done
+        written.set()
+        first.result(20)
+        other.result(20)
+    assert done == ["written", "accepted"]

@@ -27,12 +27,14 @@ from grass.wire.job_record import JobRecord
 from grass.wire.schedule_record import ScheduleRecord, ScheduleState
 from grass.wire.tickets import PlanJob, StartSchedule, StopJob
 from grass.wire.version import PROTOCOL
+from master.agent.aside import Work
+from master.agent.leaving_out import leave_out, try_again
 from master.agent.loop import MasterAgent
 from master.planning.decide import decide
 from master.planning.model import Placement, Plan, View
 from tests.support.said import report
 from tests.support.sessions import sighting
-from tests.support.world import SimulatedNode
+from tests.support.world import SimulatedNode, World
 
 
 class DefectError(Exception):
@@ -264,3 +266,23 @@ HELLO = {"boot_id": "boot-1", "version": "0", "address": "10.0.0.1", "api_port":
 def state(life: Life) -> NodeState | None:
     node = life.api.node("n1")
     return node and node.state
+
+
+def test_looks_whether_to_try_again_do_not_add_up() -> None:
+    """Two jobs that fail whenever they are tried, for an hour in which something happens every second."""
+    world = World()
+    works = [Work("plan", "a-1"), Work("plan", "b-1")]
+    leave_out(world.step(), works[0], DefectError())
+    for _ in range(3):
+        leave_out(world.step(), works[1], DefectError())
+    for _ in range(3600):
+        world.now += 1.0
+        step = world.step()
+        world.cluster.aside.epoch += 1
+        for item in world.agenda.due(step.now):
+            if item[0] == "retry":
+                try_again(step)
+        for work in works:
+            if work not in world.cluster.aside:
+                leave_out(step, work, DefectError())
+    assert [item[0] for item in world.agenda.due(float("inf"))].count("retry") <= 3

@@ -12,6 +12,7 @@ from grass.wire.heartbeat import Heartbeat
 from grass.wire.keys import TaskKey
 from grass.wire.task_events import TaskEvents, Waiting
 from master.agent import addresses
+from master.agent.aside import Work
 from tests.support.said import report, ticket
 from tests.support.sessions import sighting
 from tests.support.world import World
@@ -134,3 +135,15 @@ def test_a_run_that_is_deleted_does_not_take_the_name_of_the_next_one_along() ->
     world.api.ticket(ticket("delete", id="j-1", user="ann"))
     world.submit(ONE, 2)
     assert world.job("j")["id"] == "j-2"
+
+
+def test_addresses_that_cannot_be_made_are_blamed_on_their_job() -> None:
+    world = World()
+    world.add_node("n1")
+    world.submit(Job("j", {"t": Component("t", "x", resources=Resources(), ports=("p",))}, ("t",)))
+    step = world.step()
+    addresses.publish_addresses(step, world.cluster.jobs["j-1"])
+    del world.cluster.nodes["n1"]
+    with pytest.raises(KeyError):
+        addresses.send_addresses(step)
+    assert step.work == Work("plan", "j-1")

@@ -1,0 +1,66 @@
+"""A damaged record in the store is missing where it stands, and takes nothing else from anybody."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from grass.errors import GrassError
+from grass.wire.codec import encode as pack
+from master.agent.records import node_record
+from master.agent.state import NodeRun
+from tests.support.api_world import ApiWorld, api_world
+from tests.support.waiting import wait_until
+
+JOB = {"name": "j", "components": {"w": {"command": "true"}}}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[ApiWorld]:
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    with api_world(tmp_path) as world:
+        yield world
+
+
+def test_lists_go_on_without_a_damaged_record(world: ApiWorld, caplog: pytest.LogCaptureFixture) -> None:
+    client, keys = world.client(), world.keys
+    started = client.start(JOB)
+    headless, half = "{", f'{{"id":"half","user":"ann","state":"QUEUED","submitted":{world.store.jobs()[0].submitted}}}'
+    world.backend.apply(
+        [
+            ("HSET", keys.jobs, "headless", headless, "half", half),
+            ("HSET", keys.nodes, "n1", pack(node_record(NodeRun("n1"))), "n2", "[]"),
+            ("HSET", keys.schedules, "s", "null"),
+        ]
+    )
+    for _ in range(2):
+        assert [job["id"] for job in client.jobs()] == [started["id"]]
+        assert [node["name"] for node in client.nodes()] == ["n1"]
+        assert client.schedules() == []
+        assert client.status()["nodes"] == {"JOINING": 1}
+    assert sum("field headless" in record.message for record in caplog.records) == 1
+    with pytest.raises(GrassError):
+        client.job("headless")
+
+
+def test_a_damaged_event_is_listed_as_such_and_waits_go_on(world: ApiWorld) -> None:
+    client, keys = world.client(), world.keys
+    started = client.start(JOB)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.wait, "j")
+        wait_until(lambda: world.app.extensions["grass"].feed._waiters, what="the wait")
+        world.backend.apply(
+            [
+                ("XADD", keys.events, 0, "event", "{"),
+                ("XADD", keys.events, 0, "other", "x"),
+                ("XADD", keys.ends, 0, "id", "x", "record", "{"),
+            ]
+        )
+        world.end_job(started["id"])
+        assert waiting.result(20)["state"] == "SUCCEEDED"
+    kinds = [event["kind"] for event in client.events()]
+    assert kinds.count("event-unreadable") == 2

@@ -1,0 +1,86 @@
+"""What the front bears of requests that were read and wait for their answer: a real loop, sockets and threads."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+
+from master.api.front import Answered, Front, Limits
+
+REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+class Held:
+    """A front whose requests are answered when ``go`` is set."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.go = threading.Event()
+        self.begun = threading.Semaphore(0)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.loop = asyncio.new_event_loop()
+        self.threads = ThreadPoolExecutor(8)
+        self.front = Front(self.loop, self.threads, self._answer, lambda *_: None, limits)
+        self.loop.call_soon(self.front.listen, self.listener)
+        self.thread = threading.Thread(target=self.loop.run_forever)
+        self.thread.start()
+
+    def _answer(self, sock: socket.socket, address: tuple[str, int], raw: bytes) -> Answered:
+        self.begun.release()
+        self.go.wait(20)
+        sock.send(REPLY)
+        return Answered(reusable=False)
+
+    def connect(self, sent: bytes) -> socket.socket:
+        peer = socket.create_connection(self.listener.getsockname(), 20)
+        peer.sendall(sent)
+        return peer
+
+    def close(self) -> None:
+        self.go.set()
+        asyncio.run_coroutine_threadsafe(self.front.stop(5), self.loop).result(20)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.threads.shutdown()
+        self.loop.close()
+        self.listener.close()
+
+
+@contextmanager
+def held(limits: Limits) -> Iterator[Held]:
+    front = Held(limits)
+    try:
+        yield front
+    finally:
+        front.close()
+
+
+def post(size: int) -> bytes:
+    return b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size
+
+
+def test_requests_that_wait_for_their_answer_count_as_buffered() -> None:
+    with held(Limits(buffered=150_000)) as front, ExitStack() as peers:
+        first = [peers.enter_context(front.connect(post(60_000))) for _ in range(2)]
+        for _ in first:
+            assert front.begun.acquire(timeout=20)
+        large = peers.enter_context(front.connect(post(200_000)[:50_000]))
+        assert large.recv(100).startswith(b"HTTP/1.1 503 ")
+        front.go.set()
+        assert [peer.recv(100) for peer in first] == [REPLY, REPLY]
+        later = peers.enter_context(front.connect(post(80_000)))
+        assert later.recv(100) == REPLY
+
+
+def test_no_connection_is_taken_while_as_many_as_may_be_wait_for_their_answer() -> None:
+    with held(Limits(connections=3, request_seconds=60.0)) as front, ExitStack() as peers:
+        first = [peers.enter_context(front.connect(post(1))) for _ in range(3)]
+        for _ in first:
+            assert front.begun.acquire(timeout=20)
+        one_more = peers.enter_context(socket.create_connection(front.listener.getsockname(), 20))
+        assert one_more.recv(100) == b""
+        front.go.set()
+        assert [peer.recv(100) for peer in first] == [REPLY] * 3
