@@ -377,7 +377,7 @@ def test_a_run_whose_reader_leaves_is_stopped_and_says_so(grass: Grass) -> None:
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
     assert process.wait(timeout=20) == Exit.PIPE_CLOSED
-    assert "nobody reads what unread prints any more" in process.stderr.read()
+    assert "the reader of the output of unread is gone" in process.stderr.read()
     process.stderr.close()
     assert grass("job", "wait", "unread", "--timeout", "20s").returncode == Exit.JOB_FAILED
     assert grass.json("job", "show", "unread")["state"] == "STOPPED"
