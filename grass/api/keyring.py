@@ -118,13 +118,6 @@ def register_user(master_dir: Path, user: str, role: Role | str, jwk: Jwk) -> No
     write_private(users / f"{user}.json", json.dumps(record, indent=2) + "\n")
 
 
-def remove_user(master_dir: Path, user: str) -> None:
-    try:
-        (master_dir / "users" / f"{user}.json").unlink()
-    except FileNotFoundError:
-        raise NotFoundError(f"no user {user}") from None
-
-
 def load_users(master_dir: Path, damaged: Callable[[InputError], None] | None = None) -> dict[str, User]:
     """Return key id → user. Raises InputError for a damaged file, so that no user is missing silently.
 

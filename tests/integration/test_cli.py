@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from grass.api.keyring import Profile, Role, create_user_key, load_profile, register_user, remove_user, save_profile
+from grass.api.keyring import Profile, Role, create_user_key, load_profile, register_user, save_profile
 from grass.cli.exits import Exit
 from grass.config import ClusterConfig
 from grass.provision.supervision import Supervisor
@@ -467,7 +467,7 @@ def test_what_a_viewer_may_not_do_is_4(grass: Grass, folder: Path) -> None:
         assert "viewer" in refused.stderr
     finally:
         shutil.rmtree(viewer)
-        remove_user(local / "master", "vera")
+        (local / "master" / "users" / "vera.json").unlink()
 
 
 def test_daemons_are_shown_and_the_exit_code_is_3_while_the_api_is_down(grass: Grass) -> None:
