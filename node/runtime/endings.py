@@ -57,15 +57,15 @@ class Endings:
 
     def stop(self, stops: list[tuple[Attempt, float, WireReason | None]]) -> None:
         """Stop attempts, each with its grace and reason. TERM is sent after the journal has the time of KILL."""
-        told = [attempt for attempt, grace, reason in stops if self._to_be_told(attempt, grace, reason)]
+        to_stop = [attempt for attempt, grace, reason in stops if self._mark_stopping(attempt, grace, reason)]
         self._journal.flush()
-        if told:
+        if to_stop:
             self.look_at_memory()
-        for attempt in told:
+        for attempt in to_stop:
             self._signal(attempt, signal.SIGTERM)
             self._arm_kill(attempt)
 
-    def _to_be_told(self, attempt: Attempt, grace: float, reason: WireReason | None) -> bool:
+    def _mark_stopping(self, attempt: Attempt, grace: float, reason: WireReason | None) -> bool:
         if attempt.ended is not None or attempt.main_ended is not None:
             return False
         if attempt.pid is None:  # not spawned yet

@@ -167,11 +167,11 @@ def _one_life(shepherd: Callable[[Keeper], int], stop: _Stop) -> int:
     its.close()
     mine.setblocking(False)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
-    told = False
+    term_sent = False
     with mine:
         while True:
-            if stop.wanted and not told:
-                told = True
+            if stop.wanted and not term_sent:
+                term_sent = True
                 os.kill(pid, signal.SIGTERM)
             if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                 return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
