@@ -169,7 +169,7 @@ class Client:
         document, folder, source = _load(schedule, cwd)
         parse_schedule(document, source=source)
         return self._submit(
-            "/v1/schedules", lambda attempt: {"manifest": document, "cwd": folder, "again": attempt > 0}, source
+            "/v1/schedules", lambda attempt: {"manifest": document, "cwd": folder, "retry": attempt > 0}, source
         )
 
     def schedules(self) -> list[View]:

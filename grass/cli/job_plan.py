@@ -1,6 +1,6 @@
 """The answer to `grass job plan` as lines: where each component would go, or why it would wait. Pure.
 
-*Plan view*: ``JobPlan`` in ``master/api/schemas.py``.
+*Plan view*: ``grass.wire.views.PlanView`` as JSON.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _COLUMNS = (
 
 
 def page(plan: View, width: int | None) -> list[str]:
+    """Return the lines. ``width``: of the terminal; None: no terminal."""
     lines = paragraph(_head(plan), width)
     rows = [row for name, part in plan["components"].items() for row in _rows(name, part)]
     lines += ["", *table(_COLUMNS, rows, width)]
@@ -36,7 +37,7 @@ def _head(plan: View) -> str:
     if plan["reason"] is not None:
         return f"{plan['name']} would not start now: {show_reason(plan['reason'])}"
     if plan["evictions"]:
-        return f"{plan['name']} would start once others are stopped for it"
+        return f"{plan['name']} would start once the tasks being preempted for it have ended"
     placed = sum(_placed(part) for part in plan["components"].values())
     wanted = sum(part["at_once"] for part in plan["components"].values())
     if placed == wanted:
@@ -61,19 +62,19 @@ def _rows(name: str, part: View) -> Iterator[list[str]]:
 
 
 def _waits_for(conditions: Mapping[str, str]) -> str:
-    said = [f"{name} {'has succeeded' if how == 'succeeded' else f'is {how}'}" for name, how in conditions.items()]
-    return "once " + " and ".join(said) if said else ""
+    parts = [f"{name} {'has succeeded' if how == 'succeeded' else f'is {how}'}" for name, how in conditions.items()]
+    return "once " + " and ".join(parts) if parts else ""
 
 
 def _devices(devices: Sequence[Sequence[int]]) -> str:
-    """``0,1``; a device that is taken in part with its share: ``2 (0.5)``."""
+    """Return device ids such as ``0,1``; a share of a device as ``2 (0.5)``."""
     shown = [str(number) if share == DEVICE else f"{number} ({share / DEVICE:g})" for number, share in devices]
     return ",".join(shown) or NOTHING
 
 
 def _evicted(evictions: Sequence[View]) -> str:
-    said = [
-        f"{one['count']} {'task' if one['count'] == 1 else 'tasks'} of {one['job'] or 'a job of somebody else'}"
+    parts = [
+        f"{one['count']} {'task' if one['count'] == 1 else 'tasks'} of {one['job'] or 'a job of another user'}"
         for one in evictions
     ]
-    return f"It would stop {', '.join(said)}, of lower priority and preemptible."
+    return f"It would preempt {', '.join(parts)} (lower priority, preemptible)."

@@ -46,7 +46,7 @@ def join(
     root or sudo. After an interruption, run the same command again to continue.
     """
     from grass.api.invitation import parse_token
-    from grass.api.unauthenticated import open_unauthenticated
+    from grass.api.join_client import open_join_client
     from grass.provision.on_premises import joining, own_host
 
     file = _file(where)
@@ -61,12 +61,12 @@ def join(
     host, paths = own_machine(rootless), own_host.own_paths(invitation.cluster) if rootless else None
     if rootless:
         output.note("without `loginctl enable-linger` the node stops when its user logs out")
-    client = open_unauthenticated(invitation, file.url or None)
+    join_client = open_join_client(invitation, file.url or None)
     try:
         tell = (lambda line: output.raw(line + "\n")) if plan else None
-        view = joining.join(host, client, invitation, offer, progress=output.note, paths=paths, plan=tell)
+        view = joining.join(host, join_client, invitation, offer, progress=output.note, paths=paths, plan=tell)
     finally:
-        client.close()
+        join_client.close()
     if view is not None:
         output.show(Result(view, partial(node_page, view, clock.wall()), [view["name"]]))
 

@@ -1,4 +1,4 @@
-"""Requests to the API, as JSON: one type each. The OpenAPI document is generated from them."""
+"""The requests of the API, as JSON: one type per request. The OpenAPI document is generated from them."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ Any: their errors name every problem with its path, which a type here could not.
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base of all requests. Unknown fields are errors."""
+    """A request. An unknown field is an error."""
 
 
 class NoContent(Call, frozen=True):
     pass
 
 
-class SessionWish(Call, frozen=True, forbid_unknown_fields=False):
-    """Opens a session. Clients of every protocol can send it, so that an older one gets a clear answer."""
+class SessionRequest(Call, frozen=True, forbid_unknown_fields=False):
+    """Unknown fields are ignored, so that a client of another protocol gets a clear answer."""
 
     protocol: int
-    """The client's protocol."""
+    """What the client speaks."""
     version: str
-    """The client's version of Grass."""
+    """Of Grass on the client."""
 
 
 class Submission(Call, frozen=True):
     manifest: Document
-    """The user's document, in any dialect."""
+    """The user's document, in any of the dialects; ``grass.manifest`` reads it."""
     strict: bool = False
-    """Refuse jobs with warnings, and jobs that no node could ever run."""
+    """Refuse warnings, and what no node could ever satisfy."""
     cwd: str | None = None
     """Folder in which the tasks of a native job run, if the nodes are the client's machine."""
     id: str | None = None
-    """NAME-xxxxxxxx. A request that is repeated with the same id starts nothing twice."""
+    """NAME-xxxxxxxx. Sent again with the same id, nothing is started twice."""
 
 
 class Preview(Call, frozen=True):
@@ -47,14 +47,14 @@ class LogQuery(Call, frozen=True):
     component: str | None = None
     index: int | None = None
     tail: int | None = None
-    """Number of last lines."""
+    """So many last lines."""
     since: float | None = None
-    """Only newer lines: seconds since the epoch."""
+    """Only lines that are newer: seconds since the epoch."""
     follow: bool = False
     cursor: dict[str, dict[str, int]] | None = None
     """All cursors of an earlier stream, merged."""
     before: float | None = None
-    """Value of the earlier stream."""
+    """As the earlier stream said."""
 
 
 class Stop(Call, frozen=True):
@@ -65,14 +65,14 @@ class Stop(Call, frozen=True):
 class ScheduleSubmission(Call, frozen=True):
     manifest: Document
     cwd: str | None = None
-    again: bool = False
-    """Set when the submission is repeated, because its reply may have been lost."""
+    retry: bool = False
+    """Whether this repeats a submission whose reply may have been lost."""
 
 
 class Exec(Call, frozen=True):
     argv: list[str]
     tty: bool = False
-    """With a terminal; all output is then stdout."""
+    """With a terminal; everything is then stdout."""
     rows: int | None = None
     cols: int | None = None
 
@@ -90,15 +90,15 @@ class ExecSize(Call, frozen=True):
 
 class Drain(Call, frozen=True):
     deadline: float | str | None = None
-    """Time until its tasks are stopped: seconds or a duration. None: wait for their end."""
+    """Time until its tasks are stopped: seconds or a duration. None: they run to their end."""
 
 
 class NodeRemoval(Call, frozen=True):
     force: bool = False
-    """Even if it has tasks or does not answer."""
+    """Remove it even if it has tasks, or does not answer."""
 
 
-class JoinTokenWish(Call, frozen=True):
+class JoinTokenRequest(Call, frozen=True):
     name: str | None = None
     """The only node that may use it."""
     uses: int = 1
@@ -115,21 +115,21 @@ class JoinQuestion(Call, frozen=True):
 
 class Join(Call, frozen=True):
     secret: str
-    """Secret of the join token."""
+    """Of the join token."""
     join_id: str
-    """Chosen by the machine. A request that is repeated with the same id uses the token once."""
+    """Chosen by the machine. Sent again with the same, nothing is used twice."""
     password: str
-    """The node's password for redis, chosen by the machine."""
+    """The node's for redis, chosen by the machine."""
     name: str
     facts: Document
     """``address``, ``api_port``, ``version``, ``machine``, ``python``, ``resources``, ``gpus``, ``engine``."""
     check: bool = False
-    """Only answer whether it could join, and which endpoints it must be able to reach."""
+    """Only answer whether it could join, and what it must be able to reach."""
     node: Document = {}
     """What it offers: cpu, memory, gpu, labels, path, runtimes, mounts."""
 
 
 class NodeProof(Call, frozen=True):
     token: str
-    """The node's token."""
+    """The node's."""
     force: bool = False

@@ -16,7 +16,7 @@ from grass.wire.moment import Moment
 class ComponentRecord(msgspec.Struct, frozen=True):
     replicas: int
     counts: dict[TaskState, int]
-    """State → number of tasks; states that no task has are left out."""
+    """State → number of tasks. States without tasks are left out."""
     reason: Reason | None = None
     """Why its pending tasks wait."""
 
@@ -39,7 +39,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     reason: Reason | None = None
     """Why it waits, or how it ended."""
     submitted: float
-    """Seconds since the epoch; so are ``started`` and ``ended``."""
+    """Seconds since the epoch, as ``started`` and ``ended``."""
     started: float | None = None
     ended: float | None = None
     exit_code: int | None = None
@@ -47,7 +47,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """State → number of tasks, of all components."""
     components: dict[str, ComponentRecord] = {}
     restarts: int = 0
-    """Of all its tasks."""
+    """Restarts of all its tasks."""
     schedule: str | None = None
     """Name of the schedule that started it."""
     warnings: tuple[str, ...] = ()

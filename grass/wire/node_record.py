@@ -20,7 +20,7 @@ class DrainRecord(NamedTuple):
 
     user: str
     deadline: Moment | None
-    """When its tasks are stopped. None: it waits until they end."""
+    """When its tasks are stopped. None: they run to their end."""
     remove: bool
     """Whether it leaves the cluster once it is empty."""
 
@@ -40,7 +40,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Number of attempts that run or wait there."""
     usage: NodeUsage = NodeUsage()
     version: str = ""
-    """Of Grass on the node."""
+    """Version of Grass on the node."""
     api_port: int = 0
     gpus: tuple[GpuDevice, ...] = ()
     boot: str = ""
@@ -54,7 +54,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of the password of its redis user, if it joined by a ticket."""
     cordoned: bool = False
     unfit: Reason | None = None
-    """Why its last hello makes it unfit for tasks."""
+    """Why it gets no tasks, from its last hello."""
     conditions: tuple[Reason, ...] = ()
     """Why it is temporarily unfit, by its last message."""
     forgiven: dict[int, int] = {}

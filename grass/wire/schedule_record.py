@@ -28,17 +28,30 @@ class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
     cron: str | None = None
     time_zone: str = "UTC"
     next: float | None = None
-    """Seconds since the epoch of the next run; so is ``last``."""
+    """Time of the next run in seconds since the epoch, as ``last``."""
     last: float | None = None
     jobs: tuple[str, ...] = ()
     """Job ids: all of a batch, the last 20 of a cron rule."""
     reason: Reason | None = None
-    """Why its last run, or jobs of a batch, did not start."""
+    """Why its last run, or some jobs of a batch, did not start."""
     spec: Schedule
     pending: bool = False
-    """Whether a run waits for the end of the present one."""
+    """Whether a run is postponed until the current one has ended."""
     runs: int = 0
-    """Number of runs so far."""
+    """Runs started so far."""
+
+
+def first_record(schedule: Schedule, user: str) -> ScheduleRecord:
+    """Return the record of a schedule that was just started."""
+    return ScheduleRecord(
+        name=schedule.name,
+        state=ScheduleState.ACTIVE,
+        kind=schedule.kind,
+        user=user,
+        cron=schedule.cron,
+        time_zone=schedule.time_zone,
+        spec=schedule,
+    )
 
 
 SCHEDULE_RECORD: Form[ScheduleRecord] = Form(ScheduleRecord)

@@ -13,7 +13,7 @@ from grass.wire.moment import Moment
 class TaskRecord(msgspec.Struct, array_like=True):
     """``<component>.<index>`` → record in the hash ``tasks:<job id>``.
 
-    Not frozen: the master-agent's memory of a task is its record. Nobody else changes one.
+    Not frozen, because the master-agent's memory of a task is its record. No other code changes a record.
     """
 
     state: TaskState = TaskState.PENDING
@@ -24,7 +24,7 @@ class TaskRecord(msgspec.Struct, array_like=True):
     signal: int | None = None
     reason: Reason | None = None
     started: float | None = None
-    """Seconds since the epoch, by the master's clock; so is ``ended``."""
+    """Seconds since the epoch, by the master's clock, as ``ended``."""
     ended: float | None = None
     ports: dict[str, int] = {}
     """Port name → number."""

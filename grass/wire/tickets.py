@@ -29,7 +29,7 @@ class StopJob(msgspec.Struct, frozen=True, tag_field="kind", tag="stop"):
 
 
 class DeleteJob(msgspec.Struct, frozen=True, tag_field="kind", tag="delete"):
-    """Stop it if it has not ended, then forget it and its logs."""
+    """Stop the job if it is active, then delete it and its logs."""
 
     id: str
     user: str
@@ -91,11 +91,11 @@ class DrainNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-drain")
     node: str
     user: str
     deadline: float | None = None
-    """Seconds from now after which its tasks are stopped and placed again; None: wait until they end."""
+    """Seconds from now after which its tasks are stopped and placed elsewhere. None: they run to their end."""
 
 
 class RemoveNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-remove"):
-    """Drain it, and take it out of the cluster when it is empty."""
+    """Drain the node, and remove it from the cluster when it is empty."""
 
     node: str
     user: str

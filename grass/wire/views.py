@@ -1,7 +1,7 @@
-"""Replies of the API, as JSON: one type each. The OpenAPI document is generated from them.
+"""The replies of the API, as JSON: one type per reply. The OpenAPI document is generated from them.
 
-A view is a record without the fields that only the master-agent needs or that its reader may not see. A field of type
-``UnsetType`` is absent if it does not apply.
+A view is a record without fields that only the master-agent needs, redacted for its reader. A field that does not
+apply is absent.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from grass.wire.schedule_record import ScheduleState
 
 
 class SessionView(msgspec.Struct, frozen=True):
-    """A session. Its key seals the following calls."""
+    """A session. Later calls are encrypted with its key."""
 
     session: str
     """Its id: 32 hexadecimal digits."""
     key: str
     """256 bits, base64url."""
     seconds: int
-    """Longest duration."""
+    """How long it lasts, at most."""
     protocol: int
-    """The server's protocol."""
+    """What the server speaks."""
     version: str
-    """The server's version of Grass."""
+    """Of Grass on the server."""
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 class JobsView(msgspec.Struct, frozen=True):
     jobs: tuple[JobView, ...]
     total: int
-    """Number of jobs that the caller may see; with a ``limit``, ``jobs`` has the newest of them."""
+    """How many jobs match that the caller may see. With a ``limit``, ``jobs`` are the newest of them."""
 
 
 class StartedView(msgspec.Struct, frozen=True):
@@ -129,14 +129,14 @@ class PlanView(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-class NoNews(msgspec.Struct, frozen=True):
-    """A sign of life in a stream: ``{}``."""
+class KeepAlive(msgspec.Struct, frozen=True):
+    """An empty object of a stream, ``{}``: the server is working; or, as the last one, the stream ends."""
 
 
 class WaitedView(msgspec.Struct, frozen=True):
     job: JobView
     pause: float | UnsetType = UNSET
-    """In the last object: seconds after which to ask again if the job has not ended."""
+    """In the last one: if the job has not ended, ask again after this many seconds."""
 
 
 LogLines = tuple[str, int, str, float, str, bool, int]
@@ -148,11 +148,11 @@ class LogPiece(msgspec.Struct, frozen=True):
     lines: tuple[LogLines, ...]
     """Each: task, attempt, stream, time, text of one or more lines, whether a newline ends it, bytes lost before it."""
     cursor: dict[str, dict[str, int]]
-    """Positions by task and ``<attempt>/<stream>``, to be merged into those before."""
+    """Offsets by task and ``<attempt>/<stream>``. Merge them into those of earlier pieces."""
     live: bool
-    """Whether all lines from before the request have been sent."""
+    """Everything that existed when the stream began has been sent."""
     open: bool
-    """In the last piece: whether there may be more; ask again."""
+    """In the last piece: there may be more; ask again."""
     before: float | UnsetType = UNSET
     """Send it back with the cursor."""
     pause: float | UnsetType = UNSET
@@ -206,7 +206,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     runtimes: tuple[str, ...] | None
     cordoned: bool | None
     quarantine: dict[str, str] | None
-    """Id of a device that no new task gets → reason."""
+    """Device id → why no new task gets it."""
 
 
 class NodesView(msgspec.Struct, frozen=True):
@@ -215,24 +215,26 @@ class NodesView(msgspec.Struct, frozen=True):
 
 class NodeWaited(msgspec.Struct, frozen=True):
     node: NodeView | None
-    """None: it is gone."""
+    """None: it was removed."""
     mark: str
-    """Send it back as ``seen``."""
+    """Changes with the node. Send it as ``seen`` to wait for the next change."""
     pause: float
     """Seconds after which to ask again, if too many wait already."""
 
 
 class NodeReached(msgspec.Struct, frozen=True):
-    place: str | None
-    """ADDRESS:PORT of the node's API, as the master knows it."""
+    address: str | None
+    """ADDRESS:PORT of the node's API. None: not known yet."""
     error: str | None
-    """Why the master cannot reach it there; None: it answers."""
+    """Why the master cannot reach it. None: it answers."""
 
 
-class NodeAsked(msgspec.Struct, frozen=True):
+class NodeAccepted(msgspec.Struct, frozen=True):
+    """A change of a node was requested; wait for it with the mark."""
+
     node: NodeView
     mark: str
-    """Mark of the node before the request."""
+    """Of the node before the change."""
 
 
 class ExecStarted(msgspec.Struct, frozen=True):
@@ -246,16 +248,16 @@ class ExecOutput(msgspec.Struct, frozen=True):
     chunks: tuple[tuple[Literal["stdout", "stderr"], str], ...]
     """Stream and base64."""
     next: int
-    """Send it back as ``after``."""
+    """Send it as ``after`` to get what follows."""
     code: int | None
-    """Set once the command has ended and all output was returned."""
+    """Exit code, once the command has ended and all of its output was sent."""
     pause: float
     """Seconds after which to ask again, if too many wait already."""
 
 
-class ExecTaken(msgspec.Struct, frozen=True):
+class ExecAccepted(msgspec.Struct, frozen=True):
     taken: int
-    """Bytes; send the rest again."""
+    """Bytes that were accepted. Send the rest again."""
 
 
 class JoinTokenView(msgspec.Struct, frozen=True):
@@ -284,13 +286,13 @@ class JoinedView(msgspec.Struct, frozen=True, kw_only=True):
     reach: tuple[JoinReach, ...] | UnsetType = UNSET
     bundle: str | UnsetType = UNSET
     kinds: tuple[str, ...] | UnsetType = UNSET
-    """Kinds of machines that the bundle supports: ``3.11-x86_64-glibc``."""
+    """The kinds of machines that the bundle is for, such as ``3.11-x86_64-glibc``."""
     config: dict[str, Any] | UnsetType = UNSET
-    """The node's cluster.json, without its folders. Any: a file that the client only passes on."""
+    """The node's cluster.json, without its folders. Passed on unread, hence untyped."""
     secrets: dict[str, Any] | UnsetType = UNSET
-    """The node's secrets.json. Any: passed on likewise."""
+    """The node's secrets.json. Passed on unread, hence untyped."""
     share: dict[str, Any] | UnsetType | None = UNSET
-    """Where the share is and how to mount it; None: there is none. Any: passed on likewise."""
+    """Where the share is and how to mount it; None: there is none."""
 
 
 class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -323,7 +325,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     mode: str
     version: str
     protocol: int
-    """The server's protocol."""
+    """What the server speaks."""
     time: float
     user: str
     role: str

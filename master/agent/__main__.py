@@ -1,4 +1,4 @@
-"""``python -m master.agent CLUSTER_JSON``: the scheduling daemon."""
+"""``python -m master.agent CLUSTER_JSON``: the scheduling daemon. One leads at a time, by a lease in the store."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def main() -> int:
     notifier = Notifier()
     agent = MasterAgent(config, store, _accounts(config, secrets), lambda: request_shutdown(config), notifier.beat)
     signal.signal(signal.SIGTERM, _stop)
-    gc.freeze()  # what was imported lives for ever; looking through it again and again delays decisions
+    gc.freeze()  # imported modules are never garbage; collecting them again and again delays decisions
     gc.set_threshold(50_000, 20, 50)
     watch_supervisor(config, first=True)
     watch_redis(config)
@@ -56,14 +56,14 @@ def main() -> int:
 
 
 def _accounts(config: ClusterConfig, secrets: Secrets) -> Accounts:
-    """In a redis of the user's own, all share one password."""
+    """Return who manages redis users. In a redis of the user's own all processes share one password."""
     if config.redis.embedded:
         return RedisAccounts(open_backend(config, secrets, "admin"), config.key_prefix)
     return MemoryAccounts()
 
 
 class _Stop(BaseException):
-    """SIGTERM: ends the loop wherever it waits. Every commit is whole, so there is nothing to finish."""
+    """Raised by SIGTERM to end the loop wherever it waits. Commits are atomic, so there is nothing to finish."""
 
 
 def _stop(signum: int, frame: object) -> None:

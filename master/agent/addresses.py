@@ -1,29 +1,33 @@
-"""The addresses file of a job: a line ``task host port name`` for each named port of each task on a node. No I/O."""
+"""The addresses file of a job: one line ``task host port name`` for each named port of each task on a node. No I/O.
+
+Tasks find each other by it. ``placement`` and ``tasks`` ask for a new text; the reactor sends it once per round.
+"""
 
 from __future__ import annotations
 
-from master.agent.aside import Work
+from master.agent.set_aside import Work
 from master.agent.state import JobRun
 from master.agent.step import Step
 
 
 def publish_addresses(step: Step, run: JobRun) -> None:
-    """At the end of the round, however often it is asked for: the text is as long as the job is wide."""
-    step.changes.moved[run.id] = run
+    """Have the job's addresses sent at the end of the round. Asking several times in a round costs nothing more."""
+    step.changes.addresses_changed[run.id] = run
 
 
 def send_addresses(step: Step) -> None:
-    """The present text of every job whose tasks have moved, to every node that runs a part of it."""
-    for run in step.changes.moved.values():
+    """Put the current text of each changed job into the desired state of every node that runs a part of it."""
+    for run in step.changes.addresses_changed.values():
         step.work = Work("plan", run.id)
         text = addresses_text(step, run)
         for name in run.nodes:
             step.changes.of_node(name).addresses[run.id] = text
     step.work = None
-    step.changes.moved.clear()
+    step.changes.addresses_changed.clear()
 
 
 def addresses_text(step: Step, run: JobRun) -> str:
+    """Return the addresses file of a job as it is now."""
     lines = []
     for component in run.components.values():
         if not component.spec.ports:

@@ -1,4 +1,7 @@
-"""What is to be done at a known time: steady seconds, a kind, and whom it concerns."""
+"""The master-agent's timers: what to do at a known steady time. Used by the loop and everything that sets a timer.
+
+The agenda does nothing itself; the reactor carries out the items that are due.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ Kind = Literal[
     "restart", "deadline", "housekeeping", "nodes", "schedule", "drain", "plan", "reword", "usage", "refill", "retry"
 ]
 Item = tuple[Kind, str, str, int]
-"""Kind, job id or name of a schedule or node, component, index (empty and 0 where they do not apply)."""
+"""(kind, job id or name of a schedule or node, component, index). Fields that do not apply are empty or 0."""
 
 
 class Agenda:
+    """A heap of timers. An item is never cancelled: whoever carries it out checks that it still applies."""
+
     def __init__(self) -> None:
         self._heap: list[tuple[float, Item]] = []
 
@@ -20,11 +25,12 @@ class Agenda:
         heapq.heappush(self._heap, (at, (kind, name, component, index)))
 
     def due(self, now: float) -> list[Item]:
+        """Remove and return the items whose time has come, the earliest first."""
         items = []
         while self._heap and self._heap[0][0] <= now:
             items.append(heapq.heappop(self._heap)[1])
         return items
 
     def wait(self, now: float, most: float) -> float:
-        """Seconds until the next item, at most ``most``."""
+        """Return the seconds until the next item, at most ``most``."""
         return max(0.0, min(most, self._heap[0][0] - now)) if self._heap else most

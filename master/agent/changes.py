@@ -1,7 +1,7 @@
-"""What one round of the master-agent changed, and the store's operations that write it.
+"""What one round of the master-agent changed, and the store operations that write it. No I/O.
 
-The reactor changes the memory and notes here what it touched; ``operations`` turns that into one atomic step, with the
-desired-state change of each node beside the hashes that it describes. No I/O.
+The reactor changes the memory and records here what it touched. ``operations`` turns that into one atomic step of the
+store. It writes each node's desired-state change together with the hashes that the change describes.
 """
 
 from __future__ import annotations
@@ -23,39 +23,43 @@ from master.agent.state import Cluster, JobRun, NodeRun
 
 @dataclass
 class Changes:
+    """Collected during one round, written by one commit."""
+
     tasks: dict[tuple[str, str, int], TaskRecord] = field(default_factory=dict)
     jobs: dict[str, JobRun] = field(default_factory=dict)
     nodes: dict[str, NodeRun] = field(default_factory=dict)
     schedules: set[str] = field(default_factory=set)
     desired: dict[str, NodeChange] = field(default_factory=dict)
-    """Node → change of its desired state (``of_node``)."""
+    """Node → change of its desired state. Use ``of_node``."""
     events: list[EventRecord] = field(default_factory=list)
     submitted: dict[str, JobRun] = field(default_factory=dict)
-    """Jobs that a schedule made: their specification is written with them."""
+    """Jobs that a schedule submitted. Their specifications are written too."""
     admitted: list[str] = field(default_factory=list)
-    """Jobs whose folder in the share is to be made, before the commit: their tasks may start right after it."""
+    """Jobs whose folder in the share must be made before the commit, because tasks may start right after it."""
     removed: dict[str, JobRun] = field(default_factory=dict)
-    moved: dict[str, JobRun] = field(default_factory=dict)
-    """Jobs whose addresses have changed; empty again when the round is over."""
+    addresses_changed: dict[str, JobRun] = field(default_factory=dict)
+    """Jobs whose addresses have changed. Empty again at the end of the round."""
     left: list[str] = field(default_factory=list)
-    """Nodes that were removed: their records and keys go."""
+    """Nodes that were removed. Their records and keys are deleted."""
     accounts: dict[str, str | None] = field(default_factory=dict)
-    """Node → digest of the password of the redis user to make, before the commit; None: to remove, after it."""
+    """Node → digest of the password of its redis user, which is made before the commit. None: the user is removed
+    after the commit."""
     usage: dict[str, None] = field(default_factory=dict)
-    """Users whose use of the cluster is to be written."""
+    """Users whose usage record must be written."""
     plans: dict[str, PlanAnswer] = field(default_factory=dict)
-    """Answers to questions about jobs that are not there (``preview``)."""
+    """Question id → answer to ``grass job plan`` (``preview``)."""
     names_free: list[str] = field(default_factory=list)
+    """Job names that may be used again."""
     boot: str = ""
-    """Boot id that the moments in the memory belong to."""
+    """Boot id that the in-memory timestamps belong to."""
     plan: bool = False
-    """Something happened after which a waiting task may find free resources."""
+    """Whether to plan in this round: something happened after which a waiting task may fit."""
 
     def of_node(self, node: str) -> NodeChange:
         return self.desired.setdefault(node, NodeChange())
 
     def committed(self) -> None:
-        """Ended jobs keep a summary in the memory; the store has the rest."""
+        """Reduce ended jobs to a summary in memory, now that the store has their full records."""
         for run in self.jobs.values():
             if run.state.ended and not run.summarised:
                 run.summarise()
@@ -75,6 +79,7 @@ class Changes:
 
 
 def operations(changes: Changes, cluster: Cluster, keys: Keys) -> list[Op]:
+    """Return the store operations that write the changes, for one atomic step."""
     ops: list[Op] = []
     _job_operations(changes, cluster, keys, ops)
     _task_operations(changes, keys, ops)
@@ -122,7 +127,7 @@ def _job_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op
                 ops.append(("XADD", keys.ends, ENDS_KEPT, "id", job_id, "record", record))
     for job_id, run in changes.removed.items():
         ops += [("HDEL", keys.jobs, job_id), ("HDEL", keys.specs, job_id), ("DEL", keys.tasks(job_id))]
-        # the API may have given the name to another run by now, which no round knows yet
+        # the API may have given the name to a newer run already, which no round knows yet
         ops.append(("HSWAP", keys.names, run.name, job_id, cluster.latest.get(run.name, "")))
 
 

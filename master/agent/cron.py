@@ -1,4 +1,4 @@
-"""When a cron rule fires next. Pure: APScheduler computes, nothing of it runs or keeps time."""
+"""When a cron rule fires next. Pure: of APScheduler only the calculation is used; its scheduler never runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 
 def next_time(cron: str, time_zone: str, after: float) -> float | None:
-    """The first time strictly after ``after`` (both seconds since the epoch); None when there is none."""
+    """Return the first time strictly after ``after`` (both in seconds since the epoch), or None if there is none."""
     zone = ZoneInfo(time_zone)
     fired = _trigger(cron, time_zone).get_next_fire_time(
         datetime.fromtimestamp(after, zone), datetime.fromtimestamp(after + 1e-3, zone)
@@ -18,7 +18,7 @@ def next_time(cron: str, time_zone: str, after: float) -> float | None:
 
 
 @lru_cache(maxsize=256)
-def _trigger(cron: str, time_zone: str) -> Any:
-    from apscheduler.triggers.cron import CronTrigger  # only a cluster with a cron rule pays for it
+def _trigger(cron: str, time_zone: str) -> Any:  # APScheduler has no types
+    from apscheduler.triggers.cron import CronTrigger  # slow to import; only clusters with a cron rule need it
 
     return CronTrigger.from_crontab(cron, timezone=ZoneInfo(time_zone))

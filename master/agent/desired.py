@@ -1,4 +1,7 @@
-"""The change of one node's desired state that a round collects, and the values in it. Pure."""
+"""The change of one node's desired state that a round collects, and the values in it. Pure.
+
+``NodeChange`` is the mutable form; ``grass.wire.desired.DesiredChange`` is what the node reads.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from master.agent.state import ComponentRun, JobRun
 
 @dataclass
 class NodeChange:
-    """Mutable until the round is written (``wire``). Keys of attempts are text, as the node gets them."""
+    """Collected during a round; ``wire`` returns the result. Attempt keys are text, as the node reads them."""
 
     launch: dict[LaunchKey, LaunchTemplate] = field(default_factory=dict)
     set: dict[str, DesiredAttempt] = field(default_factory=dict)
@@ -22,18 +25,22 @@ class NodeChange:
     addresses: dict[str, str] = field(default_factory=dict)
 
     def put(self, key: str, attempt: DesiredAttempt) -> None:
+        """Add or replace a desired attempt."""
         self.remove.pop(key, None)
         self.set[key] = attempt
 
     def take(self, key: str) -> None:
+        """Remove a desired attempt."""
         self.set.pop(key, None)
         self.remove[key] = None
 
     def drop_launch(self, key: LaunchKey) -> None:
+        """Have the node drop a launch template and its addresses file."""
         self.launch.pop(key, None)
         self.drop[key] = None
 
     def wire(self) -> DesiredChange:
+        """Return the change as the node reads it."""
         return DesiredChange(
             {str(key): template for key, template in self.launch.items()},
             self.set,
@@ -47,11 +54,12 @@ class NodeChange:
 
 
 def desired_attempt(task: TaskRecord, grace: float | None) -> DesiredAttempt:
-    """``grace`` set: it is to be stopped."""
+    """Return the task's current attempt. ``grace``: stop it, with this many seconds of grace; None: let it run."""
     return DesiredAttempt(task.seq, task.ports, task.gpus, grace)
 
 
 def launch_template(run: JobRun, component: ComponentRun, width: int) -> LaunchTemplate:
+    """Return what a node needs to start tasks of the component, at most ``width`` of them at once."""
     spec = component.spec
     return LaunchTemplate(
         job_id=run.id,

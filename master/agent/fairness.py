@@ -1,21 +1,23 @@
-"""What each user has had of the cluster lately: the share of the dominant resource, in seconds, halved every half-life.
+"""Recent usage of each user for fair share: seconds × dominant share, decayed with a half-life. Pure.
 
-Looked at every few seconds, so tasks that are shorter count as often as they are seen. Pure.
+Sampled every ``INTERVAL`` seconds by a timer of the reactor, so a shorter task counts only if a sample sees it.
 """
 
 from __future__ import annotations
 
 from grass.model.resources import Resources
+from master.agent.planner_view import refresh
 from master.agent.state import Cluster
 from master.agent.step import Step
-from master.agent.viewing import refresh
 
 INTERVAL = 5.0
+"""Seconds between samples."""
 FORGOTTEN = 1e-3
+"""Usage below which a user without tasks is dropped."""
 
 
 def tick(step: Step) -> None:
-    """Count what is held now for the time since the last tick."""
+    """Decay the usage of all users, and add what they use now for the time since the last tick."""
     cluster = step.cluster
     refresh(step)
     elapsed = max(0.0, step.now - cluster.usage_at)
@@ -31,15 +33,15 @@ def tick(step: Step) -> None:
 
 
 def dominant_shares(cluster: Cluster) -> dict[str, float]:
-    """User → the largest of the shares of cpu, memory, gpu… of all nodes that the user's tasks hold."""
-    total, held = Resources(), dict[str, Resources]()
+    """Return for each user the largest share of any resource of the cluster that is allocated to the user's tasks."""
+    total, allocated = Resources(), dict[str, Resources]()
     for node in cluster.cache.nodes.values():
         total += node.total
-    for group in cluster.cache.held.values():
+    for group in cluster.cache.allocations.values():
         for one, _ in group:
-            held[one.user] = held.get(one.user, Resources()) + one.shape.resources * one.count
+            allocated[one.user] = allocated.get(one.user, Resources()) + one.shape.resources * one.count
     sizes = {name: size for name, size in total.amounts().items() if size > 0}
     return {
         user: max((amounts.amount(name) / size for name, size in sizes.items()), default=0.0)
-        for user, amounts in held.items()
+        for user, amounts in allocated.items()
     }

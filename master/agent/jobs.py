@@ -1,4 +1,4 @@
-"""The life of a job: accepted, running, coming to its outcome, ended, removed. Pure: all effects are in the step."""
+"""The life of a job: admitted, running, stopping, ended, removed. Pure: all effects are in the step."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from grass.model.lifecycle import JobState, TaskState, check_job
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.job_record import Outcome
 from grass.wire.task_record import TaskRecord
-from master.agent import waits
-from master.agent.booking import release
+from master.agent import job_dependencies
+from master.agent.allocation import release
 from master.agent.desired import desired_attempt
 from master.agent.state import ComponentRun, JobRun
 from master.agent.step import Step
 
 
 def admit(step: Step, run: JobRun) -> None:
-    """Put a job that was accepted in line. Doing it twice does nothing."""
+    """Add an accepted job to the queue. Repeating it has no effect."""
     cluster = step.cluster
     if run.id in cluster.jobs:
         return
@@ -28,26 +28,27 @@ def admit(step: Step, run: JobRun) -> None:
     run.position = cluster.positions
     step.changes.plan = True
     step.touch_job(run)
-    waits.admitted(step, run)
+    job_dependencies.admitted(step, run)
 
 
 def begin(step: Step, run: JobRun) -> None:
-    """The first task was assigned."""
+    """Move the job to RUNNING: its first task was assigned."""
     _move(step, run, JobState.RUNNING)
     run.reason = None
     run.started = step.wall
     if run.job.timeout is not None:
         run.deadline = step.later(run.job.timeout)
         step.agenda.add(run.deadline.at, "deadline", run.id)
-    step.event("job-running", f"{run.name} runs", job=run.name)
+    step.event("job-running", f"job {run.name}: running", job=run.name)
 
 
 def stop(step: Step, run: JobRun, user: str, grace: float | None) -> None:
+    """Stop the job for ``user``. ``grace``: seconds instead of each component's own; None: the component's own."""
     if run.state.ended:
         return
     run.stop_grace = grace
     if run.state is JobState.STOPPING:
-        # asked again, perhaps with a shorter grace: tell the nodes, the outcome stays
+        # a repeated stop may have a shorter grace: send that to the nodes; the outcome does not change
         _stop_tasks(step, run)
         return
     by = f"stopped by {user}"
@@ -55,7 +56,7 @@ def stop(step: Step, run: JobRun, user: str, grace: float | None) -> None:
 
 
 def finish(step: Step, run: JobRun, state: JobState, reason: Reason | None, exit_code: int | None) -> None:
-    """Bring the job to its outcome: nothing new starts, what runs is stopped, then it ends."""
+    """Set the job's outcome: start nothing new, stop running tasks, and end the job once they have ended."""
     if run.state.ended or run.outcome is not None:
         return
     run.outcome = Outcome(state, reason, exit_code)
@@ -70,16 +71,16 @@ def finish(step: Step, run: JobRun, state: JobState, reason: Reason | None, exit
 
 
 def settle(step: Step, run: JobRun) -> None:
-    """Look whether the job has come to an end after what happened in this step."""
+    """End the job, or begin to stop it, if what happened in this step calls for it."""
     if run.state.ended:
         return
     if run.outcome is not None:
         if not run.on_node:
             _end(step, run)
         return
-    hopeless = waits.look(step, run) if run.job.after else None
-    if hopeless is not None:
-        finish(step, run, JobState.FAILED, hopeless, None)
+    impossible = job_dependencies.note_met(step, run) if run.job.after else None
+    if impossible is not None:
+        finish(step, run, JobState.FAILED, impossible, None)
         return
     failed = next((part for part in run.components.values() if part.counts[TaskState.FAILED]), None)
     needed = [run.components[name] for name in run.job.success]
@@ -95,7 +96,7 @@ def settle(step: Step, run: JobRun) -> None:
 
 
 def unmet(run: JobRun, component: Component) -> Reason | None:
-    """What a component still waits for among its dependencies."""
+    """Return which of its dependencies a component still waits for, or None."""
     for name, condition in component.depends_on.items():
         other = run.components[name]
         need = other.size
@@ -111,7 +112,7 @@ def unmet(run: JobRun, component: Component) -> Reason | None:
 
 
 def remove(step: Step, run: JobRun) -> None:
-    """Forget an ended job: its records here, its logs by whoever carries the step out."""
+    """Remove an ended job and its records. The loop deletes its logs. A job that is active is removed when it ends."""
     if not run.state.ended:
         run.delete = True
         return
@@ -137,11 +138,11 @@ def _cancel_pending(step: Step, run: JobRun, component: ComponentRun) -> None:
             component.move(task, TaskState.STOPPED)
             task.reason = Reason(ReasonCode.JOB_ENDED, "the job ended before it could start again")
             step.changes.tasks[run.id, component.spec.name, index] = task
-    # tasks that were never assigned have no record: the job's counts say that they were stopped
+    # tasks that were never assigned have no record; only the job's counts say that they were stopped
     component.counts[TaskState.PENDING] -= pending
     component.counts[TaskState.STOPPED] += pending
-    component.fresh = component.size
-    component.again.clear()
+    component.next_index = component.size
+    component.requeued.clear()
     component.backoff = 0
     component.reason = None
 
@@ -171,15 +172,15 @@ def _end(step: Step, run: JobRun) -> None:
         change.addresses.pop(run.id, None)
     run.nodes.clear()
     step.cluster.cache.forget_job(run.id, run.components)
-    step.cluster.aside.forget(run.id)
+    step.cluster.set_aside.forget(run.id)
     for part in run.components.values():
-        part.tasks.clear()  # their records stay in the store; a thousand ended arrays would fill the memory
+        part.tasks.clear()  # the store keeps their records; the tasks of a thousand ended arrays would fill the memory
     step.cluster.queue.pop(run.id, None)
     step.cluster.live.pop(run.name, None)
     step.changes.names_free.append(run.name)
     step.changes.plan = True
-    waits.ended(step, run)
-    text = f"{run.name} {state.value.lower()}" + (f": {reason.message}" if reason else "")
+    job_dependencies.ended(step, run)
+    text = f"job {run.name}: {state.value.lower()}" + (f"; {reason.message}" if reason else "")
     step.event(f"job-{state.value.lower()}", text, job=run.name)
     if run.delete:
         remove(step, run)
@@ -196,7 +197,7 @@ def _all_ended(components: list[ComponentRun]) -> bool:
 
 
 def _blocked_for_ever(run: JobRun) -> bool:
-    """Nothing runs or will start by itself, and all that waits waits for another component: that cannot change."""
+    """Whether the job is deadlocked: no task runs or will restart, and every pending component waits for another."""
     if run.on_node or any(part.backoff or part.counts[TaskState.LOST] for part in run.components.values()):
         return False
     waiting = [part for part in run.components.values() if part.counts[TaskState.PENDING]]

@@ -1,8 +1,8 @@
-"""The master-agent's loop: receive, decide, commit, dispatch. The only module of this package that reads a clock and
-does I/O.
+"""The master-agent's loop: receive, decide, commit, dispatch. Besides ``__main__`` the only module of this package
+that reads a clock or does I/O.
 
-A round is taken and decided together, and written in one commit. If that fails, which is a defect, the round is
-forgotten: its messages are committed first, then the rest is decided without the job that made it fail.
+A round is normally one commit: its messages and what was decided on them. If deciding raises, the memory is rebuilt
+from the store. Then the messages are committed by themselves, and the rest is decided without the work that failed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from grass.wire.tickets import PlanJob
 from master.agent import nodes
 from master.agent.addresses import send_addresses
 from master.agent.agenda import Agenda
-from master.agent.aside import Work
 from master.agent.changes import Changes, operations
-from master.agent.leaving_out import leave_out, look_later
+from master.agent.isolation import check_later, isolate
 from master.agent.reactor import answer, decide, react, take
 from master.agent.recover import rebuild
 from master.agent.schedules import arm
+from master.agent.set_aside import Work
 from master.agent.state import Cluster
 from master.agent.step import Limits, Step
 from master.planning.decide import decide as planner
@@ -44,20 +44,23 @@ from master.planning.model import Plan, View
 _T = TypeVar("_T")
 log = logging.getLogger("grass.master-agent")
 LONGEST_WAIT = 2.0
+"""Seconds that one read of the store waits for messages."""
 RETRY = 0.1
-DEAF = 1.0
-"""Seconds between two looks at what has come, beyond the time that was waited: redis was away, or this process."""
+"""Seconds between tries while the store does not answer."""
+LISTENING_GAP = 1.0
+"""Seconds between two reads, beyond the time that was waited, after which the master-agent itself was unable to listen
+(redis was away, or this process was suspended). Such a gap does not count as silence of the nodes."""
 MOST_FAILURES = 8
-"""Jobs that one round may set aside after a failure."""
-BLAMELESS_WAIT = 5.0
-"""Seconds until deciding is tried again after it failed on nothing that could be set aside."""
+"""How many jobs one round may set aside after a failure."""
+RETRY_DECIDING = 5.0
+"""Seconds until the next try, after deciding failed on something that cannot be set aside."""
 _NO_WORK = (Hello, Heartbeat)
-"""Messages that an idle cluster has, too."""
+"""Messages that an idle cluster sends, too."""
 
 
 class MasterAgent:
-    """``accounts``: of the nodes that join. ``idle``: called when the cluster has had nothing to do for as long as its
-    settings allow. ``alive``: called at every turn. ``decide``: the planner."""
+    """``accounts``: redis users of nodes that join. ``idle``: called when the cluster has been idle for as long as its
+    settings allow. ``alive``: called in every round, for the watchdog. ``decide``: the planner."""
 
     def __init__(
         self,
@@ -78,52 +81,58 @@ class MasterAgent:
         self._cluster = Cluster()
         self._random = random.Random()
         self._idle_rounds = 0
-        self._listened = steady()
-        """When what had come was last looked at."""
+        self._listened_at = steady()
+        """Steady time of the last read of messages."""
         self._worked = False
-        """Whether anything was asked for or done since the last round of housekeeping, however short."""
+        """Whether there was any work since the last housekeeping."""
         self._limits = Limits(**config.master.policy(), version=__version__)
 
     def start(self, owner: str) -> None:
-        """Take the lease and rebuild the memory; waits for redis as long as it takes."""
-        self._patiently(lambda: self._store.acquire(owner))
+        """Acquire the lease and load the memory. Waits for redis without a limit."""
+        self._until_store_answers(lambda: self._store.acquire(owner))
         self._remember()
-        self._patiently(lambda: self._accounts.keep({self._config.node.name, *self._cluster.nodes}))
+        self._until_store_answers(lambda: self._accounts.keep({self._config.node.name, *self._cluster.nodes}))
         step = self._step()
         step.changes.plan = True
         self._round(step, [])
         known = self._cluster
-        log.info("leads cluster %s: %d jobs, %d nodes", self._config.name, len(known.jobs), len(known.nodes))
+        log.info(
+            "cluster %s: this master-agent leads; %d jobs, %d nodes",
+            self._config.name,
+            len(known.jobs),
+            len(known.nodes),
+        )
 
     def run(self, stopped: Callable[[], bool]) -> None:
+        """Run rounds until ``stopped`` returns true. Raises StaleLeaseError once another master-agent leads."""
         while not stopped():
             self._alive()
             wait = self._agenda.wait(steady(), LONGEST_WAIT)
-            messages = self._patiently(lambda: self._store.receive(wait))  # noqa: B023 (called at once)
+            messages = self._until_store_answers(lambda: self._store.receive(wait))  # noqa: B023 (called at once)
             step = self._step()
-            if step.now - self._listened > wait + DEAF:
-                nodes.excuse(step, step.now - self._listened)
-            self._listened = step.now
+            if step.now - self._listened_at > wait + LISTENING_GAP:
+                nodes.extend_contact(step, step.now - self._listened_at)
+            self._listened_at = step.now
             self._round(step, messages)
 
     def _remember(self) -> None:
-        """Make memory and agenda anew from the store. What is set aside stays so."""
+        """Rebuild memory and agenda from the store. What is set aside stays set aside."""
         self._agenda = Agenda()
-        aside = self._cluster.aside
-        gc.disable()  # nothing of a state of 20,000 jobs is garbage, and looking through it takes most of the time
+        set_aside = self._cluster.set_aside
+        gc.disable()  # loading 20,000 jobs makes no garbage, and collecting would take most of the time
         try:
-            loaded = self._patiently(self._store.load)
+            loaded = self._until_store_answers(self._store.load)
             self._cluster = rebuild(loaded, self._agenda, steady(), boot_id(), self._limits.usage_half_life)
         finally:
             gc.enable()
-        self._cluster.aside = aside
+        self._cluster.set_aside = set_aside
         if self._config.master.own_node is not None:
             self._store.watch(self._config.master.own_node)  # it never joins
         self._agenda.add(steady(), "nodes")
         self._agenda.add(steady() + self._limits.check_interval, "housekeeping")
-        aside.look_at = None  # the agenda knows nothing of it any more
-        if aside:
-            look_later(self._agenda, aside, steady())
+        set_aside.next_check = None  # the new agenda has no timer for it
+        if set_aside:
+            check_later(self._agenda, set_aside, steady())
         step = self._step()
         for record in self._cluster.schedules.values():
             arm(step, record)
@@ -139,7 +148,10 @@ class MasterAgent:
             react(step, messages, due)
             ops = operations(step.changes, self._cluster, self._store.keys)
         except Exception as error:
-            log.exception("internal error while deciding on %d messages; taking them without it", len(messages))
+            log.exception(
+                "internal error while deciding on %d messages; committing them before deciding again",
+                len(messages),
+            )
             self._recover(step.work, error, messages)
             return
         self._worked = self._worked or any(not isinstance(message.body, _NO_WORK) for message in messages)
@@ -149,21 +161,21 @@ class MasterAgent:
             self._count_idle()
 
     def _write(self, step: Step, messages: list[Message], ops: list[Op]) -> None:
-        """Commit the step, with its effects outside the store before and after."""
+        """Commit the step. Carry out its effects outside the store, before and after."""
         for error in step.errors:
-            log.error("internal error of the planner; the job is set aside", exc_info=error)
+            log.error("internal error in the planner; the job is set aside", exc_info=error)
         for name, digest in step.changes.accounts.items():
             if digest is not None:
-                self._patiently(lambda: self._accounts.add(name, digest))  # noqa: B023 (called at once)
+                self._until_store_answers(lambda: self._accounts.add(name, digest))  # noqa: B023 (called at once)
         for job_id in step.changes.admitted:
             self._make_folder(job_id)
-        self._patiently(lambda: self._store.commit(messages, ops))
+        self._until_store_answers(lambda: self._store.commit(messages, ops))
         self._dispatch(step.changes)
 
-    # when a round failed
+    # recovery from a failed round
 
     def _recover(self, work: Work | None, error: Exception, messages: list[Message]) -> None:
-        """Forget the failed round. Take its messages first, then decide again without the work that failed."""
+        """Discard the failed round. Commit its messages first, then decide again without the work that failed."""
         self._remember()
         self._take(messages)
         failed = [] if work is None else [(work, error)]
@@ -173,7 +185,7 @@ class MasterAgent:
             step.changes.plan = True
             try:
                 for each in failed:
-                    leave_out(step, *each)
+                    isolate(step, *each)
                 decide(step)
                 answer(step, questions)
                 ops = operations(step.changes, self._cluster, self._store.keys)
@@ -186,18 +198,21 @@ class MasterAgent:
             else:
                 self._write(step, [], ops)
                 return
-        log.error("nothing could be decided; messages are taken all the same, deciding is tried again")
-        self._agenda.add(steady() + BLAMELESS_WAIT, "plan")
+        log.error(
+            "internal error while deciding; messages are still taken, and deciding is tried again in %g s",
+            RETRY_DECIDING,
+        )
+        self._agenda.add(steady() + RETRY_DECIDING, "plan")
 
     def _take(self, messages: list[Message]) -> None:
-        """Commit what the messages say. One that cannot be taken is refused, and no other is lost with it."""
+        """Commit the messages without deciding anything. Refuse a message that fails, and take all others."""
         step = self._step()
         try:
             take(step, messages)
             send_addresses(step)
             ops = operations(step.changes, self._cluster, self._store.keys)
         except Exception:
-            log.exception("internal error while taking %d messages", len(messages))
+            log.exception("internal error while processing %d messages; trying each of them alone", len(messages))
             self._remember()
             if len(messages) > 1:
                 for message in messages:
@@ -205,23 +220,23 @@ class MasterAgent:
                 return
             step = self._step()
             for message in messages:
-                text = f"internal error while processing {message.name}; see the master-agent's log"
+                text = f"{message.name}: refused because of an internal error; see the master-agent's log"
                 step.event("message-refused", text, node=message.node)
             ops = operations(step.changes, self._cluster, self._store.keys)
         self._cluster.unsettled.update(dict.fromkeys(step.changes.jobs))
         self._write(step, messages, ops)
 
     def _dispatch(self, changes: Changes) -> None:
-        """Effects outside the store, after the commit. Logs of a job that a crash left behind go with `grass clean`."""
+        """Carry out effects outside the store, after the commit. `grass clean` removes logs that a crash leaves."""
         for name, digest in changes.accounts.items():
             if digest is not None:
                 self._store.watch(name)
             else:
                 self._store.unwatch(name)
-                self._patiently(lambda: self._accounts.remove(name))  # noqa: B023 (called at once)
+                self._until_store_answers(lambda: self._accounts.remove(name))  # noqa: B023 (called at once)
         for job_id in changes.removed:
             shutil.rmtree(Path(self._config.logs_dir) / job_id, ignore_errors=True)
-            with suppress(OSError):  # what it wrote stays, until somebody removes it
+            with suppress(OSError):  # a folder with files of the job stays
                 self._folder(job_id).rmdir()
         changes.committed()
 
@@ -229,32 +244,32 @@ class MasterAgent:
         return self._config.data_dir / "jobs" / job_id
 
     def _make_folder(self, job_id: str) -> None:
-        """Where the job may write (GRASS_OUTPUT). A share that fails is no reason not to run it."""
+        """Make the folder for the job's output (GRASS_OUTPUT). The job runs even if that fails."""
         try:
             self._folder(job_id).mkdir(parents=True, exist_ok=True)
-            if self._config.share is None:  # in the cluster's own folder, which nobody else can enter
+            if self._config.share is None:  # inside the cluster's folder, which other users cannot enter
                 self._folder(job_id).chmod(0o777)  # containers may run as another user
         except OSError as error:
-            log.error("cannot make the folder of job %s in the share: %s", job_id, error)
+            log.error("job %s: its folder in the share cannot be made (%s); the job runs without it", job_id, error)
 
     def _count_idle(self) -> None:
         active = any(record.state is ScheduleState.ACTIVE for record in self._cluster.schedules.values())
         self._idle_rounds = 0 if self._cluster.queue or active or self._worked else self._idle_rounds + 1
         self._worked = False
         if not self._config.master.keep_agent_alive and self._idle_rounds >= self._config.master.agent_countdown:
-            log.info("idle for %d rounds: shutting the cluster down", self._idle_rounds)
+            log.info("cluster idle for %d checks; shutting it down", self._idle_rounds)
             self._idle()
             self._idle_rounds = 0
 
-    def _patiently(self, action: Callable[[], _T]) -> _T:
-        """Until redis is back: everything that the loop does with the store may be repeated."""
-        told = False
+    def _until_store_answers(self, action: Callable[[], _T]) -> _T:
+        """Repeat the action until redis answers. Everything that the loop does with the store may be repeated."""
+        logged = False
         while True:
             try:
                 return action()
             except UnreachableError as error:
-                if not told:
-                    log.warning("%s; trying again until it is back", error)
-                    told = True
+                if not logged:
+                    log.warning("%s; trying again until the store answers", error)
+                    logged = True
                 self._alive()
                 sleep(RETRY)

@@ -1,4 +1,4 @@
-"""Tickets on nodes: joining, cordon, drain, leaving (docs/internals/hosts.md). No I/O."""
+"""Tickets on nodes: join, cordon, drain, remove (docs/internals/nodes.md). Called by the reactor. No I/O."""
 
 from __future__ import annotations
 
@@ -8,72 +8,75 @@ from grass.model.lifecycle import NodeState
 from grass.model.names import is_name
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.tickets import JoinNode
-from master.agent import preempting, tasks
-from master.agent.aside import Work
-from master.agent.nodes import forgive, judge, move
+from master.agent import preemption, tasks
+from master.agent.nodes import accept_ecc_errors, move, update_readiness
+from master.agent.set_aside import Work
 from master.agent.state import Drain, NodeRun
 from master.agent.step import Step
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-"""Of a password. It becomes part of a redis user, as the node's name does."""
+"""Digest of a password. It becomes part of a redis user, as the node's name does, so both are checked."""
 
 
 def join(step: Step, ticket: JoinNode) -> None:
-    """A record for a node that is about to come, and a redis user with the rights of just that node."""
+    """Make a record for a node that is about to join, and a redis user with the rights of that node alone."""
     name, user = ticket.name, ticket.user
     if not is_name(name) or not _DIGEST.fullmatch(ticket.digest):
-        step.event("node-refused", f"{name!r} cannot be the name of a node, or its password is no SHA-256", user)
+        step.event(
+            "node-refused", f"node {name!r}: join refused; its name or the digest of its password is malformed", user
+        )
         return
     node = step.cluster.nodes.get(name)
     if node is not None and (node.state is not NodeState.JOINING or node.digest != ticket.digest):
-        step.event("node-refused", f"node {name} exists and is {node.state.value}", user, node=name)
+        step.event("node-refused", f"node {name}: join refused; it exists and is {node.state.value}", user, node=name)
         return
     offer = ticket.node
     node = node or NodeRun(name)
     node.address, node.labels, node.path, node.runtimes = offer.address, offer.labels, offer.path, offer.runtimes
     node.digest, node.seen = ticket.digest, step.now
-    node.reason = Reason(ReasonCode.PROBE, "waits for its node-agent to start and to pass its probe")
+    node.reason = Reason(ReasonCode.PROBE, "waiting for its node-agent to start and pass its probe")
     node.unfit = node.reason
     step.cluster.nodes[name] = node
     step.cluster.left.discard(name)
     step.changes.accounts[name] = ticket.digest
     step.touch_node(node)
-    step.event("node-joining", f"{name} joins", user, node=name)
+    step.event("node-joining", f"node {name}: joining", user, node=name)
 
 
 def cordon(step: Step, node: NodeRun, user: str) -> None:
+    """Place no new tasks on the node."""
     if not node.cordoned:
         node.cordoned = True
-        step.event("node-cordoned", f"{node.name} takes no new tasks", user, node=node.name)
+        step.event("node-cordoned", f"node {node.name}: cordoned; it gets no new tasks", user, node=node.name)
         step.touch_node(node)
 
 
 def uncordon(step: Step, node: NodeRun, user: str) -> None:
-    """Open again, also after a drain, or out of one. Devices that had errors leave their quarantine."""
-    forgiven = forgive(node)
-    if not (node.cordoned or node.drain is not None or forgiven):
+    """Accept tasks again, also during or after a drain. Devices with ECC errors leave quarantine."""
+    accepted = accept_ecc_errors(node)
+    if not (node.cordoned or node.drain is not None or accepted):
         return
     node.cordoned, node.drain = False, None
     step.cluster.leaving.discard(node.name)
-    step.event("node-uncordoned", f"{node.name} takes tasks again", user, node=node.name)
+    step.event("node-uncordoned", f"node {node.name}: uncordoned; it accepts tasks again", user, node=node.name)
     step.touch_node(node)
     if node.state in (NodeState.DRAINING, NodeState.DRAINED):
         move(step, node, NodeState.READY, None)
-        judge(step, node)
+        update_readiness(step, node)
     step.changes.plan = True
 
 
 def drain(step: Step, node: NodeRun, user: str, deadline: float | None) -> None:
-    """``deadline`` in seconds from now. A second drain changes the deadline of the first."""
+    """Empty the node. ``deadline``: seconds until its tasks are stopped; None: never. A second drain changes it."""
     remove_ = node.drain is not None and node.drain.remove
     moment = None if deadline is None else step.later(deadline)
     _begin(step, node, Drain(user, moment, remove_))
-    text = "when they end" if deadline is None else f"at the latest in {deadline:g} s"
-    step.event("node-drain", f"{node.name} is drained: its tasks leave it {text}", user, node=node.name)
+    text = "its tasks run to their end" if deadline is None else f"tasks that still run in {deadline:g} s are moved"
+    step.event("node-drain", f"node {node.name}: draining; {text}", user, node=node.name)
 
 
 def remove(step: Step, node: NodeRun, user: str, force: bool) -> None:
-    """It leaves when nothing runs there any more; with ``force`` at once, and its tasks are placed again."""
+    """Remove the node once it is empty; with ``force`` at once, and its tasks are placed elsewhere."""
     before = node.drain
     _begin(step, node, Drain(user, before.deadline if before else None, remove=True))
     if force:
@@ -82,19 +85,19 @@ def remove(step: Step, node: NodeRun, user: str, force: bool) -> None:
 
 
 def deadline(step: Step, name: str) -> None:
-    """What is still there is stopped, with its grace, and placed again."""
+    """Preempt the tasks that are still on the node, if the deadline of its drain has passed."""
     node = step.cluster.nodes.get(name)
     if node is None or node.drain is None or node.drain.deadline is None or node.drain.deadline.at > step.now:
         return
-    reason = Reason(ReasonCode.DRAINED, f"node {node.name} is being drained", {"node": node.name})
-    preempting.clear(step, node, reason)
+    reason = Reason(ReasonCode.DRAINED, f"stopped because node {node.name} is being drained", {"node": node.name})
+    preemption.preempt_all(step, node, reason)
 
 
 def settle(step: Step) -> None:
-    """Look whether a drain has come to its end."""
+    """Complete the drain of every node that is empty now."""
     for name in sorted(step.cluster.leaving):
         work = Work("leave", name)
-        if work in step.cluster.aside:
+        if work in step.cluster.set_aside:
             continue
         step.work = work
         node = step.cluster.nodes[name]
@@ -121,7 +124,7 @@ def _begin(step: Step, node: NodeRun, how: Drain) -> None:
 
 
 def _lose(step: Step, node: NodeRun) -> None:
-    """What is there is taken for lost, and not waited for."""
+    """Treat the node's tasks as lost, without waiting for the node to come back."""
     tasks.lose(step, node, Reason(ReasonCode.NODE_LOST, f"node {node.name} was removed from the cluster"))
     tasks.give_up(step, node)
     step.changes.plan = True
@@ -143,5 +146,5 @@ def _leave(step: Step, node: NodeRun) -> None:
     step.changes.desired.pop(name, None)
     step.changes.left.append(name)
     step.changes.accounts[name] = None
-    step.event("node-removed", f"{name} is no part of the cluster any more", user, node=name)
+    step.event("node-removed", f"node {name}: removed from the cluster", user, node=name)
     step.changes.plan = True

@@ -1,17 +1,20 @@
-"""Times in reports, corrected to the master's clock: durations are right even if a node's clock is wrong. Pure."""
+"""Times in reports, converted to the master's clock: durations are right even if a node's clock is wrong. Pure."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from grass.wire.task_events import Ended, Started, TaskEvent
+from grass.model.exhaustive import assert_never
+from grass.wire.task_events import Ended, Ready, Started, TaskEvent, Waiting
 
 NEGLIGIBLE = 30.0
-"""Seconds. Less is not set right: a report may take a while, and clocks are never quite the same."""
+"""Seconds. A smaller difference is ignored: reports take time, and no two clocks agree exactly."""
 
 
-def timely(events: tuple[TaskEvent, ...], ahead: float) -> tuple[TaskEvent, ...]:
-    """``events`` with the master's times. ``ahead``: seconds that the node's clock was ahead, when it reported."""
+def on_master_clock(events: tuple[TaskEvent, ...], ahead: float) -> tuple[TaskEvent, ...]:
+    """Return the events with times of the master's clock.
+
+    ``ahead``: how far the node's clock was ahead, in seconds, when it sent the report."""
     if abs(ahead) < NEGLIGIBLE:
         return events
     return tuple(_shifted(event, ahead) for event in events)
@@ -21,8 +24,10 @@ def _shifted(event: TaskEvent, ahead: float) -> TaskEvent:
     match event:
         case Started():
             return replace(event, at=event.at - ahead)
-        case Ended(started=None):
-            return replace(event, at=event.at - ahead)
-        case Ended(started=float(started)):
-            return replace(event, at=event.at - ahead, started=started - ahead)
-    return event
+        case Ended():
+            started = None if event.started is None else event.started - ahead
+            return replace(event, at=event.at - ahead, started=started)
+        case Ready() | Waiting():
+            return event
+        case _:
+            assert_never(event)

@@ -1,11 +1,12 @@
-"""The life of a node as the master-agent sees it: it says hello, it is heard or not, it comes back. No I/O.
+"""The life of a node as the master-agent sees it: its hello, its heartbeats, its silence and its return. No I/O.
 
-Silence is judged by the master's own steady clock alone; a node's clock is never looked at. Who lets a node in and out:
-``membership.py``.
+Called by the reactor. Silence is measured on the master's steady clock alone, never on a node's clock. Joining and
+leaving are in ``membership.py``.
 """
 
 from __future__ import annotations
 
+from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import NodeState, check_node
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import DEVICE
@@ -19,54 +20,56 @@ from master.agent.state import DeviceRun, NodeRun
 from master.agent.step import Step
 
 MOST_RECORDS = 50
-"""Node records that heartbeats may write in a second: a large fleet's are shown a little later."""
+"""Node records that heartbeats may write per second. In a large cluster each record is written less often."""
 REFUSED_EVERY = 60.0
-"""Seconds between events that tell of refused reports of one node."""
+"""Seconds between events about refused reports of one node."""
 _AWAY = (NodeState.SILENT, NodeState.LOST)
 _WATCHED = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
 
 
 def on_hello(step: Step, node: NodeRun, hello: Hello) -> None:
-    """The node-agent started: what the machine has, and whether it passed its probe."""
+    """Take what a node-agent reports when it starts: the machine's resources, and the result of its probe."""
     node.version, node.api_port, node.gpus = hello.version, hello.api_port, hello.gpus
     node.address, node.boot = hello.address, hello.boot_id
     node.labels, node.path, node.runtimes = hello.labels, hello.path, hello.runtimes
     node.total = hello.resources
-    set_devices(node)
-    look_at_devices(node)
+    offer_devices(node)
+    update_devices(node)
     node.unfit = _unfit(step, node, hello)
     node.conditions = hello.conditions
-    heard(step, node)
-    judge(step, node)
+    note_contact(step, node)
+    update_readiness(step, node)
     step.touch_node(node)
     step.changes.plan = True
 
 
-def on_undecodable(step: Step, node: NodeRun, said: Undecodable) -> None:
-    """It speaks another protocol, or nonsense: it is there, but gets no tasks. Its tasks go on."""
-    envelope = said.envelope
-    heard(step, node)
+def on_undecodable(step: Step, node: NodeRun, report: Undecodable) -> None:
+    """Handle a report in another protocol, or a malformed one: the node gets no new tasks. Its tasks go on."""
+    envelope = report.envelope
+    note_contact(step, node)
     if envelope.kind == "hello":
         node.version = envelope.version
         node.unfit = _foreign(step, node, envelope.protocol) or Reason(
-            ReasonCode.PROTOCOL, f"its hello cannot be read ({said.problem}); see the log of its node-agent"
+            ReasonCode.PROTOCOL, f"its hello cannot be read ({report.problem}); see the log of its node-agent"
         )
-        judge(step, node)
+        update_readiness(step, node)
         step.touch_node(node)
-    refuse_report(step, node, envelope.kind, said.problem)
+    refuse_report(step, node, envelope.kind, report.problem)
 
 
 def refuse_report(step: Step, node: NodeRun, kind: str, problem: str) -> None:
-    """Told once a minute for each node: it may send thousands."""
+    """Record an event, at most once a minute per node, because a node may send thousands."""
     if step.now - node.refused >= REFUSED_EVERY:
         node.refused = step.now
         step.event(
-            "report-refused", f"{node.name}: report {kind or 'without a kind'} refused: {problem}", node=node.name
+            "report-refused", f"node {node.name}: report {kind or 'without a kind'} refused; {problem}", node=node.name
         )
 
 
-def set_devices(node: NodeRun) -> None:
-    """The devices that the node offers: the first of those it has. One that it has no more is free of new tasks."""
+def offer_devices(node: NodeRun) -> None:
+    """Set which devices the node offers: the first ones it has, as many as its limit allows.
+
+    A device that is not offered any more gets no new tasks, and is forgotten once no task uses it."""
     known = {device.id: device for device in node.gpus}
     offered = sorted(known)[: node.total.gpu // DEVICE] if known else range(node.total.gpu // DEVICE)
     for device in node.devices.values():
@@ -76,18 +79,18 @@ def set_devices(node: NodeRun) -> None:
         device.present = True
         listed = known.get(number) or GpuDevice(number)
         device.model, device.memory = listed.name, listed.memory
-    node.devices = {number: device for number, device in node.devices.items() if device.present or device.held}
+    node.devices = {number: device for number, device in node.devices.items() if device.present or device.allocated}
 
 
 def on_heartbeat(step: Step, node: NodeRun, heartbeat: Heartbeat) -> None:
-    """Costs little: the record is written now and then, and planning looks only when something about it changed."""
+    """Take a heartbeat. It must cost little: the record is written only at times, and planning is rarely needed."""
     node.usage = heartbeat.usage
     before = node.conditions
     node.conditions = heartbeat.conditions
-    heard(step, node)
+    note_contact(step, node)
     if node.conditions != before:
-        judge(step, node)
-    if changed := look_at_devices(node):
+        update_readiness(step, node)
+    if changed := update_devices(node):
         for message in filter(None, changed):
             step.event("gpu-quarantine", message, node=node.name)
         step.touch_node(node)
@@ -97,26 +100,30 @@ def on_heartbeat(step: Step, node: NodeRun, heartbeat: Heartbeat) -> None:
         step.changes.nodes[node.name] = node
 
 
-def look_at_devices(node: NodeRun) -> list[str]:
-    """Who uses its devices, and which are in quarantine, as its usage says. Returns what is new, if it is an event."""
+def update_devices(node: NodeRun) -> list[str]:
+    """Update from the node's usage who uses its devices and which are in quarantine.
+
+    Return one text for each change: the message of an event, or empty where users need no event."""
     new: list[str] = []
     for seen in node.usage.gpus:
         device = node.devices.get(seen.id)
         if device is None:
             continue
-        ill = _illness(node, seen)
-        if device.ill != ill:
-            told = f"is in quarantine: {ill}" if ill else "is out of quarantine"
-            new.append(f"gpu {seen.id} of {node.name} {told}")
+        quarantine = _quarantine_reason(node, seen)
+        if device.quarantine != quarantine:
+            change = f"in quarantine; {quarantine}" if quarantine else "out of quarantine; it gets tasks again"
+            new.append(f"node {node.name}, gpu {seen.id}: {change}")
         if device.busy != (seen.busy or ""):
             new.append("")
-        device.ill, device.busy = ill, seen.busy or ""
+        device.quarantine, device.busy = quarantine, seen.busy or ""
     return new
 
 
-def _illness(node: NodeRun, seen: GpuSample) -> str:
-    """A device that does not answer is back when it does. Errors of its memory stay until it was reset, which sets
-    their count to 0, or an administrator forgives them (``forgive``)."""
+def _quarantine_reason(node: NodeRun, seen: GpuSample) -> str:
+    """Return why the device must be in quarantine, or an empty text.
+
+    A device that does not answer leaves quarantine when it answers. One with ECC errors leaves it when it is reset,
+    which sets the count to 0, or when an administrator accepts the errors (``accept_ecc_errors``)."""
     if seen.error:
         return seen.error
     errors = seen.ecc or 0
@@ -130,18 +137,18 @@ def _illness(node: NodeRun, seen: GpuSample) -> str:
     )
 
 
-def forgive(node: NodeRun) -> bool:
-    """Take its devices out of quarantine as far as that was for errors of their memory. False: there were none."""
+def accept_ecc_errors(node: NodeRun) -> bool:
+    """Release devices that are in quarantine for ECC errors. Return whether there were new errors to accept."""
     known = dict(node.forgiven)
     for seen in node.usage.gpus:
         if seen.ecc:
             node.forgiven[seen.id] = seen.ecc
-    look_at_devices(node)
+    update_devices(node)
     return known != node.forgiven
 
 
-def heard(step: Step, node: NodeRun) -> None:
-    """Anything that a node sends shows that it is there."""
+def note_contact(step: Step, node: NodeRun) -> None:
+    """Record that the node sent something. A SILENT or LOST node comes back."""
     node.seen = step.now
     node.seen_wall = step.wall
     if node.state not in _AWAY:
@@ -151,35 +158,36 @@ def heard(step: Step, node: NodeRun) -> None:
     move(step, node, NodeState.READY, None)
     if node.drain is not None:
         move(step, node, NodeState.DRAINING, None)
-    judge(step, node)
+    update_readiness(step, node)
     step.changes.plan = True
 
 
-def excuse(step: Step, seconds: float) -> None:
-    """The master-agent itself heard nobody for so long: that was no silence of theirs."""
+def extend_contact(step: Step, seconds: float) -> None:
+    """Do not count as silence of the nodes a time in which the master-agent itself could not listen."""
     for node in step.cluster.nodes.values():
         node.seen = min(step.now, node.seen + seconds)
 
 
-def watch(step: Step) -> None:
-    """Notice nodes that were not heard for too long. Once a second."""
+def check_silence(step: Step) -> None:
+    """Mark nodes as SILENT or LOST that have sent nothing for too long. Called once a second."""
     limits = step.limits
     for node in step.cluster.nodes.values():
         silence = step.now - node.seen
         if silence > limits.silent_after and node.state in _WATCHED:
-            message = f"not heard for {silence:.0f} s; its tasks go on, it is given up after {limits.lost_after:g} s"
+            message = f"silent for {silence:.0f} s; its tasks go on, and are replaced after {limits.lost_after:g} s"
             move(step, node, NodeState.SILENT, Reason(ReasonCode.NODE_LOST, message))
         elif node.state is NodeState.SILENT and silence > limits.lost_after:
-            reason = Reason(ReasonCode.NODE_LOST, f"node {node.name} was not heard for {silence:.0f} s")
+            reason = Reason(ReasonCode.NODE_LOST, f"node {node.name} was silent for {silence:.0f} s")
             move(step, node, NodeState.LOST, reason)
             tasks.lose(step, node, reason)
             step.changes.plan = True
 
 
 def move(step: Step, node: NodeRun, state: NodeState, reason: Reason | None) -> None:
+    """Change the node's state, with an event. Raises for a transition that is not legal."""
     check_node(node.state, state)
     node.state, node.reason = state, reason
-    text = f"{node.name} is {state.value}" + (f": {reason.message}" if reason else "")
+    text = f"node {node.name}: {state.value}" + (f"; {reason.message}" if reason else "")
     step.event(f"node-{state.value.lower()}", text, node=node.name)
     step.touch_node(node)
 
@@ -194,14 +202,14 @@ def _foreign(step: Step, node: NodeRun, protocol: int) -> Reason | None:
 
 
 def _unfit(step: Step, node: NodeRun, hello: Hello) -> Reason | None:
-    """Why a node that said hello takes no tasks."""
+    """Return why a node must not get tasks, from its hello, or None."""
     foreign = _foreign(step, node, hello.protocol)
     if foreign is not None:
         return foreign
-    said, wanted, probe = hello.version, step.limits.version, hello.probe
-    if wanted is not None and said != wanted:
-        message = f"runs Grass {said or 'of an unknown version'}, the master {wanted}; install {wanted} on it"
-        return Reason(ReasonCode.VERSION, message, {"version": said, "master": wanted})
+    reported, wanted, probe = hello.version, step.limits.version, hello.probe
+    if wanted is not None and reported != wanted:
+        message = f"runs Grass {reported or 'of an unknown version'}, the master {wanted}; install {wanted} on the node"
+        return Reason(ReasonCode.VERSION, message, {"version": reported, "master": wanted})
     if probe is None:
         wants = node.digest and node.state is NodeState.JOINING
         return Reason(ReasonCode.PROBE, "has not passed its probe yet") if wants else None
@@ -212,8 +220,8 @@ def _unfit(step: Step, node: NodeRun, hello: Hello) -> Reason | None:
     return Reason(ReasonCode.PROBE, f"its probe failed: {text}", {"checks": codec.builtins(failed)})
 
 
-def judge(step: Step, node: NodeRun) -> None:
-    """A node that is fit becomes READY; one that is not stays out, or takes nothing more."""
+def update_readiness(step: Step, node: NodeRun) -> None:
+    """Make a node that is fit for tasks READY. Keep one that is not JOINING, or quarantine it."""
     unfit = node.unfit
     if unfit is None and node.conditions:
         unfit = Reason(node.conditions[0].code, "; ".join(each.message for each in node.conditions))
@@ -221,18 +229,22 @@ def judge(step: Step, node: NodeRun) -> None:
         case NodeState.JOINING if unfit is not None:
             if node.reason != unfit:
                 node.reason = unfit
-                step.event("node-joining", f"{node.name} stays JOINING: {unfit.message}", node=node.name)
+                step.event("node-joining", f"node {node.name}: still JOINING; {unfit.message}", node=node.name)
                 step.touch_node(node)
         case NodeState.READY if unfit is not None:
             move(step, node, NodeState.QUARANTINED, unfit)
         case NodeState.QUARANTINED if unfit is not None and node.reason != unfit:
             node.reason = unfit
-            step.event("node-quarantined", f"{node.name} is QUARANTINED: {unfit.message}", node=node.name)
+            step.event("node-quarantined", f"node {node.name}: QUARANTINED; {unfit.message}", node=node.name)
             step.touch_node(node)
         case NodeState.JOINING | NodeState.QUARANTINED if unfit is None and node.boot:
             move(step, node, NodeState.READY, None)
             if node.drain is not None:
                 move(step, node, NodeState.DRAINING, None)
             step.changes.plan = True
+        case NodeState.JOINING | NodeState.READY | NodeState.QUARANTINED:
+            pass  # its state is right already
+        case NodeState.SILENT | NodeState.LOST | NodeState.DRAINING | NodeState.DRAINED | NodeState.LEFT:
+            pass  # it gets no tasks in these states, fit or not
         case _:
-            pass
+            assert_never(node.state)

@@ -1,6 +1,6 @@
-"""What the planner is shown, kept from round to round, so that a round costs what changed and not what exists.
+"""The planner's input, kept from round to round, so that a round costs what changed and not what exists.
 
-Only the methods here write to it. ``viewing.py`` brings it up to date; whoever changes the memory says what is stale.
+Only the methods here write to it. Code that changes the memory marks what is stale; ``planner_view.py`` refreshes it.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from grass.wire.keys import LaunchKey
 from master.planning.model import Allocation, Node, QueuedJob
 
 Limited = tuple[Allocation, float | None]
-"""With the moment (steady seconds) at which its tasks must have ended, if there is one."""
+"""An allocation, and the steady time at which its tasks must have ended (None: no limit)."""
 
 
 @dataclass
 class PlannerCache:
     nodes: dict[str, Node] = field(default_factory=dict)
     queue: dict[str, QueuedJob] = field(default_factory=dict)
-    """Job id → its tasks that wait for nothing but free resources."""
-    held: dict[tuple[str, LaunchKey], list[Limited]] = field(default_factory=dict)
-    """(node, launch key) → what its tasks hold there: those that go on, and those that were told to stop."""
+    """Job id → its tasks that wait only for free resources."""
+    allocations: dict[tuple[str, LaunchKey], list[Limited]] = field(default_factory=dict)
+    """(node, launch key) → what is allocated there: to tasks that go on, and to tasks that are being stopped."""
     stale_nodes: dict[str, None] = field(default_factory=dict)
     stale_jobs: dict[str, None] = field(default_factory=dict)
     stale_launches: dict[tuple[str, LaunchKey], None] = field(default_factory=dict)
-    planned: float = float("-inf")
-    """Steady seconds of the last plan."""
+    planned_at: float = float("-inf")
+    """Steady time of the last plan."""
     postponed: bool = False
-    """A plan is on the agenda already."""
-    looked: float = float("-inf")
-    """Steady seconds at which all reasons were last looked at."""
-    explained: dict[tuple[str, str], float] = field(default_factory=dict)
-    """(job id, component) → when the wording of its reason was last written."""
+    """Whether a plan is on the agenda already."""
+    reviewed_at: float = float("-inf")
+    """Steady time at which the reasons of the whole queue were last reviewed."""
+    worded_at: dict[tuple[str, str], float] = field(default_factory=dict)
+    """(job id, component) → steady time at which the text of its reason was last written."""
     refilling: dict[str, None] = field(default_factory=dict)
-    """Nodes where something happened and tasks may wait behind their own kind, until they were looked at."""
+    """Nodes to check for short tasks that may wait there behind equal ones (``placement.refill``)."""
     reserved: dict[str, int] = field(default_factory=dict)
-    """Job id → its rank among the jobs whose reservation the last plan kept (``QueuedJob.reservation_rank``)."""
+    """Job id → its rank among the jobs with a reservation in the last plan (``QueuedJob.reservation_rank``)."""
     rewording: bool = False
-    """Some reason's wording is older than the plan; the agenda has an item to bring it up to date."""
+    """Whether some reason's text is older than the plan, and the agenda has an item to update it."""
 
     # what is stale
 
@@ -53,46 +53,43 @@ class PlannerCache:
 
     def forget_job(self, job_id: str, components: Iterable[str]) -> None:
         for component in components:
-            self.explained.pop((job_id, component), None)
+            self.worded_at.pop((job_id, component), None)
 
-    # what is shown (viewing.py)
+    # the planner's input (planner_view.py)
 
     def show_node(self, name: str, node: Node | None) -> None:
-        """None: the planner does not see it."""
+        """Set the node as the planner sees it. None: the planner does not see it."""
         if node is None:
             self.nodes.pop(name, None)
         else:
             self.nodes[name] = node
 
     def show_job(self, job_id: str, queued: QueuedJob | None) -> None:
-        """None: nothing of it waits for resources."""
+        """Set the job's tasks that wait only for free resources. None: there are none."""
         self.queue.pop(job_id, None)
         if queued is not None:
             self.queue[job_id] = queued
 
-    def show_launch(self, node: str, key: LaunchKey, held: list[Limited]) -> None:
-        if held:
-            self.held[node, key] = held
+    def show_launch(self, node: str, key: LaunchKey, allocations: list[Limited]) -> None:
+        """Set what the tasks of a launch have allocated on a node."""
+        if allocations:
+            self.allocations[node, key] = allocations
         else:
-            self.held.pop((node, key), None)
+            self.allocations.pop((node, key), None)
 
-    # plans (placing.py, telling.py)
+    # plans (placement.py, waiting_reasons.py)
 
     def plan_begins(self, now: float) -> None:
-        self.planned, self.postponed = now, False
+        self.planned_at, self.postponed = now, False
 
     def postpone(self) -> None:
         self.postponed = True
 
-    def plan_again(self) -> None:
-        """The next plan need not wait for its time."""
-        self.planned = float("-inf")
-
-    def reserve(self, kept: Sequence[str]) -> None:
-        """``kept``: as in ``Plan.reserved``. A job keeps its rank for as long as it is one of them."""
+    def reserve(self, reserved: Sequence[str]) -> None:
+        """Take over ``Plan.reserved``. A job keeps its rank for as long as it stays in that list."""
         before, self.reserved = self.reserved, {}
         last = max(before.values(), default=0)
-        for number, job_id in enumerate(kept, last + 1):
+        for number, job_id in enumerate(reserved, last + 1):
             self.reserved[job_id] = before.get(job_id, number)
         self.stale_jobs.update(dict.fromkeys(before.keys() ^ self.reserved.keys()))
 
@@ -102,11 +99,11 @@ class PlannerCache:
     def refilled(self, node: str) -> None:
         self.refilling.pop(node, None)
 
-    def looked_at_all(self, now: float) -> None:
-        self.looked = now
+    def reviewed_all(self, now: float) -> None:
+        self.reviewed_at = now
 
-    def worded(self, job_id: str, component: str, now: float) -> None:
-        self.explained[job_id, component] = now
+    def note_worded(self, job_id: str, component: str, now: float) -> None:
+        self.worded_at[job_id, component] = now
 
     def reword(self, later: bool) -> None:
         self.rewording = later

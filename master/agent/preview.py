@@ -1,7 +1,7 @@
-"""Where a job would go if it were submitted now: the same planner over the same view, and nothing of it is kept.
+"""The answer to `grass job plan`: where a job would go if it were submitted now, by the same planner and input.
 
-Asked by the API with a ticket of kind ``plan``; the answer goes to the stream ``plans`` with the commit that takes the
-ticket. Must not touch the memory: the job that is asked about never enters it.
+The API asks with a ticket of kind ``plan``. The answer is written to the stream ``plans`` by the commit that takes the
+ticket. This module must not change the memory: the job in question never enters it.
 """
 
 from __future__ import annotations
@@ -15,49 +15,49 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.wire.job_record import first_record
 from grass.wire.plan_answer import PlanAnswer, PlannedComponent, PlannedNode, PlannedPreemption
 from grass.wire.tickets import PlanJob
-from master.agent import viewing, waits
+from master.agent import job_dependencies, planner_view
 from master.agent.state import JobRun
 from master.agent.step import Step
 from master.planning.model import Demand, Placement, Plan, QueuedJob
 
 ASKED = "?"
-"""The id of the job that is asked about; no job has it."""
+"""The id of the job in question. No real job has it."""
 
 
 def answer(step: Step, asked: PlanJob) -> None:
-    """Whatever the planner makes of the job: it is a question, so nothing else may fail with it."""
-    viewing.refresh(step)
+    """Answer one question. An error while planning becomes the answer: a question must not disturb the round."""
+    planner_view.refresh(step)
     try:
         step.changes.plans[asked.question] = _answer(step, asked)
-    except Exception as error:  # noqa: BLE001 (whatever a defect of the planner raises; the loop logs it)
+    except Exception as error:  # noqa: BLE001 (a defect of the planner may raise anything; the loop logs it)
         step.errors.append(error)
-        message = f"cannot be planned: internal error ({type(error).__name__}: {error}); see the master-agent's log"
+        message = f"internal error while planning ({type(error).__name__}: {error}); see the master-agent's log"
         step.changes.plans[asked.question] = PlanAnswer(reason=Reason(ReasonCode.SET_ASIDE, message))
 
 
 def _answer(step: Step, asked: PlanJob) -> PlanAnswer:
     run = _imagined(step, asked.job, asked.user)
     demands = tuple(_demand(run, name) for name in run.components if not _later(run.job, name))
-    queued = replace(viewing.queued(run, demands), id=ASKED)
+    queued = replace(planner_view.queued(run, demands), id=ASKED)
     plan = _decide(step, queued)
     components = {name: _component(run, name, plan) for name in run.components}
     return PlanAnswer(components, _preemptions(step, plan), _after(step, run))
 
 
 def _imagined(step: Step, job: Job, user: str) -> JobRun:
-    """Behind all that wait."""
+    """Return the job as if it were last in the queue."""
     run = JobRun.new(job, first_record(job, job_id=ASKED, user=user, now=step.wall))
     run.position = step.cluster.positions + 1
     return run
 
 
 def _decide(step: Step, queued: QueuedJob) -> Plan:
-    view = viewing.view_of(step, [*step.cluster.cache.queue.values(), queued])
+    view = planner_view.view_of(step, [*step.cluster.cache.queue.values(), queued])
     return step.decide(view) if queued.demands else Plan()
 
 
 def _later(job: Job, name: str) -> bool:
-    """Whether it starts only when others have ended, so that what runs now says nothing about where."""
+    """Whether the component starts only after others have succeeded, so that today's free resources say nothing."""
     seen: set[str] = set()
     pending = [name]
     while pending:
@@ -72,36 +72,36 @@ def _later(job: Job, name: str) -> bool:
 
 
 def _demand(run: JobRun, name: str) -> Demand:
-    return viewing.demand(run, run.components[name])
+    return planner_view.demand(run, run.components[name])
 
 
 def _component(run: JobRun, name: str, plan: Plan) -> PlannedComponent:
     component = run.components[name]
     reason = plan.waiting.get((ASKED, name))
     if reason is None and _later(run.job, name):
-        reason = Reason(ReasonCode.DEPENDS_ON, "starts only after others have succeeded; see what it depends on")
+        reason = Reason(ReasonCode.DEPENDS_ON, "starts only after the components it depends on have succeeded")
     nodes = _nodes(plan.placements, name)
     return PlannedComponent(component.size, component.startable, component.spec.depends_on, nodes, reason)
 
 
 def _nodes(placements: Iterable[Placement], component: str) -> tuple[PlannedNode, ...]:
-    """By node. ``devices``: id and thousandths, over all tasks that go there."""
+    """Return the component's placements by node. ``devices``: (id, thousandths), summed over all of its tasks there."""
     counts: dict[str, int] = {}
     devices: dict[str, dict[int, int]] = {}
     for one in placements:
         if (one.job, one.component) == (ASKED, component):
             counts[one.node] = counts.get(one.node, 0) + one.count
-            held = devices.setdefault(one.node, {})
+            allocated = devices.setdefault(one.node, {})
             for shares in one.devices:
                 for device, share in shares:
-                    held[device] = held.get(device, 0) + share
+                    allocated[device] = allocated.get(device, 0) + share
     return tuple(
         PlannedNode(node, count, tuple(sorted(devices[node].items()))) for node, count in sorted(counts.items())
     )
 
 
 def _preemptions(step: Step, plan: Plan) -> tuple[PlannedPreemption, ...]:
-    """By job: how many of its tasks would be stopped for this one."""
+    """Return for each job how many of its tasks would be preempted for this one."""
     counts: dict[str, int] = {}
     for eviction in plan.evictions:
         if eviction.beneficiary == ASKED:
@@ -111,13 +111,13 @@ def _preemptions(step: Step, plan: Plan) -> tuple[PlannedPreemption, ...]:
 
 
 def _after(step: Step, run: JobRun) -> Reason | None:
-    """What it would wait for, or why it could never begin."""
+    """Return which other job it would wait for, or why it could never start."""
     for position, after in enumerate(run.job.after):
-        other = waits.find(step, run, after)
+        other = job_dependencies.find(step, run, after)
         if other is None or not other.state.ended:
             continue
         if after.state == "succeeded" and other.state is not JobState.SUCCEEDED:
-            message = f"could never begin: it waits until job {after.job} has succeeded, which is {other.state.value}"
+            message = f"could never start: it waits until job {after.job} succeeds, but that job is {other.state.value}"
             return Reason(ReasonCode.AFTER_FAILED, message, {"job": other.id, "state": other.state.value})
         run.met |= {position}
-    return waits.reason(step, run)
+    return job_dependencies.reason(step, run)

@@ -1,7 +1,7 @@
-"""Tickets, reports and times in; a changed memory and a list of changes out. No I/O, no clock.
+"""One round of decisions: tickets, reports and timers in; a changed memory and a list of changes out. No I/O, no clock.
 
-``react`` is one round: take everything that came together, see which jobs came to an end, place what can be placed. The
-loop calls it, and its two halves (``take``, ``decide``) apart when a round failed.
+``react`` is one round: take all messages, run due timers, end jobs, and place tasks. The loop calls it. After a round
+that failed, the loop calls its parts (``take``, ``decide``, ``answer``) separately.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ from grass.wire.tickets import (
 from master.agent import fairness, jobs, membership, nodes, preview, schedules, tasks
 from master.agent.addresses import send_addresses
 from master.agent.agenda import Item
-from master.agent.aside import Work
-from master.agent.leaving_out import try_again
-from master.agent.node_time import timely
-from master.agent.placing import place, refill
+from master.agent.isolation import retry_isolated
+from master.agent.node_time import on_master_clock
+from master.agent.placement import place, refill
+from master.agent.set_aside import Work
 from master.agent.state import JobRun, NodeRun
 from master.agent.step import Step
 
 
 def react(step: Step, messages: list[Message], due: list[Item]) -> None:
+    """Run one round."""
     take(step, messages)
     run_due(step, due)
     decide(step)
@@ -52,38 +53,38 @@ def react(step: Step, messages: list[Message], due: list[Item]) -> None:
 
 
 def take(step: Step, messages: Iterable[Message]) -> None:
-    """What the messages say. Nothing is decided here, so no job can fail another's."""
+    """Apply the messages to the memory. Nothing is decided here, so no job can make a message of another job fail."""
     for message in messages:
         match message.body:
             case Undecodable() as body if message.node:
                 _report(step, message, body)
             case Undecodable(envelope=envelope, problem=problem):
-                step.event("ticket-refused", f"ticket {envelope.kind or 'without a kind'} refused: {problem}")
+                step.event("ticket-refused", f"ticket {envelope.kind or 'without a kind'}: refused; {problem}")
             case Hello() | Heartbeat() | TaskEvents() as body:
                 _report(step, message, body)
-            case body:
+            case body:  # a ticket: ``_ticket`` lists all kinds of them
                 _ticket(step, message.entry_id, body)
 
 
 def run_due(step: Step, due: Iterable[Item]) -> None:
-    """Each once; one that failed before is put off until it may be tried again."""
+    """Run each due timer once. A timer that failed before is put off until it may be tried again."""
     for item in due:
         work = Work("due", item[1], item[0])
-        if (left := step.cluster.aside.get(work)) is not None:
+        if (left := step.cluster.set_aside.get(work)) is not None:
             if left.until > step.now:
                 step.agenda.add(left.until, *item)
                 continue
-            step.cluster.aside.let_in(work)
+            step.cluster.set_aside.readmit(work)
         step.work = work
         _due(step, item)
     step.work = None
 
 
 def decide(step: Step) -> None:
-    """See which jobs came to an end, and place what can be placed."""
+    """End jobs, then place tasks, and send what changed."""
     _settle(step)
     if step.changes.plan:
-        step.cluster.aside.epoch += 1
+        step.cluster.set_aside.epoch += 1
         place(step)
         _settle(step)
     else:
@@ -96,14 +97,14 @@ def decide(step: Step) -> None:
 
 
 def answer(step: Step, messages: Iterable[Message]) -> None:
-    """Questions, when all else is settled."""
+    """Answer questions (``grass job plan``), after everything that changes the cluster."""
     for message in messages:
         if isinstance(message.body, PlanJob):
             preview.answer(step, message.body)
 
 
 def _settle_leaving(step: Step) -> None:
-    """A node that has left gives its tasks back to the queue, in the same round."""
+    """Complete drains. Tasks of a node that leaves are placed again in the same round."""
     left = len(step.changes.left)
     membership.settle(step)
     if len(step.changes.left) > left:
@@ -112,21 +113,21 @@ def _settle_leaving(step: Step) -> None:
 
 
 def _settle(step: Step) -> None:
-    """Ended runs of a schedule may start another, so look until nothing more follows."""
-    cluster, looked = step.cluster, set[str]()
+    """Settle every changed job. A run that ends may make its schedule start another, so repeat until none changes."""
+    cluster, settled = step.cluster, set[str]()
     for job_id in cluster.unsettled:
         if (run := cluster.jobs.get(job_id)) is not None:
             _settle_one(step, run)
     cluster.unsettled.clear()
-    while ids := [job_id for job_id in step.changes.jobs if job_id not in looked]:
+    while ids := [job_id for job_id in step.changes.jobs if job_id not in settled]:
         for job_id in ids:
-            looked.add(job_id)
+            settled.add(job_id)
             _settle_one(step, step.changes.jobs[job_id])
 
 
 def _settle_one(step: Step, run: JobRun) -> None:
     work = Work("settle", run.id)
-    if work in step.cluster.aside:
+    if work in step.cluster.set_aside:
         return
     step.work = work
     jobs.settle(step, run)
@@ -145,7 +146,7 @@ def _ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
             if (run := cluster.jobs.get(ticket.id)) is not None:
                 _end_job(step, run, ticket)
         case PlanJob():
-            pass  # ``answer``
+            pass  # see ``answer``
         case StartSchedule() | StopSchedule():
             _schedule_ticket(step, entry_id, ticket)
         case JoinNode():
@@ -181,7 +182,7 @@ def _node_ticket(step: Step, ticket: NodeTicket) -> None:
     node, user = step.cluster.nodes.get(ticket.node), ticket.user
     if node is None:
         kind = ticket.__struct_config__.tag
-        step.event("ticket-refused", f"{kind}: there is no node {ticket.node}", user)
+        step.event("ticket-refused", f"ticket {kind}: refused; there is no node {ticket.node}", user)
         return
     match ticket:
         case CordonNode():
@@ -208,8 +209,8 @@ def _report(step: Step, message: Message, report: Report | Undecodable) -> None:
         case Heartbeat():
             nodes.on_heartbeat(step, node, report)
         case TaskEvents(events=events):
-            nodes.heard(step, node)
-            for problem in tasks.on_events(step, node, timely(events, message.ahead)):
+            nodes.note_contact(step, node)
+            for problem in tasks.on_events(step, node, on_master_clock(events, message.ahead)):
                 nodes.refuse_report(step, node, "tasks", problem)
         case Undecodable():
             nodes.on_undecodable(step, node, report)
@@ -233,11 +234,11 @@ def _due(step: Step, item: Item) -> None:
                 step.cluster.cache.reword(False)
             step.changes.plan = True
         case "refill":
-            pass  # every round does
+            pass  # every round refills
         case "retry":
-            try_again(step)
+            retry_isolated(step)
         case "nodes" | "housekeeping" | "usage":
-            _regularly(step, kind)
+            _periodic(step, kind)
         case _:
             assert_never(kind)
 
@@ -253,10 +254,10 @@ def _job_due(step: Step, kind: Literal["restart", "deadline"], run: JobRun, comp
             assert_never(kind)
 
 
-def _regularly(step: Step, kind: Literal["nodes", "housekeeping", "usage"]) -> None:
+def _periodic(step: Step, kind: Literal["nodes", "housekeeping", "usage"]) -> None:
     match kind:
         case "nodes":
-            nodes.watch(step)
+            nodes.check_silence(step)
             step.agenda.add(step.now + 1.0, kind)
         case "housekeeping":
             _expire(step)
@@ -269,12 +270,12 @@ def _regularly(step: Step, kind: Literal["nodes", "housekeeping", "usage"]) -> N
 
 
 def _deadline(step: Step, run: JobRun) -> None:
-    message = f"its time limit of {run.job.timeout:g} s is over"
+    message = f"exceeded its time limit of {run.job.timeout:g} s"
     jobs.finish(step, run, JobState.FAILED, Reason(ReasonCode.TIMEOUT, message), 124)
 
 
 def _expire(step: Step) -> None:
-    """Retention: the newest ``keep_jobs`` ended jobs, for ``keep_days`` each."""
+    """Remove ended jobs beyond the newest ``keep_jobs``, and those that ended more than ``keep_days`` ago."""
     ended = [run for run in step.cluster.jobs.values() if run.state.ended]
     surplus = len(ended) - step.limits.keep_jobs
     oldest_first = sorted(ended, key=lambda run: run.ended or 0.0)

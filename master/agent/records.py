@@ -1,4 +1,4 @@
-"""The records of jobs and nodes, made from the memory each time they are written. The only place that makes them."""
+"""The records of jobs and nodes, made from the memory whenever they are written. The only code that makes them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from master.agent.state import JobRun, NodeRun
 
 
 def job_record(run: JobRun) -> JobRecord:
+    """Return the record of a job. Must not be called for a summarised job, whose stored record says more."""
     totals: dict[TaskState, int] = {}
     components: dict[str, ComponentRecord] = {}
     for name, component in run.components.items():
@@ -38,6 +39,7 @@ def job_record(run: JobRun) -> JobRecord:
 
 
 def node_record(node: NodeRun) -> NodeRecord:
+    """Return the record of a node."""
     drain = node.drain
     return NodeRecord(
         name=node.name,
@@ -61,6 +63,6 @@ def node_record(node: NodeRun) -> NodeRecord:
         unfit=node.unfit,
         conditions=node.conditions,
         forgiven=node.forgiven,
-        quarantine={number: device.ill for number, device in sorted(node.devices.items()) if device.ill},
+        quarantine={number: device.quarantine for number, device in sorted(node.devices.items()) if device.quarantine},
         drain=None if drain is None else DrainRecord(drain.user, drain.deadline, drain.remove),
     )

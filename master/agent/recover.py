@@ -1,6 +1,6 @@
-"""Rebuilding the master-agent's memory from what the store holds. Commits are whole, so nothing has to be repaired.
+"""Rebuilds the master-agent's memory from the store. Commits are atomic, so nothing has to be repaired.
 
-Called by the loop at the start, and when a round failed. No I/O: the store was read before.
+Called by the loop at the start, and after a round that failed. No I/O: the loop reads the store.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from grass.wire.launch import LaunchTemplate
 from grass.wire.moment import Moment
 from grass.wire.node_record import NodeRecord
 from grass.wire.task_record import TaskRecord
-from master.agent import fairness, nodes, waits
+from master.agent import fairness, job_dependencies, nodes
 from master.agent.agenda import Agenda
-from master.agent.booking import book
+from master.agent.allocation import allocate_task
 from master.agent.state import Cluster, ComponentRun, Drain, JobRun, Launch, NodeRun
 
 
 @dataclass(frozen=True)
 class _Now:
-    """Every node counts as heard now; moments of this boot keep their meaning."""
+    """The present. Nodes count as seen now. Moments of this boot keep their meaning; earlier ones have none."""
 
     at: float
     boot: str
 
     def of(self, moment: Moment, otherwise: float) -> float:
+        """Return the moment in steady seconds of this boot, or ``otherwise``."""
         return moment.at if moment.boot == self.boot else otherwise
 
 
 def rebuild(loaded: Loaded, agenda: Agenda, now: float, boot: str, half_life: float = 86400.0) -> Cluster:
-    """``now``: steady seconds of ``boot``."""
+    """Return the memory, and fill the agenda. ``now``: steady seconds of ``boot``. ``half_life``: of usage, seconds."""
     at = _Now(now, boot)
     cluster = Cluster(schedules=dict(loaded.schedules))
     for name, record in loaded.nodes.items():
@@ -57,9 +58,9 @@ def rebuild(loaded: Loaded, agenda: Agenda, now: float, boot: str, half_life: fl
 def _widths(node: NodeRun, templates: dict[LaunchKey, LaunchTemplate]) -> None:
     for key, template in templates.items():
         if (launch := node.launches.get(key)) is not None:
-            launch.told = -1 if template.width is None else template.width
-            launch.width = max(0, min(launch.told, launch.live))
-            node.held += launch.shape * launch.width
+            launch.sent_width = -1 if template.width is None else template.width
+            launch.width = max(0, min(launch.sent_width, launch.live))
+            node.allocated += launch.shape * launch.width
 
 
 def _show_all(cluster: Cluster) -> None:
@@ -72,7 +73,7 @@ def _show_all(cluster: Cluster) -> None:
 
 
 def _usage(cluster: Cluster, loaded: Loaded, now: _Now, half_life: float) -> None:
-    """Each value as of now. The time that a machine was off counts as none: its clock had stopped, too."""
+    """Decay the usage up to now. Time before the current boot does not count, because it cannot be measured."""
     cluster.usage_at = now.at
     for user, (value, at, boot) in loaded.usage.items():
         age = max(0.0, now.at - at) if boot == now.boot else 0.0
@@ -103,8 +104,8 @@ def _node(cluster: Cluster, record: NodeRecord, agenda: Agenda, now: _Now, chang
         conditions=record.conditions,
         forgiven=dict(record.forgiven),
     )
-    nodes.set_devices(node)
-    nodes.look_at_devices(node)
+    nodes.offer_devices(node)
+    nodes.update_devices(node)
     if record.drain is not None:
         user, deadline, remove = record.drain
         if deadline is not None:
@@ -137,7 +138,7 @@ def _requeue(cluster: Cluster, run: JobRun) -> None:
     cluster.positions += 1
     run.position = cluster.positions
     cluster.latest[run.name] = run.id
-    waits.follow(cluster, run)
+    job_dependencies.follow(cluster, run)
     cluster.live[run.name] = run.id
     if run.state is not JobState.QUEUED or run.job.after:
         cluster.unsettled[run.id] = None
@@ -162,26 +163,26 @@ def _task(
         run.nodes[node.name] = None
     if node is not None and (task.state.on_node or task.state is TaskState.LOST):
         launch = node.launches.setdefault(run.launch(component), Launch(component.spec.resources, 0))
-        book(node, launch, index, task)
+        allocate_task(node, launch, index, task)
         launch.preempted += task.preempted is not None
         if component.spec.timeout is not None:
             launch.until = now.at + component.spec.timeout + component.spec.grace
     if task.state is TaskState.LOST or (task.state is TaskState.PENDING and task.not_before is None):
-        heapq.heappush(component.again, index)
+        heapq.heappush(component.requeued, index)
     elif task.state is TaskState.PENDING and task.not_before is not None:
         component.backoff += 1
         agenda.add(now.of(task.not_before, now.at), "restart", run.id, component.spec.name, index)
 
 
 def _finish_component(component: ComponentRun, state: JobState) -> None:
-    component.fresh = max(component.tasks, default=-1) + 1
-    missing = set(range(component.fresh)) - set(component.tasks)
-    for index in missing:  # cannot happen: tasks are assigned in order; if it does, they are simply started
+    component.next_index = max(component.tasks, default=-1) + 1
+    missing = set(range(component.next_index)) - set(component.tasks)
+    for index in missing:  # should not happen, because tasks are assigned in order; such a task is started
         component.tasks[index] = TaskRecord()
-        heapq.heappush(component.again, index)
+        heapq.heappush(component.requeued, index)
     if state is JobState.STOPPING:
         never = component.counts[TaskState.PENDING]
         component.counts[TaskState.PENDING] = 0
         component.counts[TaskState.STOPPED] += never
-        component.fresh = component.size
-        component.again.clear()
+        component.next_index = component.size
+        component.requeued.clear()

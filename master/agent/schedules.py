@@ -1,6 +1,6 @@
-"""Schedules: a batch of jobs, or a cron rule. The rule lives in the store; a restart goes on where it was. No I/O.
+"""Schedules: batches of jobs, and cron rules. Their records are in the store, so they survive a restart. No I/O.
 
-Cron times are wall-clock times by nature. A clock that jumps back does not repeat a run: the next time is stored.
+Cron times are wall-clock times. The next time is stored, so a clock that jumps back does not repeat a run.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.model.schedule import Missed, Overlap, ScheduleKind
 from grass.wire.job_record import first_record
 from grass.wire.schedule_record import ScheduleRecord, ScheduleState
+from grass.wire.schedule_record import first_record as first_schedule_record
 from grass.wire.tickets import StartSchedule
 from master.agent import jobs
 from master.agent.cron import next_time
@@ -23,30 +24,27 @@ from master.agent.state import JobRun
 from master.agent.step import Step
 
 RUNS_KEPT = 20
-"""Job ids that the record of a cron rule names."""
+"""How many of its latest runs the record of a cron rule lists."""
 LATE = 60.0
-"""Seconds after its time from which a run counts as missed."""
+"""Seconds after which a run that did not start on time counts as missed."""
 LONGEST_WAIT = 30.0
-"""The wall clock is looked at this often at least, because it may jump."""
+"""Seconds between checks of the wall clock, at most, because it may jump."""
 
 
 def start(step: Step, ticket: StartSchedule, entry_id: str) -> None:
-    """``entry_id`` makes the ids of the jobs, so that the same ticket never makes two."""
+    """Start a schedule. Job ids are derived from ``entry_id``, so a ticket that is taken twice starts nothing twice."""
     schedule, user = ticket.schedule, ticket.user
     present = step.cluster.schedules.get(schedule.name)
     if present is not None and present.state is ScheduleState.ACTIVE:
-        step.event("schedule-refused", f"schedule {schedule.name} is active already", user, schedule=schedule.name)
+        step.event(
+            "schedule-refused",
+            f"schedule {schedule.name}: not started; it is active already",
+            user,
+            schedule=schedule.name,
+        )
         return
-    record = ScheduleRecord(
-        name=schedule.name,
-        state=ScheduleState.ACTIVE,
-        kind=schedule.kind,
-        user=user,
-        cron=schedule.cron,
-        time_zone=schedule.time_zone,
-        spec=schedule,
-    )
-    step.event("schedule-started", f"schedule {schedule.name} started", user, schedule=schedule.name)
+    record = first_schedule_record(schedule, user)
+    step.event("schedule-started", f"schedule {schedule.name}: started", user, schedule=schedule.name)
     match schedule.kind:
         case ScheduleKind.CRON:
             record = changed(record, next=next_time(schedule.cron or "", schedule.time_zone, step.wall))
@@ -62,20 +60,20 @@ def _start_batch(step: Step, record: ScheduleRecord, seed: str) -> ScheduleRecor
     found = {job.name: _submit(step, record, job, seed) for job in record.spec.jobs}
     skipped = [name for name, job_id in found.items() if job_id is None]
     if skipped:
-        message = f"not started, because a job of that name has not ended: {', '.join(skipped)}"
+        message = f"skipped jobs whose name an active job has: {', '.join(skipped)}"
         record = changed(record, reason=Reason(ReasonCode.OVERLAP, message))
     started = tuple(job_id for job_id in found.values() if job_id is not None)
-    # without a job, no end of one will ever come
+    # a batch ends with its last job, so one without jobs is done at once
     return changed(record, jobs=started, state=ScheduleState.ACTIVE if started else ScheduleState.DONE)
 
 
 def stop(step: Step, name: str, user: str) -> None:
-    """A cron rule starts nothing more, its present run goes on; the jobs of a batch are stopped."""
+    """Stop a schedule. A cron rule starts no more runs, its current run goes on; the jobs of a batch are stopped."""
     record = step.cluster.schedules.get(name)
     if record is None or record.state is not ScheduleState.ACTIVE:
         return
     _keep(step, changed(record, state=ScheduleState.STOPPED, next=None, pending=False))
-    step.event("schedule-stopped", f"schedule {name} stopped", user, schedule=name)
+    step.event("schedule-stopped", f"schedule {name}: stopped", user, schedule=name)
     if record.kind is ScheduleKind.BATCH:
         for run in list(step.cluster.jobs.values()):
             if run.id in record.jobs:
@@ -83,13 +81,14 @@ def stop(step: Step, name: str, user: str) -> None:
 
 
 def arm(step: Step, record: ScheduleRecord) -> None:
+    """Set the timer for the next run of a cron rule."""
     if record.state is ScheduleState.ACTIVE and record.next is not None:
         wait = min(LONGEST_WAIT, max(0.0, record.next - step.wall))
         step.agenda.add(step.now + wait, "schedule", record.name)
 
 
 def due(step: Step, name: str) -> None:
-    """The time of a rule may have come."""
+    """Start the next run of a cron rule if its time has come; otherwise set the timer again."""
     record = step.cluster.schedules.get(name)
     if record is None or record.state is not ScheduleState.ACTIVE or record.next is None:
         return
@@ -99,7 +98,11 @@ def due(step: Step, name: str) -> None:
     schedule, planned = record.spec, record.next
     record = changed(record, next=next_time(schedule.cron or "", schedule.time_zone, step.wall))
     if step.wall - planned > LATE and schedule.missed is Missed.SKIP:
-        step.event("schedule-missed", f"{name}: its time passed while the cluster was away", schedule=name)
+        step.event(
+            "schedule-missed",
+            f"schedule {name}: run missed, because the cluster was not running at its time",
+            schedule=name,
+        )
     else:
         record = _fire(step, record)
     _keep(step, record)
@@ -107,7 +110,7 @@ def due(step: Step, name: str) -> None:
 
 
 def ended(step: Step, schedule_name: str) -> None:
-    """A run of a schedule ended: start the one that was put off, or see that the batch is done."""
+    """Handle the end of a schedule's run: start the postponed run, or complete the batch."""
     record = step.cluster.schedules.get(schedule_name)
     if record is None or record.state is not ScheduleState.ACTIVE:
         return
@@ -123,20 +126,24 @@ def _keep(step: Step, record: ScheduleRecord) -> None:
 
 
 def _fire(step: Step, record: ScheduleRecord) -> ScheduleRecord:
-    """Start the rule's job now, or what its ``overlap`` says. Returns the record as it is then."""
+    """Start the rule's job now, or do what its ``overlap`` says. Return the new record."""
     schedule = record.spec
     job = replace(schedule.jobs[0], name=schedule.name)
     live = step.cluster.live.get(job.name)
     if live is not None:
         present = step.cluster.jobs[live]
         if present.schedule != schedule.name or present.user != record.user:
-            # whatever ``overlap`` says: it is not this schedule's to stop, and its end starts nothing here
-            message = f"not started, because another job called {job.name}, no run of this schedule, has not ended"
-            step.event("schedule-skipped", message, schedule=schedule.name)
+            # whatever ``overlap`` says: this schedule may not stop that job, and its end starts no run here
+            message = f"skipped: job {job.name}, started outside this schedule, is still active"
+            step.event("schedule-skipped", f"schedule {schedule.name}: {message}", schedule=schedule.name)
             return changed(record, reason=Reason(ReasonCode.OVERLAP, message))
         match schedule.overlap:
             case Overlap.SKIP:
-                step.event("schedule-skipped", f"{job.name}: the run before goes on", schedule=schedule.name)
+                step.event(
+                    "schedule-skipped",
+                    f"schedule {schedule.name}: skipped; its previous run is still active",
+                    schedule=schedule.name,
+                )
                 return record
             case Overlap.REPLACE:
                 jobs.stop(step, present, f"schedule {schedule.name}", None)
@@ -152,7 +159,7 @@ def _fire(step: Step, record: ScheduleRecord) -> ScheduleRecord:
 
 
 def _submit(step: Step, record: ScheduleRecord, job: Job, seed: str) -> str | None:
-    """Admit the job. Returns its id; None: a job of that name has not ended."""
+    """Admit the job. Return its id, or None if a job of that name is active."""
     if job.name in step.cluster.live:
         return None
     job_id = f"{job.name}-{hashlib.sha256(f'{seed}/{job.name}'.encode()).hexdigest()[:8]}"

@@ -1,7 +1,7 @@
 """The master-agent's memory: jobs, their tasks, nodes. Mutable, owned by the reactor, rebuilt from redis at start.
 
-A task that never left PENDING has no object: a component knows the first index that was never started, so an array of
-100,000 tasks costs what runs, not what waits.
+A task that was never assigned has no object: a component knows the first index that was never assigned. So an array of
+100,000 tasks costs memory only for tasks that run or have run.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from grass.wire.keys import AttemptKey, LaunchKey
 from grass.wire.moment import Moment
 from grass.wire.schedule_record import ScheduleRecord
 from grass.wire.task_record import TaskRecord
-from master.agent.aside import Aside
 from master.agent.planner_cache import PlannerCache
+from master.agent.set_aside import SetAsideWork
 from master.planning.model import Shape
 
 NOTHING = Resources()
@@ -35,7 +35,7 @@ _STATES = {state: at for at, state in enumerate(TaskState)}
 
 
 class Counts:
-    """State → number of tasks. A third of a ``Counter``: there are as many as components in the queue."""
+    """State → number of tasks. Uses a third of the memory of a ``Counter``; every component in the queue has one."""
 
     __slots__ = ("_numbers",)
 
@@ -61,25 +61,25 @@ def _shape(
     avoid: tuple[str, ...],
     runtime: str | None,
 ) -> Shape:
-    """Shared by equal components: a queue of thousands has few kinds."""
+    """Shared by equal components, because a queue of thousands has few kinds of them."""
     return Shape(resources, gpu, ports, where, avoid, runtime)
 
 
 @dataclass(slots=True)
 class ComponentRun:
-    """``fresh``: tasks from this index on were never assigned. ``again``: indexes below it that may start again now."""
+    """``next_index``: tasks from here on were never assigned. ``requeued``: lower indexes that may start again now."""
 
     spec: Component
     tasks: dict[int, TaskRecord] = field(default_factory=dict)
-    fresh: int = 0
-    again: list[int] = field(default_factory=list)
+    next_index: int = 0
+    requeued: list[int] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
     ready: int = 0
     reason: Reason | None = None
     backoff: int = 0
-    """Pending tasks that wait for their restart time and are not in ``again`` yet."""
+    """Pending tasks that wait for their restart time, and are not in ``requeued`` yet."""
     mean: float | None = None
-    """Running mean of the seconds that a task takes, for the backlog."""
+    """Moving average of a task's seconds, for the backlog."""
     shape: Shape = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,60 +90,64 @@ class ComponentRun:
 
     @property
     def size(self) -> int:
-        """How many tasks it has. The only reader of ``spec.replicas``."""
+        """The number of its tasks. The only reader of ``spec.replicas``."""
         return self.spec.replicas
 
     @property
     def on_node(self) -> int:
+        """How many tasks are assigned or running."""
         return self.counts[TaskState.ASSIGNED] + self.counts[TaskState.RUNNING]
 
     @property
     def startable(self) -> int:
-        """Pending tasks that wait for nothing but free resources, within the component's own ``parallelism``."""
-        waiting = self.size - self.fresh + len(self.again)
+        """How many pending tasks wait only for free resources, within the component's ``parallelism``."""
+        waiting = self.size - self.next_index + len(self.requeued)
         if self.spec.parallelism is None:
             return waiting
         return max(0, min(waiting, self.spec.parallelism - self.on_node))
 
     def take_next(self) -> int:
-        """The index of the next task to start: those that start again first, then in order."""
-        if self.again:
-            return heapq.heappop(self.again)
-        index = self.fresh
-        self.fresh += 1
+        """Return the index of the next task to start: requeued tasks first, then in order."""
+        if self.requeued:
+            return heapq.heappop(self.requeued)
+        index = self.next_index
+        self.next_index += 1
         self.tasks[index] = TaskRecord()
         return index
 
     def put_back(self, index: int) -> None:
-        heapq.heappush(self.again, index)
+        """Let a task start again now."""
+        heapq.heappush(self.requeued, index)
 
     def take_back(self, index: int) -> None:
-        """A task that waited to be placed again need not wait any more."""
-        self.again.remove(index)
-        heapq.heapify(self.again)
+        """Undo ``put_back``: the task need not start again."""
+        self.requeued.remove(index)
+        heapq.heapify(self.requeued)
 
     def move(self, task: TaskRecord, state: TaskState) -> None:
+        """Change a task's state and the counts. Raises for a transition that is not legal."""
         check_task(task.state, state)
         self.counts[task.state] -= 1
         self.counts[state] += 1
         task.state = state
 
     def learn(self, seconds: float) -> None:
+        """Add a task's duration to the mean."""
         self.mean = seconds if self.mean is None else 0.9 * self.mean + 0.1 * seconds
 
 
 @dataclass(slots=True)
 class JobRun:
-    """One run of a job. Its record (``records.job_record``) is made from this whenever it is written."""
+    """One run of a job. ``records.job_record`` makes its record from this whenever it is written."""
 
     id: str
     name: str
     user: str
     job: Job
     submitted: float
-    """Wall seconds; so are ``started`` and ``ended``."""
+    """Wall-clock seconds, as are ``started`` and ``ended``."""
     components: Mapping[str, ComponentRun]
-    """Empty once the job has ended and that was committed."""
+    """Empty once the end of the job was committed (``summarise``)."""
     state: JobState = JobState.QUEUED
     reason: Reason | None = None
     started: float | None = None
@@ -153,20 +157,20 @@ class JobRun:
     schedule: str | None = None
     warnings: tuple[str, ...] = ()
     outcome: Outcome | None = None
-    """Set while STOPPING: what the job ends with."""
+    """Set while STOPPING: the state, reason and exit code with which the job will end."""
     deadline: Moment | None = None
     stop_grace: float | None = None
     delete: bool = False
     nodes: dict[str, None] = field(default_factory=dict)
-    """Nodes that were given a launch template of this job and not yet told to drop it."""
+    """Nodes that have a launch template of this job."""
     position: int = 0
-    """Its number in the order of submission. It keeps it when it is preempted."""
+    """Its number in the order of submission. Preemption does not change it."""
     met: frozenset[int] = _NONE
     """Indexes in ``job.after`` of the conditions that were met."""
 
     @classmethod
     def new(cls, job: Job, record: JobRecord) -> JobRun:
-        """The memory of a job of which no task was assigned yet."""
+        """Return the memory of a job of which no task was assigned yet."""
         return cls(
             id=record.id,
             name=record.name,
@@ -187,20 +191,20 @@ class JobRun:
 
     @classmethod
     def past(cls, record: JobRecord) -> JobRun:
-        """A job that has ended: what later decisions need of it, which is little."""
+        """Return the memory of an ended job: the little that later decisions need of it."""
         run = cls.new(Job(record.name, {}, ()), record)
         run.warnings, run.reason = (), None
         return run
 
     def summarise(self) -> None:
-        """The end was committed: from here on it is like one that was read by ``past``."""
+        """Keep only what ``past`` would have kept. Call it after the end of the job was committed."""
         assert self.state.ended
         self.job, self.components = Job(self.name, {}, ()), {}
         self.warnings, self.reason, self.outcome = (), None, None
 
     @property
     def summarised(self) -> bool:
-        """Its record must not be written again: it would say less than the one that is stored."""
+        """Whether it was summarised. Its record must not be written again, because the stored one says more."""
         return not self.components
 
     @property
@@ -208,7 +212,7 @@ class JobRun:
         return sum(component.on_node for component in self.components.values())
 
     def attempt(self, component: ComponentRun, index: int, task: TaskRecord) -> str:
-        """Key of the task's present attempt, as nodes are told it."""
+        """Return the key of the task's current attempt, as text."""
         return str(AttemptKey(self.id, component.spec.name, index, task.attempt))
 
     def launch(self, component: ComponentRun) -> LaunchKey:
@@ -217,43 +221,44 @@ class JobRun:
 
 @dataclass(slots=True)
 class Launch:
-    """The ``tasks`` of one component on one node, by index, of which at most ``width`` run at once.
+    """The tasks of one component on one node. At most ``width`` of them run at once; the others wait there.
 
-    ``width`` is never above ``live``, and ``width * shape`` is what the ledger has reserved for them.
+    ``width`` is never above ``live``. ``width * shape`` is what is allocated to them on the node.
     """
 
     shape: Resources
     width: int
     tasks: dict[int, TaskRecord] = field(default_factory=dict)
-    told: int = -1
-    """The width that the node was told last."""
+    sent_width: int = -1
+    """The width that was last sent to the node."""
     preempted: int = 0
-    """Of ``live``: told to end, to be placed again."""
+    """How many of them are being preempted."""
     until: float = 0.0
-    """Steady seconds at which the last of them must have ended, where the component has a time limit."""
+    """Steady time at which the last of them must have ended, if the component has a time limit."""
 
     @property
     def live(self) -> int:
+        """How many tasks run or wait on the node."""
         return len(self.tasks)
 
 
 @dataclass(slots=True)
 class DeviceRun:
-    """A GPU and what tasks hold of it, in thousandths. ``present``: the node offers it (it may have shrunk)."""
+    """A GPU. ``allocated``: thousandths. ``present``: whether the node still offers it."""
 
     model: str = ""
     memory: int = 0
-    held: int = 0
+    allocated: int = 0
     busy: str = ""
-    """User of a program on it, not Grass's, that was last seen."""
-    ill: str = ""
-    """Why it is in quarantine: it is lost, or has had errors. Tasks that hold it go on; no other gets it."""
+    """Owner of a program on it that is not a task of Grass, or empty."""
+    quarantine: str = ""
+    """Why it is in quarantine, or empty. Its tasks go on; no new task gets it."""
     present: bool = True
 
 
 @dataclass(slots=True)
 class Drain:
-    """``deadline``: when its tasks are stopped (None: never). ``remove``: it leaves the cluster when it is empty."""
+    """``deadline``: when the node's tasks are stopped (None: never). ``remove``: it leaves the cluster when empty."""
 
     user: str
     deadline: Moment | None = None
@@ -262,6 +267,8 @@ class Drain:
 
 @dataclass(slots=True)
 class NodeRun:
+    """One node. ``records.node_record`` makes its record from this whenever it is written."""
+
     name: str
     state: NodeState = NodeState.JOINING
     reason: Reason | None = None
@@ -273,71 +280,75 @@ class NodeRun:
     """As in its last hello."""
     usage: NodeUsage = NO_USAGE
     seen: float = 0.0
-    """Steady seconds of this master-agent at the last message."""
+    """Steady time of this master-agent at the node's last message."""
     seen_wall: float | None = None
-    """The same for people."""
+    """The same in wall-clock seconds, for people."""
     boot: str = ""
     launches: dict[LaunchKey, Launch] = field(default_factory=dict)
-    held: Resources = NOTHING
-    """Reserved by ``launches``, in all."""
+    allocated: Resources = NOTHING
+    """The sum over ``launches``."""
     devices: dict[int, DeviceRun] = field(default_factory=dict)
     ports: set[int] = field(default_factory=set)
-    """Ports that tasks hold."""
+    """Ports of its tasks."""
     change: int = 0
     """Number of the last desired-state change sent."""
     labels: dict[str, str] = field(default_factory=dict)
     path: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = ("process",)
     digest: str = ""
-    """Of its password, if it came by a ticket: then it has to pass its probe before it is READY."""
+    """Digest of its password, if it joined by a ticket. Such a node must pass its probe before it is READY."""
     unfit: Reason | None = None
-    """What its last hello showed: why it takes no tasks."""
+    """Why it must get no tasks, from its last hello."""
     conditions: tuple[Reason, ...] = ()
-    """What its last message showed that passes by itself: why it takes no tasks now."""
+    """Why it must get no tasks now, from its last message. Conditions end by themselves."""
     forgiven: dict[int, int] = field(default_factory=dict)
-    """Device → how many of its ECC errors an administrator knows of."""
+    """Device → how many of its ECC errors an administrator has accepted."""
     cordoned: bool = False
     drain: Drain | None = None
     written: float = float("-inf")
-    """Steady seconds at which its record was last written for a heartbeat."""
+    """Steady time at which its record was last written for a heartbeat."""
     refused: float = float("-inf")
-    """Steady seconds at which an event last told that a report of it was refused."""
+    """Steady time of the last event about a refused report of this node."""
 
     @property
     def free(self) -> Resources:
-        """Negative where the node has shrunk below what its tasks hold."""
-        return self.total - self.held
+        """What is not allocated. Negative if the node has shrunk below what is allocated."""
+        return self.total - self.allocated
 
     @property
     def live(self) -> int:
+        """How many tasks run or wait on the node."""
         return sum(launch.live for launch in self.launches.values())
 
 
 @dataclass
 class Cluster:
+    """Everything that the master-agent remembers."""
+
     jobs: dict[str, JobRun] = field(default_factory=dict)
     nodes: dict[str, NodeRun] = field(default_factory=dict)
     live: dict[str, str] = field(default_factory=dict)
-    """Job name → id of its run that has not ended."""
+    """Job name → id of its active run."""
     queue: dict[str, None] = field(default_factory=dict)
-    """Ids of jobs that have not ended, in order of submission."""
+    """Ids of active jobs, in the order of submission."""
     schedules: dict[str, ScheduleRecord] = field(default_factory=dict)
     seq: int = 0
+    """Attempts assigned so far."""
     positions: int = 0
     """Jobs submitted so far."""
     latest: dict[str, str] = field(default_factory=dict)
-    """Job name → id of its newest run that is not removed."""
+    """Job name → id of its newest run."""
     followers: dict[str, set[str]] = field(default_factory=dict)
-    """Job name or id → ids of queued jobs that wait for it."""
+    """Job name or id → ids of the queued jobs that wait for it."""
     usage: dict[str, float] = field(default_factory=dict)
     """User → decayed use of the cluster, as of ``usage_at``."""
     usage_at: float = 0.0
     leaving: set[str] = field(default_factory=set)
     """Nodes with a drain."""
     left: set[str] = field(default_factory=set)
-    """Names of nodes that were removed: what they still say is not heard."""
+    """Names of removed nodes, whose reports are ignored."""
     cache: PlannerCache = field(default_factory=PlannerCache)
     unsettled: dict[str, None] = field(default_factory=dict)
-    """Jobs that may have come to their outcome without anybody having looked: after a rebuild, those that run."""
-    aside: Aside = field(default_factory=Aside)
-    """What deciding failed on, and is left out until it is tried again (``aside.py``)."""
+    """Jobs to settle in the next round: a rebuild or a failed round may have left their end unnoticed."""
+    set_aside: SetAsideWork = field(default_factory=SetAsideWork)
+    """Work on which deciding failed."""

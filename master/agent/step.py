@@ -1,4 +1,7 @@
-"""One round of the master-agent: the memory, what it changes, and the times and chance it may use. No I/O."""
+"""The state of one round: the memory, its changes, and the times and random numbers that deciding may use. No I/O.
+
+Made by the loop for each round. Every deciding function takes it as its first argument.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +14,27 @@ from grass.wire.event_record import EventRecord
 from grass.wire.keys import LaunchKey
 from grass.wire.moment import Moment
 from master.agent.agenda import Agenda
-from master.agent.aside import Work
 from master.agent.changes import Changes
+from master.agent.set_aside import Work
 from master.agent.state import Cluster, JobRun, NodeRun
 from master.planning.decide import decide
 from master.planning.model import Plan, View
 
 ASSIGNED_AT_ONCE = 500
-"""Tasks that are assigned in one round, which is then committed: tickets wait for no longer than that."""
+"""Tasks that one round may assign. The limit bounds how long a ticket waits for the current round."""
 
 
 @dataclass(frozen=True)
 class Limits(ClusterPolicy):
-    """The cluster's policy, and the version of Grass."""
+    """The cluster's policy, and the version of Grass that nodes must run."""
 
     version: str | None = None
-    """A node with another version of Grass stays out; None: any will do."""
+    """A node with another version gets no tasks. None: any version is accepted."""
 
 
 @dataclass
 class Step:
-    """``now`` is steady seconds of boot ``boot``; ``wall`` is for people. ``decide``: the planner."""
+    """``now``: steady seconds of ``boot``. ``wall``: wall-clock seconds, for people only. ``decide``: the planner."""
 
     cluster: Cluster
     agenda: Agenda
@@ -42,34 +45,37 @@ class Step:
     boot: str
     decide: Callable[[View], Plan] = decide
     changes: Changes = field(default_factory=Changes)
-    room: int = ASSIGNED_AT_ONCE
-    """Tasks that may still be assigned in this round. Below 0: a gang was, which is never divided."""
+    assignable: int = ASSIGNED_AT_ONCE
+    """Tasks that this round may still assign. A gang is never divided, and may bring this below 0."""
     work: Work | None = None
-    """What is being done: if it raises, this is set aside. None: nothing that could be left out."""
+    """What is being done now, to be set aside if it raises. None: something that cannot be set aside."""
     errors: list[Exception] = field(default_factory=list)
-    """Of the planner, which were dealt with here; whoever may write a log writes them there."""
+    """Errors of the planner that were handled in this round, for the loop to log."""
 
     def __post_init__(self) -> None:
         self.changes.boot = self.boot
 
     def touch_job(self, run: JobRun) -> None:
+        """Have the job's record written, and its part of the planner's input refreshed."""
         self.changes.jobs[run.id] = run
         self.cluster.cache.job_changed(run.id)
 
     def touch_node(self, node: NodeRun) -> None:
+        """Have the node's record written, and its part of the planner's input refreshed."""
         self.changes.nodes[node.name] = node
         self.cluster.cache.node_changed(node.name)
 
     def touch_launch(self, node: NodeRun, key: LaunchKey) -> None:
-        """What the tasks of ``key`` hold on the node has changed."""
+        """As ``touch_node``, when what a launch has allocated on the node changed."""
         self.cluster.cache.launch_changed(node.name, key)
         self.touch_node(node)
 
     def event(
         self, kind: str, message: str, user: str = "", *, job: str = "", node: str = "", schedule: str = ""
     ) -> None:
+        """Record an event. ``message``: `<object>: <what happened>; <what happens next or what to do>`."""
         self.changes.events.append(EventRecord(self.wall, kind, message, user, job=job, node=node, schedule=schedule))
 
     def later(self, seconds: float) -> Moment:
-        """A moment that means the same to the next master-agent of this boot."""
+        """Return the moment so many seconds from now, in a form that a later master-agent of this boot understands."""
         return Moment(self.now + seconds, self.boot)

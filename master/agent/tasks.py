@@ -1,4 +1,4 @@
-"""The life of a task: what a node reports about its attempts, and what follows from it. Pure."""
+"""The life of a task: what nodes report about its attempts, and what follows from that. Pure."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from grass.wire.task_events import Ended, Ready, Started, TaskEvent, Waiting
 from grass.wire.task_record import TaskRecord
 from master.agent import jobs
 from master.agent.addresses import publish_addresses
-from master.agent.booking import release
+from master.agent.allocation import release
 from master.agent.state import ComponentRun, JobRun, NodeRun
 from master.agent.step import Step
 
 MOST_BACKOFF = 60.0
+"""Seconds before a restart, at most."""
 _NO_RESTART = frozenset({ReasonCode.CANNOT_START})
 _NOT_ITS_FAULT = frozenset({ReasonCode.NODE_REBOOTED, ReasonCode.PORT_TAKEN})
 
 
 def on_events(step: Step, node: NodeRun, events: tuple[TaskEvent, ...]) -> list[str]:
-    """Take each event once: one of an attempt that is not the task's current one was taken before, or is of no use.
+    """Take the events. Ignore those of attempts that are not current: they were taken before, or were replaced.
 
-    Returns what is wrong with those that name no attempt."""
+    Return a problem for each event whose key is malformed."""
     problems = []
     for event in events:
         try:
@@ -44,9 +45,9 @@ def on_events(step: Step, node: NodeRun, events: tuple[TaskEvent, ...]) -> list[
             case Started():
                 _started(step, run, component, task, event)
             case Waiting():
-                held_up = task.state is TaskState.ASSIGNED or (task.state is TaskState.RUNNING and not task.ready)
+                delayed = task.state is TaskState.ASSIGNED or (task.state is TaskState.RUNNING and not task.ready)
                 stuck = event.reason is not None and event.reason.code is ReasonCode.STUCK
-                if held_up or (stuck and task.state.on_node):
+                if delayed or (stuck and task.state.on_node):
                     task.reason = event.reason
             case Ready():
                 _ready(step, component, task)
@@ -60,7 +61,7 @@ def on_events(step: Step, node: NodeRun, events: tuple[TaskEvent, ...]) -> list[
 
 
 def lose(step: Step, node: NodeRun, reason: Reason) -> None:
-    """The node is LOST: its tasks are replaced elsewhere. Their desired entries stay until then: it may come back."""
+    """Make the tasks of a node LOST, to be replaced elsewhere. Until then they stay desired there: it may come back."""
     for run, component, index, task in _here(step, node):
         if task.state.on_node:
             _lose_one(step, run, component, index, task, reason)
@@ -68,7 +69,7 @@ def lose(step: Step, node: NodeRun, reason: Reason) -> None:
 
 
 def adopt(step: Step, node: NodeRun) -> None:
-    """A node that was LOST is back: what was not replaced is ours again. What ended meanwhile, the node reports."""
+    """Take back the tasks of a LOST node that came back, if they were not replaced. It reports those that ended."""
     for run, component, index, task in _here(step, node):
         if task.state is TaskState.LOST:
             component.move(task, TaskState.ASSIGNED if task.started is None else TaskState.RUNNING)
@@ -79,7 +80,7 @@ def adopt(step: Step, node: NodeRun) -> None:
 
 
 def give_up(step: Step, node: NodeRun) -> None:
-    """The node is LOST and will not be waited for: what it held is free, its attempts are not wanted any more."""
+    """Release the LOST tasks of a node that is being removed. Its attempts are not wanted any more."""
     for run, component, index, task in _here(step, node):
         if task.state is TaskState.LOST:
             release(step, run, component, index, task)
@@ -97,7 +98,7 @@ def _here(step: Step, node: NodeRun) -> list[tuple[JobRun, ComponentRun, int, Ta
 
 
 def restart_due(step: Step, run: JobRun, component: ComponentRun, index: int) -> None:
-    """The backoff of a task is over: it may be placed again."""
+    """Let a task start again after its backoff."""
     task = component.tasks[index]
     if run.outcome is not None or task.state is not TaskState.PENDING or task.not_before is None:
         return
@@ -141,7 +142,7 @@ def _ended(
 ) -> None:
     step.changes.of_node(node.name).take(event.key)
     if task.state is TaskState.LOST and run.outcome is None:
-        # it ran to its end while its node was away, and was not replaced yet
+        # it ended while its node was LOST, and was not replaced yet
         component.move(task, TaskState.RUNNING)
         component.take_back(index)
     elif not task.state.on_node:
@@ -155,16 +156,16 @@ def _ended(
     task.exit_code, task.signal, task.reason = event.code, event.signal, event.reason
     if preempted is not None and run.outcome is None:
         task.reason = preempted
-        _again(step, run, component, index, task, 0.0)
+        _requeue(step, run, component, index, task, 0.0)
     else:
-        _judge(step, run, component, index, task)
+        _apply_end(step, run, component, index, task)
     step.changes.plan = True
     if component.spec.ports:
         publish_addresses(step, run)
 
 
-def _judge(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
-    """What the end of an attempt means for its task: the contract of exit codes, then the restart policy."""
+def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
+    """Apply the end of an attempt to its task: first the meaning of exit codes, then the restart policy."""
     code = task.exit_code
     reason = task.reason.code if task.reason else None
     if run.outcome is not None:
@@ -172,7 +173,7 @@ def _judge(step: Step, run: JobRun, component: ComponentRun, index: int, task: T
         task.reason = task.reason or _stopped_reason(run)
         return
     if reason in _NOT_ITS_FAULT:
-        _again(step, run, component, index, task, 0.0)
+        _requeue(step, run, component, index, task, 0.0)
         return
     policy = component.spec.restart
     failed = code != 0 or reason is not None
@@ -185,28 +186,28 @@ def _judge(step: Step, run: JobRun, component: ComponentRun, index: int, task: T
         task.restarts += 1
         run.restarts += 1
         wait = _backoff(policy.backoff, task.restarts)
-        _again(step, run, component, index, task, wait)
+        _requeue(step, run, component, index, task, wait)
         return
     component.move(task, TaskState.FAILED if failed else TaskState.SUCCEEDED)
     if code == EXIT_STOP_JOB:
-        message = f"{component.spec.name}.{index} ended with {EXIT_STOP_JOB}: stop the job"
+        message = f"{component.spec.name}.{index} stopped the job: it ended with exit code {EXIT_STOP_JOB}"
         jobs.finish(step, run, JobState.FAILED, Reason(ReasonCode.STOP_CODE, message), code)
 
 
 def _backoff(first: float, restarts: int) -> float:
-    """Seconds before restart number ``restarts``; the exponent is bounded, restarts may have no limit."""
+    """Return the seconds before restart number ``restarts``. The exponent is bounded, because restarts may not be."""
     return min(MOST_BACKOFF, first * 2.0 ** min(restarts - 1, 64))
 
 
-def _again(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, wait: float) -> None:
+def _requeue(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, wait: float) -> None:
     component.move(task, TaskState.PENDING)
     if wait <= 0:
         component.put_back(index)
         return
     component.backoff += 1
-    why = task.reason.message if task.reason else f"ended with {task.exit_code}"
+    why = task.reason.message if task.reason else f"ended with exit code {task.exit_code}"
     task.reason = Reason(
-        ReasonCode.BACKOFF, f"{why}; starts again in {wait:g} s (restart {task.restarts})", {"seconds": wait}
+        ReasonCode.BACKOFF, f"{why}; restarts in {wait:g} s (restart {task.restarts})", {"seconds": wait}
     )
     task.not_before = step.later(wait)
     step.agenda.add(task.not_before.at, "restart", run.id, component.spec.name, index)
@@ -234,7 +235,7 @@ def _exit_reason(code: int | None, signal: int | None) -> Reason:
             name = str(signal)
         return Reason(ReasonCode.SIGNAL, f"ended by signal {name}", {"signal": signal})
     if code is None:
-        return Reason(ReasonCode.EXIT_UNKNOWN, "its process is gone and nothing saw how it ended")
+        return Reason(ReasonCode.EXIT_UNKNOWN, "its process is gone, and its exit code is unknown")
     return Reason(ReasonCode.EXIT_CODE, f"ended with exit code {code}", {"code": code})
 
 

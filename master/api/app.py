@@ -1,4 +1,4 @@
-"""The Flask application of the master-api-server."""
+"""The Flask application of the master-api-server: all blueprints, and the few routes that are not sealed."""
 
 from __future__ import annotations
 
@@ -11,26 +11,30 @@ from grass import clock
 from grass.config import ClusterConfig
 from grass.errors import UnreachableError
 from grass.store.api_store import ApiStore
-from master.api import events, execs, jobs, joining_files, joins, nodes, schedules, session, status
+from master.api import events, execs, jobs, join_downloads, joins, nodes, schedules, session, status
 from master.api.authentication import Authenticator
-from master.api.call import Api, Waits
-from master.api.feed import Feed, Places
+from master.api.call import Api, WaitLimits
+from master.api.feed import Feed, WaitingSlots
 
-DEFAULT_WAITS = Waits()
+DEFAULT_WAIT_LIMITS = WaitLimits()
 
 
 def create_app(
-    config: ClusterConfig, store: ApiStore, *, wall: Callable[[], float] = clock.wall, waits: Waits = DEFAULT_WAITS
+    config: ClusterConfig,
+    store: ApiStore,
+    *,
+    wall: Callable[[], float] = clock.wall,
+    waits: WaitLimits = DEFAULT_WAIT_LIMITS,
 ) -> Flask:
-    """Raises NotFoundError if the master has no key. Call ``close_app`` when done with it."""
+    """Make the application. Raises NotFoundError if the master has no key. Call ``close_app`` when done with it."""
     authenticator = Authenticator(config.master_dir, store, wall())
-    api = Api(config, store, authenticator, Feed(store, waits.look), Places(waits.places), wall, waits)
+    api = Api(config, store, authenticator, Feed(store, waits.poll), WaitingSlots(waits.waiting), wall, waits)
     app = Flask("master.api", static_folder=None)
     app.extensions["grass"] = api
     app.url_map.merge_slashes = False
     for noun in (session, jobs, execs, schedules, nodes, joins, events, status):
         app.register_blueprint(noun.blueprint(api))
-    joining_files.add_routes(app, api)
+    join_downloads.add_routes(app, api)
     app.add_url_rule("/v1/health", "health", _health, provide_automatic_options=False)
     app.add_url_rule("/v1/openapi.json", "openapi", _openapi, provide_automatic_options=False)
     app.register_error_handler(HTTPException, _unknown)
@@ -39,11 +43,12 @@ def create_app(
 
 
 def close_app(app: Flask) -> None:
-    """End every wait and the thread behind them."""
+    """End all waiting requests, and the feed's thread."""
     api_of(app).feed.close()
 
 
 def api_of(app: Flask) -> Api:
+    """Return what the application's handlers work with."""
     api: Api = app.extensions["grass"]
     return api
 
@@ -59,7 +64,7 @@ def _openapi() -> Response:
 
 
 def _unknown(error: HTTPException) -> Response:
-    """Whoever has not opened the door learns nothing but the status."""
+    """Answer an HTTP error: an unauthenticated client learns only the status."""
     return Response(f"{error.name}\n", error.code or 500, mimetype="text/plain")
 
 

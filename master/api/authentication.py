@@ -1,8 +1,8 @@
-"""Who is calling: from an HTTP request to an authenticated caller, or a refusal that tells nothing.
+"""The authenticator: from an HTTP request to an authenticated caller, or a refusal without details. Used by ``call``.
 
-Three kinds of requests: of a session, signed (which opens a session), and of a machine without a user. Order for
-each: open, compare with the request that arrived, freshness, id never seen before. The body is looked at by whoever
-called this, after it returned.
+There are three kinds of requests: of a session, signed (to open a session), and unsigned (of a machine without a user).
+The checks of each, in this order: decrypt; compare with the HTTP request; freshness; id never seen before. The body is
+parsed by the caller of this module, after all checks.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from grass.errors import InputError, NotAllowedError
 from grass.store.api_store import ApiStore
 from grass.store.sessions import Sighting
 from master.api.freshness import Freshness
-from master.api.session_book import SessionBook
+from master.api.open_sessions import OpenSessions
 
 log = logging.getLogger("master.api")
 
 
 class StaleRequestError(NotAllowedError):
-    """The sender's clock and ours differ too much (or an old request is played again). The reply carries our time."""
+    """The clocks of sender and server differ too much, or an old request was replayed. The reply has our time."""
 
     code = "stale-request"
     http_status = 401
@@ -36,7 +36,7 @@ class StaleRequestError(NotAllowedError):
 
 @dataclass(frozen=True)
 class Caller:
-    """``user`` is None for a machine without one, which proves with the body what it may do."""
+    """Who sent a request. ``user``: None for an unsigned request, whose body must prove what it may do."""
 
     user: User | None
     key_id: str
@@ -44,13 +44,13 @@ class Caller:
     body: str | None
     reply: ReplyKey
     claims: Claims | None = None
-    """Of a request without a session."""
+    """Set for a request without a session."""
     sighting: Sighting | None = None
-    """Of a request of a session."""
+    """Set for a request of a session."""
 
 
 class Users:
-    """The registered users. Read again when the folder changes (`register_user` replaces files by rename)."""
+    """The registered users. Read again when the folder changes, because files are replaced by rename."""
 
     def __init__(self, master_dir: Path) -> None:
         self._master_dir = master_dir
@@ -59,25 +59,27 @@ class Users:
         self._users: dict[str, User] = {}
 
     def find(self, key_id: str) -> User | None:
-        """One file that makes no sense keeps its own user out, and is named in the log when the folder changes."""
+        """Return the user with this key, if there is one.
+
+        A malformed file excludes only its own user. It is named in the log whenever the folder changes."""
         stamp = self._folder.stat().st_mtime_ns
         if stamp != self._stamp:
-            self._users, self._stamp = load_users(self._master_dir, self._tell), stamp
+            self._users, self._stamp = load_users(self._master_dir, self._report_damage), stamp
         return self._users.get(key_id)
 
-    def _tell(self, damage: InputError) -> None:
+    def _report_damage(self, damage: InputError) -> None:
         log.error("%s; requests of that user are refused", damage)
 
 
 class Authenticator:
-    """``wall``: the time now."""
+    """Identifies callers and refuses replays. ``wall``: the wall-clock time now. Safe for several threads."""
 
     def __init__(self, master_dir: Path, store: ApiStore, wall: float) -> None:
         self._key = load_master_key(master_dir)
         self._users = Users(master_dir)
         self._store = store
         self._freshness = Freshness(wall, store.horizon())
-        self.sessions = SessionBook(store.sessions)
+        self.sessions = OpenSessions(store.sessions)
 
     @property
     def key_id(self) -> str:
@@ -85,24 +87,24 @@ class Authenticator:
         return self._key.thumbprint()
 
     def public_key(self) -> dict[str, object]:
-        """The public half, as a JWK."""
+        """Return the master's public key, as a JWK."""
         return dict(self._key.as_dict(private=False, kid=self.key_id))
 
     def identify(self, token: bytes, method: str, target: str) -> Caller:
-        """The caller of a session. Raises EnvelopeError: nothing may be answered but a constant."""
+        """Return the caller of a session's request. On EnvelopeError only a constant may be answered."""
         known = self.sessions.find(session_of(token), steady())
         if known is None:
-            raise EnvelopeError("there is no such session")
+            raise EnvelopeError("unknown session")
         call = open_call(token, known.session)
         user = self._users.find(known.key_id)
         if user is None or user.name != known.user or (call.method, call.path) != (method, target):
-            raise EnvelopeError("a call does not fit its session")
+            raise EnvelopeError("a call does not match its session")
         sighting = Sighting(known.session.id, known.record, call.request_id)
         reply = known.session.reply_key(call.request_id)
         return Caller(user, known.key_id, call.request_id, call.body, reply, sighting=sighting)
 
     def identify_signer(self, token: bytes, method: str, target: str) -> Caller:
-        """As ``identify``, of a request that a user signed."""
+        """Return the caller of a signed request. Raises as ``identify``."""
         user: User | None = None
 
         def key_of(key_id: str) -> RSAKey | None:
@@ -115,35 +117,38 @@ class Authenticator:
             raise EnvelopeError("a request is signed by another user")
         return _without_session(opened, user, method, target)
 
-    def identify_guest(self, token: bytes, method: str, target: str) -> Caller:
-        """As ``identify``, of a request that nobody signed."""
+    def identify_unsigned(self, token: bytes, method: str, target: str) -> Caller:
+        """Return the caller of an unsigned request, of an unauthenticated client. Raises as ``identify``."""
         opened = open_unsigned_request(token, self._key)
         if opened.claims.user:
-            raise EnvelopeError("a request of nobody names a user")
+            raise EnvelopeError("an unsigned request names a user")
         return _without_session(opened, None, method, target)
 
     def admit(self, caller: Caller, *, reads: bool, takes_id: bool) -> None:
-        """Freshness and replay. ``takes_id``: the handler remembers the id in its own step.
+        """Check freshness, and that the request is no replay.
 
-        Raises StaleRequestError (answered under seal) or EnvelopeError.
+        ``reads``: the call changes nothing. ``takes_id``: the handler stores the request id in its own step.
+        Raises StaleRequestError (answered encrypted) or EnvelopeError.
         """
         if caller.claims is not None:
             if not self._freshness.is_fresh(caller.claims.issued_at):
-                raise StaleRequestError("this request is too old or too new: the clocks of client and server differ")
+                raise StaleRequestError(
+                    "request refused: the clocks of client and server differ too much; set the client's clock"
+                )
             self._freshness.move_horizon(self._store.keep_horizon)
             if not self._freshness.first_sight(caller.request_id):
-                raise EnvelopeError("a request was played again")
+                raise EnvelopeError("a request was replayed")
         if caller.sighting is not None and not self.sessions.admit(caller.sighting, reads=reads, takes_id=takes_id):
-            raise EnvelopeError("a call was played again, or its session has ended")
+            raise EnvelopeError("a call was replayed, or its session has ended")
 
     @property
     def time(self) -> float:
-        """What a client takes for our clock."""
+        """The time that clients must use."""
         return self._freshness.now()
 
 
 def _without_session(opened: OpenedRequest, user: User | None, method: str, target: str) -> Caller:
     claims = opened.claims
     if (claims.method, claims.path) != (method, target):
-        raise EnvelopeError("a request does not fit its claims")
+        raise EnvelopeError("a request does not match its claims")
     return Caller(user, claims.key_id, claims.request_id, opened.body, opened.reply, claims)

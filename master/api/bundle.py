@@ -1,4 +1,4 @@
-"""The bundle that this master hands to joining machines: one tar of wheels beside the environment it runs from."""
+"""The bundle that the master serves to joining machines: a tar of wheels beside the environment it runs from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Bundle:
-    """``digest``: SHA-256 of the file, in hexadecimal. ``nodes``: the machines it is for (``3.11-x86_64-glibc``)."""
+    """``digest``: SHA-256 of the file, hexadecimal. ``nodes``: kinds of machines it is for (``3.11-x86_64-glibc``)."""
 
     path: Path
     digest: str
@@ -19,7 +19,7 @@ class Bundle:
 
 
 def find_bundle(folder: Path | None = None) -> Bundle | None:
-    """None: this master was not installed from a bundle (a cluster on one machine, a checkout)."""
+    """Return the bundle, or None if this master was not installed from one (a local cluster, a checkout)."""
     folder = folder or _beside()
     if folder is None:
         return None
@@ -29,6 +29,7 @@ def find_bundle(folder: Path | None = None) -> Bundle | None:
 
 
 def _beside() -> Path | None:
-    """``/opt/grass/venv`` is a link to ``/opt/grass/venvs/…``; the bundle lies in ``/opt/grass/bundle``."""
+    """Return the folder of the bundle. ``/opt/grass/venv`` links to ``/opt/grass/venvs/…``; the bundle is in
+    ``/opt/grass/bundle``."""
     candidates = [parent / "bundle" for parent in Path(sys.prefix).parents[:2]]
     return next((folder for folder in candidates if (folder / "bundle.json").is_file()), None)

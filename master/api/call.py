@@ -1,4 +1,7 @@
-"""One call, between HTTP and a handler: open, authorise, parse, hand over, seal. Nothing about jobs or nodes here."""
+"""One API call between HTTP and its handler: decrypt, authorise, parse, call the handler, encrypt the reply.
+
+Used by ``registry`` for every route. It must know nothing about jobs or nodes.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,9 @@ from grass.errors import (
 from grass.store.api_store import ApiStore
 from grass.wire import calls
 from grass.wire.codec import Form, builtins
-from grass.wire.views import ErrorBody, ErrorView, NoNews, ProblemView
+from grass.wire.views import ErrorBody, ErrorView, KeepAlive, ProblemView
 from master.api.authentication import Authenticator, Caller, StaleRequestError
-from master.api.feed import Feed, Places
+from master.api.feed import Feed, WaitingSlots
 from master.api.query import parse_query
 from master.api.routes import Access, Route
 
@@ -42,25 +45,24 @@ log = logging.getLogger("master.api")
 
 JOSE = "application/jose"
 REFUSED = b"the request could not be opened\n"
-"""All that anyone learns whose request is not sealed by a registered user for this very call."""
+"""All that an unauthenticated client learns."""
 
 
 @dataclass(frozen=True)
-class Waits:
-    """How long and how much the server bears. The values here are those of every cluster."""
+class WaitLimits:
+    """Limits of waiting requests. Tests use smaller ones; every cluster uses these."""
 
-    places: int = 48
-    """Requests that may wait or follow at once, of the server's 64 threads."""
-    look: float = 1.0
-    """Seconds that one read of the store waits for news; how long closing takes at most."""
+    waiting: int = 48
+    """Requests that may wait or follow at once. The server has 64 threads."""
+    poll: float = 1.0
+    """Seconds that one read of the store waits for news, which is also the longest time that closing takes."""
     preview: float = 4.0
-    """Seconds until a master-agent that does not answer counts as away: less than a client waits. It takes
-    milliseconds."""
+    """Seconds to wait for the master-agent's answer to `grass job plan`: less than a client waits."""
     log_late: float = 5.0
-    """Seconds that the log of an ended job may be silent until it is taken for as complete as it will get: a node that
-    is gone took the rest with it."""
+    """Seconds without new lines after which the log of an ended job counts as complete. The rest may be lost with a
+    node."""
     log_piece: int = 512 * 1024
-    """About how many characters one piece of a whole log carries."""
+    """Characters in one piece of a complete log, approximately."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,9 @@ class Api:
     store: ApiStore
     authenticator: Authenticator
     feed: Feed
-    places: Places
+    waiting_slots: WaitingSlots
     wall: Callable[[], float]
-    waits: Waits
+    waits: WaitLimits
 
 
 _C = TypeVar("_C", bound=calls.Call)
@@ -81,47 +83,51 @@ _C = TypeVar("_C", bound=calls.Call)
 
 @dataclass(frozen=True)
 class Call:
-    """An admitted request. A machine without a user has the empty name."""
+    """An admitted request. ``user``: empty for an unsigned request."""
 
     api: Api
     user: str
     role: Role
     query: dict[str, Any]
+    """Parsed by the route's declaration (``parse_query``), so each value has the type declared there."""
     content: calls.Call | None
     caller: Caller
 
     def read(self, shape: type[_C]) -> _C:
-        """The body, which has the shape that the route declares."""
+        """Return the body, which has the type that the route declares."""
         assert isinstance(self.content, shape)
         return self.content
 
     def sees(self, owner: str | None) -> bool:
-        """A user sees own jobs and schedules; viewers and admins see all."""
+        """Whether the caller may see what ``owner`` owns: users see their own, viewers and admins see all."""
         return self.role is not Role.USER or owner == self.user
 
     def check_owner(self, owner: str, what: str) -> None:
+        """Raise NotAllowedError unless the caller may see what ``owner`` owns."""
         if not self.sees(owner):
-            raise NotAllowedError(f"{what} belongs to {owner}; you are {self.user}, who may use only what is theirs")
+            raise NotAllowedError(f"{what}: belongs to {owner}; {self.user} may use only their own")
 
 
 @dataclass(frozen=True)
 class Reply:
+    """What a handler returns, if its HTTP status is not 200."""
+
     body: msgspec.Struct
     status: int = 200
 
 
 Pieces = Generator[msgspec.Struct, None, None]
-"""What a stream handler returns: one object per sealed line. Closed when the client goes away."""
+"""What a stream handler returns: one object per encrypted line. Closed when the client disconnects."""
 PiecesToEnd = Generator[msgspec.Struct, None, msgspec.Struct]
-"""As ``Pieces``. What it returns is the last object; of others an empty one says that there is nothing more."""
+"""As ``Pieces``, with the last object as its return value. Other streams end with an empty object."""
 HEARTBEAT = 2.0
-"""Seconds after which an idle stream sends a piece all the same: the client knows that the server is there, and one
-that went away is noticed."""
+"""Seconds after which an idle stream sends an empty piece, so that each side notices when the other is gone."""
 _Stream = Generator[msgspec.Struct, None, msgspec.Struct | None]
-Handler = Callable[..., Any]
+Handler = Callable[..., Any]  # (call, **path parameters) → Struct, Reply or Pieces
 
 
 def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Response:
+    """Answer one HTTP request. Used for every route of the table."""
     try:
         caller = _identify(api.authenticator, route)
     except RequestEntityTooLarge:
@@ -146,18 +152,18 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Res
     except GrassError as error:
         return _sealed(reply_key, error.http_status, ErrorView(_error_body(error)))
     except Exception:
-        # the last resort: a defect is logged whole, and answered under seal
+        # an internal error is logged completely, and answered encrypted
         log.exception("%s failed", route.operation)
-        message = "the API server met a defect of its own; its log says more"
+        message = "internal error of the API server; see its log for details"
         return _sealed(reply_key, 500, ErrorView(ErrorBody("internal", message, ())))
 
 
 def _identify(authenticator: Authenticator, route: Route) -> Caller:
-    """Raises EnvelopeError, RequestEntityTooLarge."""
+    """Authenticate the current request. Raises EnvelopeError, RequestEntityTooLarge."""
     identify = {
         Access.SESSION: authenticator.identify,
         Access.SIGNED: authenticator.identify_signer,
-        Access.GUEST: authenticator.identify_guest,
+        Access.UNSIGNED: authenticator.identify_unsigned,
     }[route.access]
     return identify(_token(route), request.method, _target())
 
@@ -165,7 +171,9 @@ def _identify(authenticator: Authenticator, route: Route) -> Caller:
 def _call(api: Api, route: Route, caller: Caller) -> Call:
     user = caller.user
     if user is not None and not route.admits(user.role):
-        raise NotAllowedError(f"{user.name} has the role {user.role.value}; this needs {route.role.value}")
+        raise NotAllowedError(
+            f"user {user.name}: not allowed; this needs role {route.role.value}, the user has role {user.role.value}"
+        )
     return Call(
         api,
         user.name if user else "",
@@ -177,7 +185,7 @@ def _call(api: Api, route: Route, caller: Caller) -> Call:
 
 
 def _token(route: Route) -> bytes:
-    """POST carries the sealed request as its body, the others in `Authorization: JOSE …`."""
+    """Return the encrypted request: the body of a POST, otherwise the header `Authorization: JOSE …`."""
     if route.method == "POST":
         request.max_content_length = MAX_REQUEST
         return request.get_data(cache=False)
@@ -186,7 +194,7 @@ def _token(route: Route) -> bytes:
 
 
 def _target() -> str:
-    """The path with query exactly as it arrived."""
+    """Return the path with query exactly as it arrived."""
     return str(request.environ.get("RAW_URI") or request.full_path)
 
 
@@ -197,7 +205,7 @@ def _content(route: Route, text: str | None) -> calls.Call | None:
         return _form(route.request).decode(text or "{}")
     except UndecodableError as error:
         where = f"{error.path}: " if error.path else ""
-        raise InputError(f"the body of the request: {where}{error.problem}") from error
+        raise InputError(f"request body: {where}{error.problem}") from error
 
 
 @cache
@@ -214,7 +222,7 @@ def _refusal() -> Response:
 
 
 def _stream(pieces: _Stream, key: ReplyKey) -> Response:
-    """The first piece is made before anything is sent, so that an error at the start has its own status."""
+    """Answer with a stream. Its first piece is made before anything is sent, so that an early error sets the status."""
     first, last = _next(pieces)
     return Response(_lines(first, last, pieces, key), 200, mimetype=JOSE)
 
@@ -228,17 +236,17 @@ def _lines(piece: msgspec.Struct, last: bool, pieces: _Stream, key: ReplyKey) ->
             try:
                 piece, last = _next(pieces)
             except UnreachableError:
-                return  # cut off without a last object: the client comes back for the rest
+                return  # end without a last object: the client reconnects and continues
             except GrassError as error:
                 piece, last = ErrorView(_error_body(error)), True
 
 
 def _next(pieces: _Stream) -> tuple[msgspec.Struct, bool]:
-    """The next piece, and whether it is the last."""
+    """Return the next piece, and whether it is the last."""
     try:
         return next(pieces), False
     except StopIteration as end:
-        return end.value or NoNews(), True
+        return end.value or KeepAlive(), True
 
 
 def _line(key: ReplyKey, piece: msgspec.Struct, number: int, last: bool) -> bytes:
@@ -251,5 +259,5 @@ def _error_body(error: GrassError) -> ErrorBody:
 
 
 def _pack(body: msgspec.Struct) -> bytes:
-    """ASCII, so that a line of a log that is no UTF-8 arrives as it is."""
+    """Encode as ASCII, so that log lines that are not UTF-8 arrive unchanged."""
     return json.dumps(builtins(body), separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""From what a machine says of itself to the files that make it a node. Pure but for the addresses it is given."""
+"""From what a joining machine reports about itself to the files that make it a node. Pure. Called by ``joins``."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ RUNTIMES = ("process", "docker")
 
 
 @dataclass(frozen=True)
-class Wish:
-    """A machine that wants to join. ``password`` is what its redis user shall have; the machine keeps it, not we."""
+class JoinRequest:
+    """A machine that asks to join. ``password``: of its redis user; only the machine keeps it."""
 
     secret: str = field(repr=False)
     join_id: str
@@ -33,11 +33,13 @@ class Wish:
     api_port: int
     version: str
     facts: dict[str, Any]
+    """As sent; what is used of it was checked by ``parse``. The rest is for people (`grass node show`)."""
     offer: dict[str, Any]
-    """Limits of cpu, memory, gpu; labels, path, runtimes, mounts. Absent: all that there is."""
+    """As sent, checked by ``parse``: limits of cpu, memory, gpu; labels, path, runtimes, mounts. A missing limit means
+    all that the machine has. It goes into the node's cluster.json, which is JSON of the same keys."""
 
     def node(self) -> NodeOffer:
-        """For the ticket."""
+        """Return what the ticket says about the node."""
         offer = self.offer
         return NodeOffer(
             self.address,
@@ -47,7 +49,8 @@ class Wish:
         )
 
 
-def parse(body: dict[str, Any]) -> Wish:
+def parse(body: dict[str, Any]) -> JoinRequest:
+    """Check what a machine sent, which is foreign JSON. Raises InputError that names the key."""
     facts, offer = _object(body, "facts"), _object(body, "node")
     join_id = _text(body, "join_id")
     if not _JOIN_ID.fullmatch(join_id):
@@ -57,7 +60,7 @@ def parse(body: dict[str, Any]) -> Wish:
         raise InputError(f"facts.api_port: must be a port, got {api_port!r}")
     _check_offer(offer)
     _check_resources(facts)
-    return Wish(
+    return JoinRequest(
         secret=_text(body, "secret"),
         join_id=join_id,
         password=_text(body, "password"),
@@ -76,14 +79,14 @@ def _check_offer(offer: dict[str, Any]) -> None:
     if not isinstance(labels, dict) or not all(
         isinstance(value, str) and is_label_name(name) for name, value in labels.items()
     ):
-        raise InputError("labels: must be names with texts")
+        raise InputError("labels: must map names to text")
     if not isinstance(path, list) or not is_topology_path(path):
         raise InputError(f"path: must be a list of at most {MAX_TOPOLOGY_LEVELS} names ({NAME_RULE})")
     if not _texts(offer.get("runtimes", [])) or not _texts(offer.get("mounts", [])):
-        raise InputError("runtimes and mounts: must be lists of texts")
+        raise InputError("runtimes and mounts: must be lists of text")
     unknown = sorted(set(offer.get("runtimes", [])) - set(RUNTIMES))
     if unknown:
-        raise InputError(f"runtimes: {unknown[0]!r} is none; there are {', '.join(RUNTIMES)}")
+        raise InputError(f"runtimes: unknown runtime {unknown[0]!r}; use {' or '.join(RUNTIMES)}")
     for name in ("cpu", "memory", "gpu"):
         value = offer.get(name)
         if value is not None and (type(value) is not int or value < 0):
@@ -92,54 +95,54 @@ def _check_offer(offer: dict[str, Any]) -> None:
 
 def _check_resources(facts: dict[str, Any]) -> None:
     if facts.get("resources") is None:
-        return  # its node-agent will say
+        return  # its node-agent reports them later
     try:
         Resources.from_wire(facts["resources"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"facts.resources: not resources ({error})") from error
 
 
-def check_address(config: ClusterConfig, wish: Wish) -> None:
-    """A node that others cannot reach is none."""
+def check_address(config: ClusterConfig, request: JoinRequest) -> None:
+    """Raise InputError unless the address is one at which other machines may reach the node."""
     try:
-        address = ipaddress.ip_address(wish.address)
+        address = ipaddress.ip_address(request.address)
     except ValueError:
-        raise InputError(f"facts.address: {wish.address!r} is no IP address") from None
+        raise InputError(f"facts.address: must be an IP address, got {request.address!r}") from None
     own = config.master.api_host
     if address.is_loopback and own not in ("127.0.0.1", "::1", "localhost"):
         raise InputError(
-            f"node {wish.name} gives the address {address}, which only itself can reach; "
-            "say which one others shall use with --address"
+            f"node {request.name}: address {address} is reachable only from the machine itself; "
+            "give one that other machines can reach with --address"
         )
 
 
 def api_urls(config: ClusterConfig) -> tuple[str, ...]:
-    """Where machines of the cluster's network reach the API."""
+    """Return the URLs at which machines of the cluster's network reach the API."""
     return (f"http://{_spelled(_master_address(config))}:{config.master.api_port}",)
 
 
-def reach(config: ClusterConfig, wish: Wish) -> list[tuple[str, str, int]]:
-    """What a node must be able to connect to: ``(what, host, port)``."""
+def reach(config: ClusterConfig, request: JoinRequest) -> list[tuple[str, str, int]]:
+    """Return what a node must be able to connect to: ``(what, host, port)``."""
     found = []
     if config.redis.host and config.redis.port:
         found.append(("redis", config.redis.host, config.redis.port))
     if config.collector:
         found.append(("log collector", *host_and_port(config.collector)))
-    if config.samba is not None and wish.offer.get("share") is None:
+    if config.samba is not None and request.offer.get("share") is None:
         found.append(("share (samba)", config.samba.host, config.samba.port))
     return found
 
 
-def node_files(config: ClusterConfig, secrets: Secrets, wish: Wish, now: float, bundle: str) -> JoinedView:
-    """The reply to a join: all that the node needs, and of the secrets only its own.
+def node_files(config: ClusterConfig, secrets: Secrets, request: JoinRequest, now: float, bundle: str) -> JoinedView:
+    """Return the reply to a join: all that the node needs. Of the secrets it has only the node's own.
 
-    ``config`` has no folders: the machine knows where its own are. ``share``: what to mount, or null.
+    ``config`` has no folders, because the machine chooses its own. ``share``: what to mount, or null.
     """
-    offer = wish.offer
+    offer = request.offer
     node = {
-        "name": wish.name,
-        "address": wish.address,
-        "api_port": wish.api_port,
+        "name": request.name,
+        "address": request.address,
+        "api_port": request.api_port,
         "labels": offer.get("labels", {}),
         "path": offer.get("path", []),
         "runtimes": offer.get("runtimes", ["process"]),
@@ -157,14 +160,15 @@ def node_files(config: ClusterConfig, secrets: Secrets, wish: Wish, now: float, 
         "node": node,
         "collector": config.collector,
     }
-    own = {"redis": {"node": wish.password}, "node_token": node_token(secrets.node_token, wish.name)}
+    own = {"redis": {"node": request.password}, "node_token": node_token(secrets.node_token, request.name)}
     samba = config.samba if offer.get("share") is None else None
     share = None if samba is None else {**asdict(samba), "password": secrets.samba}
     return JoinedView(cluster=config.name, time=now, bundle=bundle, config=wire, secrets=own, share=share)
 
 
 def _master_address(config: ClusterConfig) -> str:
-    """The API may listen everywhere; redis is bound to the cluster's address."""
+    """Return the master's address in the cluster's network. The API may listen on all addresses; redis is bound to
+    this one."""
     host = config.master.api_host
     return (config.redis.host or "127.0.0.1") if host in ("0.0.0.0", "::") else host
 
@@ -183,7 +187,7 @@ def _object(body: dict[str, Any], key: str) -> dict[str, Any]:
 def _text(body: dict[str, Any], key: str) -> str:
     value = body.get(key)
     if not isinstance(value, str) or not value:
-        raise InputError(f"{key}: must be a text")
+        raise InputError(f"{key}: must be non-empty text")
     return value
 
 

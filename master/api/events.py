@@ -1,9 +1,8 @@
-"""`/v1/events`: what happened, and who did it."""
+"""`/v1/events`: what happened, and who did it. Users see events of their own jobs, and of the cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from flask import Blueprint
 from msgspec import structs
@@ -17,7 +16,9 @@ from master.api.registry import noun_blueprint
 from master.api.views import event_view
 
 AT_ONCE = 1000
+"""Events that one read of the store returns at most."""
 FEW = 100
+"""Events that the first read returns, if only a few are wanted."""
 
 
 def blueprint(api: Api) -> Blueprint:
@@ -25,8 +26,8 @@ def blueprint(api: Api) -> Blueprint:
 
 
 def list_events(call: Call) -> Pieces:
-    """Pieces ``{"events": [...], "after": id, "open": bool}``; ``open`` in the last one: ask again for what follows."""
-    chosen = _Chosen(call, call.query["job"])
+    """Stream ``{"events": [...], "after": id, "open": bool}``. ``open`` in the last piece: ask again for more."""
+    chosen = _Filter(call, call.query["job"])
     after = call.query["after"]
     if after is not None:
         _check_id(after)
@@ -34,8 +35,8 @@ def list_events(call: Call) -> Pieces:
     return _newest(call, chosen)
 
 
-def _newest(call: Call, chosen: _Chosen) -> Pieces:
-    """From the end of the stream backwards, no further than it takes."""
+def _newest(call: Call, chosen: _Filter) -> Pieces:
+    """Stream the newest ``limit`` events. Reads from the end backwards, no further than necessary."""
     limit, kept, before = call.query["limit"], list[Event](), None
     after = "0-0"
     while events := call.api.store.events_before(before, min(AT_ONCE, max(FEW, limit))):
@@ -49,19 +50,19 @@ def _newest(call: Call, chosen: _Chosen) -> Pieces:
         yield from _follow(call, chosen, after)
 
 
-def _read(call: Call, chosen: _Chosen, after: str) -> Iterator[EventPiece]:
-    """All that there is now."""
+def _read(call: Call, chosen: _Filter, after: str) -> Iterator[EventPiece]:
+    """Yield all events that there are now."""
     while events := call.api.store.events(after, AT_ONCE):
         after = events[-1].id
         yield _piece(chosen.of(events), after, is_open=False)
 
 
-def _all(call: Call, chosen: _Chosen, after: str) -> Pieces:
+def _all(call: Call, chosen: _Filter, after: str) -> Pieces:
     yield from _read(call, chosen, after)
 
 
-def _follow(call: Call, chosen: _Chosen, after: str) -> Pieces:
-    with call.api.places.take() as granted, call.api.feed.listen() as changed:
+def _follow(call: Call, chosen: _Filter, after: str) -> Pieces:
+    with call.api.waiting_slots.take() as granted, call.api.feed.listen() as changed:
         while True:
             changed.clear()
             for piece in _read(call, chosen, after):
@@ -78,8 +79,8 @@ def _piece(events: list[Event], after: str, *, is_open: bool) -> EventPiece:
     return EventPiece(tuple(event_view(event) for event in events), after, is_open)
 
 
-class _Chosen:
-    """Which events the caller may see and asked for."""
+class _Filter:
+    """Selects the events that the caller asked for and may see."""
 
     def __init__(self, call: Call, job: str | None) -> None:
         self._call = call
@@ -107,7 +108,7 @@ class _Chosen:
         return self._owners[job]
 
 
-def _check_id(event_id: Any) -> None:
+def _check_id(event_id: object) -> None:
     parts = str(event_id).split("-")
     if len(parts) != 2 or not all(part.isdecimal() and len(part) <= 20 for part in parts):
         raise InputError(f"query parameter after: must be the id of an event, got {event_id!r}")

@@ -1,6 +1,6 @@
-"""`/v1/jobs/{job}/tasks/{task}/exec`: a command beside a running task. Passed through to the task's node.
+"""`/v1/jobs/{job}/tasks/{task}/exec`: a command beside a running task. Forwarded to the task's node.
 
-A session is called ``NODE:ID``: the task may have moved to another node since it was opened.
+A session is named ``NODE:ID``, because the task may have moved to another node since the session was opened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
 from grass.wire.node_record import NodeRecord
 from grass.wire.task_record import TaskRecord
-from grass.wire.views import ExecOutput, ExecStarted, ExecTaken
+from grass.wire.views import ExecAccepted, ExecOutput, ExecStarted
 from master.api.call import Api, Call, Handler, Reply
 from master.api.jobs import find_job
 from master.api.node_client import call_node, read_output
@@ -26,6 +26,7 @@ from master.api.registry import noun_blueprint
 
 _SESSION = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,62}):([A-Za-z0-9_-]{8,64})")
 PAUSE = 0.5
+"""Seconds after which a client asks again for output, if too many requests wait already."""
 
 
 def blueprint(api: Api) -> Blueprint:
@@ -43,18 +44,18 @@ def start(call: Call, job: str, task: str) -> Reply:
     record = find_job(call, job)
     found = _find_task(call, record, task)
     if found is None and task not in _tasks_of(record):
-        raise NotFoundError(f"job {record.name} has no task {task}; `grass job show {record.name}` shows them")
+        raise NotFoundError(f"job {record.name}: no task {task}; `grass job show {record.name}` lists its tasks")
     if found is None or found.state is not TaskState.RUNNING:
         state = "PENDING" if found is None else found.state.value
-        raise ConflictError(f"task {record.name}.{task} does not run now (it is {state})")
-    assert found.node is not None  # it runs somewhere
-    wish = call.read(Exec)
-    if not wish.argv:
-        raise InputError("argv: must be a list of texts, the command and its arguments")
-    size = {name: value for name in ("rows", "cols") if (value := getattr(wish, name)) is not None}
+        raise ConflictError(f"task {record.name}.{task}: not running ({state}); a command needs a running task")
+    assert found.node is not None  # a running task has a node
+    request = call.read(Exec)
+    if not request.argv:
+        raise InputError("argv: must be a list of the command and its arguments")
+    size = {name: value for name in ("rows", "cols") if (value := getattr(request, name)) is not None}
     key = f"{record.id}/{task}/{found.attempt}"
-    answer = _node(call, found.node, "POST", "", {"key": key, "argv": wish.argv, "tty": wish.tty, **size})
-    what = f"`{wish.argv[0]}` was run beside {record.name}.{task}"
+    answer = _node(call, found.node, "POST", "", {"key": key, "argv": request.argv, "tty": request.tty, **size})
+    what = f"task {record.name}.{task}: command `{request.argv[0]}` run beside it"
     call.api.store.log_event("exec", call.user, what, job=record.name, task=task, node=found.node)
     return Reply(ExecStarted(f"{found.node}:{answer['id']}", found.node, found.attempt), 201)
 
@@ -63,15 +64,15 @@ def output(call: Call, job: str, task: str, session: str) -> ExecOutput:
     find_job(call, job)
     node, name = _parts(session)
     after = int(call.query["after"])
-    with call.api.places.take() as granted:
+    with call.api.waiting_slots.take() as granted:
         if not granted:
             return ExecOutput((), after, None, PAUSE)
         answer = read_output(call.api.config, _record(call, node), f"/v1/exec/{name}/output?after={after}")
     return ExecOutput(answer["chunks"], answer["next"], answer["code"], 0.0)
 
 
-def give_input(call: Call, job: str, task: str, session: str) -> ExecTaken:
-    return ExecTaken(_passed(call, job, session, "input", call.read(ExecInput))["taken"])
+def give_input(call: Call, job: str, task: str, session: str) -> ExecAccepted:
+    return ExecAccepted(_passed(call, job, session, "input", call.read(ExecInput))["taken"])
 
 
 def resize(call: Call, job: str, task: str, session: str) -> NoContent:
@@ -95,7 +96,7 @@ def _passed(call: Call, job: str, session: str, verb: str, content: ExecInput | 
 def _parts(session: str) -> tuple[str, str]:
     match = _SESSION.fullmatch(session)
     if match is None:
-        raise NotFoundError(f"there is no session {session!r}")
+        raise NotFoundError(f"exec session {session!r}: not found")
     return match[1], match[2]
 
 
@@ -106,7 +107,7 @@ def _node(call: Call, name: str, method: str, path: str, body: Any = None) -> An
 def _record(call: Call, name: str) -> NodeRecord:
     record = call.api.store.node(name)
     if record is None:
-        raise NotFoundError(f"node {name} is no part of the cluster any more")
+        raise NotFoundError(f"node {name}: not found; it was removed from the cluster")
     return record
 
 

@@ -1,6 +1,6 @@
-"""Waking those who wait. One thread follows what happens for all of them, so a waiter costs no redis connection.
+"""Wakes waiting requests. One thread follows the store for all of them, so a waiting request costs no connection.
 
-An event is committed together with the change that it tells of: whoever is woken reads the new state.
+An event is committed together with the change that it reports, so a request that is woken reads the new state.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from grass.store.keys import ENDS_KEPT
 from grass.wire.job_record import JobRecord
 
 PAUSE = 1.0
-"""Seconds after which a client asks again that found no place to wait in."""
+"""Seconds after which a client asks again, if too many requests wait already."""
 _AWAY = 0.1
-"""Seconds between attempts while the store is away."""
+"""Seconds between tries while the store does not answer."""
 
 EVERYTHING = ""
 
 
 class Feed:
-    """``look``: seconds that one read waits."""
+    """Follows the store. ``poll``: seconds that one read waits for news. Safe for several threads."""
 
-    def __init__(self, store: ApiStore, look: float) -> None:
+    def __init__(self, store: ApiStore, poll: float) -> None:
         self._store = store
-        self._look = look
+        self._poll = poll
         self._lock = threading.Lock()
         self._waiters: dict[str, set[threading.Event]] = {}
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
         self._ended: dict[str, JobRecord] = {}
-        """Records of the jobs that ended last, by id: who was woken for one need not ask for it."""
+        """Records of the jobs that ended last, by id, so that a request that was woken for one need not read it."""
 
     @property
     def closed(self) -> bool:
@@ -41,9 +41,9 @@ class Feed:
 
     @contextmanager
     def listen(self, job_name: str = EVERYTHING) -> Iterator[threading.Event]:
-        """A flag that is set at every event of this job (without a name: at every event), and when the feed closes.
+        """Yield a flag that is set at each event of the job (no name: at each event), and when the feed closes.
 
-        Look at the state after this returned: nothing that happens from then on is missed.
+        Read the state after entering the context: no later event is missed.
         """
         flag = threading.Event()
         with self._lock:
@@ -59,21 +59,22 @@ class Feed:
                     del self._waiters[job_name]
 
     def ended(self, job_id: str) -> JobRecord | None:
-        """The record of a job that ended just now, if it is at hand."""
+        """Return the record of a job that ended recently, if it is in memory."""
         return self._ended.get(job_id)
 
     def stop(self) -> None:
-        """End every wait now, without waiting for anything."""
+        """End all waits now. Does not block."""
         self._closed.set()
         self._wake(None)
 
     def close(self) -> None:
+        """End all waits, and the thread."""
         self.stop()
         if self._thread is not None:
             self._thread.join()
 
     def _start(self) -> None:
-        """On first use, because a thread does not survive the fork that makes the worker."""
+        """Start the thread on first use, because a thread does not survive the fork that makes the worker."""
         if self._thread is None:
             news = self._store.latest()
             self._thread = threading.Thread(target=self._follow, args=(news,), name="feed", daemon=True)
@@ -82,7 +83,7 @@ class Feed:
     def _follow(self, news: News) -> None:
         while not self.closed:
             try:
-                news = self._store.wait_news(news, self._look)
+                news = self._store.wait_news(news, self._poll)
             except UnreachableError:
                 self._closed.wait(_AWAY)
                 continue
@@ -100,15 +101,15 @@ class Feed:
                     flag.set()
 
 
-class Places:
-    """How many requests may wait at once. The rest of the threads stays free for calls that answer at once."""
+class WaitingSlots:
+    """Bounds how many requests wait at once, so that other threads stay free for calls that answer at once."""
 
     def __init__(self, count: int) -> None:
         self._free = threading.BoundedSemaphore(count)
 
     @contextmanager
     def take(self) -> Iterator[bool]:
-        """Whether there was a place. Whoever gets none answers with what is known now, and the client asks again."""
+        """Yield whether a slot was free. Without one, answer with what is known now; the client asks again."""
         taken = self._free.acquire(blocking=False)
         try:
             yield taken

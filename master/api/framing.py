@@ -1,7 +1,7 @@
-"""How long an HTTP request is, told from its first bytes. Pure. Used by the front, which reads whole requests.
+"""The length of an HTTP request, from its first bytes. Pure. Used by the front, which reads complete requests.
 
-It understands no more of HTTP than that: gunicorn parses the request. A length that is not plain is refused, so that
-both agree on where a request ends.
+It parses nothing else of HTTP: gunicorn does. An unusual length is refused, so that both agree on where a request
+ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CODING = re.compile(rb"\r\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 
 
 class FramingError(Exception):
-    """A request that is answered with ``status`` and not read to its end."""
+    """A request that is refused with ``status``, without reading the rest of it."""
 
     def __init__(self, status: HTTPStatus) -> None:
         super().__init__(status.phrase)
@@ -28,7 +28,7 @@ class FramingError(Exception):
 
 
 def request_length(received: bytes | bytearray) -> int | None:
-    """Bytes from the first of the head to the last of the body; None: the head is not complete. Raises FramingError."""
+    """Return the length of head and body in bytes, or None while the head is incomplete. Raises FramingError."""
     end = received.find(_END, 0, MOST_HEAD)
     if end < 0:
         if len(received) >= MOST_HEAD:

@@ -1,8 +1,8 @@
-"""Whether a request without a session is new: by a clock that neither jumps nor goes back, and by ids seen here.
+"""Whether a request without a session is new: by a clock that never jumps, and by the request ids seen so far.
 
-The wall clock is read once, at the start; from then on the time is steady. What an earlier process may have accepted
-lies before its *horizon*, which is kept in the store: a request from before it is refused, and the client asks again
-with our time. So no id has to outlive the process, and no jump of a clock makes an old request new again.
+The wall clock is read once, at the start; from then on the time is steady. The store keeps a *horizon*: every request
+that an earlier process may have accepted was issued before it. A request from before the horizon is refused, and the
+client retries with our time. So no id has to outlive the process, and no clock jump makes an old request new again.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Callable
 
 from grass.api.signing import FRESH_SECONDS
 from grass.clock import steady
-from master.api.seen import SeenHere
+from master.api.recent_ids import RecentIds
 
 AHEAD_SECONDS = 10.0
 """How far a client's clock may be ahead of ours."""
 STEP_SECONDS = 1.0
-"""The horizon is moved on by as much as this, so that not every request writes it."""
+"""The horizon moves in steps of this size, so that not every request writes it."""
 
 
 class Freshness:
-    """``horizon``: of earlier processes, 0 if there was none. Safe for several threads."""
+    """``wall``: the time now. ``horizon``: of earlier processes; 0: there was none. Safe for several threads."""
 
     def __init__(self, wall: float, horizon: float, clock: Callable[[], float] = steady) -> None:
         self._clock = clock
@@ -29,20 +29,21 @@ class Freshness:
         self._horizon = horizon
         self._moving = threading.Lock()
         self._offset = max(wall, horizon - AHEAD_SECONDS / 2) - clock()
-        self._seen = SeenHere(clock())
+        self._seen = RecentIds(clock())
 
     def now(self) -> float:
-        """The time that a client has to use."""
+        """Return the time that a client must use."""
         return max(self._now(), self._earliest + 0.001)
 
     def is_fresh(self, issued_at: float) -> bool:
+        """Whether a request of this time is neither too old nor too new."""
         now = self._now()
         return issued_at > self._earliest and now - FRESH_SECONDS <= issued_at <= now + AHEAD_SECONDS
 
     def move_horizon(self, keep: Callable[[float], None]) -> None:
-        """Before a request is accepted: ``keep`` puts a later horizon into the store, if what is there is not enough.
+        """Store a later horizon if the stored one does not suffice. Call it before a request is accepted.
 
-        What ``keep`` raises goes on; then the horizon is where it was, and the next request tries again.
+        ``keep`` stores a horizon. If it raises, the horizon stays, and the next request tries again.
         """
         if self._now() + AHEAD_SECONDS <= self._horizon:
             return
@@ -53,6 +54,7 @@ class Freshness:
                 self._horizon = wanted + STEP_SECONDS
 
     def first_sight(self, request_id: str) -> bool:
+        """Remember the id. Return False if it was seen before."""
         return self._seen.first_sight(request_id, self._clock())
 
     def _now(self) -> float:

@@ -1,4 +1,4 @@
-"""Event-driven front of the API server: it reads whole requests, and only a whole request gets a thread.
+"""Event-driven front of the API server: it reads complete requests, and only a complete request gets a thread.
 
 Run by the gunicorn worker (`server.py`) in its main thread. Slow, silent and broken peers cost a socket and a
 buffer here, never a thread. The front must not block: it neither parses requests nor makes replies, apart from
@@ -21,44 +21,47 @@ from master.api.framing import FramingError, request_length
 
 @dataclass(frozen=True)
 class Answered:
-    """``unsent``: what the socket did not take yet. ``reusable``: another request may come on this connection."""
+    """``unsent``: bytes that the socket did not accept yet. ``reusable``: the connection may carry another request."""
 
     reusable: bool
     unsent: bytes = b""
 
 
 Handle = Callable[[socket.socket, tuple[str, int], bytes], Answered]
-"""Answers one request, in a thread. The socket does not block."""
+"""Answers one request, in a thread. The socket is non-blocking."""
 Refused = Callable[[str, str], None]
-"""Told the address and the reason whenever a request is refused here."""
+"""Called with the address and the reason whenever the front refuses a request."""
 
 _READ = 1 << 16
 _ACCEPTS = 64
-"""Connections taken before others get their turn."""
+"""Connections to accept before other events are handled."""
 _LINGER_SECONDS = 2.0
-"""For a peer to read the last reply, before the connection is closed under it."""
+"""Time for a peer to read the last reply before its connection is closed."""
 _MOST_DISCARDED = 4 * 1024 * 1024
+"""Bytes to read and ignore from a peer after its last reply."""
 
 
 @dataclass(frozen=True)
 class Limits:
+    """What all peers together, and each of them, may use."""
+
     connections: int = 2000
-    """When there are more, the one that has waited longest is closed, of the address that has the most."""
+    """Beyond this many, the oldest waiting connection of the address with the most connections is closed."""
     buffered: int = 64 * 1024 * 1024
-    """Bytes of all requests that are not answered. Of those that are not complete, the largest one goes first."""
+    """Bytes of all requests that are not answered yet. Beyond this, the largest incomplete one is refused."""
     request_seconds: float = 10.0
-    """For the head of a request, from its first byte (or from the connection) …"""
+    """Time for the head of a request, from its first byte, or from the connection."""
     bytes_per_second: int = 64 * 1024
-    """… and so much longer for its body."""
+    """The least speed of a body, or a reply; it adds to the time by its length."""
     idle_seconds: float = 75.0
     """Between two requests."""
     write_seconds: float = 30.0
-    """For the rest of a reply that the peer did not read at once, besides the time that its length takes."""
+    """Time for the rest of a reply that the peer did not read at once, besides the time for its length."""
 
 
 class _Peer:
-    """One connection. ``total``: the length of the request that is being read, once it is known. ``asked``: of the one
-    that is being answered."""
+    """One connection. ``total``: length of the request being read, once known. ``asked``: length of the request that
+    is being answered. ``leaving``: it is being closed."""
 
     __slots__ = (
         "address",
@@ -104,19 +107,20 @@ class Front:
         self._limits = limits or Limits()
         self._listeners: list[socket.socket] = []
         self._waiting: dict[_Peer, None] = {}
-        """Connections without a whole request, the one that has waited longest first."""
+        """Connections without a complete request, the oldest first."""
         self._busy = 0
         self._buffered = 0
         self._stopped = False
         self._drained = asyncio.Event()
 
     def listen(self, listener: socket.socket) -> None:
+        """Accept connections of a listening socket."""
         listener.setblocking(False)
         self._listeners.append(listener)
         self._loop.add_reader(listener, self._accept, listener)
 
     async def stop(self, seconds: float) -> None:
-        """Take nothing new, and give requests that are being answered so many seconds."""
+        """Accept nothing more, and wait up to ``seconds`` for requests that are being answered."""
         self._stopped = True
         for listener in self._listeners:
             self._loop.remove_reader(listener)
@@ -130,10 +134,10 @@ class Front:
         for _ in range(_ACCEPTS):
             try:
                 sock, address = listener.accept()
-            except OSError:  # none left, or gone before we came; or no descriptor is free
+            except OSError:  # none left, or already gone; or no descriptor is free
                 return
             while len(self._waiting) + self._busy >= self._limits.connections and self._waiting:
-                self._close(self._least_welcome())
+                self._close(self._to_evict())
             if self._busy >= self._limits.connections:
                 sock.close()
                 continue
@@ -142,7 +146,7 @@ class Front:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._read(_Peer(sock, address[:2]), self._limits.request_seconds)
 
-    def _least_welcome(self) -> _Peer:
+    def _to_evict(self) -> _Peer:
         counts = Counter(peer.address[0] for peer in self._waiting)
         most = max(counts, key=counts.__getitem__)
         return next(peer for peer in self._waiting if peer.address[0] == most)
@@ -181,10 +185,10 @@ class Front:
                 self._until(peer, self._limits.request_seconds)
             peer.buffer += data
             self._buffered += len(data)
-            self._look(peer)
+            self._check(peer)
 
-    def _look(self, peer: _Peer) -> None:
-        """Whether the request is complete, and who has to go if too much is unfinished."""
+    def _check(self, peer: _Peer) -> None:
+        """Answer the request if it is complete. Otherwise refuse the largest one if too much is buffered."""
         if peer.total is None:
             try:
                 peer.total = request_length(peer.buffer)
@@ -212,7 +216,7 @@ class Front:
         try:
             answered = self._handle(peer.socket, peer.address, request)
         finally:
-            with suppress(RuntimeError):  # the loop is closed: the process ends
+            with suppress(RuntimeError):  # the loop is closed, because the process ends
                 self._loop.call_soon_threadsafe(self._answered, peer, answered)
 
     def _answered(self, peer: _Peer, answered: Answered) -> None:
@@ -250,7 +254,7 @@ class Front:
             self._leave(peer)
         elif peer.buffer:
             self._read(peer, self._limits.request_seconds)
-            self._look(peer)
+            self._check(peer)
         else:
             self._read(peer, self._limits.idle_seconds)
 
@@ -261,7 +265,7 @@ class Front:
         self._leave(peer)
 
     def _leave(self, peer: _Peer) -> None:
-        """Say no more, and read what is on its way: to close before would take the reply from the peer."""
+        """Send nothing more, but read on for a while: closing at once could discard the reply that is under way."""
         self._buffered -= len(peer.buffer)
         peer.buffer.clear()
         peer.leaving = True
@@ -287,6 +291,7 @@ class Front:
 
 
 def refusal(status: HTTPStatus) -> bytes:
+    """Return a complete HTTP reply that refuses a request."""
     text = f"{status.phrase}\n"
     head = f"HTTP/1.1 {status.value} {status.phrase}\r\nConnection: close\r\nContent-Type: text/plain\r\n"
     return f"{head}Content-Length: {len(text)}\r\n\r\n{text}".encode()

@@ -1,4 +1,4 @@
-"""`/v1/jobs`: submit, look at, wait for, stop and delete jobs."""
+"""`/v1/jobs`: submit, show, wait for, stop and delete jobs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from flask import Blueprint
 
 from grass.clock import steady
 from grass.entropy import run_id
-from grass.errors import ConflictError, InputError, NotFoundError
-from grass.manifest import Wrong
-from grass.manifest.quantities import duration_or_zero
+from grass.errors import ConflictError, NotFoundError
 from grass.store.job_list import page
 from grass.wire.calls import Stop, Submission
 from grass.wire.job_record import JobRecord
@@ -17,18 +15,19 @@ from grass.wire.task_record import TaskRecord
 from grass.wire.tickets import DeleteJob, StopJob
 from grass.wire.views import JobsView, JobView, StartedView, TasksView, WaitedView, WhyView
 from master.api.call import Api, Call, Handler, Pieces, PiecesToEnd, Reply
-from master.api.discretion import Discretion
 from master.api.feed import PAUSE
 from master.api.log_stream import stream_logs
-from master.api.plan import check_order, plan_job
+from master.api.plan import check_dependencies, plan_job
 from master.api.progress import Progress
+from master.api.query import parse_duration
+from master.api.redaction import Redaction
 from master.api.registry import noun_blueprint
 from master.api.submission import accept_job
 from master.api.views import counted_tasks, first_tasks, job_view, task_views
 from master.api.why import why_view
 
 DELETE_SECONDS = 3.0
-"""Less than a client waits for an answer."""
+"""Time to wait for the deletion: less than a client waits for an answer."""
 
 
 def blueprint(api: Api) -> Blueprint:
@@ -48,35 +47,35 @@ def blueprint(api: Api) -> Blueprint:
 
 
 def find_job(call: Call, name_or_id: str) -> JobRecord:
-    """The record of a job that the caller may see, as it may see it. Raises NotFoundError, NotAllowedError."""
+    """Return the redacted record of a job. Raises NotFoundError, or NotAllowedError for another user's job."""
     record = call.api.store.job(name_or_id)
     if record is None:
-        raise NotFoundError(f"no job {name_or_id}; `grass job list --all` shows what there is")
+        raise NotFoundError(f"job {name_or_id}: not found; `grass job list --all` lists all jobs")
     call.check_owner(record.user, f"job {record.name}")
-    return Discretion(call).job(record)
+    return Redaction(call).job(record)
 
 
 def list_jobs(call: Call) -> JobsView:
-    """The newest ``limit`` of them; only of these the whole records are read."""
-    discreet, found, every = Discretion(call), call.api.store.job_list(), call.query["all"]
+    """List the newest ``limit`` jobs that the caller may see. Only their complete records are read."""
+    redaction, found, every = Redaction(call), call.api.store.job_list(), call.query["all"]
     wanted = [head for head in found.heads if call.sees(head.user) and (every or not head.state.ended)]
     limit = call.query["limit"]
     chosen = page(wanted, None if limit is None else int(limit), call.query["before"])
-    return JobsView(tuple(job_view(discreet.job(record)) for record in found.records(chosen)), len(wanted))
+    return JobsView(tuple(job_view(redaction.job(record)) for record in found.records(chosen)), len(wanted))
 
 
 def start_job(call: Call) -> Reply:
     store, submission = call.api.store, call.read(Submission)
     accepted = accept_job(submission, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
     job, job_id = accepted.job, accepted.job_id
-    now, warnings = call.api.wall(), [*accepted.warnings, *check_order(call, job, submission.strict)]
+    now, warnings = call.api.wall(), [*accepted.warnings, *check_dependencies(call, job, submission.strict)]
     sighting = call.caller.sighting
     assert sighting is not None  # a route of sessions
     fresh = store.submit(job, job_id=job_id, user=call.user, now=now, warnings=warnings, sighting=sighting)
     if not fresh:
         known = store.job(job_id)
         if known is not None and known.user != call.user:
-            raise ConflictError(f"job id {job_id} is taken")
+            raise ConflictError(f"job id {job_id}: taken by another user's job; choose another id")
     return Reply(StartedView(job.name, job_id, tuple(warnings)), 201)
 
 
@@ -89,7 +88,7 @@ def list_tasks(call: Call, job: str) -> TasksView:
     component = call.query["component"]
     if component is not None and component not in record.components:
         known = ", ".join(record.components)
-        raise NotFoundError(f"job {record.name} has no component {component}; it has {known}")
+        raise NotFoundError(f"job {record.name}: no component {component}; it has {known}")
     spec, tasks, most = call.api.store.spec(record.id), _known(call, record), call.query["first"]
     if spec is None:
         return TasksView(())
@@ -102,15 +101,16 @@ def explain_job(call: Call, job: str) -> WhyView:
     record = find_job(call, job)
     spec = call.api.store.spec(record.id)
     if spec is None:
-        raise NotFoundError(f"job {record.name} is being deleted")
+        raise NotFoundError(f"job {record.name}: not found; it is being deleted")
     return why_view(record, spec, counted_tasks(record, spec, _known(call, record)))
 
 
 def wait_for_job(call: Call, job: str) -> PiecesToEnd:
-    """``{"job": view}`` at once and, with ``progress``, whenever it got on; the last one when it has ended, or when
-    time is up (with a ``pause``: ask again after so many seconds)."""
+    """Stream ``{"job": view}``: at once; with ``progress`` after each change; and when the job has ended or time is up.
+
+    The last one has a ``pause``: if the job has not ended, ask again after that many seconds."""
     first = find_job(call, job)
-    with call.api.places.take() as granted, call.api.feed.listen(first.name) as changed:
+    with call.api.waiting_slots.take() as granted, call.api.feed.listen(first.name) as changed:
         until = steady() + (call.query["timeout"] if granted else 0.0)
         progress = Progress(call.query["progress"])
         while True:
@@ -125,11 +125,11 @@ def wait_for_job(call: Call, job: str) -> PiecesToEnd:
 
 def _same_run(call: Call, first: JobRecord) -> JobRecord:
     record = call.api.feed.ended(first.id)
-    if record is None or record.submitted != first.submitted:  # an id may have been used before
+    if record is None or record.submitted != first.submitted:  # the id may have been used by an earlier job
         record = call.api.store.run(first.id)
     if record is None:
-        raise NotFoundError(f"job {first.name} ({first.id}) was deleted")
-    return Discretion(call).job(record)
+        raise NotFoundError(f"job {first.name} ({first.id}): not found; it was deleted")
+    return Redaction(call).job(record)
 
 
 def read_logs(call: Call, job: str) -> Pieces:
@@ -138,26 +138,21 @@ def read_logs(call: Call, job: str) -> Pieces:
 
 def stop_job(call: Call, job: str) -> JobView:
     record = find_job(call, job)
-    grace = call.read(Stop).grace
-    if grace is not None:
-        try:
-            grace = duration_or_zero(grace)
-        except Wrong as error:
-            raise InputError(f"grace: {error}") from error
+    grace = parse_duration("grace", call.read(Stop).grace)
     if not record.state.ended:
         store, name = call.api.store, record.name
-        store.log_event("job-stop-requested", call.user, f"{name} shall stop", job=name)
+        store.log_event("job-stop-requested", call.user, f"job {name}: stop requested", job=name)
         store.ticket(StopJob(record.id, call.user, grace))
     return job_view(record)
 
 
 def delete_job(call: Call, job: str) -> Reply:
-    """Answers 200 once it is gone, 202 if the master-agent has not come to it yet."""
+    """Delete an ended job. Answers 200 once it is deleted, 202 if the master-agent has not done so yet."""
     record = find_job(call, job)
     store, name = call.api.store, record.name
     if not record.state.ended:
-        raise ConflictError(f"job {name} has not ended; stop it first with `grass job stop {name}`")
-    store.log_event("job-delete-requested", call.user, f"{name} ({record.id}) shall be deleted", job=name)
+        raise ConflictError(f"job {name}: still active; stop it first with `grass job stop {name}`")
+    store.log_event("job-delete-requested", call.user, f"job {name} ({record.id}): deletion requested", job=name)
     store.ticket(DeleteJob(record.id, call.user))
     until = steady() + DELETE_SECONDS
     with call.api.feed.listen(name) as changed:
@@ -170,6 +165,6 @@ def delete_job(call: Call, job: str) -> Reply:
 
 
 def _known(call: Call, record: JobRecord) -> dict[TaskKey, TaskRecord]:
-    """Records of its tasks that were ever assigned."""
-    discreet = Discretion(call)
-    return {key: discreet.task(task) for key, task in call.api.store.tasks(record.id).items()}
+    """Return the redacted records of the job's tasks. A task that was never assigned has none."""
+    redaction = Redaction(call)
+    return {key: redaction.task(task) for key, task in call.api.store.tasks(record.id).items()}

@@ -1,13 +1,12 @@
 """`/v1/join-tokens` and `/v1/join`: how machines become nodes (docs/internals/hosts.md).
 
-A machine that joins is a guest: nobody signed its request, and the token in the body says what it may do. Later it
-proves itself with its node's token. What the master-agent makes of it is waited for, so that the answer is the truth.
+A joining machine is an unauthenticated client: its request is unsigned, and the join token in the body says what it may
+do. Later it proves its identity with its node's token. Answers wait for the master-agent, so they say what it decided.
 """
 
 from __future__ import annotations
 
 import hmac
-from typing import Any
 
 from flask import Blueprint
 
@@ -21,7 +20,7 @@ from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundErr
 from grass.model.lifecycle import NodeState
 from grass.model.names import MAX_NAME, NAME_RULE, is_name
 from grass.store.join_tokens import JoinToken
-from grass.wire.calls import Join, JoinQuestion, JoinTokenWish, NodeProof
+from grass.wire.calls import Join, JoinQuestion, JoinTokenRequest, NodeProof
 from grass.wire.codec import builtins
 from grass.wire.node_record import NodeRecord
 from grass.wire.tickets import JoinNode, RemoveNode
@@ -29,15 +28,15 @@ from grass.wire.views import JoinedView, JoinReach, JoinTerms, JoinTokenView, No
 from master.api import enrolment
 from master.api.bundle import find_bundle
 from master.api.call import Api, Call, Handler, Reply
-from master.api.node_client import node_place, why_unreachable
+from master.api.node_client import node_address, why_unreachable
 from master.api.node_wait import wait_for_node
 from master.api.registry import noun_blueprint
 
 LONGEST = 30 * 86_400.0
-"""Seconds that a token may be good for."""
+"""Seconds that a token may be valid, at most."""
 MOST_USES = 1000
 AGENT_SECONDS = 10.0
-"""For the master-agent to take a ticket."""
+"""Time for the master-agent to take a ticket."""
 
 
 def blueprint(api: Api) -> Blueprint:
@@ -54,8 +53,9 @@ def blueprint(api: Api) -> Blueprint:
 
 
 def make_token(call: Call) -> Reply:
-    wish = call.read(JoinTokenWish)
-    name, uses, seconds = wish.name, wish.uses, wish.expires
+    """Make a join token."""
+    request = call.read(JoinTokenRequest)
+    name, uses, seconds = request.name, request.uses, request.expires
     if name is not None:
         check_name(name)
     if not 1 <= uses <= MOST_USES:
@@ -63,13 +63,15 @@ def make_token(call: Call) -> Reply:
     if not 0 < seconds <= LONGEST:
         raise InputError(f"expires: must be more than 0 and at most 30 days, got {seconds!r} seconds")
     if name is not None and uses > 1:
-        raise InputError(f"a token for the node {name} is good for one use; leave the name out, or the uses")
+        raise InputError(
+            f"join token for node {name}: valid for one use only; leave out the name or the number of uses"
+        )
     now = call.api.wall()
     secret = password()
     token = JoinToken(name, uses, call.user, now + seconds)
     call.api.store.join_tokens.issue(secret_digest(secret), token, now)
     invitation = _invitation(call, secret)
-    what = f"a join token for {name or 'any machine'}, {uses} use(s), {seconds:.0f} s"
+    what = f"join token for {name or 'any machine'}: made; {uses} use(s), valid for {seconds:.0f} s"
     call.api.store.log_event("join-token", call.user, what)
     return Reply(JoinTokenView(invitation.token(), token.expires, uses, name), 201)
 
@@ -81,69 +83,71 @@ def _invitation(call: Call, secret: str) -> Invitation:
 
 
 def terms(call: Call) -> JoinTerms:
-    """For an administrator who wants to know what joining would be, and makes no token for that."""
+    """Answer what a join token would contain, without making one (`grass node add --plan`)."""
     invitation = _invitation(call, "")
     return JoinTerms(tuple(invitation.urls), invitation.key, invitation.bundle, invitation.cluster)
 
 
 def check(call: Call) -> JoinedView:
-    wish = enrolment.parse({**builtins(call.read(JoinQuestion)), "secret": "none", "join_id": "0" * 16})
-    check_name(wish.name)
-    _check_version(wish)
-    _check_free(call.api, wish)
-    enrolment.check_address(call.api.config, wish)
-    return _terms_of(call, wish)
+    """Check, for an administrator, whether a machine could join. Changes nothing."""
+    request = enrolment.parse({**builtins(call.read(JoinQuestion)), "secret": "none", "join_id": "0" * 16})
+    check_name(request.name)
+    _check_version(request)
+    _check_free(call.api, request)
+    enrolment.check_address(call.api.config, request)
+    return _terms_of(call, request)
 
 
-def _terms_of(call: Call, wish: enrolment.Wish) -> JoinedView:
+def _terms_of(call: Call, request: enrolment.JoinRequest) -> JoinedView:
     config, bundle = call.api.config, find_bundle()
     return JoinedView(
         cluster=config.name,
         time=call.api.wall(),
-        reach=tuple(JoinReach(what, host, port) for what, host, port in enrolment.reach(config, wish)),
+        reach=tuple(JoinReach(what, host, port) for what, host, port in enrolment.reach(config, request)),
         bundle=bundle.digest if bundle else "",
         kinds=tuple(bundle.nodes) if bundle else (),
     )
 
 
 def join(call: Call) -> Reply:
-    """With ``check``: says whether it could join, and what it must be able to reach; uses nothing up."""
-    wish = enrolment.parse(builtins(call.read(Join)))
-    check_name(wish.name)
+    """Make a machine a node. With ``check`` only answer whether it could join, and what it must be able to reach."""
+    request = enrolment.parse(builtins(call.read(Join)))
+    check_name(request.name)
     api, now = call.api, call.api.wall()
-    digest = secret_digest(wish.secret)
-    token = api.store.join_tokens.check(digest, wish.join_id, wish.name, now)
-    _check_version(wish)
-    if token.taken.get(wish.join_id) != wish.name:
-        _check_free(api, wish)
-    enrolment.check_address(api.config, wish)
+    digest = secret_digest(request.secret)
+    token = api.store.join_tokens.check(digest, request.join_id, request.name, now)
+    _check_version(request)
+    if token.taken.get(request.join_id) != request.name:
+        _check_free(api, request)
+    enrolment.check_address(api.config, request)
     bundle = find_bundle()
-    if wish.check:
-        return Reply(_terms_of(call, wish))
-    ticket = JoinNode(wish.name, secret_digest(wish.password), token.by, wish.node())
-    api.store.join_tokens.use(digest, wish.join_id, ticket, now)
-    _wait_until_known(api, wish)
-    api.store.join_tokens.joined(wish.join_id, wish.name)
+    if request.check:
+        return Reply(_terms_of(call, request))
+    ticket = JoinNode(request.name, secret_digest(request.password), token.by, request.node())
+    api.store.join_tokens.use(digest, request.join_id, ticket, now)
+    _wait_until_known(api, request)
+    api.store.join_tokens.joined(request.join_id, request.name)
     secrets = Secrets.load(api.config.home)
-    return Reply(enrolment.node_files(api.config, secrets, wish, now, bundle.digest if bundle else ""), 201)
+    return Reply(enrolment.node_files(api.config, secrets, request, now, bundle.digest if bundle else ""), 201)
 
 
 def show_join(call: Call, node: str) -> NodeWaited:
+    """Wait for a change of the node, on behalf of the node itself."""
     _check_node_token(call, node)
     return wait_for_node(call, node)
 
 
 def reach(call: Call, node: str) -> NodeReached:
-    """Looked at once, now. The node may just be starting, so whoever asks asks again."""
+    """Answer whether the master reaches the node's API now. The node may just be starting, so the client retries."""
     _check_node_token(call, node)
     record = call.api.store.node(node)
     if record is None:
-        raise NotFoundError(f"node {node} is no part of the cluster any more")
-    return NodeReached(node_place(record), why_unreachable(call.api.config, record))
+        raise NotFoundError(f"node {node}: not found; it was removed from the cluster")
+    return NodeReached(node_address(record), why_unreachable(call.api.config, record))
 
 
 def leave(call: Call, node: str) -> NodeWaited:
-    """Of a node that goes by itself. Its tasks are placed elsewhere."""
+    """Remove the node that asks for it. Its tasks are placed elsewhere."""
     _check_node_token(call, node)
     record = call.api.store.node(node)
     if record is not None and record.state is not NodeState.LEFT:
@@ -151,7 +155,8 @@ def leave(call: Call, node: str) -> NodeWaited:
     return wait_for_node(call, node)
 
 
-def check_name(name: Any) -> None:
+def check_name(name: object) -> None:
+    """Raise InputError unless this may be the name of a node."""
     if not is_name(name):
         raise InputError(f"node name {name!r}: must be at most {MAX_NAME} {NAME_RULE}")
 
@@ -161,48 +166,52 @@ def _check_node_token(call: Call, node: str) -> None:
     given = call.read(NodeProof).token
     expected = node_token(Secrets.load(call.api.config.home).node_token, node)
     if not hmac.compare_digest(given.encode(), expected.encode()):
-        raise NotAllowedError(f"this is not the token of the node {node} in cluster {call.api.config.name}")
+        raise NotAllowedError(f"node {node}: wrong node token for cluster {call.api.config.name}")
 
 
-def _check_version(wish: enrolment.Wish) -> None:
-    if wish.version != grass.__version__:
+def _check_version(request: enrolment.JoinRequest) -> None:
+    if request.version != grass.__version__:
         raise ConflictError(
-            f"{wish.name} has Grass {wish.version}, this cluster {grass.__version__}; install the cluster's there: "
-            "`curl MASTER/v1/join.py | sudo python3 - --token …` does"
+            f"node {request.name}: runs Grass {request.version}, this cluster {grass.__version__}; install the "
+            "cluster's version there with `curl MASTER/v1/join.py | sudo python3 - --token …`"
         )
 
 
-def _check_free(api: Api, wish: enrolment.Wish) -> None:
-    """A machine that was interrupted when the master had taken it in comes again, with the password it chose."""
-    record = api.store.node(wish.name)
+def _check_free(api: Api, request: enrolment.JoinRequest) -> None:
+    """Raise ConflictError if the name is taken by another machine.
+
+    A machine that was interrupted while it joined may come again with the same password."""
+    record = api.store.node(request.name)
     if record is None or record.state is NodeState.LEFT:
         return
-    if record.state is NodeState.JOINING and _made_for(record, wish):
+    if record.state is NodeState.JOINING and _made_for(record, request):
         return
     raise ConflictError(
-        f"a node {wish.name} exists ({record.state.value}, at {record.address or 'no address'}); choose another "
-        f"name, or remove that one first with `grass node remove {wish.name}`"
+        f"node {request.name}: exists already ({record.state.value}, at {record.address or 'no address'}); choose "
+        f"another name, or remove that node first with `grass node remove {request.name}`"
     )
 
 
-def _made_for(record: NodeRecord, wish: enrolment.Wish) -> bool:
-    """A node that never joined (that of a local cluster) has no digest."""
-    return record.digest == secret_digest(wish.password)
+def _made_for(record: NodeRecord, request: enrolment.JoinRequest) -> bool:
+    """Whether the record was made for this machine. A node that never joined (of a local cluster) has no digest."""
+    return record.digest == secret_digest(request.password)
 
 
-def _wait_until_known(api: Api, wish: enrolment.Wish) -> None:
-    """Until the master-agent has made the node and its redis user: the user comes first."""
+def _wait_until_known(api: Api, request: enrolment.JoinRequest) -> None:
+    """Wait until the master-agent has made the node's redis user and its record, in this order."""
     until = steady() + AGENT_SECONDS
     with api.feed.listen() as changed:
         while not api.feed.closed and steady() < until:
             changed.clear()
-            record = api.store.node(wish.name)
+            record = api.store.node(request.name)
             if record is not None:
-                if not _made_for(record, wish):
-                    raise ConflictError(f"another machine has joined as {wish.name} meanwhile; choose another name")
+                if not _made_for(record, request):
+                    raise ConflictError(
+                        f"node {request.name}: another machine joined under this name; choose another name"
+                    )
                 return
             changed.wait(0.1)
     raise UnreachableError(
-        f"the master-agent has not taken {wish.name} in after {AGENT_SECONDS:g} s; the same command again goes on from "
-        "here, and `grass status` says how the daemons are"
+        f"node {request.name}: the master-agent did not answer within {AGENT_SECONDS:g} s; see `grass status`, then "
+        "run the same command again"
     )

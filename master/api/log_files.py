@@ -1,6 +1,6 @@
-"""Reading the log file of one task, forwards from anywhere and from its end. File access only.
+"""Reads the log file of one task: forwards from any offset, or its last lines. File access only. Used by ``logs``.
 
-No file stays open between two calls, so that thousands can be followed.
+No file stays open between calls, so that thousands can be followed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from master.collector.blocks import HEADER, Block, Key, block_from_line
 from master.collector.scan import scan
 
 WINDOW = 1 << 20
-"""Bytes from the end that are read first for a tail. Repeats of a fluentd that was killed lie closer together."""
+"""Bytes at the end to read first for a tail. Blocks that a killed fluentd repeated are closer together than this."""
 _HEADER_BYTES = 160
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class TaskLog:
-    """One file, read block by block up to ``limit``, which ``refresh`` moves. Blocks that make no sense are skipped."""
+    """One file, read block by block up to ``limit``, which ``refresh`` sets. Malformed blocks are skipped."""
 
     def __init__(self, path: Path, task: str, *, position: int = 0) -> None:
         self.task = task
@@ -36,18 +36,18 @@ class TaskLog:
         self._time = float("-inf")
 
     def refresh(self, info: os.stat_result) -> bool:
-        """Takes over the file's present size; True when there may be something new."""
+        """Update the limit to the file's current size. Return whether there may be something new."""
         if self._inode not in (None, info.st_ino) or info.st_size < self._position:
-            # Another file of the same name. What it repeats, the assembler knows.
+            # This is another file of the same name. The assembler drops what it repeats.
             self._position = 0
-        # What was read beyond the last whole line may since have been cut off and written anew.
+        # What was read beyond the last complete line may since have been truncated and rewritten.
         self._buffer, self._at = b"", 0
         self._inode = info.st_ino
         self.limit = info.st_size
         return self._position < self.limit
 
     def next_time(self, chunk: int) -> float | None:
-        """When the next block was sent, never before the one before it; None when there is no whole block."""
+        """Return when the next block was sent, never earlier than its predecessor; None: no complete block is left."""
         if not self._fill(_HEADER_BYTES, chunk):
             return None
         header = HEADER.match(self._buffer, self._at)
@@ -56,12 +56,12 @@ class TaskLog:
         return self._time
 
     def lines(self, chunk: int) -> list[LogLine | None]:
-        """The lines that the next block completes."""
+        """Read the next block, and return the lines that it completes."""
         block = self._next(chunk)
         return [] if block is None else self.assembler.feed(block)
 
     def end(self, attempt: int, stream: str) -> int:
-        """How far a stream has been read, in bytes, counting what lies before the place where reading began."""
+        """Return the offset up to which a stream was read, including what precedes the offset where reading began."""
         end = self.assembler.end(attempt, stream)
         if end is not None or self._start == 0:
             return end or 0
@@ -83,7 +83,7 @@ class TaskLog:
         return block_from_line(line)
 
     def _fill(self, wanted: int, chunk: int) -> bool:
-        """True when the buffer holds ``wanted`` bytes that were not taken yet, or a whole line."""
+        """Read until the buffer has ``wanted`` unread bytes, or a complete line. Return whether it has."""
         if len(self._buffer) - self._at >= wanted or self._buffer.find(b"\n", self._at) >= 0:
             return True
         self._buffer, self._at = self._buffer[self._at :], 0
@@ -119,7 +119,7 @@ def _read(path: Path, start: int, size: int) -> bytes:
 
 
 def tail_position(path: Path, count: int, size: int) -> int:
-    """Where to begin reading so that the last ``count`` lines are whole; 0 when all of the file is needed."""
+    """Return the offset at which to start reading for the last ``count`` lines; 0: the whole file is needed."""
     window = WINDOW
     while window < size:
         start = size - window
@@ -143,4 +143,5 @@ def _enough(path: Path, start: int, size: int, count: int) -> bool:
 
 
 def known(lines: Iterator[LogLine | None] | list[LogLine | None]) -> list[LogLine]:
+    """Drop the lines whose beginning was not read."""
     return [line for line in lines if line is not None]

@@ -1,7 +1,7 @@
-"""From blocks to lines. Pure.
+"""From blocks to lines. Pure. Used by ``log_files`` and ``logs``.
 
-Each attempt's stream is put together by itself: blocks, or parts of them, that were seen before are left out, and a
-line may span any number of blocks.
+Each stream of each attempt is assembled separately. Repeated blocks, or repeated parts of blocks, are dropped. A line
+may span any number of blocks.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ class LogLine(NamedTuple):
     """One line of a task's output.
 
     ``text`` has no newline at its end. It is UTF-8 decoded with ``surrogateescape``: ``text.encode("utf-8",
-    "surrogateescape")`` gives the very bytes that the task printed, and ``json.dumps`` carries it as it is.
-    ``time``: wall clock of the node when the end of the line was seen. ``newline``: false for a last line that was
-    left without one. ``lost``: bytes of the stream missing before this line (a power cut, a file that was deleted).
-    ``end``: where the line ends in its stream, in bytes, newline included.
+    "surrogateescape")`` gives exactly the bytes that the task printed, and ``json.dumps`` preserves it.
+    ``time``: the node's wall clock when it read the end of the line. ``newline``: false for a last line without one.
+    ``lost``: bytes of the stream that are missing before this line (a power cut, a deleted file). ``end``: offset in
+    the stream at which the line ends, newline included.
     """
 
     task: str
@@ -32,7 +32,7 @@ class LogLine(NamedTuple):
 
 
 class _Stream:
-    """``end``: next byte expected. ``started``: false while the beginning of the current line was never seen."""
+    """One stream. ``end``: offset of the next byte. ``started``: whether the beginning of the current line was read."""
 
     __slots__ = ("end", "lost", "parts", "started", "time")
 
@@ -45,9 +45,9 @@ class _Stream:
 
 
 class Assembler:
-    """The lines of one task. ``from_start``: false when the blocks begin somewhere in the middle of its file.
+    """Assembles the lines of one task. ``from_start``: false if reading begins in the middle of the file.
 
-    A line whose beginning lies before that comes as None: it exists, but cannot be told.
+    A line whose beginning was not read is returned as None.
     """
 
     def __init__(self, task: str, *, from_start: bool = True) -> None:
@@ -55,23 +55,23 @@ class Assembler:
         self._from_start = from_start
         self._streams: dict[Key, _Stream] = {}
         self.disordered = False
-        """A block began before the end of its stream: repeats, as a fluentd that was killed leaves them."""
+        """Whether a block began before the end of its stream: a repeat, as a killed fluentd leaves them."""
 
     def end(self, attempt: int, stream: str) -> int | None:
-        """How far a stream has been read, in bytes; None when no block of it was seen."""
+        """Return the offset up to which a stream was read, or None if no block of it was seen."""
         known = self._streams.get((attempt, stream))
         return known.end if known else None
 
     def positions(self) -> dict[Key, int]:
-        """Where the last whole line of each stream ends, in bytes."""
+        """Return the offset at which the last complete line of each stream ends."""
         return {key: known.end - sum(map(len, known.parts)) for key, known in self._streams.items()}
 
     def unfinished(self) -> set[int]:
-        """Attempts whose last line has no newline yet."""
+        """Return the attempts whose last line has no newline yet."""
         return {attempt for (attempt, _), stream in self._streams.items() if any(stream.parts)}
 
     def feed(self, block: Block) -> list[LogLine | None]:
-        """The lines that ``block`` completes; before those of a new attempt the last ones of the attempts before it."""
+        """Return the lines that the block completes. A new attempt first ends the last lines of earlier attempts."""
         stream = self._streams.get(block.key)
         lines: list[LogLine | None] = []
         if stream is None:
@@ -96,7 +96,7 @@ class Assembler:
         return lines
 
     def finish(self, attempt: int | None = None) -> list[LogLine | None]:
-        """The last lines that have no newline, of one attempt or all; to be asked for when nothing can follow."""
+        """Return the last lines without newline, of one attempt or all. Call it when nothing more can follow."""
         return [
             line
             for key, stream in self._streams.items()

@@ -1,6 +1,6 @@
-"""`POST /v1/jobs/{job}/logs`: lines as sealed pieces, once or as they come, resumable after any of them.
+"""`POST /v1/jobs/{job}/logs`: streams the log of a job, once or continuously. A client can resume after any piece.
 
-Patterns are not searched here: a regular expression can take for ever, so it runs on the machine of whoever wrote it.
+The server does not search for patterns: a regular expression may take for ever, so it runs on the client's machine.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ from grass.errors import NotFoundError
 from grass.wire import calls
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
-from grass.wire.views import LogPiece, NoNews
+from grass.wire.views import KeepAlive, LogPiece
 from master.api.call import HEARTBEAT, Call, Pieces
 from master.api.feed import PAUSE
 from master.api.log_lines import LogLine
 from master.api.logs import LINE_COST, Follower
 
 SETTLED = 0.5
-"""Seconds that the last line of an attempt waits for its newline once the next attempt was placed."""
+"""Seconds that an attempt's last line waits for its newline once the next attempt was assigned."""
 _SHORTEST, _LONGEST = 0.1, 0.5
-"""Bounds of the seconds between two looks at the files; in between, ten times as long as a look takes."""
+"""Bounds of the seconds between two reads of the files. Within them: ten times as long as a read takes."""
 
 Cursor = dict[str, dict[str, int]]
-"""Task → ``<attempt>/<stream>`` → bytes that the client has. It merges and returns them, and knows no more of them."""
+"""Task → ``<attempt>/<stream>`` → bytes that the client has. The client merges and returns cursors unread."""
 
 
 @dataclass(frozen=True)
 class LogQuery:
+    """What the client asked for, with a tail only if it has nothing yet."""
+
     component: str | None
     index: int | None
     tail: int | None
@@ -42,13 +44,13 @@ class LogQuery:
 
     @classmethod
     def of(cls, asked: calls.LogQuery) -> LogQuery:
-        # a client that was told no position at all, neither of a tail, has nothing yet: it still wants the tail
+        # a client without cursor and ``before`` has received nothing yet, so it still wants the tail
         tail = None if asked.cursor or asked.before is not None else asked.tail
         return cls(asked.component, asked.index, tail, asked.since, asked.follow, asked.cursor, asked.before or 0.0)
 
 
 def stream_logs(call: Call, record: JobRecord) -> Pieces:
-    """Pieces of the log; in the first one of a followed tail also ``before``."""
+    """Stream the log. The first piece of a followed tail also has ``before``."""
     query = LogQuery.of(call.read(calls.LogQuery))
     _check_part(record, query)
     over = record.state.ended
@@ -57,7 +59,7 @@ def stream_logs(call: Call, record: JobRecord) -> Pieces:
             return _settled_tail(call, record, query)
         return _whole(call, record, query, _follower(call, record, query))
     if query.follow or over:
-        # also of a job that has just ended: its last lines may still be on their way from the node
+        # also for a job that has just ended, because its last lines may still be on their way from the node
         return _Following(call, record, query, _follower(call, record, query)).pieces()
     return _whole(call, record, query, _follower(call, record, query))
 
@@ -68,10 +70,10 @@ def _check_part(record: JobRecord, query: LogQuery) -> None:
     component = record.components.get(query.component)
     if component is None:
         known = ", ".join(record.components)
-        raise NotFoundError(f"job {record.name} has no component {query.component}; it has {known}")
+        raise NotFoundError(f"job {record.name}: no component {query.component}; it has {known}")
     if query.index is not None and not 0 <= query.index < component.replicas:
         last = f"{query.component}.{component.replicas - 1}"
-        raise NotFoundError(f"job {record.name} has no task {query.component}.{query.index}; the last one is {last}")
+        raise NotFoundError(f"job {record.name}: no task {query.component}.{query.index}; the last one is {last}")
 
 
 def _follower(call: Call, record: JobRecord, query: LogQuery) -> Follower:
@@ -86,17 +88,17 @@ def _follower(call: Call, record: JobRecord, query: LogQuery) -> Follower:
 
 
 def _settled_tail(call: Call, record: JobRecord, query: LogQuery) -> Pieces:
-    """The tail of a job that has just ended, once all of its log is there: that only a reader of all of it can tell."""
+    """Stream the tail of a job that has just ended, once its log is complete, which only reading all of it shows."""
     everything = replace(query, tail=None)
     envelope = _Envelope(record.id, query)
     for _ in _Following(call, record, everything, _follower(call, record, everything)).pieces():
-        yield envelope.of([])  # so that the client sees that somebody is at work
+        yield envelope.of([])  # shows the client that the server is working
     yield from _whole(call, record, query, _follower(call, record, query))
 
 
 def _whole(call: Call, record: JobRecord, query: LogQuery, follower: Follower) -> Pieces:
     envelope = _Envelope(record.id, query)
-    yield NoNews()  # somebody is at work: it may take long to read a whole log
+    yield KeepAlive()  # shows the client that the server is working: reading a whole log may take long
     if query.tail is not None:
         yield envelope.of(follower.drain(), live=True, is_open=False)
         return
@@ -106,6 +108,8 @@ def _whole(call: Call, record: JobRecord, query: LogQuery, follower: Follower) -
 
 
 class _Following:
+    """Streams the log of one job until the job has ended and its log is complete."""
+
     def __init__(self, call: Call, record: JobRecord, query: LogQuery, follower: Follower) -> None:
         self._call = call
         self._record = record
@@ -117,30 +121,30 @@ class _Following:
         self._followed_by_another: dict[tuple[str, int], float] = {}
 
     def pieces(self) -> Pieces:
-        api, told, live = self._call.api, steady(), False
-        with api.places.take() as granted, api.feed.listen(self._record.name) as changed:
+        api, sent_at, live = self._call.api, steady(), False
+        with api.waiting_slots.take() as granted, api.feed.listen(self._record.name) as changed:
             if self._query.tail is not None:
                 yield self._tail()
             while True:
                 changed.clear()
                 over, begun = self._job_is_over(), steady()
                 for piece in self._new():
-                    if piece.lines or steady() - told > HEARTBEAT:
+                    if piece.lines or steady() - sent_at > HEARTBEAT:
                         yield piece
-                        told = steady()
+                        sent_at = steady()
                 if over and self._nothing_more_comes():
                     yield self._envelope.of(self._follower.finish(), live=True, is_open=False)
                     return
                 if not granted or api.feed.closed:
                     yield structs.replace(self._envelope.of([], live=True), pause=0.0 if granted else PAUSE)
                     return
-                if not live or steady() - told > HEARTBEAT:
+                if not live or steady() - sent_at > HEARTBEAT:
                     yield self._envelope.of([], live=True)
-                    told, live = steady(), True
+                    sent_at, live = steady(), True
                 changed.wait(min(_LONGEST, max(_SHORTEST, 10 * (steady() - begun))))
 
     def _tail(self) -> LogPiece:
-        """All of the tail and every position at once, so that a client that has this piece can go on from it."""
+        """Return the whole tail with all positions in one piece, so that a client can resume from this piece."""
         assert self._query.tail is not None
         lines = self._follower.poll()
         if last := self._last_words(settled=0.0):
@@ -158,9 +162,9 @@ class _Following:
             yield self._envelope.of(lines)
 
     def _last_words(self, settled: float = SETTLED) -> list[LogLine]:
-        """Last lines without newline of attempts that have ended and whose log is all there.
+        """Return last lines without newline, of ended attempts whose log is complete.
 
-        How long the log of an attempt is nobody knows any more when the task has its next one.
+        The length of an attempt's log is known only until the task's next attempt.
         """
         unfinished, begun = self._follower.unfinished(), steady()
         if not unfinished or begun < self._next_look:
@@ -200,7 +204,7 @@ class _Following:
 
 
 class _Envelope:
-    """Makes pieces, without the lines that the client already has."""
+    """Makes pieces, without lines that the client already has."""
 
     def __init__(self, job_id: str, query: LogQuery) -> None:
         self._job_id = job_id
@@ -217,13 +221,15 @@ class _Envelope:
         return LogPiece(self._job_id, tuple(runs), cursor, live, is_open)
 
     def is_new(self, line: LogLine) -> bool:
-        """``before`` is for streams that lay wholly before a tail, so that no position of them was known."""
-        place = self._had.get(line.task, {}).get(f"{line.attempt}/{line.stream}")
-        return line.time > self._before if place is None else line.end > place
+        """Whether the client does not have the line yet.
+
+        ``before`` decides for streams that ended before the tail, because the client has no position of them."""
+        position = self._had.get(line.task, {}).get(f"{line.attempt}/{line.stream}")
+        return line.time > self._before if position is None else line.end > position
 
 
 def _batches(lines: Iterator[LogLine], most: int) -> Iterator[list[LogLine]]:
-    """Of about ``most`` characters."""
+    """Group lines into batches of about ``most`` characters."""
     batch: list[LogLine] = []
     size = 0
     for line in lines:
@@ -236,7 +242,7 @@ def _batches(lines: Iterator[LogLine], most: int) -> Iterator[list[LogLine]]:
 
 
 def _runs(lines: Iterable[LogLine]) -> Iterator[list[LogLine]]:
-    """Lines that came together travel together: same task, attempt, stream and time, all but the last whole."""
+    """Group consecutive lines of the same task, attempt, stream and time; only the last may lack its newline."""
     run: list[LogLine] = []
     for line in lines:
         if run and (line[:4] != run[-1][:4] or line.lost or not run[-1].newline):

@@ -1,7 +1,7 @@
-"""Reading the logs of a job, once or as they come; called by the API server. File access only.
+"""Reads the logs of a job, once or continuously. File access only. Used by ``log_stream``.
 
-Lines of several tasks are merged by time as they are read; what is in memory is one buffer per task, ``BUFFERS``
-bytes in all, and the lines that have not ended yet. A job that never printed has no lines; that is no error.
+Lines of all tasks are merged by time. Memory is one buffer per task, ``BUFFERS`` bytes in all, and incomplete lines.
+A job that never printed anything has no lines, which is no error.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from master.api.log_lines import LogLine
 __all__ = ["Follower", "LogLine"]
 
 POLL_BYTES = 1 << 20
-"""About how much text one ``poll`` returns at most."""
+"""Text that one ``poll`` returns at most, approximately."""
 LINE_COST = 64
-"""What a line weighs besides its text: a megabyte of empty lines must not become a gigabyte of objects."""
+"""What a line counts besides its text, so that a megabyte of empty lines does not become a gigabyte of objects."""
 BUFFERS = 16 << 20
 _FILE = re.compile(r"(.+)\.([0-9]+)\.jsonl")
 _JOB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
 class Follower:
-    """The lines of a job, as they come. Not safe for several threads.
+    """Reads the lines of a job. Not safe for several threads.
 
-    ``tail``: of what is there, only so many lines at the end, of all tasks together. ``since``: wall seconds.
-    ``poll`` costs one ``stat`` per task when nothing is new.
+    ``tail``: start with this many of the last lines, over all tasks. ``since``: wall-clock seconds.
+    ``poll`` costs one ``stat`` per task if nothing is new.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Follower:
         since: float | None = None,
     ) -> None:
         if not _JOB_ID.fullmatch(job_id):
-            raise InputError(f"{job_id!r} is no job id")
+            raise InputError(f"job id {job_id!r}: malformed")
         if tail is not None and not 0 <= tail <= sys.maxsize:
             raise InputError(f"tail: must be from 0 to {sys.maxsize}, got {tail}")
         self._folder = Path(logs_dir) / job_id
@@ -61,7 +61,7 @@ class Follower:
         self._started = False
 
     def poll(self) -> list[LogLine]:
-        """What came since the last call, merged by time; [] when nothing did. There may be more: ask until it is []."""
+        """Return new lines, merged by time; [] if there are none. There may be more: call until it returns []."""
         if self._tail is not None and not self._started:
             self._started = True
             return list(self._last(self._tail))
@@ -74,20 +74,20 @@ class Follower:
 
     @property
     def behind(self) -> bool:
-        """Whether ``poll`` stopped because it had enough, not because there was no more."""
+        """Whether ``poll`` stopped at its limit, and there is more to read."""
         return bool(self._heap)
 
     def positions(self) -> dict[str, dict[str, int]]:
-        """By task and ``<attempt>/<stream>``: where the last whole line that was read ends, in bytes."""
+        """Return by task and ``<attempt>/<stream>`` the offset at which the last complete line ends."""
         return {
             task: {f"{attempt}/{stream}": end for (attempt, stream), end in log.assembler.positions().items()}
             for task, log in self._logs.items()
         }
 
     def drain(self) -> Iterator[LogLine]:
-        """All that is there now, oldest first, and then the lines without newline (yet)."""
+        """Yield all that there is now, oldest first, then the last lines without newline."""
         if self._tail is not None:
-            # Sorting is stable and nearly nothing moves: only last lines without newline may belong further up.
+            # Sorting is stable, and only last lines without newline may move up.
             lines = sorted([*self._last(self._tail), *self.finish()], key=lambda line: line.time)
             yield from lines[len(lines) - self._tail :] if len(lines) > self._tail else lines
             return
@@ -95,18 +95,18 @@ class Follower:
         yield from self._merged(None, finish=True)
 
     def reached(self, task: str, attempt: int, sizes: dict[str, int]) -> bool:
-        """Whether everything of an attempt, whose ``ended`` event gave these sizes, was returned by ``poll``."""
+        """Whether ``poll`` has returned all of an attempt, whose ``ended`` event reported these sizes."""
         log = self._logs.get(task)
         if log is None:
             return not any(sizes.values())
         return all(log.end(attempt, stream) >= size for stream, size in sizes.items())
 
     def unfinished(self) -> list[tuple[str, int]]:
-        """Tasks and attempts whose last line has no newline yet."""
+        """Return (task, attempt) pairs whose last line has no newline yet."""
         return [(task, attempt) for task, log in self._logs.items() for attempt in log.assembler.unfinished()]
 
     def finish(self, task: str | None = None, attempt: int | None = None) -> list[LogLine]:
-        """The last lines without newline, of an attempt that was ``reached`` or of all; each is returned once."""
+        """Return last lines without newline, of one attempt that was ``reached``, or of all. Each is returned once."""
         logs = self._logs.values() if task is None else filter(None, [self._logs.get(task)])
         lines = [line for log in logs for line in log.assembler.finish(attempt)]
         return sorted(filter(self._wanted, known(lines)), key=lambda line: line.time)
@@ -116,9 +116,9 @@ class Follower:
         return deque(self._merged(None), maxlen=count)
 
     def _merged(self, limit: int | None, *, finish: bool = False) -> Iterator[LogLine]:
-        """Lines in order of their blocks' times, until about ``limit`` characters were read.
+        """Yield lines in the order of their blocks' times, until about ``limit`` characters were read.
 
-        ``finish``: where a task's file ends, its last lines without newline too.
+        ``finish``: at the end of a task's file also yield its last lines without newline.
         """
         returned = 0
         while self._heap and (limit is None or returned < limit):
@@ -136,7 +136,7 @@ class Follower:
                 heapq.heapreplace(self._heap, (time, order, log))
 
     def _refresh(self, tail: int | None = None) -> None:
-        """Looks which files have grown. ``tail``: how many of the last lines of new files are wanted."""
+        """Find files that have grown. ``tail``: how many of the last lines of new files to read."""
         found = self._files()
         self._chunk = min(256 * 1024, max(4096, BUFFERS // max(1, len(found))))
         for task, path in found:

@@ -1,4 +1,4 @@
-"""The master's calls to a node-api-server, with the node's token. Errors come back as the node raised them."""
+"""Calls from the master to a node-api-server, with the node's token. Errors of the node are raised here again."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from grass.errors import NodeUnreachableError
 from grass.wire.node_record import NodeRecord
 
 SECONDS = 8.0
-"""For an answer that a node gives at once."""
+"""Time for an answer that does not wait at the node."""
 OUTPUT_SECONDS = 28.0
-"""Longer than a node keeps anybody waiting for output."""
+"""Time for output: longer than a request for it waits at the node."""
 AT_ONCE = 12
-"""Calls to nodes at once, besides those for output: nodes that hang hold only so many of the server's threads."""
+"""Calls to nodes at once, besides those for output, so that hung nodes block only this many threads."""
 CONNECT_SECONDS = 2.0
-"""A firewall that swallows what comes is not waited for any longer."""
+"""Time for a connection. A firewall may drop packets without an answer."""
 _FAILURES = (OSError, http.client.HTTPException, ValueError)
 
 
@@ -28,9 +28,11 @@ _running = threading.BoundedSemaphore(AT_ONCE)
 
 
 def call_node(config: ClusterConfig, record: NodeRecord, method: str, path: str, body: Any = None) -> Any:
-    """``record``: of the node. Raises NodeUnreachableError, or what the node answered."""
+    """Return the node's answer, decoded JSON whose type depends on the route. ``record``: of the node.
+
+    Raises NodeUnreachableError, or the error that the node answered."""
     if not _running.acquire(timeout=CONNECT_SECONDS):
-        raise NodeUnreachableError(f"node {record.name}: too many calls to nodes that do not answer; try again soon")
+        raise NodeUnreachableError(f"node {record.name}: too many calls to nodes are waiting; try again later")
     try:
         return _call(config, record, method, path, body, SECONDS)
     finally:
@@ -38,20 +40,22 @@ def call_node(config: ClusterConfig, record: NodeRecord, method: str, path: str,
 
 
 def read_output(config: ClusterConfig, record: NodeRecord, path: str) -> Any:
-    """As ``call_node``, of a call that waits at the node. The caller has taken a place to wait."""
+    """As ``call_node``, for a call that waits at the node. The caller must have a waiting slot."""
     return _call(config, record, "GET", path, None, OUTPUT_SECONDS)
 
 
 def _call(config: ClusterConfig, record: NodeRecord, method: str, path: str, body: Any, seconds: float) -> Any:
-    name, place = record.name, node_place(record)
-    if place is None:
-        raise NodeUnreachableError(f"node {name} has not said where its API is")
+    name, address = record.name, node_address(record)
+    if address is None:
+        raise NodeUnreachableError(
+            f"node {name}: the address of its API is not known yet; try again once the node is READY"
+        )
     try:
         status, answer = _exchange(config, record, method, path, body, seconds)
     except _FAILURES as error:
         raise NodeUnreachableError(
-            f"the master cannot reach node {name} at {place} ({_why(error)}): is it up, and does its firewall let the "
-            "master in at this TCP port?"
+            f"node {name}: the master cannot reach it at {address} ({_why(error)}); check that it is up, and that its "
+            "firewall lets the master connect to this TCP port"
         ) from error
     if status >= 300:
         wire = answer["error"]
@@ -60,18 +64,18 @@ def _call(config: ClusterConfig, record: NodeRecord, method: str, path: str, bod
 
 
 def why_unreachable(config: ClusterConfig, record: NodeRecord) -> str | None:
-    """What keeps the master from the node's API, looked at once, in a few seconds at most; None: it answers."""
-    if node_place(record) is None:
-        return "it has not said where its API is"
+    """Try once, for a few seconds, to reach the node's API. Return why that fails, or None if it answers."""
+    if node_address(record) is None:
+        return "the address of its API is not known yet"
     try:
         status, _ = _exchange(config, record, "GET", "/v1/status", None, CONNECT_SECONDS)
     except _FAILURES as error:
         return _why(error)
-    return None if status == http.client.OK else "something else answers there, or with another token"
+    return None if status == http.client.OK else "another program answers there, or its token is different"
 
 
-def node_place(record: NodeRecord) -> str | None:
-    """``ADDRESS:PORT`` of its API, once it is known."""
+def node_address(record: NodeRecord) -> str | None:
+    """Return ``ADDRESS:PORT`` of the node's API, or None while it is not known."""
     address, port = record.address, record.api_port
     return f"{address}:{port}" if address and port else None
 
@@ -94,5 +98,5 @@ def _exchange(
 
 
 def _why(error: Exception) -> str:
-    said = error.strerror if isinstance(error, OSError) else ""
-    return (said or str(error) or type(error).__name__).lower()
+    text = error.strerror if isinstance(error, OSError) else ""
+    return (text or str(error) or type(error).__name__).lower()

@@ -1,4 +1,4 @@
-"""Waiting until a node is another than it was. Used by those who drain or remove one, and by one that joins."""
+"""Waits for a change of a node, for clients that drain or remove it, and for a machine that joins."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from master.api.call import Call
 from master.api.feed import PAUSE
 from master.api.views import node_view
 
-_LOOK = 0.25
-"""Seconds between looks at what no event tells of (the number of tasks)."""
+_INTERVAL = 0.25
+"""Seconds between checks of what causes no event (the number of tasks)."""
 
 
 def wait_for_node(call: Call, name: str) -> NodeWaited:
-    """As soon as the mark differs from ``seen``, or time is up."""
+    """Answer as soon as the node's mark differs from the parameter ``seen``, or time is up."""
     seen: str | None = call.query["seen"]
-    with call.api.places.take() as granted, call.api.feed.listen() as changed:
+    with call.api.waiting_slots.take() as granted, call.api.feed.listen() as changed:
         until = steady() + (call.query["timeout"] if granted else 0.0)
         while True:
             changed.clear()
@@ -28,11 +28,11 @@ def wait_for_node(call: Call, name: str) -> NodeWaited:
             if mark != seen or left <= 0 or call.api.feed.closed:
                 view = node_view(record) if record else None
                 return NodeWaited(view, mark, 0.0 if granted else PAUSE)
-            changed.wait(min(left, _LOOK))
+            changed.wait(min(left, _INTERVAL))
 
 
 def node_mark(record: NodeRecord | None) -> str:
-    """Changes whenever somebody who waits for the node would see something new."""
+    """Return a text that changes whenever a client that waits for the node would see something new."""
     if record is None:
         return "gone"
     seen = [record.state, record.reason, record.tasks, record.cordoned]

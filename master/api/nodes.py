@@ -1,22 +1,21 @@
-"""`/v1/nodes`: the machines of the cluster, and what an administrator does with them.
+"""`/v1/nodes`: the machines of the cluster, and how an administrator changes them.
 
-Changes are tickets to the master-agent; who wants to see the outcome waits for the node (``/wait``).
+A change is a ticket to the master-agent. A client sees its outcome by waiting for the node (``/wait``).
 """
 
 from __future__ import annotations
 
 from flask import Blueprint
 
-from grass.errors import ConflictError, InputError, NotFoundError
-from grass.manifest.quantities import duration_or_zero
-from grass.manifest.values import Wrong
+from grass.errors import ConflictError, NotFoundError
 from grass.model.lifecycle import NodeState
 from grass.wire.calls import Drain, NodeRemoval
 from grass.wire.node_record import NodeRecord
 from grass.wire.tickets import CordonNode, DrainNode, NodeTicket, RemoveNode, UncordonNode
-from grass.wire.views import NodeAsked, NodesView, NodeView, NodeWaited
+from grass.wire.views import NodeAccepted, NodesView, NodeView, NodeWaited
 from master.api.call import Api, Call, Handler, Reply
 from master.api.node_wait import node_mark, wait_for_node
+from master.api.query import parse_duration
 from master.api.registry import noun_blueprint
 from master.api.views import node_view
 
@@ -51,42 +50,40 @@ def cordon(call: Call, node: str) -> Reply:
 
 
 def uncordon(call: Call, node: str) -> Reply:
-    """Also the way back from DRAINED."""
+    """Let the node accept tasks again, also after a drain."""
     return _ticket(call, UncordonNode(node, call.user))
 
 
 def drain(call: Call, node: str) -> Reply:
-    deadline = call.read(Drain).deadline
-    if deadline is not None:
-        try:
-            deadline = duration_or_zero(deadline)
-        except Wrong as error:
-            raise InputError(f"deadline: {error}") from error
+    """Place no new tasks on the node, and move its tasks at the deadline."""
+    deadline = parse_duration("deadline", call.read(Drain).deadline)
     return _ticket(call, DrainNode(node, call.user, deadline))
 
 
 def remove(call: Call, node: str) -> Reply:
-    """Without ``force`` a node that still has tasks is not removed: drain it first."""
+    """Remove a node. Without ``force`` it must have no tasks: drain it first."""
     record, force = _find(call, node), call.read(NodeRemoval).force
     if record.tasks and not force:
         raise ConflictError(
-            f"node {node} has {record.tasks} task(s); `grass node remove --drain {node}` waits for them, "
-            f"`--force` places them elsewhere"
+            f"node {node}: still has {record.tasks} task(s); wait for them with `grass node remove --drain {node}`, "
+            "or have them placed elsewhere with `--force`"
         )
     return _ticket(call, RemoveNode(node, call.user, force))
 
 
 def _ticket(call: Call, ticket: NodeTicket) -> Reply:
-    """``mark``: of the node as it was before, to wait from."""
+    """Send the ticket. The reply has the node's mark before the change, from which the client can wait."""
     record = _find(call, ticket.node)
     if isinstance(ticket, RemoveNode) and ticket.node == call.api.config.master.own_node:
-        raise ConflictError(f"node {ticket.node} is part of the cluster itself; `grass delete` ends the cluster")
+        raise ConflictError(
+            f"node {ticket.node}: cannot be removed, it runs the cluster itself; `grass delete` ends the cluster"
+        )
     call.api.store.ticket(ticket)
-    return Reply(NodeAsked(node_view(record), node_mark(record)), 202)
+    return Reply(NodeAccepted(node_view(record), node_mark(record)), 202)
 
 
 def _find(call: Call, node: str) -> NodeRecord:
     record = call.api.store.node(node)
     if record is None or record.state is NodeState.LEFT:
-        raise NotFoundError(f"no node {node}; `grass node list` shows what there is")
+        raise NotFoundError(f"node {node}: not found; `grass node list` lists all nodes")
     return record

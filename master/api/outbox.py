@@ -1,7 +1,7 @@
-"""The way of a reply to its socket, so that a peer that does not read costs no thread.
+"""Sends one reply to its socket, so that a peer that does not read costs no thread.
 
-Used by the server as gunicorn's socket of one reply. What the socket does not take at once goes to the front,
-whose event loop sends it; only a stream makes its thread wait.
+The server passes it to gunicorn as the socket of a reply. What the socket does not accept at once is handed to the
+front, whose event loop sends it. Only a stream blocks its thread.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ import select
 import socket
 
 LONGEST_UNSENT = 1024 * 1024
-"""Bytes of a reply that is kept for a slow reader. A longer one is sent as a stream is."""
+"""Bytes of a reply that are buffered for a slow reader. A longer reply is sent like a stream."""
 
 
 class Outbox:
-    """``socket`` does not block. ``seconds``: how long it may take nothing, while somebody waits for it."""
+    """``sock``: non-blocking. ``seconds``: how long a stream's peer may read nothing."""
 
     def __init__(self, sock: socket.socket, seconds: float) -> None:
         self._socket = sock
         self._seconds = seconds
         self._unsent = bytearray()
         self.stream = False
-        """Each piece is sent before the next one is made."""
+        """Whether each piece must be sent before the next one is made."""
 
     def sendall(self, data: bytes) -> None:
-        """Raises OSError, also TimeoutError."""
+        """Send or buffer the data. Raises OSError, also TimeoutError."""
         self._unsent += data
         self._send()
         while self.stream and self._unsent:
@@ -32,11 +32,12 @@ class Outbox:
             self._send()
 
     def send(self, data: bytes) -> int:
-        """As ``sendall``: gunicorn answers ``Expect: 100-continue`` with it."""
+        """As ``sendall``; gunicorn uses it to answer ``Expect: 100-continue``."""
         self.sendall(data)
         return len(data)
 
     def take_unsent(self) -> bytes:
+        """Return what was buffered, and forget it."""
         unsent, self._unsent = bytes(self._unsent), bytearray()
         return unsent
 

@@ -1,4 +1,4 @@
-"""`/v1/plan`: what would become of a job if it were started now. The master-agent answers, because only it knows."""
+"""`/v1/plan`: where a job would go if it were started now. The master-agent answers, because only it can plan."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from grass.model.job import Job
 from grass.wire.calls import Preview, Submission
 from grass.wire.views import PlanEviction, PlanView
 from master.api.call import Call
-from master.api.discretion import Discretion
-from master.api.order import check_after
+from master.api.dependency_check import check_after
+from master.api.redaction import Redaction
 from master.api.submission import accept_job
 
 
 def plan_job(call: Call) -> PlanView:
+    """Answer `grass job plan`. Changes nothing."""
     store = call.api.store
     accepted = accept_job(
         Submission(manifest=call.read(Preview).manifest),
@@ -22,18 +23,18 @@ def plan_job(call: Call) -> PlanView:
         keep_cwd=call.api.config.master.nodes_on_client,
     )
     job = accepted.job
-    warnings = [*accepted.warnings, *check_order(call, job), *_taken(call, job)]
+    warnings = [*accepted.warnings, *check_dependencies(call, job), *_taken(call, job)]
     patience = call.api.waits.preview
     answer = store.preview(job, call.user, accepted.job_id, patience)
     if answer is None:
-        raise MasterAwayError(f"the master-agent did not answer within {patience:g} s; `grass status` says how it is")
-    answer = Discretion(call).plan(answer)
+        raise MasterAwayError(f"the master-agent did not answer within {patience:g} s; see `grass status`")
+    answer = Redaction(call).plan(answer)
     evictions = tuple(PlanEviction(one.job if call.sees(one.user) else None, one.count) for one in answer.preemptions)
     return PlanView(job.name, answer.reason, answer.components, evictions, tuple(warnings))
 
 
-def check_order(call: Call, job: Job, strict: bool = False) -> list[str]:
-    """Warnings about jobs that it is to wait for. ManifestError: a circle, or with ``strict`` any warning."""
+def check_dependencies(call: Call, job: Job, strict: bool = False) -> list[str]:
+    """Return warnings about jobs that it waits for. Raises ManifestError for a cycle; if ``strict``, for a warning."""
     store = call.api.store
 
     def find(name: str) -> tuple[Job, bool] | None:
@@ -51,4 +52,4 @@ def _taken(call: Call, job: Job) -> list[str]:
     record = call.api.store.job(job.name)
     if record is None or record.state.ended:
         return []
-    return [f"name: a job {job.name} exists and has not ended, so starting this one would be refused now"]
+    return [f"name: job {job.name} is active, so starting another one of this name would be refused now"]

@@ -1,4 +1,4 @@
-"""Query parameters by their declaration in the route table."""
+"""Parses query parameters by their declaration in the route table, and durations in bodies. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from grass.errors import InputError
+from grass.manifest.quantities import duration_or_zero
+from grass.manifest.values import Wrong
+from grass.model.exhaustive import assert_never
 from master.api.routes import Parameter
 
 
 def parse_query(declared: Mapping[str, Parameter], given: Mapping[str, str]) -> dict[str, Any]:
-    """Every declared name with its value, default or None. Raises InputError."""
+    """Return the value, default or None of every declared parameter. Raises InputError.
+
+    A value has the type that the route declares for it, hence ``Any``."""
     unknown = sorted(set(given) - set(declared))
     if unknown:
         raise InputError(f"unknown query parameter {unknown[0]!r}")
@@ -19,6 +24,14 @@ def parse_query(declared: Mapping[str, Parameter], given: Mapping[str, str]) -> 
         name: _value(name, parameter, given[name]) if name in given else parameter.default
         for name, parameter in declared.items()
     }
+
+
+def parse_duration(name: str, value: float | str | None) -> float | None:
+    """Return seconds from seconds or a duration such as ``1m``. Raises InputError that names the field."""
+    try:
+        return None if value is None else duration_or_zero(value)
+    except Wrong as error:
+        raise InputError(f"{name}: {error}") from error
 
 
 def _value(name: str, parameter: Parameter, text: str) -> str | bool | float:
@@ -29,8 +42,10 @@ def _value(name: str, parameter: Parameter, text: str) -> str | bool | float:
             if text not in ("true", "false"):
                 raise InputError(f"query parameter {name}: must be true or false, got {text!r}")
             return text == "true"
-        case _:
+        case "integer" | "number":
             return _number(name, parameter, text)
+        case _:
+            assert_never(parameter.type)
 
 
 def _number(name: str, parameter: Parameter, text: str) -> float:

@@ -1,7 +1,4 @@
-"""The log of refused requests: anybody can cause one, so what is written of them is bounded.
-
-Used by the server for requests that it cannot read, and by calls that cannot be opened for a reason nobody expected.
-"""
+"""The log of refused requests. Anybody can cause a refusal, so the number of lines is bounded. Used by the server."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ from grass.clock import steady
 log = logging.getLogger("master.api")
 
 LINES = 10
-"""At most so many within ``SECONDS``; what exceeds them is counted."""
+"""Lines within ``SECONDS``, at most. Further refusals are only counted."""
 SECONDS = 60.0
 
 
 class RefusalLog:
-    """Safe for several threads."""
+    """Writes the lines. Safe for several threads."""
 
     def __init__(self, now: Callable[[], float] = steady) -> None:
         self._now = now
@@ -29,6 +26,7 @@ class RefusalLog:
         self._left_out = 0
 
     def write(self, address: str, why: str) -> None:
+        """Log one refusal, if there are not too many."""
         with self._lock:
             now = self._now()
             if now - self._begun >= SECONDS:

@@ -1,4 +1,4 @@
-"""Blueprints out of the route table and a noun's handlers: neither can have what the other lacks."""
+"""Makes blueprints from the route table and the handlers of a noun, and checks that both have the same names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from master.api.routes import ROUTES, Route
 
 
 def noun_blueprint(noun: str, api: Api, handlers: Mapping[str, Handler]) -> Blueprint:
-    """``handlers`` by the route's name. Raises KeyError for a route without one, ValueError for one without a route."""
+    """Return the blueprint. ``handlers``: by route name. Raises KeyError or ValueError if the names do not match."""
     blueprint = Blueprint(noun, __name__)
     routes = [route for route in ROUTES if route.noun == noun]
     extra = set(handlers) - {route.name for route in routes}

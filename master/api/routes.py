@@ -1,4 +1,4 @@
-"""Every route of the API, once: blueprints are registered from this table and the OpenAPI document is built from it."""
+"""The table of all API routes. ``registry`` makes blueprints from it, ``openapi`` the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from grass.api.keyring import Role
 from grass.wire import calls, views
 
 LONGEST_WAIT = 25.0
-"""Seconds that one request waits at most; the client then asks again."""
+"""Seconds that one request waits, at most. The client then asks again."""
 MOST_EVENTS = 10_000
 MOST_JOBS = 100_000
 
@@ -21,12 +21,14 @@ _RANK = {Role.VIEWER: 0, Role.USER: 1, Role.ADMIN: 2}
 
 
 class Access(str, Enum):
+    """How a request must be authenticated."""
+
     SESSION = "session"
-    """A call of a session, which a user has opened."""
+    """Encrypted with the key of a session that a user has opened."""
     SIGNED = "signed"
-    """Signed by a user: opens a session."""
-    GUEST = "guest"
-    """Of a machine that has no user: sealed, but not signed. The handler judges by a secret in the body."""
+    """Signed by a user. Only for opening a session."""
+    UNSIGNED = "unsigned"
+    """Encrypted but not signed, of an unauthenticated client. The handler must check a secret in the body."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Route:
-    """``operation``: noun and name. ``role``: the least that may call it.
+    """``operation``: noun and name. ``role``: the lowest role that may call it.
 
-    ``request`` and ``response`` are types of ``grass.wire``. ``stream``: the reply is a sequence of sealed
-    objects, one a line, the last one marked.
+    ``request`` and ``response``: types of ``grass.wire``. ``stream``: the reply is a sequence of encrypted objects, one
+    per line, the last one marked.
     """
 
     operation: str
@@ -57,12 +59,12 @@ class Route:
     query: Mapping[str, Parameter] = field(default_factory=dict)
     stream: bool = False
     takes_id: bool = False
-    """The handler remembers the request's id in the very step that makes its change: one write less to wait for."""
+    """Whether the handler stores the request id in the same step as its change, which saves one write."""
     access: Access = Access.SESSION
 
     @property
     def reads(self) -> bool:
-        """Whether it changes nothing."""
+        """Whether the call changes nothing."""
         return self.method == "GET" or self.stream
 
     @property
@@ -82,35 +84,38 @@ class Route:
         return self.address.partition(" ")[2]
 
     def admits(self, role: Role) -> bool:
+        """Whether a user with this role may call it."""
         return _RANK[role] >= _RANK[self.role]
 
 
 _READ, _WRITE, _RULE = Role.VIEWER, Role.USER, Role.ADMIN
 
-_ALL = Parameter("boolean", "Also those that have ended", default=False)
+_ALL = Parameter("boolean", "Include finished jobs", default=False)
 _JOB_LIST = {
     "all": _ALL,
-    "limit": Parameter("integer", "The newest so many; without it all", minimum=0, maximum=MOST_JOBS),
-    "before": Parameter("string", "Only those that were submitted before the job with this id"),
+    "limit": Parameter("integer", "Only the newest ones, this many; default: all", minimum=0, maximum=MOST_JOBS),
+    "before": Parameter("string", "Only jobs submitted before the job with this id"),
 }
-_COMPONENT = Parameter("string", "Only those of this component")
-_FIRST = Parameter("integer", "So many, those that need attention first; else all, in the order of the job", minimum=0)
+_COMPONENT = Parameter("string", "Only tasks of this component")
+_FIRST = Parameter(
+    "integer", "This many, those that need attention first; default: all, in the order of the job", minimum=0
+)
 _TIMEOUT = Parameter("number", "Seconds", default=LONGEST_WAIT, minimum=0, maximum=LONGEST_WAIT)
 _JOB_WAIT = {
     "timeout": Parameter(
-        "number", "Seconds after which it ends with the job as it is", 3600.0, minimum=0, maximum=3600
+        "number", "Seconds after which the stream ends even if the job has not ended", 3600.0, minimum=0, maximum=3600
     ),
-    "progress": Parameter("boolean", "An object whenever its tasks got on", default=False),
+    "progress": Parameter("boolean", "Also send an object whenever tasks change", default=False),
 }
 _NODE_WAIT = {
     "timeout": _TIMEOUT,
-    "seen": Parameter("string", "The `mark` of the last answer: answer when the node is another than then"),
+    "seen": Parameter("string", "The `mark` of the last answer: answer when the node has changed since"),
 }
 _EVENT_QUERY = {
-    "after": Parameter("string", "Only events after this id; without it the newest `limit`"),
-    "limit": Parameter("integer", "How many of the newest to begin with", 1000, minimum=0, maximum=MOST_EVENTS),
+    "after": Parameter("string", "Only events after this id; default: the newest `limit` events"),
+    "limit": Parameter("integer", "How many of the newest events to begin with", 1000, minimum=0, maximum=MOST_EVENTS),
     "job": Parameter("string", "Only events of this job, by name or id"),
-    "follow": Parameter("boolean", "Go on with what happens from now on", default=False),
+    "follow": Parameter("boolean", "Continue with new events as they happen", default=False),
 }
 
 ROUTES: tuple[Route, ...] = (
@@ -118,17 +123,17 @@ ROUTES: tuple[Route, ...] = (
         "session.open",
         "POST /v1/session",
         _READ,
-        "A session, under whose key all other calls of a user are sealed",
+        "Open a session; all other calls of a user are encrypted with its key",
         views.SessionView,
-        calls.SessionWish,
+        calls.SessionRequest,
         access=Access.SIGNED,
     ),
-    Route("jobs.list", "GET /v1/jobs", _READ, "Jobs, oldest first", views.JobsView, query=_JOB_LIST),
+    Route("jobs.list", "GET /v1/jobs", _READ, "List jobs, oldest first", views.JobsView, query=_JOB_LIST),
     Route(
         "jobs.start",
         "POST /v1/jobs",
         _WRITE,
-        "Start a job; durable when it answers",
+        "Start a job; it is stored when the call answers",
         views.StartedView,
         calls.Submission,
         takes_id=True,
@@ -137,26 +142,26 @@ ROUTES: tuple[Route, ...] = (
         "jobs.plan",
         "POST /v1/plan",
         _READ,
-        "Where a job would go if it were started now; changes nothing",
+        "Show where a job would go if it were started now; changes nothing",
         views.PlanView,
         calls.Preview,
     ),
-    Route("jobs.show", "GET /v1/jobs/{job}", _READ, "One job, by name (its latest run) or id", views.JobView),
-    Route("jobs.delete", "DELETE /v1/jobs/{job}", _WRITE, "Delete an ended job with its logs", views.JobView),
+    Route("jobs.show", "GET /v1/jobs/{job}", _READ, "Show one job, by name (its latest run) or id", views.JobView),
+    Route("jobs.delete", "DELETE /v1/jobs/{job}", _WRITE, "Delete a finished job with its logs", views.JobView),
     Route(
         "jobs.tasks",
         "GET /v1/jobs/{job}/tasks",
         _READ,
-        "The tasks of a job",
+        "List the tasks of a job",
         views.TasksView,
         query={"component": _COMPONENT, "first": _FIRST},
     ),
-    Route("jobs.why", "GET /v1/jobs/{job}/why", _READ, "Why a job or parts of it do not run", views.WhyView),
+    Route("jobs.why", "GET /v1/jobs/{job}/why", _READ, "Explain why a job or parts of it do not run", views.WhyView),
     Route(
         "jobs.wait",
         "GET /v1/jobs/{job}/wait",
         _READ,
-        "How the job is now, and when it has ended",
+        "Wait for a job: its state now, and again when it has ended",
         views.WaitedView,
         query=_JOB_WAIT,
         stream=True,
@@ -165,7 +170,7 @@ ROUTES: tuple[Route, ...] = (
         "jobs.logs",
         "POST /v1/jobs/{job}/logs",
         _READ,
-        "What the tasks of a job printed",
+        "Stream what the tasks of a job printed",
         views.LogPiece,
         calls.LogQuery,
         stream=True,
@@ -174,7 +179,7 @@ ROUTES: tuple[Route, ...] = (
         "jobs.stop",
         "POST /v1/jobs/{job}/stop",
         _WRITE,
-        "Stop a job; an ended one stays as it is",
+        "Stop a job; no effect on a finished job",
         views.JobView,
         calls.Stop,
     ),
@@ -190,23 +195,23 @@ ROUTES: tuple[Route, ...] = (
         "exec.output",
         "GET /v1/jobs/{job}/tasks/{task}/exec/{session}/output",
         _WRITE,
-        "More of what it prints, waiting for it; its exit code in the end",
+        "Wait for more output of the command; the exit code at its end",
         views.ExecOutput,
-        query={"after": Parameter("integer", "Bytes of output that the caller has", 0, minimum=0)},
+        query={"after": Parameter("integer", "Bytes of output that the client has already", 0, minimum=0)},
     ),
     Route(
         "exec.input",
         "POST /v1/jobs/{job}/tasks/{task}/exec/{session}/input",
         _WRITE,
-        "To its standard input",
-        views.ExecTaken,
+        "Write to the command's standard input",
+        views.ExecAccepted,
         calls.ExecInput,
     ),
     Route(
         "exec.resize",
         "POST /v1/jobs/{job}/tasks/{task}/exec/{session}/resize",
         _WRITE,
-        "Its terminal has another size",
+        "Change the size of the command's terminal",
         calls.NoContent,
         calls.ExecSize,
     ),
@@ -214,10 +219,10 @@ ROUTES: tuple[Route, ...] = (
         "exec.delete",
         "DELETE /v1/jobs/{job}/tasks/{task}/exec/{session}",
         _WRITE,
-        "End it, if it has not ended",
+        "End the command if it still runs",
         calls.NoContent,
     ),
-    Route("schedules.list", "GET /v1/schedules", _READ, "All schedules", views.SchedulesView),
+    Route("schedules.list", "GET /v1/schedules", _READ, "List schedules", views.SchedulesView),
     Route(
         "schedules.start",
         "POST /v1/schedules",
@@ -226,17 +231,21 @@ ROUTES: tuple[Route, ...] = (
         views.ScheduleView,
         calls.ScheduleSubmission,
     ),
-    Route("schedules.show", "GET /v1/schedules/{schedule}", _READ, "One schedule", views.ScheduleView),
+    Route("schedules.show", "GET /v1/schedules/{schedule}", _READ, "Show one schedule", views.ScheduleView),
     Route(
-        "schedules.stop", "POST /v1/schedules/{schedule}/stop", _WRITE, "Start nothing more of it", views.ScheduleView
+        "schedules.stop",
+        "POST /v1/schedules/{schedule}/stop",
+        _WRITE,
+        "Stop a schedule: it starts no more jobs",
+        views.ScheduleView,
     ),
-    Route("nodes.list", "GET /v1/nodes", _READ, "All nodes", views.NodesView),
-    Route("nodes.show", "GET /v1/nodes/{node}", _READ, "One node", views.NodeView),
+    Route("nodes.list", "GET /v1/nodes", _READ, "List nodes", views.NodesView),
+    Route("nodes.show", "GET /v1/nodes/{node}", _READ, "Show one node", views.NodeView),
     Route(
         "nodes.wait",
         "GET /v1/nodes/{node}/wait",
         _READ,
-        "Answers when the node has changed, or time is up",
+        "Wait until the node has changed, or time is up",
         views.NodeWaited,
         query=_NODE_WAIT,
     ),
@@ -244,48 +253,54 @@ ROUTES: tuple[Route, ...] = (
         "nodes.cordon",
         "POST /v1/nodes/{node}/cordon",
         _RULE,
-        "Nothing new is placed there",
-        views.NodeAsked,
+        "Place no new tasks on the node",
+        views.NodeAccepted,
         calls.NoContent,
     ),
     Route(
         "nodes.uncordon",
         "POST /v1/nodes/{node}/uncordon",
         _RULE,
-        "It takes tasks again, also after a drain",
-        views.NodeAsked,
+        "Let the node accept tasks again, also after a drain",
+        views.NodeAccepted,
         calls.NoContent,
     ),
     Route(
         "nodes.drain",
         "POST /v1/nodes/{node}/drain",
         _RULE,
-        "Nothing new; at the deadline its tasks go elsewhere",
-        views.NodeAsked,
+        "Empty the node: no new tasks; at the deadline its tasks are placed elsewhere",
+        views.NodeAccepted,
         calls.Drain,
     ),
     Route(
         "nodes.remove",
         "POST /v1/nodes/{node}/remove",
         _RULE,
-        "It leaves the cluster",
-        views.NodeAsked,
+        "Remove the node from the cluster",
+        views.NodeAccepted,
         calls.NodeRemoval,
     ),
     Route(
         "joins.token",
         "POST /v1/join-tokens",
         _RULE,
-        "A token with which machines join",
+        "Make a token with which machines join",
         views.JoinTokenView,
-        calls.JoinTokenWish,
+        calls.JoinTokenRequest,
     ),
-    Route("joins.terms", "GET /v1/join-terms", _RULE, "What a token would say, but for its secret", views.JoinTerms),
+    Route(
+        "joins.terms",
+        "GET /v1/join-terms",
+        _RULE,
+        "Show what a join token would contain, without its secret",
+        views.JoinTerms,
+    ),
     Route(
         "joins.check",
         "POST /v1/join-terms",
         _RULE,
-        "Whether a machine could join, and what it must be able to reach; without a token",
+        "Check whether a machine could join, and what it must be able to reach; needs no token",
         views.JoinedView,
         calls.JoinQuestion,
     ),
@@ -293,48 +308,48 @@ ROUTES: tuple[Route, ...] = (
         "joins.join",
         "POST /v1/join",
         _RULE,
-        "A machine with a token becomes a node, or asks whether it could",
+        "Join: make a machine with a token a node, or check whether it could be one",
         views.JoinedView,
         calls.Join,
-        access=Access.GUEST,
+        access=Access.UNSIGNED,
     ),
     Route(
         "joins.show",
         "GET /v1/join/{node}",
         _RULE,
-        "A node asks for itself: answers when it has changed, or time is up",
+        "Called by a node: wait until it has changed, or time is up",
         views.NodeWaited,
         calls.NodeProof,
         query=_NODE_WAIT,
-        access=Access.GUEST,
+        access=Access.UNSIGNED,
     ),
     Route(
         "joins.reach",
         "GET /v1/join/{node}/reach",
         _RULE,
-        "A node asks whether the master reaches its API",
+        "Called by a node: whether the master reaches its API",
         views.NodeReached,
         calls.NodeProof,
-        access=Access.GUEST,
+        access=Access.UNSIGNED,
     ),
     Route(
         "joins.leave",
         "DELETE /v1/join/{node}",
         _RULE,
-        "A node leaves by itself",
+        "Called by a node: leave the cluster",
         views.NodeWaited,
         calls.NodeProof,
         query=_NODE_WAIT,
-        access=Access.GUEST,
+        access=Access.UNSIGNED,
     ),
     Route(
         "events.list",
         "GET /v1/events",
         _READ,
-        "What happened and who did it, oldest first",
+        "List events: what happened and who did it, oldest first",
         views.EventPiece,
         query=_EVENT_QUERY,
         stream=True,
     ),
-    Route("status.show", "GET /v1/status", _READ, "The cluster at a glance, and who is asking", views.StatusView),
+    Route("status.show", "GET /v1/status", _READ, "Summarise the cluster, and show who is calling", views.StatusView),
 )

@@ -6,19 +6,18 @@ from flask import Blueprint
 
 from grass.clock import steady
 from grass.errors import ConflictError, NotFoundError
-from grass.model.schedule import Schedule
 from grass.wire.calls import ScheduleSubmission
-from grass.wire.schedule_record import ScheduleRecord, ScheduleState
+from grass.wire.schedule_record import ScheduleRecord, ScheduleState, first_record
 from grass.wire.tickets import StartSchedule, StopSchedule
 from grass.wire.views import SchedulesView, ScheduleView
 from master.api.call import Api, Call, Handler, Reply
-from master.api.plan import check_order
+from master.api.plan import check_dependencies
 from master.api.registry import noun_blueprint
 from master.api.submission import accept_schedule
 from master.api.views import schedule_view
 
 APPEAR_SECONDS = 3.0
-"""Less than a client waits for an answer."""
+"""Time for the master-agent to take a ticket: less than a client waits for an answer."""
 
 
 def blueprint(api: Api) -> Blueprint:
@@ -34,7 +33,7 @@ def blueprint(api: Api) -> Blueprint:
 def find_schedule(call: Call, name: str) -> ScheduleRecord:
     record = _known(call, name)
     if record is None:
-        raise NotFoundError(f"no schedule {name}; `grass schedule list` shows what there is")
+        raise NotFoundError(f"schedule {name}: not found; `grass schedule list` lists all schedules")
     call.check_owner(record.user, f"schedule {name}")
     return record
 
@@ -49,23 +48,23 @@ def show_schedule(call: Call, schedule: str) -> ScheduleView:
 
 
 def start_schedule(call: Call) -> Reply:
-    """Answers when the master-agent has taken it; 202 if that takes long (it is durable all the same)."""
+    """Start a schedule. Answers when the master-agent has taken it; 202 if that takes long, although it is stored."""
     submission = call.read(ScheduleSubmission)
     parsed = accept_schedule(submission, call.api.store.nodes, keep_cwd=call.api.config.master.nodes_on_client)
     name = parsed.schedule.name
-    said = [warning for job in parsed.schedule.jobs for warning in check_order(call, job)]
-    warnings = tuple(dict.fromkeys([*parsed.warnings, *said]))
+    warnings_after = [warning for job in parsed.schedule.jobs for warning in check_dependencies(call, job)]
+    warnings = tuple(dict.fromkeys([*parsed.warnings, *warnings_after]))
     before = _known(call, name)
     if before is not None and before.state is ScheduleState.ACTIVE:
-        if submission.again and before.user == call.user and before.spec == parsed.schedule:
-            return Reply(schedule_view(before, warnings), 201)  # its first reply was lost
+        if submission.retry and before.user == call.user and before.spec == parsed.schedule:
+            return Reply(schedule_view(before, warnings), 201)  # the reply to the first try was lost
         raise ConflictError(
-            f"schedule {name} is active; stop it with `grass schedule stop {name}` or choose another name"
+            f"schedule {name}: active already; stop it with `grass schedule stop {name}`, or choose another name"
         )
     call.api.store.ticket(StartSchedule(parsed.schedule, call.user))
     record = _await_change(call, name, before)
     if record is None:
-        return Reply(schedule_view(_expected(parsed.schedule, call.user), warnings), 202)
+        return Reply(schedule_view(first_record(parsed.schedule, call.user), warnings), 202)
     return Reply(schedule_view(record, warnings), 201)
 
 
@@ -91,15 +90,3 @@ def _await_change(call: Call, name: str, before: ScheduleRecord | None) -> Sched
             changed.wait(until - steady())
             changed.clear()
     return None
-
-
-def _expected(schedule: Schedule, user: str) -> ScheduleRecord:
-    return ScheduleRecord(
-        name=schedule.name,
-        state=ScheduleState.ACTIVE,
-        kind=schedule.kind,
-        user=user,
-        cron=schedule.cron,
-        time_zone=schedule.time_zone,
-        spec=schedule,
-    )

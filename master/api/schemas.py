@@ -1,10 +1,11 @@
-"""The shapes of bodies as JSON Schema (OpenAPI 3.1), generated from the types that the route table names."""
+"""JSON Schemas (OpenAPI 3.1) of all bodies, generated from the types in the route table. Called by ``openapi``."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -12,22 +13,24 @@ import msgspec
 from grass.wire import calls, gpu, heartbeat, plan_answer, views
 from master.api.routes import ROUTES
 
-Schema = dict[str, Any]
+Schema = dict[str, Any]  # JSON Schema allows any keys
 
 _REF = "#/components/schemas/{name}"
 
 
 @cache
 def schemas() -> dict[str, Schema]:
-    """Every type of a request or a reply, and what they are made of, by name."""
+    """Return the schemas of all requests and replies, and of their parts, by name."""
     found = msgspec.json.schema_components(_types(), ref_template=_REF)[1]  # noqa: TID251 (describes, encodes nothing)
-    said = {
-        name: text for module in (calls, views, gpu, heartbeat, plan_answer) for name, text in _said(module).items()
+    texts = {
+        name: text
+        for module in (calls, views, gpu, heartbeat, plan_answer)
+        for name, text in _descriptions(module).items()
     }
     for name, schema in found.items():
         for field, part in schema.get("properties", {}).items():
-            if f"{name}.{field}" in said:
-                part["description"] = said[f"{name}.{field}"]
+            if f"{name}.{field}" in texts:
+                part["description"] = texts[f"{name}.{field}"]
     return dict(sorted(found.items()))
 
 
@@ -36,8 +39,8 @@ def _types() -> list[type]:
     return list(dict.fromkeys([*named, views.ErrorView]))
 
 
-def _said(module: Any) -> dict[str, str]:
-    """``Type.field`` → the text below the field."""
+def _descriptions(module: ModuleType) -> dict[str, str]:
+    """Return ``Type.field`` → the docstring below the field, for all classes of a module."""
     found = {}
     for made in ast.parse(inspect.getsource(module)).body:
         if not isinstance(made, ast.ClassDef):

@@ -1,4 +1,4 @@
-"""gunicorn around the application: one worker, whose event loop reads requests and whose threads answer them."""
+"""The gunicorn server of the API: one worker, whose event loop reads requests and whose threads answer them."""
 
 from __future__ import annotations
 
@@ -30,16 +30,19 @@ from master.api.outbox import LONGEST_UNSENT, Outbox
 from master.api.refusals import RefusalLog
 
 THREADS = 64
+"""Requests that are answered at once."""
 _STOP_SECONDS = 3
 _BEAT_SECONDS = 1.0
 WRITE_SECONDS = 30.0
-"""How long the reader of a stream may take nothing."""
+"""How long the peer of a stream may read nothing."""
 _DESCRIPTORS = 4096
-"""More than the front's connections need."""
+"""File descriptors: more than the front's connections need."""
 _PR_SET_PDEATHSIG = 1
 
 
 class Server(BaseApplication):  # type: ignore[misc]
+    """gunicorn's application object: its settings, and how a worker makes the Flask application."""
+
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
         super().__init__()
@@ -59,18 +62,18 @@ class Server(BaseApplication):  # type: ignore[misc]
             "post_fork": _die_with_the_arbiter,
         }
         for name, value in settings.items():
-            if name in self.cfg.settings:  # control sockets are newer than the oldest gunicorn that will do
+            if name in self.cfg.settings:  # older versions of gunicorn have no control socket
                 self.cfg.set(name, value)
 
     def load(self) -> Flask:
-        """In the worker: connections and threads do not survive a fork."""
+        """Make the application. Called in the worker, because connections and threads do not survive a fork."""
         secrets = Secrets.load(self._config.home)
         store = ApiStore(open_backend(self._config, secrets, "api"), Keys(self._config.key_prefix))
         return create_app(self._config, store)
 
 
 class Worker(BaseWorker):  # type: ignore[misc]
-    """gunicorn itself tells systemd when it is ready; that it is alive only the worker can say."""
+    """Runs the front. gunicorn itself reports readiness to systemd; the worker reports that it is alive."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -103,7 +106,7 @@ class Worker(BaseWorker):  # type: ignore[misc]
         threads.shutdown(wait=False, cancel_futures=True)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        """Those who wait get their answer now, and come back to the next server."""
+        """Answer all waiting requests now; their clients retry with the next server."""
         self.alive = False
         self._end_waits()
         if self._loop is not None and self._ended is not None:
@@ -114,14 +117,14 @@ class Worker(BaseWorker):  # type: ignore[misc]
             api_of(self.wsgi).feed.stop()
 
     def _answer(self, sock: socket.socket, address: tuple[str, int], raw: bytes) -> Answered:
-        """Parse the request and have the application answer it, in a thread."""
+        """Parse the request, and let the application answer it. Runs in a thread."""
         outbox = Outbox(sock, WRITE_SECONDS)
         try:
             request = next(RequestParser(self.cfg, [raw], address))
             reply, environ = create(request, outbox, address, sock.getsockname(), self.cfg)
         except OSError:
             return Answered(False)
-        except Exception as error:  # noqa: BLE001 (whatever gunicorn raises about what anybody may send)
+        except Exception as error:  # noqa: BLE001 (gunicorn may raise anything for malformed input)
             self._refusals.write(address[0], f"{type(error).__name__}: {str(error)[:100]!r}")
             return Answered(False, refusal(HTTPStatus.BAD_REQUEST))
         environ["wsgi.multithread"] = True
@@ -135,9 +138,9 @@ class Worker(BaseWorker):  # type: ignore[misc]
                 reply.write(piece)
             reply.close()
         except OSError:
-            return Answered(False)  # whoever asked is gone, or does not read
+            return Answered(False)  # the peer is gone, or does not read
         except Exception:
-            self.log.exception("a reply broke off")
+            self.log.exception("internal error: a reply was not completed")
             return Answered(False)
         finally:
             if hasattr(pieces, "close"):
@@ -146,7 +149,7 @@ class Worker(BaseWorker):  # type: ignore[misc]
 
 
 def _raise_descriptor_limit() -> None:
-    """A login's usual limit of 1,024 is less than the connections that the front may hold."""
+    """Raise the limit of open files: the usual 1,024 is less than the front's connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -154,5 +157,5 @@ def _raise_descriptor_limit() -> None:
 
 
 def _die_with_the_arbiter(server: Any, worker: Any) -> None:
-    """If the arbiter is killed the port must be free for the next one at once."""
+    """End the worker when gunicorn's arbiter is killed, so that the port is free for the next arbiter."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -9,7 +9,7 @@ from grass.api.sealing import encode_key
 from grass.clock import steady
 from grass.errors import InputError
 from grass.store.keys import SESSION_SECONDS
-from grass.wire.calls import SessionWish
+from grass.wire.calls import SessionRequest
 from grass.wire.version import PROTOCOL, mismatch
 from grass.wire.views import SessionView
 from master.api.call import Api, Call, Reply
@@ -21,9 +21,9 @@ def blueprint(api: Api) -> Blueprint:
 
 
 def open_session(call: Call) -> Reply:
-    """Raises InputError for a client that speaks another protocol."""
-    wish = call.read(SessionWish)
-    refusal = mismatch("this client", wish.protocol, wish.version, grass.__version__)
+    """Grant a session. Raises InputError for a client that speaks another protocol."""
+    request = call.read(SessionRequest)
+    refusal = mismatch("this client", request.protocol, request.version, grass.__version__)
     if refusal is not None:
         raise InputError(refusal)
     session = call.api.authenticator.sessions.grant(call.user, call.caller.key_id, steady())

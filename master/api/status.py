@@ -1,4 +1,4 @@
-"""`/v1/status`: the cluster at a glance."""
+"""`/v1/status`: a summary of the cluster."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def show_status(call: Call) -> StatusView:
 
 
 def _refusal(call: Call) -> StoreTrouble | None:
-    """Why the store takes no writes now. The agents wait until it does."""
+    """Return why the store refuses writes now, or None. The agents wait until it accepts writes."""
     try:
         call.api.store.check_writes()
     except StoreRefusesError as error:

@@ -1,4 +1,4 @@
-"""From the body of a submission to a job that the cluster accepts. Pure."""
+"""From the body of a submission to a job that the cluster accepts. Pure. Used by ``jobs``, ``plan``, ``schedules``."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def accept_job(
     *,
     keep_cwd: bool = True,
 ) -> Accepted:
-    """Raises InputError or ManifestError. With ``strict`` also for warnings, and for what no node could ever satisfy.
+    """Return the job. Raises InputError or ManifestError; if ``strict``, also for warnings and unsuited parts.
 
-    ``nodes``: reads their records, which most jobs do not need. ``keep_cwd``: tasks start in the
-    client's folder.
+    ``nodes``: reads their records, which most jobs do not need. ``new_id``: makes a job id from a name. ``keep_cwd``:
+    whether tasks start in the client's folder.
     """
     parsed: ParsedJob = parse_job(submission.manifest)
     job = in_folder(parsed.job, _folder(submission.cwd) if keep_cwd else None)
@@ -48,10 +48,11 @@ def accept_job(
 def accept_schedule(
     submission: ScheduleSubmission, nodes: Callable[[], list[NodeRecord]], *, keep_cwd: bool = True
 ) -> ParsedSchedule:
+    """Return the schedule. Raises InputError or ManifestError."""
     parsed = parse_schedule(submission.manifest)
     folder = _folder(submission.cwd) if keep_cwd else None
     jobs = tuple(in_folder(job, folder) for job in parsed.schedule.jobs)
-    first = jobs[0]  # those of a batch differ in their names only
+    first = jobs[0]  # the jobs of a batch differ only in their names
     missing = unsuited(first, nodes()) if asks_about_nodes(first) else []
     return replace(
         parsed,
@@ -61,7 +62,7 @@ def accept_schedule(
 
 
 def in_folder(job: Job, folder: PurePosixPath | None) -> Job:
-    """Components run in the folder of their file, or in what they name relative to it."""
+    """Return the job with ``folder`` as the folder that its components' relative paths refer to."""
     if folder is None:
         return job
     components = {name: replace(part, base=str(folder)) for name, part in job.components.items()}
@@ -78,7 +79,7 @@ def _folder(text: str | None) -> PurePosixPath | None:
 
 
 def _job_id(text: str | None, name: str) -> str | None:
-    """Chosen by the client, so that a submission whose reply was lost can be sent again."""
+    """Check the id, which the client chooses so that it can repeat a submission whose reply was lost."""
     if text is not None and not (text.startswith(f"{name}-") and _RUN.fullmatch(text[len(name) + 1 :])):
         raise InputError(f"id: must be the job's name, '-' and 8 hexadecimal digits, got {text!r}")
     return text

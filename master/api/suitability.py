@@ -1,7 +1,7 @@
-"""Finds what of a job no node of the cluster satisfies today: warnings at submission, errors with ``strict``. Pure.
+"""Finds what parts of a job no node satisfies today: warnings at submission, errors with ``strict``. Pure.
 
-Such a job is accepted and waits with the planner's own reason; this tells its user at once. Sentences about nodes are
-those of ``grass.model.feasibility``. While no node is known, nothing is said.
+Such a job is accepted and waits with the planner's reason; the warning tells its user at once. Sentences about nodes
+are those of ``grass.model.feasibility``. While no node is known, nothing is said.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def unsuited(job: Job, nodes: Sequence[NodeRecord]) -> list[Problem]:
 
 
 class _Facts:
-    """What the nodes are, so that each component is compared with few values. Sets of nodes are bits of an int."""
+    """A summary of the nodes, so that each component is compared with few values. Sets of nodes are bits of an int."""
 
     def __init__(self, nodes: Sequence[NodeRecord]) -> None:
         self.names = [node.name for node in nodes]
@@ -97,7 +97,7 @@ def never_fits(needs: Resources, totals: Sequence[Resources]) -> str | None:
 
 
 def _labels(component: Component, facts: _Facts) -> Iterator[tuple[str, str]]:
-    some_missing, all_of_them = False, -1  # -1: all nodes
+    some_missing, all_of_them = False, -1  # -1: the bits of all nodes
     for label, wanted in component.where.items():
         values = facts.labels.get(label, {})
         found = 0

@@ -1,4 +1,4 @@
-"""From the records in the store to what the API shows of them (``grass.wire.views``). Pure."""
+"""From the records in the store to what the API shows of them (``grass.wire.views``). Pure. Takes redacted records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ATTENTION = (
     TaskState.ASSIGNED,
     TaskState.RUNNING,
 )
-"""States in the order in which a person looks at tasks; the others come last."""
+"""Task states that need attention, the most urgent first. The others come last."""
 
 
 def job_view(record: JobRecord) -> JobView:
@@ -58,7 +58,7 @@ def event_view(event: Event) -> EventView:
 def task_views(
     record: JobRecord, job: Job, known: Mapping[TaskKey, TaskRecord], component: str | None = None
 ) -> list[TaskView]:
-    """Every task of the job, in order of component and index. Those without a record were never assigned."""
+    """Return all tasks of the job, by component and index. Tasks without a record were never assigned."""
     chosen = [name for name in job.components if component in (None, name)]
     return [
         _task(record, known, TaskKey(name, index)) for name in chosen for index in range(job.components[name].replicas)
@@ -68,9 +68,9 @@ def task_views(
 def first_tasks(
     record: JobRecord, job: Job, known: Mapping[TaskKey, TaskRecord], component: str | None, most: int
 ) -> list[TaskView]:
-    """Failed and lost ones first, then what waits and runs, then what is done; within these, in the order of the job.
+    """Return the first ``most`` tasks: failed and lost ones, then pending and running ones, then finished ones.
 
-    Of a wide array only those that are asked for are made.
+    Within these, in the order of the job. Only the tasks that are returned are made, because an array may be wide.
     """
     rank = {state: position for position, state in enumerate(_ATTENTION)}
     never = TaskState.STOPPED if record.state.ended else TaskState.PENDING
@@ -85,7 +85,7 @@ def first_tasks(
 
 
 def counted_tasks(record: JobRecord, job: Job, known: Mapping[TaskKey, TaskRecord]) -> Iterator[tuple[TaskView, int]]:
-    """The tasks that were ever assigned, one by one; of those of a component that never were, one and how many."""
+    """Yield (task, count): assigned tasks one by one; of each component's other tasks one, and how many there are."""
     never = {name: component.replicas for name, component in job.components.items()}
     for key in known:
         never[key.component] -= 1
@@ -112,7 +112,7 @@ _TASK_FIELDS = tuple(
 
 
 def _why_waiting(record: JobRecord, component: str, task: TaskRecord) -> Reason | None:
-    """A task that is to be placed again waits for what its component waits for; how its last attempt ended is old."""
+    """Return why a task waits. A requeued task waits for what its component waits for, not for its last attempt."""
     if task.state is not TaskState.PENDING or task.not_before is not None:
         return task.reason
     return record.components[component].reason or task.reason

@@ -1,4 +1,4 @@
-"""The answer to "why does it not run": the planner's own reasons, grouped, each with what would change it. Pure."""
+"""The answer to `grass job why`: the reasons of a job's tasks, grouped, each with what would change it. Pure."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.wire.job_record import JobRecord
 from grass.wire.views import TaskView, WhyGroup, WhyView
 
-_SILENT = (TaskState.ASSIGNED, TaskState.RUNNING, TaskState.SUCCEEDED)
-"""States that are progress, so nobody asks why."""
+_PROGRESS = (TaskState.ASSIGNED, TaskState.RUNNING, TaskState.SUCCEEDED)
+"""States that are progress, and need no explanation."""
 
-_LATE = (
+_DELAYS = (
     *(ReasonCode.NOT_READY, ReasonCode.IMAGE, ReasonCode.DISK, ReasonCode.SHARE, ReasonCode.RUNTIME),
     ReasonCode.STUCK,
 )
-"""Reasons for which others may wait, or which hold a task up, although it is on its way."""
+"""Reasons that delay a task, or tasks that wait for it, although its state is progress."""
 
 _NEXT = {
-    ReasonCode.SUBMITTED: "the master-agent takes it within moments; `grass status` says whether it runs",
+    ReasonCode.SUBMITTED: "starts shortly; check with `grass status` that the master-agent runs",
     ReasonCode.JOB_LIMIT: "starts when a running job ends",
     ReasonCode.NO_NODES: "starts when a node is READY; see `grass node list`",
-    ReasonCode.TOO_LARGE: "never starts as it is: ask for less, or add a larger node",
-    ReasonCode.NO_FREE_RESOURCES: "starts when tasks that run now end and leave room",
-    ReasonCode.DEPENDS_ON: "starts when the component it depends on is that far",
-    ReasonCode.BACKOFF: "starts again by itself when its wait is over",
+    ReasonCode.TOO_LARGE: "cannot start: request less, or add a larger node",
+    ReasonCode.NO_FREE_RESOURCES: "starts when running tasks end and free enough resources",
+    ReasonCode.DEPENDS_ON: "starts when the component it depends on reaches that state",
+    ReasonCode.BACKOFF: "restarts by itself after the wait",
     ReasonCode.PARALLELISM: "starts when another task of this component ends",
-    ReasonCode.AFTER: "starts when that job is that far; see `grass job show` of it",
+    ReasonCode.AFTER: "starts once that job has ended as required; see `grass job show JOB`",
     ReasonCode.QUOTA: "starts when other tasks of this user end; an administrator can raise the quota",
-    ReasonCode.CONSTRAINTS: "starts when a node joins that is what it asks for; `grass node list` shows what there is",
-    ReasonCode.GANG: "starts when there is room for all of its tasks at once",
-    ReasonCode.BEHIND: "starts after the job that is served first, or before it with a `timeout` that is short enough",
+    ReasonCode.CONSTRAINTS: "starts when a node joins that matches its constraints; see `grass node list`",
+    ReasonCode.GANG: "starts when all of its tasks fit at once",
+    ReasonCode.BEHIND: "starts after the job that is served first; a short enough `timeout` lets it start before",
     ReasonCode.SET_ASIDE: "tried again by itself when something changes; report the error in the master-agent's log",
-    ReasonCode.PREEMPTING: "starts when those have ended",
-    ReasonCode.PREEMPTED: "starts again by itself when there is room; it has kept its place in line",
-    ReasonCode.DRAINED: "starts again by itself on another node",
-    ReasonCode.IMAGE: "starts when its image is there",
-    ReasonCode.DISK: "starts when its disk has room again; `grass node drain NODE --deadline 0s` places it elsewhere",
-    ReasonCode.SHARE: "starts when the share is back; `grass node drain NODE --deadline 0s` places it elsewhere",
-    ReasonCode.RUNTIME: "starts when what runs tasks on its node answers again; "
-    "`grass node drain NODE --deadline 0s` places it elsewhere",
-    ReasonCode.STUCK: "ends when its process does; its node takes no other tasks until then",
-    ReasonCode.NOT_READY: "what waits for it starts when its readiness check passes; see its log",
+    ReasonCode.PREEMPTING: "starts when those tasks have ended",
+    ReasonCode.PREEMPTED: "restarts by itself when resources are free; it keeps its queue position",
+    ReasonCode.DRAINED: "restarts by itself on another node",
+    ReasonCode.IMAGE: "starts when its image has been fetched",
+    ReasonCode.DISK: "starts when its node has free disk; `grass node drain NODE --deadline 0s` moves it elsewhere",
+    ReasonCode.SHARE: "starts when the share works again; `grass node drain NODE --deadline 0s` moves it elsewhere",
+    ReasonCode.RUNTIME: "starts when the runtime of its node answers again; "
+    "`grass node drain NODE --deadline 0s` moves it elsewhere",
+    ReasonCode.STUCK: "ends when its process ends; its node gets no new tasks until then",
+    ReasonCode.NOT_READY: "components that wait for it start when its readiness check passes; see its log",
 }
 
 
 def why_view(record: JobRecord, job: Job, tasks: Iterable[tuple[TaskView, int]]) -> WhyView:
-    """``tasks``: each with how many there are of it; a wide array has thousands that never got a record."""
+    """Group the tasks by component, state and reason. ``tasks``: each with the number of tasks like it."""
     first: dict[tuple[str, str, str], TaskView] = {}
     counts: Counter[tuple[str, str, str]] = Counter()
     for task, count in tasks:
         reason = task.reason
-        if task.state in _SILENT and not (reason and reason.code in _LATE):
+        if task.state in _PROGRESS and not (reason and reason.code in _DELAYS):
             continue
         key = (task.component, task.state.value, f"{reason.code.value} {reason.message}" if reason else "")
         first.setdefault(key, task)
@@ -72,4 +72,4 @@ def _next(state: TaskState, reason: Reason | None) -> str | None:
     if reason is None:
         return None
     waits = state in (TaskState.PENDING, TaskState.LOST)
-    return _NEXT.get(reason.code) if waits or reason.code in _LATE else None
+    return _NEXT.get(reason.code) if waits or reason.code in _DELAYS else None

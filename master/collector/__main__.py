@@ -1,7 +1,7 @@
 """``python -m master.collector CLUSTER_JSON [--tcp HOST:PORT]``: the built-in log collector.
 
-Listens on the cluster's ``collector.sock`` and, when told, on TCP. Ends on SIGTERM. One per cluster: a lock beside the
-socket keeps a second one from removing it.
+Listens on the cluster's ``collector.sock`` and, with --tcp, on TCP. Ends on SIGTERM. One per cluster: a lock beside the
+socket prevents a second collector from replacing the socket.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        logging.getLogger(__name__).error("a collector of cluster %s runs already; this one ends", config.name)
+        logging.getLogger(__name__).error("cluster %s: another collector runs already; this one ends", config.name)
         return 1
     watch_supervisor(config, first=False)
     asyncio.run(_serve(config, arguments.tcp or (host_and_port(config.collector) if config.collector else None)))
@@ -40,7 +40,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="master.collector", description="Receives the logs of a Grass cluster.")
     parser.add_argument("cluster", metavar="CLUSTER_JSON")
-    parser.add_argument("--tcp", metavar="HOST:PORT", type=host_and_port, help="listen there, too")
+    parser.add_argument("--tcp", metavar="HOST:PORT", type=host_and_port, help="also listen on this TCP address")
     return parser.parse_args()
 
 

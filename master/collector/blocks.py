@@ -1,6 +1,6 @@
-"""A block of a task's output as a line of JSON, and back. The collector writes and recovers with it, the API reads.
+"""Blocks of a task's output as lines of JSON. The collector writes and recovers files with it, the API reads them.
 
-Everything read here may be foreign: what is not a block is None, never an error.
+Input is untrusted: anything that is not a block is returned as None, never as an error.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from grass.wire.codec import encode
 from grass.wire.log_block import LOG_BLOCK, LogBlock, Stream
 
 LINE_START = b'{"attempt"'
-"""How each line begins. It cannot occur within one: quotes inside JSON strings are escaped."""
+"""How each line begins. It cannot occur inside a line, because quotes in JSON strings are escaped."""
 HEADER = re.compile(
     rb'\{"attempt": ?(\d{1,9}), ?"stream": ?"(stdout|stderr)", ?"offset": ?(\d{1,18}), ?"time": ?([0-9.e+]+)'
 )
-"""The fields before the text; enough to sort and skip a block without reading it."""
+"""The fields before the text: enough to sort or skip a block without parsing it."""
 
 Key = tuple[int, str]
 """Attempt and stream."""
@@ -43,7 +43,7 @@ class Block:
         return self.offset + len(self.data)
 
     def after(self, offset: int) -> Block | None:
-        """What of the block lies at or beyond ``offset``."""
+        """Return the part of the block from ``offset`` on, or None."""
         if self.offset >= offset:
             return self if self.data else None
         if self.end <= offset:
@@ -56,7 +56,7 @@ class Block:
 
 
 def block_from_record(record: object) -> Block | None:
-    """A record of the forward protocol; None when it is no block of ours."""
+    """Return the block in a record of the forward protocol; None: it is not a block of Grass."""
     try:
         return _block(LOG_BLOCK.convert(record))
     except UndecodableError:
@@ -64,7 +64,7 @@ def block_from_record(record: object) -> Block | None:
 
 
 def block_from_line(line: bytes) -> Block | None:
-    """A line of the file. Of one that a killed writer left torn and that another was put behind, the latter."""
+    """Return the block in a line of a file, or None. If a killed writer left half a line before it, skip that."""
     start = line.rfind(LINE_START)
     if start < 0:
         return None

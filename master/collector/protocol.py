@@ -1,6 +1,6 @@
-"""The receiving side of fluentd's forward protocol v1: all four modes of it. Pure.
+"""The receiving side of fluentd's forward protocol v1, in all four modes. Pure. Used by ``server``.
 
-Not here: the handshake (HELO, PING, PONG) and UDP heartbeats, which a unix socket does not need.
+The handshake (HELO, PING, PONG) and UDP heartbeats are left out, because a unix socket does not need them.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 import msgpack
 
 MESSAGE_LIMIT = 8 << 20
-"""Bytes of one message, also when decompressed. fluentd's own senders stay below it by default."""
+"""Bytes of one message, also when decompressed. By default fluentd sends less."""
 
 
 class ProtocolError(ValueError):
-    """What a client sent is not the forward protocol, or too much; its connection is closed."""
+    """The client does not speak the forward protocol, or its message is too large. Its connection is closed."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """``records`` can be iterated once. ``chunk``: what to acknowledge, None when nothing is asked for."""
+    """``records``: decoded MessagePack of any type, to be iterated once. ``chunk``: what to acknowledge, or None."""
 
     tag: str
     records: Iterator[Any]
@@ -30,7 +30,7 @@ class Message:
 
 
 class Decoder:
-    """Bytes of one connection in, messages out. Holds at most one message that is not complete."""
+    """Decodes the bytes of one connection into messages. Buffers at most one incomplete message."""
 
     def __init__(self) -> None:
         self._unpacker = _unpacker()
@@ -38,7 +38,7 @@ class Decoder:
         self._done = 0
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Raises ProtocolError; the connection is of no use after that."""
+        """Yield the messages that are complete now. After a ProtocolError the connection cannot be used any more."""
         self._received += len(data)
         try:
             self._unpacker.feed(data)
@@ -49,13 +49,13 @@ class Decoder:
                     yield message
         except (ValueError, msgpack.UnpackException) as error:
             raise _refused(error) from error
-        # The unpacker builds objects as bytes come in, so its own limit on what it buffers is none on a message.
+        # The unpacker builds objects while bytes arrive, so its own limit does not bound the size of a message.
         if self._received - self._done > MESSAGE_LIMIT:
-            raise ProtocolError(f"a message of more than {MESSAGE_LIMIT} bytes")
+            raise ProtocolError(f"message larger than {MESSAGE_LIMIT} bytes")
 
 
 def _unpacker() -> Any:
-    # Arrays are allocated by what their header claims, one per level of nesting; hence the small limit.
+    # An array is allocated by the length in its header, one per level of nesting, so the limit is small.
     return msgpack.Unpacker(
         max_buffer_size=MESSAGE_LIMIT + (1 << 20),
         max_str_len=MESSAGE_LIMIT,
@@ -68,11 +68,11 @@ def _unpacker() -> Any:
 
 
 def _message(wire: Any) -> Message | None:
-    """None for what is no message but harmless: a heartbeat."""
+    """Return the message, or None for a heartbeat."""
     if wire is None:
         return None
     if not (isinstance(wire, list) and 2 <= len(wire) <= 4 and isinstance(wire[0], str)):
-        raise ProtocolError("a message is an array that begins with a tag")
+        raise ProtocolError("a message must be an array that begins with a tag")
     match wire[1:]:
         case [list() as entries, *rest]:
             return Message(wire[0], _entries(iter(entries)), _chunk(rest))
@@ -85,7 +85,7 @@ def _message(wire: Any) -> Message | None:
             return Message(wire[0], _entries(unpacker), _chunk(rest))
         case [_, record, *rest]:
             return Message(wire[0], iter([record]), _chunk(rest))
-    raise ProtocolError("a message holds a time and a record, or entries")
+    raise ProtocolError("a message must have a time and a record, or entries")
 
 
 def _chunk(rest: list[Any]) -> str | None:
@@ -94,7 +94,7 @@ def _chunk(rest: list[Any]) -> str | None:
 
 
 def _entries(entries: Iterator[Any]) -> Iterator[Any]:
-    """The records of ``[time, record]`` pairs; whatever is no pair is passed on as None, to be counted."""
+    """Yield the records of ``[time, record]`` pairs; None for anything else, so that it is counted."""
     try:
         for entry in entries:
             yield entry[1] if isinstance(entry, list) and len(entry) == 2 else None
@@ -107,18 +107,18 @@ def _refused(error: Exception) -> ProtocolError:
 
 
 def _decompress(data: bytes) -> bytes:
-    """gzip, possibly several members one after the other, as fluentd concatenates them."""
+    """Decompress gzip data, which may have several members, because fluentd concatenates them."""
     parts: list[bytes] = []
-    room = MESSAGE_LIMIT
+    left = MESSAGE_LIMIT
     while data:
         member = zlib.decompressobj(wbits=31)
         try:
-            parts.append(member.decompress(data, room + 1))
+            parts.append(member.decompress(data, left + 1))
         except zlib.error as error:
             raise ProtocolError(f"bad gzip data: {error}") from error
-        room -= len(parts[-1])
-        if room < 0:
-            raise ProtocolError(f"a message of more than {MESSAGE_LIMIT} bytes when decompressed")
+        left -= len(parts[-1])
+        if left < 0:
+            raise ProtocolError(f"message larger than {MESSAGE_LIMIT} bytes when decompressed")
         if not member.eof:
             raise ProtocolError("gzip data ends too early")
         data = member.unused_data

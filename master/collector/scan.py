@@ -1,4 +1,4 @@
-"""What a log file holds, without reading its text: where each attempt's streams end."""
+"""Finds where each attempt's streams end in a log file, without parsing its text. Used by ``storage`` and the API."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from master.collector.blocks import HEADER, LINE_START, Key, block_from_line
 
 
 def scan(descriptor: int, limit: int | None = None) -> tuple[int, dict[Key, int]]:
-    """The size of the whole lines in the first ``limit`` bytes, and the end of each stream there.
+    """Return the size of the complete lines in the first ``limit`` bytes, and the end of each stream there.
 
-    Reads the file once, headers only; of each stream only the block that begins last is parsed.
+    Reads only headers. Of each stream only the block that begins last is parsed.
     """
     last: dict[Key, tuple[int, int, int]] = {}
     ends: dict[Key, int] = {}

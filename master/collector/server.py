@@ -1,7 +1,6 @@
-"""The collector's server: connections in, blocks to the storage, acknowledgements out. One thread, one event loop.
+"""The collector's server: receives blocks, stores them, acknowledges them. One thread, one event loop.
 
-Writing happens in the loop, before the next bytes are read: a disk that is slow slows the senders down, and nothing
-piles up here.
+The loop writes blocks before it reads more bytes, so a slow disk slows the senders, and memory stays bounded.
 """
 
 from __future__ import annotations
@@ -19,35 +18,36 @@ from master.collector.protocol import Decoder, Message, ProtocolError
 from master.collector.storage import Storage, Target
 
 GROUP = 1 << 20
-"""Bytes of blocks that are gathered before they are written, when one message holds more."""
-_HOPELESS = {errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO}
-"""Faults of one file that no repetition mends. Its blocks are dropped, or they would hold up everybody's."""
+"""Bytes of blocks to collect from one message before they are written."""
+_PERMANENT = {errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO}
+"""Errors of one file that retrying cannot solve. Its blocks are dropped, because waiting would block all files."""
 
 log = logging.getLogger(__name__)
 
 
 class Dropped:
-    """Counts what was not stored, and says so in the log at 1, 2, 4, 8, …, so that a flood of it is no flood there."""
+    """Counts what was not stored, and logs the 1st, 2nd, 4th, 8th … time, so that the log stays short."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
     def add(self, why: str, example: str) -> None:
+        """Count one more."""
         self.counts[why] += 1
         count = self.counts[why]
         if count & (count - 1) == 0:
-            log.warning("dropped: %s (%.200s), %d since start", why, example, count)
+            log.warning("dropped: %s (%.200s); %d since start", why, example, count)
 
 
 def store(message: Message, storage: Storage, dropped: Dropped) -> None:
-    """Writes all blocks of a message. OSError: nothing may be acknowledged, the sender has to try again."""
+    """Write all blocks of a message. On OSError nothing may be acknowledged: the sender retries."""
     target = Target.of_tag(message.tag)
     blocks: list[Block] = []
     size = 0
     for record in message.records:
         block = block_from_record(record) if target is not None else None
         if block is None:
-            dropped.add("foreign tag" if target is None else "record that is no block", repr(message.tag))
+            dropped.add("foreign tag" if target is None else "malformed record", repr(message.tag))
             continue
         blocks.append(block)
         size += len(block.data) + 256
@@ -62,13 +62,13 @@ def _append(target: Target, blocks: list[Block], storage: Storage, dropped: Drop
     try:
         storage.append(target, blocks)
     except OSError as error:
-        if error.errno is not None and error.errno not in _HOPELESS:
+        if error.errno is not None and error.errno not in _PERMANENT:
             raise
-        dropped.add("file that cannot be written", str(error))
+        dropped.add("file cannot be written", str(error))
 
 
 class Connection(asyncio.Protocol):
-    """One client. Whatever it sends, it can only lose its own connection."""
+    """One client. Whatever it sends, it can only break its own connection."""
 
     def __init__(self, storage: Storage, dropped: Dropped) -> None:
         self._storage = storage
@@ -89,10 +89,10 @@ class Connection(asyncio.Protocol):
                 if message.chunk is not None:
                     acks.append(msgpack.packb({"ack": message.chunk}, unicode_errors="surrogateescape"))
         except ProtocolError as error:
-            log.warning("closed a connection: %s", error)
+            log.warning("connection closed: %s", error)
             broken = True
         except OSError as error:
-            log.error("cannot write, the sender will try again: %s", error)
+            log.error("cannot write: %s; the sender tries again", error)
             broken = True
         if acks:
             self._transport.write(b"".join(acks))
@@ -100,7 +100,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def pause_writing(self) -> None:
-        """A client that does not read its acknowledgements is not read either."""
+        """Stop reading from a client that does not read its acknowledgements."""
         if self._transport is not None:
             self._transport.pause_reading()
 

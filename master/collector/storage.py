@@ -1,8 +1,8 @@
-"""The files of the collector: ``<logs>/<job id>/<component>.<index>.jsonl``, one block a line, each block once.
+"""The files of the collector: ``<logs>/<job id>/<component>.<index>.jsonl``, one block per line, each block once.
 
-What each file already has (the end of every attempt's streams) is remembered for the files used last and recovered
-from the file itself otherwise. No file stays open: opening costs some microseconds per message, and in return a folder
-that is deleted, or a file that somebody else changed, is noticed at the next message by its inode and size.
+The end of each stream in a file is kept in memory for recently used files, and recovered from the file otherwise. No
+file stays open. Opening costs a few microseconds per message, but a deleted folder, or a file that another program
+changed, is noticed at the next message by inode and size.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Target:
 
     @classmethod
     def of_tag(cls, tag: str) -> Target | None:
-        """None when the tag is not ours. A job id may hold dots, a component's name cannot."""
+        """Parse a tag; None: it is not of Grass. A job id may contain dots, a component's name cannot."""
         match = _TAG.fullmatch(tag)
         if match is None:
             return None
@@ -52,7 +52,7 @@ class _State:
 
 
 def fresh(blocks: list[Block], ends: dict[Key, int]) -> tuple[list[Block], dict[Key, int]]:
-    """The blocks, or parts of them, that are not stored yet, and the ends when they are. Pure."""
+    """Return the blocks, or parts of them, that are not stored yet, and the stream ends after storing them. Pure."""
     new: list[Block] = []
     grown: dict[Key, int] = {}
     for block in blocks:
@@ -64,7 +64,7 @@ def fresh(blocks: list[Block], ends: dict[Key, int]) -> tuple[list[Block], dict[
 
 
 class Storage:
-    """Appends blocks. OSError comes through, with the file as it was before."""
+    """Appends blocks to files. After an OSError the file is as it was before."""
 
     def __init__(self, root: Path, remembered: int = REMEMBERED) -> None:
         self._root = root
@@ -72,7 +72,7 @@ class Storage:
         self._states: OrderedDict[Target, _State] = OrderedDict()
 
     def append(self, target: Target, blocks: list[Block]) -> None:
-        """Returns when the kernel has the new ones: that outlives a kill of any process, though not a power cut."""
+        """Append the blocks that are new. They survive any kill when it returns, but not a power cut."""
         descriptor = self._open(target)
         try:
             state = self._state(target, descriptor)
@@ -84,7 +84,7 @@ class Storage:
             os.close(descriptor)
 
     def _open(self, target: Target) -> int:
-        # The share can be written by tasks: no link is followed, neither as a folder nor as a file.
+        # Tasks can write to the share, so no link is followed, neither as a folder nor as a file.
         try:
             folder = os.open(self._root / target.job_id, _DIRECTORY)
         except FileNotFoundError:
@@ -98,7 +98,7 @@ class Storage:
     def _state(self, target: Target, descriptor: int) -> _State:
         info = os.fstat(descriptor)
         if not stat.S_ISREG(info.st_mode):
-            raise IsADirectoryError(f"{target.job_id}/{target.file} is no regular file")
+            raise IsADirectoryError(f"{target.job_id}/{target.file} is not a regular file")
         state = self._states.get(target)
         if state is None or (state.inode, state.size) != (info.st_ino, info.st_size):
             size, ends = recover(descriptor) if info.st_size else (0, {})
@@ -110,7 +110,7 @@ class Storage:
 
 
 def _append(descriptor: int, data: bytes, size: int) -> int:
-    """All or nothing: a disk that is full must not leave half a line."""
+    """Write all or nothing, so that a full disk does not leave half a line. Return the number of bytes."""
     rest = memoryview(data)
     try:
         while rest:
@@ -122,7 +122,7 @@ def _append(descriptor: int, data: bytes, size: int) -> int:
 
 
 def recover(descriptor: int) -> tuple[int, dict[Key, int]]:
-    """Cuts off a line that a killed writer left torn; returns the size then, and where each stream ends."""
+    """Cut off an incomplete line that a killed writer left. Return the file's size, and the end of each stream."""
     size, ends = scan(descriptor)
     if os.fstat(descriptor).st_size != size:
         os.ftruncate(descriptor, size)

@@ -17,8 +17,13 @@ from master.planning.quotas import limited_amounts
 from master.planning.round import Left, Round
 from master.planning.survey import Survey, reduced
 
+Details = dict[str, Any]
+"""Entries of ``Reason.details``: JSON whose keys depend on the reason's code."""
+
 
 class Explainer:
+    """Explains what one ``Round`` left unplaced."""
+
     def __init__(self, view: View, decided: Round) -> None:
         self._view = view
         self._decided = decided
@@ -162,7 +167,7 @@ class Explainer:
             found = self._full[shape.key] = Reason(ReasonCode.NO_FREE_RESOURCES, message, details)
         return found
 
-    def _fits(self, shape: Shape, survey: Survey) -> dict[str, Any]:
+    def _fits(self, shape: Shape, survey: Survey) -> Details:
         fits = survey.fits(frozenset(self._decided.ledger.reservations))
         if fits is None:
             return {}
@@ -192,5 +197,5 @@ class Explainer:
         return Reason(ReasonCode.QUOTA, message)
 
 
-def _nodes(survey: Survey) -> dict[str, Any]:
+def _nodes(survey: Survey) -> Details:
     return {"nodes": [group.to_wire() for group in survey.groups]}

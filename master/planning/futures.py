@@ -109,7 +109,7 @@ class Futures:
         if found is None:
             by_id = self.table.nodes[index].by_id
             found = self._ids[index] = {
-                device.id: number for number, device in enumerate(by_id) if not (device.busy or device.ill)
+                device.id: number for number, device in enumerate(by_id) if not (device.busy or device.quarantine)
             }
         return found
 

@@ -23,18 +23,18 @@ DeviceShares = tuple[tuple[int, int], ...]
 @dataclass(frozen=True)
 class Device:
     """One GPU. ``free``: thousandths that are not allocated; ``busy``: the owner of another program on it;
-    ``ill``: why it is in quarantine."""
+    ``quarantine``: why it is in quarantine, or empty."""
 
     id: int
     model: str = ""
     memory: int = 0
     free: int = DEVICE
     busy: str = ""
-    ill: str = ""
+    quarantine: str = ""
 
     @property
     def usable(self) -> bool:
-        return not (self.busy or self.ill)
+        return not (self.busy or self.quarantine)
 
     @property
     def offered(self) -> int:
@@ -93,7 +93,9 @@ class Node:
     @cached_property
     def quarantine(self) -> str:
         """Which devices are in quarantine, and why; empty: none."""
-        return "; ".join(f"gpu {device.id} is in quarantine: {device.ill}" for device in self.by_id if device.ill)
+        return "; ".join(
+            f"gpu {device.id} is in quarantine: {device.quarantine}" for device in self.by_id if device.quarantine
+        )
 
     @cached_property
     def packed_devices(self) -> bytes:

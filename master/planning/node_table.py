@@ -168,11 +168,11 @@ class NodeTable:
 
     @cached_property
     def _quarantine(self) -> Mask:
-        ill: Mask = np.zeros(self.devices.shape, np.bool_)
+        quarantined: Mask = np.zeros(self.devices.shape, np.bool_)
         for index, node in enumerate(self.nodes):
             if node.quarantine:
-                ill[index, : len(node.by_id)] = [bool(device.ill) for device in node.by_id]
-        return ill
+                quarantined[index, : len(node.by_id)] = [bool(device.quarantine) for device in node.by_id]
+        return quarantined
 
     def domains(self, level: int) -> tuple[Ints, list[tuple[str, ...]]]:
         """The topology at one level: for each node the number of its domain, and the domains in the order of names.

@@ -52,9 +52,9 @@ class Survey:
         for name, short in self.shortages:
             found = rest & table.open & (short > 0)
             if name == "gpu" and found.any():
-                ill = found & (short <= table.quarantined(self.need) * DEVICE)
-                groups += self._alike(ill, lambda node: node.quarantine)
-                found, rest = found & ~ill, rest & ~ill
+                quarantined = found & (short <= table.quarantined(self.need) * DEVICE)
+                groups += self._alike(quarantined, lambda node: node.quarantine)
+                found, rest = found & ~quarantined, rest & ~quarantined
             if found.any():
                 nearest = int(np.argmin(np.where(found, short, np.iinfo(np.int64).max)))
                 text = f"not enough {name}"

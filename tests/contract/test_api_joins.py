@@ -18,8 +18,8 @@ from werkzeug.serving import make_server
 
 import grass
 from grass.api.invitation import Invitation, parse_token, secret_digest
+from grass.api.join_client import JoinClient, open_join_client
 from grass.api.node_token import node_token
-from grass.api.unauthenticated import UnauthenticatedClient, open_unauthenticated
 from grass.config import ClusterConfig, MasterConfig, NodeConfig, Secrets
 from grass.errors import (
     ConflictError,
@@ -115,15 +115,15 @@ def wish(token: str, name: str = "n1", **more: Any) -> dict[str, Any]:
     return {**body, **more}
 
 
-def unauthenticated(token: str) -> UnauthenticatedClient:
-    return open_unauthenticated(parse_token(token))
+def join_client(token: str) -> JoinClient:
+    return open_join_client(parse_token(token))
 
 
 def test_a_machine_with_a_token_becomes_a_node(world: ApiWorld) -> None:
     made = world.client("root").join_token(name="n1", expires=60)
     assert made["uses"] == 1
     with Agent(world) as agent:
-        reply = unauthenticated(made["token"]).join(wish(made["token"], node={"labels": {"disk": "ssd"}, "cpu": 2000}))
+        reply = join_client(made["token"]).join(wish(made["token"], node={"labels": {"disk": "ssd"}, "cpu": 2000}))
     assert faults(reply, views.JoinedView, "reply") == []
     assert reply["config"]["node"]["labels"] == {"disk": "ssd"}
     assert (reply["config"]["node"]["cpu"], reply["config"]["node"]["memory"]) == (2000, None)
@@ -145,13 +145,11 @@ def test_an_administrator_asks_what_joining_would_be_and_nothing_is_made_or_used
     question = {"name": "n1", "facts": wish(made.token())["facts"], "node": {}, "password": "pw"}
     answer = client.join_check(question)
     assert faults(answer, views.JoinedView, "answer") == []
-    assert answer == unauthenticated(made.token()).join({**wish(made.token()), "check": True}) | {
-        "time": answer["time"]
-    }
+    assert answer == join_client(made.token()).join({**wish(made.token()), "check": True}) | {"time": answer["time"]}
     assert [entry["kind"] for entry in client.events()] == [*before, "join-token"]  # the one made here
     assert world.store.node("n1") is None
     put_node(world, "n1")
-    with pytest.raises(ConflictError, match="a node n1 exists"):
+    with pytest.raises(ConflictError, match="node n1: exists already"):
         client.join_check(question)
     with pytest.raises(NotAllowedError):
         world.client("ann").join_check(question)
@@ -161,16 +159,16 @@ def test_a_machine_that_was_interrupted_while_it_joined_comes_again_with_another
     client = world.client("root")
     tokens = [client.join_token()["token"] for _ in range(3)]
     with Agent(world) as agent:
-        unauthenticated(tokens[0]).join(wish(tokens[0]))
-        with pytest.raises(ConflictError, match="a node n1 exists"):
-            unauthenticated(tokens[1]).join(wish(tokens[1], password="of another machine", join_id="cd" * 8))
+        join_client(tokens[0]).join(wish(tokens[0]))
+        with pytest.raises(ConflictError, match="node n1: exists already"):
+            join_client(tokens[1]).join(wish(tokens[1], password="of another machine", join_id="cd" * 8))
         again = wish(tokens[1])
         assert client.join_check({**again, "node": {}})["cluster"] == "local"
-        assert unauthenticated(tokens[1]).join({**again, "check": True})["cluster"] == "local"
-        assert unauthenticated(tokens[1]).join(again)["secrets"]["redis"] == {"node": "pw"}
+        assert join_client(tokens[1]).join({**again, "check": True})["cluster"] == "local"
+        assert join_client(tokens[1]).join(again)["secrets"]["redis"] == {"node": "pw"}
         put_node(world, "n1", state="READY", digest=secret_digest("pw"))
-        with pytest.raises(ConflictError, match="a node n1 exists"):
-            unauthenticated(tokens[2]).join(wish(tokens[2]))
+        with pytest.raises(ConflictError, match="node n1: exists already"):
+            join_client(tokens[2]).join(wish(tokens[2]))
     assert [ticket["digest"] for _, ticket in agent.taken] == [secret_digest("pw")] * 2
 
 
@@ -184,9 +182,9 @@ def test_the_store_holds_no_secret_of_a_token(world: ApiWorld) -> None:
 def test_a_token_used_twice_is_refused_and_says_by_whom_it_was_used(world: ApiWorld) -> None:
     token = world.client("root").join_token()["token"]
     with Agent(world) as agent:
-        unauthenticated(token).join(wish(token))
+        join_client(token).join(wish(token))
         with pytest.raises(ConflictError, match=r"used up \(by n1\)"):
-            unauthenticated(token).join(wish(token, "n2", join_id="cd" * 8))
+            join_client(token).join(wish(token, "n2", join_id="cd" * 8))
     assert len(agent.taken) == 1
 
 
@@ -195,7 +193,7 @@ def test_a_token_of_two_uses_is_good_for_two_machines_at_once(world: ApiWorld) -
 
     def one(number: int) -> str:
         try:
-            unauthenticated(token).join(wish(token, f"n{number}", join_id=f"{number:016x}"))
+            join_client(token).join(wish(token, f"n{number}", join_id=f"{number:016x}"))
         except ConflictError as error:
             return str(error)
         return "joined"
@@ -210,21 +208,21 @@ def test_a_token_of_two_uses_is_good_for_two_machines_at_once(world: ApiWorld) -
 def test_a_join_whose_reply_was_lost_may_be_repeated(world: ApiWorld) -> None:
     token = world.client("root").join_token()["token"]
     with Agent(world):
-        first = unauthenticated(token).join(wish(token))
-        again = unauthenticated(token).join(wish(token))
+        first = join_client(token).join(wish(token))
+        again = join_client(token).join(wish(token))
     assert again["secrets"] == first["secrets"]
 
 
 def test_an_expired_token_is_refused(world: ApiWorld) -> None:
     token = world.client("root").join_token(expires=0.001)["token"]
     with pytest.raises(ConflictError, match="expired"):
-        unauthenticated(token).join(wish(token))
+        join_client(token).join(wish(token))
 
 
 def test_a_token_for_one_node_is_for_no_other(world: ApiWorld) -> None:
     token = world.client("root").join_token(name="n7")["token"]
     with pytest.raises(ConflictError, match="for the node n7, not for n1"):
-        unauthenticated(token).join(wish(token))
+        join_client(token).join(wish(token))
 
 
 def test_a_token_that_nobody_issued_is_refused(world: ApiWorld) -> None:
@@ -232,62 +230,62 @@ def test_a_token_that_nobody_issued_is_refused(world: ApiWorld) -> None:
         (f"http://127.0.0.1:{world.port}",), public_jwk("master")["kid"], "guessed", cluster="local"
     ).token()
     with pytest.raises(ConflictError, match="does not know"):
-        unauthenticated(token).join(wish(token))
+        join_client(token).join(wish(token))
 
 
 def test_a_master_with_another_key_is_not_spoken_to(world: ApiWorld) -> None:
     token = Invitation((f"http://127.0.0.1:{world.port}",), "another", "s", cluster="local").token()
-    with pytest.raises(NotAllowedError, match="is not the master of this join token"):
-        unauthenticated(token)
+    with pytest.raises(NotAllowedError, match="is not the one that the join token is for"):
+        join_client(token)
 
 
 def test_a_master_that_is_away_is_unreachable() -> None:
     with pytest.raises(UnreachableError, match="no master answers"):
-        unauthenticated(Invitation(("http://127.0.0.1:1",), "k", "s").token())
+        join_client(Invitation(("http://127.0.0.1:1",), "k", "s").token())
 
 
 def test_a_name_that_exists_is_refused_and_the_token_stays_good(world: ApiWorld) -> None:
     put_node(world, "n1")
     token = world.client("root").join_token()["token"]
-    with pytest.raises(ConflictError, match="a node n1 exists"):
-        unauthenticated(token).join(wish(token))
+    with pytest.raises(ConflictError, match="node n1: exists already"):
+        join_client(token).join(wish(token))
     with Agent(world):
-        unauthenticated(token).join(wish(token, "n2"))
+        join_client(token).join(wish(token, "n2"))
 
 
 def test_the_name_of_a_node_that_left_is_free(world: ApiWorld) -> None:
     put_node(world, "n1", state="LEFT")
     token = world.client("root").join_token()["token"]
-    assert unauthenticated(token).join(wish(token, check=True))["cluster"] == "local"
+    assert join_client(token).join(wish(token, check=True))["cluster"] == "local"
 
 
 def test_another_version_is_refused(world: ApiWorld) -> None:
     token = world.client("root").join_token()["token"]
     body = wish(token)
     body["facts"]["version"] = "9.9.9"
-    with pytest.raises(ConflictError, match=r"has Grass 9\.9\.9, this cluster"):
-        unauthenticated(token).join(body)
+    with pytest.raises(ConflictError, match=r"runs Grass 9\.9\.9, this cluster"):
+        join_client(token).join(body)
 
 
 @pytest.mark.parametrize("name", ["", "-n", "a/b", "a b", "x" * 64])
 def test_a_name_that_is_none_is_refused(world: ApiWorld, name: str) -> None:
     token = world.client("root").join_token()["token"]
     with pytest.raises(InputError):
-        unauthenticated(token).join(wish(token, name))
+        join_client(token).join(wish(token, name))
 
 
 def test_asking_first_uses_nothing_up_and_names_what_must_be_reached(world: ApiWorld) -> None:
     token = world.client("root").join_token()["token"]
-    answer = unauthenticated(token).join(wish(token, check=True))
+    answer = join_client(token).join(wish(token, check=True))
     assert faults(answer, views.JoinedView, "reply") == []
     assert "secrets" not in answer
     with Agent(world):
-        unauthenticated(token).join(wish(token))
+        join_client(token).join(wish(token))
 
 
 def test_only_administrators_make_tokens(world: ApiWorld) -> None:
     for user in ("ann", "eve"):
-        with pytest.raises(NotAllowedError, match="needs admin"):
+        with pytest.raises(NotAllowedError, match="needs role admin"):
             world.client(user).join_token()
 
 
@@ -301,24 +299,24 @@ def test_a_machine_with_a_wrong_clock_is_understood_and_learns_by_how_much(world
     from grass import clock
 
     token = world.client("root").join_token()["token"]
-    late = open_unauthenticated(parse_token(token), wall=lambda: clock.wall() - 7200)
+    late = open_join_client(parse_token(token), wall=lambda: clock.wall() - 7200)
     assert late.join(wish(token, check=True))["cluster"] == "local"
     assert late.clock_offset == pytest.approx(7200, abs=5)
 
 
 def test_a_node_sees_itself_with_its_own_token_only(world: ApiWorld) -> None:
     put_node(world, "n1")
-    asked = unauthenticated(world.client("root").join_token()["token"])
+    asked = join_client(world.client("root").join_token()["token"])
     own = node_token("master-secret", "n1")
     assert asked.wait("n1", own, None, 5)["node"]["state"] == "READY"
     for token in (node_token("master-secret", "n2"), "", "x"):
-        with pytest.raises(NotAllowedError, match="not the token of the node n1"):
+        with pytest.raises(NotAllowedError, match="node n1: wrong node token"):
             asked.wait("n1", token, None, 5)
 
 
 def test_whoever_waits_for_a_node_is_woken(world: ApiWorld) -> None:
     put_node(world, "n1", state="JOINING")
-    asked = unauthenticated(world.client("root").join_token()["token"])
+    asked = join_client(world.client("root").join_token()["token"])
     own = node_token("master-secret", "n1")
     mark = asked.wait("n1", own, None, 5)["mark"]
     with ThreadPoolExecutor(1) as pool:
@@ -342,11 +340,11 @@ def node_api(token: str, port: int = 0) -> Iterator[int]:
         server.server_close()
 
 
-def joined(world: ApiWorld) -> tuple[UnauthenticatedClient, Own]:
+def joined(world: ApiWorld) -> tuple[JoinClient, Own]:
     """As the machine is that has just become n1."""
     token = world.client("root").join_token()["token"]
     own = Own(name="n1", node_token=node_token("master-secret", "n1"), urls=["http://10.0.0.1:51812"])
-    return unauthenticated(token), own
+    return join_client(token), own
 
 
 def test_a_node_learns_whether_the_master_reaches_its_api(world: ApiWorld) -> None:
@@ -355,13 +353,13 @@ def test_a_node_learns_whether_the_master_reaches_its_api(world: ApiWorld) -> No
         put_node(world, "n1", address="127.0.0.1", api_port=port)
         reached = asked.reach("n1", own.node_token)
         assert faults(reached, views.NodeReached, "reply") == []
-        assert reached == {"place": f"127.0.0.1:{port}", "error": None}
+        assert reached == {"address": f"127.0.0.1:{port}", "error": None}
     refused = asked.reach("n1", own.node_token)
-    assert refused == {"place": f"127.0.0.1:{port}", "error": "connection refused"}
+    assert refused == {"address": f"127.0.0.1:{port}", "error": "connection refused"}
     with node_api("of another node") as port:
         put_node(world, "n1", address="127.0.0.1", api_port=port)
-        assert "something else answers there" in asked.reach("n1", own.node_token)["error"]
-    with pytest.raises(NotAllowedError, match="not the token of the node n1"):
+        assert "another program answers there" in asked.reach("n1", own.node_token)["error"]
+    with pytest.raises(NotAllowedError, match="node n1: wrong node token"):
         asked.reach("n1", node_token("master-secret", "n2"))
 
 
@@ -401,12 +399,12 @@ def test_a_command_on_a_node_that_cannot_be_reached_blames_the_node_and_not_the_
     world.backend.apply([("HSET", world.keys.tasks(job["id"]), "w.0", pack(task))])
     with pytest.raises(NodeUnreachableError) as told:
         client.execute("j", "w.0", ["true"])
-    assert str(told.value).startswith(f"the master cannot reach node n1 at 127.0.0.1:{port} (connection refused)")
+    assert str(told.value).startswith(f"node n1: the master cannot reach it at 127.0.0.1:{port} (connection refused)")
 
 
 def test_a_node_leaves_by_itself(world: ApiWorld) -> None:
     put_node(world, "n1")
-    asked = unauthenticated(world.client("root").join_token()["token"])
+    asked = join_client(world.client("root").join_token()["token"])
     with Agent(world) as agent:
         asked.leave("n1", node_token("master-secret", "n1"))
         wait_until(lambda: agent.taken == [("node-remove", {"node": "n1", "user": "node n1", "force": False})])
@@ -425,7 +423,7 @@ def test_administrators_change_nodes_and_the_client_keeps_to_the_document(
         *(f"nodes.{verb}" for verb in ("cordon", "uncordon", "drain", "wait", "remove")),
         "joins.token",
     }
-    assert {route.operation for route in ROUTES if route.access is Access.GUEST} == {
+    assert {route.operation for route in ROUTES if route.access is Access.UNSIGNED} == {
         *(f"joins.{verb}" for verb in ("join", "show", "reach", "leave"))
     }
 
@@ -440,28 +438,28 @@ def test_the_clusters_own_node_cannot_be_removed_and_takes_its_own_token(world: 
     config = replace(world.app.extensions["grass"].config, master=replace(world.config.master, own_node="n1"))
     object.__setattr__(world.app.extensions["grass"], "config", config)
     put_node(world, "n1")
-    with pytest.raises(ConflictError, match="node n1 is part of the cluster itself; `grass delete` ends the cluster"):
+    with pytest.raises(ConflictError, match="node n1: cannot be removed, it runs the cluster itself; `grass delete`"):
         world.client("root").remove_node("n1", force=True)
     with node_api("master-secret") as port:
         put_node(world, "n1", address="127.0.0.1", api_port=port)
         put_node(world, "n2", address="127.0.0.1", api_port=port)
         nodes = {name: world.store.node(name) for name in ("n1", "n2")}
         assert node_client.why_unreachable(config, nodes["n1"]) is None
-        assert "another token" in node_client.why_unreachable(config, nodes["n2"])
+        assert "its token is different" in node_client.why_unreachable(config, nodes["n2"])
 
 
 def test_changing_a_node_needs_an_administrator_and_a_node(world: ApiWorld) -> None:
     put_node(world, "n1")
     with pytest.raises(NotAllowedError):
         world.client("ann").cordon("n1")
-    with pytest.raises(NotFoundError, match="no node nix"):
+    with pytest.raises(NotFoundError, match="node nix: not found"):
         world.client("root").cordon("nix")
 
 
-def test_an_unauthenticated_client_gets_into_no_other_route(world: ApiWorld) -> None:
-    asked: Any = unauthenticated(world.client("root").join_token()["token"])
+def test_a_guest_gets_into_no_other_route(world: ApiWorld) -> None:
+    asked: Any = join_client(world.client("root").join_token()["token"])
     for method, path in (("GET", "/v1/nodes"), ("POST", "/v1/join-tokens"), ("GET", "/v1/jobs")):
-        with pytest.raises(NotAllowedError, match="refuses the requests of"):
+        with pytest.raises(NotAllowedError, match="refuses to open"):
             asked._transport.call(method, path, {})
 
 
@@ -470,7 +468,7 @@ def test_two_machines_that_join_under_one_name_at_once_do_not_both(world: ApiWor
 
     def one(number: int) -> str:
         try:
-            unauthenticated(token).join(wish(token, "n1", join_id=f"{number:016x}"))
+            join_client(token).join(wish(token, "n1", join_id=f"{number:016x}"))
         except ConflictError as error:
             return str(error)
         return "joined"

@@ -70,7 +70,7 @@ def test_jobs_of_others_that_would_be_stopped_have_no_name_but_for_those_who_see
 def test_a_name_that_is_taken_is_said(world: ApiWorld) -> None:
     world.client().start(job())
     assert planned(world, job())["warnings"] == [
-        "name: a job j exists and has not ended, so starting this one would be refused now"
+        "name: job j is active, so starting another one of this name would be refused now"
     ]
 
 
@@ -107,7 +107,7 @@ def test_a_job_of_a_batch_that_would_wait_for_what_waits_for_it_is_refused(world
     client = world.client()
     client.start(job("a", after="two"))
     batch = {"name": "s", "jobs": ["one", "two"], "after": "a", "components": {"w": {"command": "true"}}}
-    with pytest.raises(ManifestError, match="after: goes in a circle, so none could ever begin: two → a → two"):
+    with pytest.raises(ManifestError, match="after: jobs wait for each other in a cycle: two → a → two"):
         client.start_schedule(batch)
     assert [json.loads(fields["body"])["kind"] for _, fields in world.backend.stream(world.keys.tickets, "0", 9)] == [
         "start"
@@ -116,10 +116,10 @@ def test_a_job_of_a_batch_that_would_wait_for_what_waits_for_it_is_refused(world
 
 def test_jobs_that_would_wait_for_each_other_are_refused(world: ApiWorld) -> None:
     client = world.client()
-    assert client.start(job("a", after="b"))["warnings"] == ["after: there is no job b yet; it waits for one"]
-    with pytest.raises(ManifestError, match="after: there is no job c yet"):
+    assert client.start(job("a", after="b"))["warnings"] == ["after: job b does not exist yet; this job waits for it"]
+    with pytest.raises(ManifestError, match="after: job c does not exist yet"):
         client.start(job("d", after="c"), strict=True)
-    with pytest.raises(ManifestError, match="after: goes in a circle, so none could ever begin: b → a → b"):
+    with pytest.raises(ManifestError, match="after: jobs wait for each other in a cycle: b → a → b"):
         client.start(job("b", after="a"))
     world.end_job(client.job("a")["id"])
     assert client.start(job("b", after="a"))["warnings"] == []

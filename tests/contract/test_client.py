@@ -30,7 +30,7 @@ from grass.errors import (
 from grass.store.backend import Entry
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
-from master.api.progress import EVERY
+from master.api.progress import INTERVAL
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.waiting import wait_until
 
@@ -258,7 +258,7 @@ def test_who_takes_long_over_a_view_is_told_next_how_it_is_by_then(world: ApiWor
         if len(seen) == 1:
             for count in (1, 2):
                 world.change_job(job_id, "job-running", state="RUNNING", counts={"RUNNING": count})
-                time.sleep(2 * EVERY)  # the server sends it meanwhile
+                time.sleep(2 * INTERVAL)  # the server sends it meanwhile
             world.end_job(job_id)
 
     client.wait("j", on_progress=on_progress)
@@ -289,7 +289,7 @@ def test_a_job_that_is_deleted_while_somebody_waits_is_not_found(world: ApiWorld
 
 
 def test_a_hundred_wait_at_once_and_others_are_answered_meanwhile(tmp_path: Path) -> None:
-    with api_world(tmp_path, places=8) as world:
+    with api_world(tmp_path, waiting=8) as world:
         job_id = world.client().start(JOB)["id"]
         clients = [world.client() for _ in range(100)]
         with ThreadPoolExecutor(100) as pool:
@@ -528,7 +528,7 @@ def test_followed_events_survive_a_restart_without_loss_or_repeat(world: ApiWorl
 
 
 def test_followers_beyond_the_places_are_served_in_turn(tmp_path: Path) -> None:
-    with api_world(tmp_path, places=1) as world:
+    with api_world(tmp_path, waiting=1) as world:
         world.store.log_event("x", "ann", "0")
         streams = [world.client().events(follow=True) for _ in range(3)]
         assert [next(stream)["message"] for stream in streams] == ["0", "0", "0"]
@@ -550,7 +550,7 @@ def test_a_defect_of_the_server_is_told_under_seal(world: ApiWorld, caplog: pyte
         asked = pool.submit(client.plan, JOB)
         wait_until(lambda: world.backend.newest(world.keys.tickets) is not None)
         world.backend.apply([("XADD", world.keys.plans, 0, "no", "answer")])
-        with pytest.raises(GrassError, match="a defect of its own"):
+        with pytest.raises(GrassError, match="internal error of the API server"):
             asked.result()
     assert "KeyError" in caplog.text
 

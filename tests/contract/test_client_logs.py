@@ -410,7 +410,7 @@ def test_an_expensive_pattern_cannot_stop_the_server(world: ApiWorld, logs: Logs
 
 
 def test_followers_beyond_the_places_see_every_line_too(tmp_path: Path) -> None:
-    with api_world(tmp_path, places=1) as world:
+    with api_world(tmp_path, waiting=1) as world:
         logs = Logs(world, world.client().start(JOB)["id"])
         logs.print_("w.0", "0\n")
         with ThreadPoolExecutor(3) as pool:

@@ -180,7 +180,7 @@ def test_a_node_that_the_master_cannot_reach_is_said_to_be_one_until_its_port_is
         client.start(SLEEPERS)
         wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING") == 4, seconds=30)
         done = cluster.grass("job", "exec", "sleepers.w.0", "--", "true")
-        assert done.returncode == 3 and f"the master cannot reach node n1 at {address}:51813" in done.stderr
+        assert done.returncode == 3 and f"node n1: the master cannot reach it at {address}:51813" in done.stderr
         assert "cluster joins" not in done.stderr
     finally:
         cluster.lab.ssh("n1", f"iptables -D {rule}")
@@ -361,7 +361,7 @@ def test_a_token_that_is_used_or_expired_and_a_name_that_exists_are_refused(clus
     joined(cluster, client, "n1")
     before = holds(cluster.lab, "n2")
     taken = curl_join(cluster, "n2", "--token", token(cluster), "--name", "n1")
-    assert taken.code == 2 and "a node n1 exists" in taken.stderr
+    assert taken.code == 2 and "node n1: exists already" in taken.stderr
     stale = token(cluster, "--expires", "0.2s")
     expired = curl_join(cluster, "n2", "--token", stale)
     assert expired.code == 2 and "expired" in expired.stderr

@@ -28,7 +28,7 @@ from grass.store.memory import MemoryBackend
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from master.api.app import close_app, create_app
-from master.api.call import Waits
+from master.api.call import WaitLimits
 
 
 @cache
@@ -75,12 +75,12 @@ class ApiWorld:
     """``agent``-like moves on the store, clients by user, and a server that can be stopped and started again."""
 
     def __init__(self, home: Path, **waits: Any) -> None:
-        """``waits``: what shall differ from ``Waits``."""
+        """``waits``: what shall differ from ``WaitLimits``."""
         self.home = home
         self.backend = MemoryBackend()
         self.keys = Keys("grass:local:")
         self.store = ApiStore(self.backend, self.keys)
-        self.waits = Waits(**{"look": 0.05, **waits})  # nobody waits for a server to close
+        self.waits = WaitLimits(**{"poll": 0.05, **waits})  # nobody waits for a server to close
         self.clients: list[Client] = []
         self.port = 0
         self.serve()

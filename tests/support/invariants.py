@@ -8,9 +8,9 @@ from collections.abc import Collection
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.resources import DEVICE, Resources
 from grass.wire.keys import LaunchKey
+from master.agent.planner_view import node_of
 from master.agent.state import Cluster, NodeRun
 from master.agent.step import Step
-from master.agent.viewing import node_of
 
 
 def check_invariants(cluster: Cluster, shrunk: Collection[str] = ()) -> None:  # noqa: C901 (one flat list)
@@ -29,7 +29,7 @@ def check_invariants(cluster: Cluster, shrunk: Collection[str] = ()) -> None:  #
         if run.state.ended:
             continue  # its tasks are forgotten here; their records are in the store
         if run.job.gang and run.outcome is None:
-            begun = {part.fresh / part.size for name, part in run.components.items() if name in run.job.gang}
+            begun = {part.next_index / part.size for name, part in run.components.items() if name in run.job.gang}
             assert begun in ({0.0}, {1.0}), f"{run.id}: a part of its gang was placed: {begun}"
         for name, component in run.components.items():
             counts = Counter(task.state for task in component.tasks.values())
@@ -69,10 +69,10 @@ def check_ledger(
         tasks = launch.tasks.values()
         assert launch.preempted == sum(task.preempted is not None for task in tasks)
     held = sum((launch.shape * launch.width for launch in node.launches.values()), Resources())
-    assert held == node.held, f"{node.name}: the ledger says {node.held}, its launches {held}"
+    assert held == node.allocated, f"{node.name}: the ledger says {node.allocated}, its launches {held}"
     assert shrunk or held.fits(node.total), f"{node.name} is overbooked: {node.free}"
     for number, device in node.devices.items():
-        assert device.held == sum(gpus.pop((node.name, number), [])), f"{node.name} device {number}"
+        assert device.allocated == sum(gpus.pop((node.name, number), [])), f"{node.name} device {number}"
 
 
 def check_cache(cluster: Cluster) -> None:
@@ -82,7 +82,7 @@ def check_cache(cluster: Cluster) -> None:
         if name in cache.nodes and name not in cache.stale_nodes:
             assert cache.nodes[name] == node_of(node), f"the planner is shown an old {name}"
         for key, launch in node.launches.items():
-            shown = sum(one.count for one, _ in cache.held.get((name, key), []))
+            shown = sum(one.count for one, _ in cache.allocations.get((name, key), []))
             stale = (name, key) in cache.stale_launches or name in cache.stale_nodes or name not in cache.nodes
             assert stale or shown == launch.width, f"{name} {key}: {shown} shown of {launch.width}"
     for job_id, queued in cache.queue.items():

@@ -79,7 +79,7 @@ class Place:
         for name, amount in {**shape.resources.amounts(), "ports": shape.ports}.items():
             self.amounts[name] = self.amounts.get(name, 0) + amount
         for device, share in devices:
-            if device in self.devices and not (self.known[device].busy or self.known[device].ill):
+            if device in self.devices and not (self.known[device].busy or self.known[device].quarantine):
                 self.devices[device] += share
 
     def squeeze(self, shape: Shape, devices: tuple[tuple[int, int], ...]) -> None:
@@ -367,7 +367,7 @@ def _details(details: dict[str, Any], shape: Shape, after: dict[str, Place], whe
 
 def _if_well(place: Place, shape: Shape) -> bool:
     """Whether it has devices that are in quarantine, and with them enough for the shape."""
-    ill = [number for number, device in place.known.items() if device.ill]
+    ill = [number for number, device in place.known.items() if device.quarantine]
     other = _copy(place)
     other.devices.update({number: 1000 for number in ill})
     return bool(ill) and bool(shape.resources.gpu) and other.devices_for(shape) is not None

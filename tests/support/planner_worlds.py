@@ -78,7 +78,7 @@ def _node(dice: random.Random, number: int, plain: bool) -> Node:
             dice.choice(models),
             dice.choice([16, 40]),
             busy="eve" if dice.random() < 0.08 else "",
-            ill="lost" if dice.random() < 0.05 else "",
+            quarantine="lost" if dice.random() < 0.05 else "",
         )
         for each in range(gpus)
     )
@@ -123,7 +123,7 @@ def _occupied(dice: random.Random, nodes: list[Node], limits: str) -> tuple[list
     left = []
     for node in nodes:
         free, ports = node.free, node.ports
-        devices = {device.id: device.free for device in node.devices if not (device.busy or device.ill)}
+        devices = {device.id: device.free for device in node.devices if not (device.busy or device.quarantine)}
         for _ in range(dice.choice([0, 1, 2, 3, 5])):
             shape = replace(_shape(dice, True), ports=dice.choice([0, 0, 1]))
             shares = _take(devices, shape.resources.gpu)
@@ -150,7 +150,7 @@ def _occupied(dice: random.Random, nodes: list[Node], limits: str) -> tuple[list
                     number == 2,
                 )
             )
-        busy = {device.id: 0 for device in node.devices if device.busy or device.ill}
+        busy = {device.id: 0 for device in node.devices if device.busy or device.quarantine}
         left.append(
             replace(
                 node,

@@ -178,7 +178,7 @@ class World:
 
     def step(self) -> Step:
         step = Step(self.cluster, self.agenda, self.limits, self.random, self.now, self.wall, self.boot, self.decide)
-        step.room = self.room
+        step.assignable = self.room
         return step
 
     def round(self, step: Step | None = None) -> bool:

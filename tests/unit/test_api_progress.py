@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from grass.wire.views import NoNews, WaitedView
+from grass.wire.views import KeepAlive, WaitedView
 from master.api.call import HEARTBEAT
-from master.api.progress import EVERY, Progress
+from master.api.progress import INTERVAL, Progress
 from master.api.views import job_view
 from tests.unit.test_api_views import WAITS, record
 
@@ -21,7 +21,7 @@ def test_who_does_not_watch_is_told_nothing_more_than_that_the_server_is_there()
     progress = Progress(False)
     progress.piece(record(), 100.0)
     assert progress.piece(record(state="RUNNING"), 101.0) is None
-    assert progress.piece(record(state="RUNNING"), 100.0 + HEARTBEAT) == NoNews()
+    assert progress.piece(record(state="RUNNING"), 100.0 + HEARTBEAT) == KeepAlive()
     assert progress.piece(record(state="RUNNING"), 100.1 + HEARTBEAT) is None
 
 
@@ -29,8 +29,8 @@ def test_who_does_not_watch_is_told_nothing_more_than_that_the_server_is_there()
 def test_counts_and_reasons_are_told_now_and_then(change: dict[str, Any]) -> None:
     progress = Progress(True)
     progress.piece(record(), 100.0)
-    assert progress.piece(record(**change), 100.0 + EVERY / 2) is None
-    assert progress.piece(record(**change), 100.0 + EVERY) is not None
+    assert progress.piece(record(**change), 100.0 + INTERVAL / 2) is None
+    assert progress.piece(record(**change), 100.0 + INTERVAL) is not None
     assert progress.piece(record(**change), 101.0) is None
 
 

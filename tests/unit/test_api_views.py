@@ -58,7 +58,7 @@ def test_tasks_without_a_record_wait_for_their_components_reason() -> None:
 
 def test_a_task_that_is_to_be_placed_again_waits_for_what_its_component_waits_for() -> None:
     drained = {"code": "drained", "message": "node n1 is being drained", "details": {}}
-    late = {"code": "backoff", "message": "ended with 1; starts again in 5 s", "details": {}}
+    late = {"code": "backoff", "message": "ended with exit code 1; restarts in 5 s", "details": {}}
     tasks = known("a.0", state="PENDING", reason=drained, not_before=None)
     tasks |= known("a.1", state="PENDING", reason=late, not_before=Moment(9.0, "boot"))
     waiting = record(components={"a": {"reason": WAITS}, "b": {"reason": None}}, reason=None)
@@ -93,7 +93,7 @@ def test_why_groups_tasks_that_wait_for_the_same_reason() -> None:
         ("a", "PENDING", 2),
     ]
     assert answer["groups"][0]["next"] is None
-    assert answer["groups"][1]["next"] == "starts when tasks that run now end and leave room"
+    assert answer["groups"][1]["next"] == "starts when running tasks end and free enough resources"
 
 
 def test_a_running_task_that_is_not_ready_is_among_the_reasons() -> None:

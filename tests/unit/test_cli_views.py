@@ -189,7 +189,7 @@ PLANNED: dict[str, Any] = {
 
 def test_a_plan_shows_where_each_component_would_go_and_why_the_rest_would_wait() -> None:
     assert job_plan.page(PLANNED, None) == [
-        "train would start once others are stopped for it",
+        "train would start once the tasks being preempted for it have ended",
         "",
         "COMPONENT  TASKS  NODE  GPUS     REASON",
         "server         1  n1    -",
@@ -198,7 +198,7 @@ def test_a_plan_shows_where_each_component_would_go_and_why_the_rest_would_wait(
         "worker         1  -     -        n3: 1 gpu short",
         "worker         4  -     -        at most 4 run at once",
         "",
-        "It would stop 2 tasks of sweep, 1 task of a job of somebody else, of lower priority and preemptible.",
+        "It would preempt 2 tasks of sweep, 1 task of a job of another user (lower priority, preemptible).",
     ]
 
 

@@ -27,9 +27,9 @@ from grass.wire.job_record import JobRecord
 from grass.wire.schedule_record import ScheduleRecord, ScheduleState
 from grass.wire.tickets import PlanJob, StartSchedule, StopJob
 from grass.wire.version import PROTOCOL
-from master.agent.aside import Work
-from master.agent.leaving_out import leave_out, try_again
+from master.agent.isolation import isolate, retry_isolated
 from master.agent.loop import MasterAgent
+from master.agent.set_aside import Work
 from master.planning.decide import decide
 from master.planning.model import Placement, Plan, View
 from tests.support.said import report
@@ -195,7 +195,7 @@ def test_a_ticket_that_cannot_be_taken_is_refused_alone(life: Life) -> None:
     life.until(lambda: life.job("stays").state is JobState.STOPPED)
     life.until(lambda: life.job("ends").state is JobState.SUCCEEDED and life.runs("new"))
     assert life.events("message-refused") == [
-        "internal error while processing schedule-start; see the master-agent's log"
+        "schedule-start: refused because of an internal error; see the master-agent's log"
     ]
     assert life.api.schedules() == []
 
@@ -229,9 +229,9 @@ def test_unknown_tickets_and_reports_are_refused_by_name(life: Life) -> None:
     life.backend.apply([("XADD", life.keys.tickets, 0, "body", '{"kind":"stop","id":7}')])
     life.backend.apply([("XADD", life.keys.reports("n1"), 0, "body", '{"kind":"song"}')])
     life.until(lambda: len(life.events("ticket-refused")) == 2 and len(life.events("report-refused")) == 1)
-    assert "ticket dance refused: kind: Invalid value 'dance'" in life.events("ticket-refused")[0]
-    assert "ticket stop refused: id: Expected str, got int" in life.events("ticket-refused")[1]
-    assert "n1: report song refused" in life.events("report-refused")[0]
+    assert "ticket dance: refused; kind: Invalid value 'dance'" in life.events("ticket-refused")[0]
+    assert "ticket stop: refused; id: Expected str, got int" in life.events("ticket-refused")[1]
+    assert "node n1: report song refused" in life.events("report-refused")[0]
 
 
 def test_an_event_that_names_no_attempt_is_refused_and_those_beside_it_are_taken(life: Life) -> None:
@@ -272,17 +272,17 @@ def test_looks_whether_to_try_again_do_not_add_up() -> None:
     """Two jobs that fail whenever they are tried, for an hour in which something happens every second."""
     world = World()
     works = [Work("plan", "a-1"), Work("plan", "b-1")]
-    leave_out(world.step(), works[0], DefectError())
+    isolate(world.step(), works[0], DefectError())
     for _ in range(3):
-        leave_out(world.step(), works[1], DefectError())
+        isolate(world.step(), works[1], DefectError())
     for _ in range(3600):
         world.now += 1.0
         step = world.step()
-        world.cluster.aside.epoch += 1
+        world.cluster.set_aside.epoch += 1
         for item in world.agenda.due(step.now):
             if item[0] == "retry":
-                try_again(step)
+                retry_isolated(step)
         for work in works:
-            if work not in world.cluster.aside:
-                leave_out(step, work, DefectError())
+            if work not in world.cluster.set_aside:
+                isolate(step, work, DefectError())
     assert [item[0] for item in world.agenda.due(float("inf"))].count("retry") <= 3

@@ -12,7 +12,7 @@ from grass.wire.heartbeat import Heartbeat
 from grass.wire.keys import TaskKey
 from grass.wire.task_events import TaskEvents, Waiting
 from master.agent import addresses
-from master.agent.aside import Work
+from master.agent.set_aside import Work
 from tests.support.said import report, ticket
 from tests.support.sessions import sighting
 from tests.support.world import World

@@ -11,7 +11,7 @@ from grass.errors import ManifestError
 from grass.manifest import parse_job, read_document
 from grass.model.job import Job
 from grass.wire.node_record import NODE_RECORD, NodeRecord
-from master.api.order import check_after, find_circle
+from master.api.dependency_check import check_after, find_cycle
 from master.api.suitability import asks_about_nodes, unsuited
 
 NODES: list[dict[str, Any]] = [
@@ -121,23 +121,25 @@ def job_after(name: str, *after: str) -> Job:
 
 def test_a_circle_of_jobs_is_refused_with_its_way() -> None:
     known = {"b": (job_after("b", "c"), False), "c": (job_after("c", "a"), False)}
-    with pytest.raises(ManifestError, match="after: goes in a circle, so none could ever begin: a → b → c → a"):
+    with pytest.raises(ManifestError, match="after: jobs wait for each other in a cycle: a → b → c → a"):
         check_after(job_after("a", "b"), known.get)
 
 
 def test_a_job_that_has_ended_closes_no_circle() -> None:
     known = {"b": (job_after("b", "a"), True)}
-    assert find_circle(job_after("a", "b"), known.get) == []
+    assert find_cycle(job_after("a", "b"), known.get) == []
     assert check_after(job_after("a", "b"), known.get) == []
 
 
 def test_a_circle_elsewhere_is_walked_once() -> None:
     known = {"b": (job_after("b", "c"), False), "c": (job_after("c", "b"), False)}
-    assert find_circle(job_after("a", "b"), known.get) == []
+    assert find_cycle(job_after("a", "b"), known.get) == []
 
 
 def test_a_job_that_is_not_there_yet_is_a_warning() -> None:
-    assert check_after(job_after("a", "b"), lambda name: None) == ["after: there is no job b yet; it waits for one"]
+    assert check_after(job_after("a", "b"), lambda name: None) == [
+        "after: job b does not exist yet; this job waits for it"
+    ]
 
 
 def test_a_thousand_components_are_compared_with_a_thousand_nodes_at_once() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from grass import __version__
 from grass.api.invitation import Invitation
-from grass.api.unauthenticated import UnauthenticatedClient
+from grass.api.join_client import JoinClient
 from grass.hosts import Host
 from grass.manifest.join_file import Offer
 from grass.provision.on_premises import install, node_steps, packages
@@ -47,7 +47,7 @@ def join_request(invitation: Invitation, offer: Offer, own: Own) -> View:
 
 
 def claim_step(
-    client: UnauthenticatedClient,
+    join_client: JoinClient,
     invitation: Invitation,
     offer: Offer,
     design: NodeDesign,
@@ -60,7 +60,7 @@ def claim_step(
     def do(host: Host) -> None:
         request = join_request(invitation, offer, own)
         request["node"]["runtimes"] = [runtime.value for runtime in design.runtimes]
-        reply = client.join(request)
+        reply = join_client.join(request)
         own.node_token, own.share = reply["secrets"]["node_token"], SHARE_ACCESS.convert(reply["share"])
         mounted = None if paths.rootless else reply["config"].get("share") or paths.share
         share = offer.share or mounted  # without root nothing is mounted: its tasks have a folder of its own

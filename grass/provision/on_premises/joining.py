@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from grass import clock
 from grass.api.invitation import Invitation
-from grass.api.unauthenticated import UnauthenticatedClient
+from grass.api.join_client import JoinClient
 from grass.errors import ConflictError, GrassError, InputError, UnreachableError
 from grass.hosts import Host
 from grass.manifest.join_file import Offer
@@ -75,7 +75,7 @@ class Asked:
 
 def join(
     host: Host,
-    client: UnauthenticatedClient,
+    join_client: JoinClient,
     invitation: Invitation,
     offer: Offer,
     *,
@@ -102,7 +102,7 @@ def join(
     own = Own.of(facts, paths)
     chosen, offer = offer, _complete(host, facts, offer, invitation, own)
     label = offer.name or facts.hostname
-    asked = _ask(client, check or client.join, invitation, offer, own, facts, since)
+    asked = _ask(join_client, check or join_client.join, invitation, offer, own, facts, since)
     if not asked.granted:
         own.offer = offer
     elif own.offer is not None:
@@ -114,7 +114,7 @@ def join(
     design = node_design.design(facts, offer, paths, served=asked.served, joined=joined, granted=asked.granted)
     _check_reach(host, facts, label, asked.reach)
     made = replace(node_steps.made(facts, design, paths), details=own.details())
-    claim = None if asked.granted else claim_step(client, invitation, offer, design, paths, own, made)
+    claim = None if asked.granted else claim_step(join_client, invitation, offer, design, paths, own, made)
     steps = list(steps_to_claim(design, paths, invitation, asked.bundle, made, own, claim))
     expected = list(steps_after_claim(design, paths, own, again=True, share=own.share or expected_share(asked.reach)))
     if plan is not None:
@@ -125,9 +125,9 @@ def join(
     taken_in(label)
     rest = list(steps_after_claim(design, paths, own, again=claim is not None))
     run_steps(host, rest, progress, label, before=len(steps))
-    view = wait_until_ready(client, label, own, progress)
+    view = wait_until_ready(join_client, label, own, progress)
     if view["state"] == NodeState.READY.value:
-        check_reached(client, label, own, view)
+        check_reached(join_client, label, own, view)
     return view
 
 
@@ -181,7 +181,7 @@ def _way_to(host: Host, facts: Facts, label: str, invitation: Invitation) -> str
 
 
 def _ask(
-    client: UnauthenticatedClient,
+    join_client: JoinClient,
     check: Callable[[View], View],
     invitation: Invitation,
     offer: Offer,
@@ -189,7 +189,7 @@ def _ask(
     facts: Facts,
     since: float,
 ) -> Asked:
-    if own.node_token and client.wait(own.name or "", own.node_token, None, 0.0)["node"] is not None:
+    if own.node_token and join_client.wait(own.name or "", own.node_token, None, 0.0)["node"] is not None:
         return Asked(invitation.cluster, invitation.bundle, own.share is not None, (), 0.0, granted=True)
     answer = check({**join_request(invitation, offer, own), "check": True})
     reach = tuple((item["what"], item["host"], item["port"]) for item in answer["reach"])
@@ -212,16 +212,14 @@ def _check_reach(host: Host, facts: Facts, label: str, reach: tuple[tuple[str, s
         )
 
 
-def check_reached(
-    client: UnauthenticatedClient, name: str, own: Own, view: View, seconds: float = REACH_SECONDS
-) -> None:
+def check_reached(join_client: JoinClient, name: str, own: Own, view: View, seconds: float = REACH_SECONDS) -> None:
     """Check that the master reaches the node; until now only the node reached the master. Raises NotReachedError."""
     until = clock.steady() + seconds
-    while (answer := client.reach(own.name or name, own.node_token))["error"] is not None:
+    while (answer := join_client.reach(own.name or name, own.node_token))["error"] is not None:
         if clock.steady() >= until:
             master = urlsplit(own.urls[0]).hostname
             raise NotReachedError(
-                f"{name} joined, but the master cannot reach it at {answer['place']} ({answer['error']}): open this "
+                f"{name} joined, but the master cannot reach it at {answer['address']} ({answer['error']}): open this "
                 f"TCP port for {master} on {name}; until then `grass job exec` does not work there.\n"
                 "  `grass node add` or `grass join`, as before, checks it again",
                 view,
@@ -229,12 +227,12 @@ def check_reached(
         clock.sleep(_PAUSE)
 
 
-def wait_until_ready(client: UnauthenticatedClient, name: str, own: Own, progress: Progress) -> View:
+def wait_until_ready(join_client: JoinClient, name: str, own: Own, progress: Progress) -> View:
     """Wait until the self-test has passed. NotReadyError says what failed and what to do."""
     until, mark, said = clock.steady() + READY_SECONDS, None, ""
     view: View | None = None
     while (left := until - clock.steady()) > 0:
-        answer = client.wait(own.name or name, own.node_token, mark, min(_SLICE, left))
+        answer = join_client.wait(own.name or name, own.node_token, mark, min(_SLICE, left))
         view, mark = answer["node"], answer["mark"]
         if view is None:
             raise ConflictError(f"node {name} was removed from the cluster while it was joining")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from grass import clock
-from grass.api.unauthenticated import UnauthenticatedClient, open_unauthenticated
+from grass.api.join_client import JoinClient, open_join_client
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError, WaitTimeoutError
 from grass.hosts import Host
 from grass.model.image import PROBE_IMAGE
@@ -74,11 +74,11 @@ def clean(
 
 def _say_goodbye(own: Own, cluster: str, name: str, force: bool, timeout: float | None, progress: Progress) -> None:
     try:
-        client = open_unauthenticated(own.invitation(cluster))
+        join_client = open_join_client(own.invitation(cluster))
         try:
-            _until_gone(client, own, name, force, timeout, progress)
+            _until_gone(join_client, own, name, force, timeout, progress)
         finally:
-            client.close()
+            join_client.close()
     except (UnreachableError, NotAllowedError) as error:
         if not force:
             raise _with_advice(error, name) from error
@@ -94,9 +94,9 @@ def _with_advice(error: GrassError, name: str) -> GrassError:
 
 
 def _until_gone(
-    client: UnauthenticatedClient, own: Own, name: str, force: bool, timeout: float | None, progress: Progress
+    join_client: JoinClient, own: Own, name: str, force: bool, timeout: float | None, progress: Progress
 ) -> None:
-    answer = client.leave(name, own.node_token, force=force)
+    answer = join_client.leave(name, own.node_token, force=force)
     until = None if timeout is None else clock.steady() + timeout
     said = ""
     while (view := answer["node"]) is not None:
@@ -111,7 +111,7 @@ def _until_gone(
             raise WaitTimeoutError(
                 f"node {name} still has {view['tasks']} task(s) after {timeout:g} s; it leaves when they have ended"
             )
-        answer = client.wait(name, own.node_token, answer["mark"], left)
+        answer = join_client.wait(name, own.node_token, answer["mark"], left)
 
 
 def _only(facts: Facts) -> str:

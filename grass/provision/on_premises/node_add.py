@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grass.api.invitation import Invitation, parse_token
+from grass.api.join_client import JoinClient
 from grass.api.keyring import load_client
-from grass.api.unauthenticated import UnauthenticatedClient
 from grass.errors import GrassError
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings
@@ -50,14 +50,14 @@ def add_machines(adding: Adding, machines: Sequence[Machine], pool: Executor) ->
         terms = adding.client.join_terms()
         invitation = Invitation(tuple(terms["urls"]), terms["key"], "", terms["bundle"], terms["cluster"])
     keys = load_client(adding.session.client_dir)
-    client = UnauthenticatedClient(keys.profile, keys.master())
+    join_client = JoinClient(keys.profile, keys.master())
     try:
-        return list(pool.map(lambda machine: _add(adding, client, invitation, machine), machines))
+        return list(pool.map(lambda machine: _add(adding, join_client, invitation, machine), machines))
     finally:
-        client.close()
+        join_client.close()
 
 
-def _add(adding: Adding, client: UnauthenticatedClient, invitation: Invitation, machine: Machine) -> AddedNode:
+def _add(adding: Adding, join_client: JoinClient, invitation: Invitation, machine: Machine) -> AddedNode:
     session = adding.session
     host = open_host(machine.settings, session.client_dir, session.ask)
     label, entered = host.name, False
@@ -68,7 +68,7 @@ def _add(adding: Adding, client: UnauthenticatedClient, invitation: Invitation, 
             entered = True
             view = joining.join(
                 host,
-                client,
+                join_client,
                 invitation,
                 machine.offer,
                 progress=session.progress,

@@ -1,44 +1,49 @@
-"""From the memory to the planner's view (``planning/model.py``). Pure; only what is stale is made anew."""
+"""From the memory to the planner's input (``planning/model.py``). Pure.
+
+Only what ``PlannerCache`` lists as stale is made anew. Called by ``placement``, ``preview`` and ``fairness``.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
 
+from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode
+from grass.model.resources import DEVICE
 from grass.wire.keys import LaunchKey
-from master.agent import jobs, waits
-from master.agent.aside import Work
+from master.agent import job_dependencies, jobs
 from master.agent.planner_cache import Limited
 from master.agent.ports import free_ports
-from master.agent.preempting import gathering, shares
+from master.agent.preemption import unfinished_preemptions
+from master.agent.set_aside import Work
 from master.agent.state import ComponentRun, JobRun, Launch, NodeRun
 from master.agent.step import Step
 from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, Shape, View
 
-_UNSEEN = (NodeState.JOINING, NodeState.LEFT, NodeState.LOST)
+_HIDDEN = (NodeState.JOINING, NodeState.LEFT, NodeState.LOST)
 
 
-def look(step: Step) -> View | None:
-    """What the planner is to decide on; None when nothing waits for free resources."""
+def current_view(step: Step) -> View | None:
+    """Return the planner's input, or None if nothing waits for free resources."""
     refresh(step)
     queue = step.cluster.cache.queue
     return view_of(step, list(queue.values())) if queue else None
 
 
 def view_of(step: Step, queue: list[QueuedJob]) -> View:
-    """The cluster as it is (``refresh`` it before), with these jobs waiting."""
+    """Return the cluster as it is, with these jobs waiting. Call ``refresh`` before."""
     cluster, cache, limits = step.cluster, step.cluster.cache, step.limits
-    held = [
+    allocations = [
         one if until is None else replace(one, ends=max(0.0, until - step.now))
-        for group in cache.held.values()
+        for group in cache.allocations.values()
         for one, until in group
     ]
     return View(
         list(cache.nodes.values()),
         queue,
-        held,
+        allocations,
         cluster.usage,
         limits.quotas,
         limits.default_quota,
@@ -48,11 +53,12 @@ def view_of(step: Step, queue: list[QueuedJob]) -> View:
 
 
 def refresh(step: Step) -> None:
+    """Bring the planner's input up to date."""
     cache = step.cluster.cache
     for name in cache.stale_nodes:
         _refresh_node(step, name)
     cache.stale_nodes.clear()
-    for job_id in list(cache.stale_jobs):  # explaining a job marks it again
+    for job_id in list(cache.stale_jobs):  # ``set_reason`` marks the job again
         step.work = Work("plan", job_id)
         _refresh_job(step, job_id)
     step.work = None
@@ -64,16 +70,17 @@ def refresh(step: Step) -> None:
 
 def _refresh_node(step: Step, name: str) -> None:
     cache, node = step.cluster.cache, step.cluster.nodes.get(name)
-    unseen = node is None or node.state in _UNSEEN
-    if unseen is (name in cache.nodes):  # what it holds appears, or disappears, with it
+    unseen = node is None or node.state in _HIDDEN
+    if unseen is (name in cache.nodes):  # its allocations appear, or disappear, with it
         for key in step.cluster.nodes[name].launches if node else ():
             cache.launch_changed(name, key)
     cache.show_node(name, None if node is None or unseen else node_of(node))
 
 
 def node_of(node: NodeRun) -> Node:
+    """Return a node as the planner sees it."""
     devices = tuple(
-        Device(number, device.model, device.memory, max(0, 1000 - device.held), device.busy, device.ill)
+        Device(number, device.model, device.memory, max(0, DEVICE - device.allocated), device.busy, device.quarantine)
         for number, device in sorted(node.devices.items())
         if device.present
     )
@@ -85,24 +92,26 @@ def node_of(node: NodeRun) -> Node:
         node.labels,
         node.path,
         frozenset(node.runtimes),
-        _closed(node),
+        _closed_reason(node),
         free_ports(len(node.ports)),
     )
 
 
 def idle_reason(component: ComponentRun) -> Reason | None:
-    """Why tasks wait that do not wait for free resources."""
+    """Return why pending tasks of the component wait, if it is not for free resources."""
     spec = component.spec
     if not component.counts[TaskState.PENDING] or component.startable:
         return None
     if component.backoff:
-        return Reason(ReasonCode.BACKOFF, f"waiting before they start again: {component.backoff} of {spec.name}")
+        tasks = "1 task" if component.backoff == 1 else f"{component.backoff} tasks"
+        return Reason(ReasonCode.BACKOFF, f"{tasks} of {spec.name} waiting to be restarted")
     if spec.parallelism is not None:
         return Reason(ReasonCode.PARALLELISM, f"at most {spec.parallelism} tasks of {spec.name} run at once")
     return None
 
 
-def explain(step: Step, run: JobRun, component: ComponentRun, reason: Reason | None) -> None:
+def set_reason(step: Step, run: JobRun, component: ComponentRun, reason: Reason | None) -> None:
+    """Record why tasks of the component wait; if the job is queued, also as the job's reason."""
     if reason != component.reason:
         component.reason = reason
         step.touch_job(run)
@@ -112,15 +121,19 @@ def explain(step: Step, run: JobRun, component: ComponentRun, reason: Reason | N
         step.touch_job(run)
 
 
-def _closed(node: NodeRun) -> str:
+def _closed_reason(node: NodeRun) -> str:
+    """Return why the node accepts no tasks, as it appears in reasons of jobs; empty: it accepts tasks."""
     match node.state:
         case NodeState.READY:
             return "cordoned" if node.cordoned else ""
         case NodeState.SILENT:
-            return "not heard"
+            return "silent"
         case NodeState.QUARANTINED:
             return node.reason.message if node.reason else "in quarantine"
-    return str(node.state.value).lower()
+        case NodeState.JOINING | NodeState.DRAINING | NodeState.DRAINED | NodeState.LOST | NodeState.LEFT:
+            return str(node.state.value).lower()
+        case _:
+            assert_never(node.state)
 
 
 def _refresh_job(step: Step, job_id: str) -> None:
@@ -128,27 +141,28 @@ def _refresh_job(step: Step, job_id: str) -> None:
     cache.show_job(job_id, None)
     if run is None or run.state.ended or run.outcome is not None:
         return
-    if (aside := step.cluster.aside.get(Work("plan", job_id))) is not None:
+    if (set_aside := step.cluster.set_aside.get(Work("plan", job_id))) is not None:
         for component in run.components.values():
-            explain(step, run, component, aside.reason if component.counts[TaskState.PENDING] else None)
+            set_reason(step, run, component, set_aside.reason if component.counts[TaskState.PENDING] else None)
         return
-    waits_for = waits.reason(step, run)
+    waits_for = job_dependencies.reason(step, run)
     demands = []
-    gathers = gathering(step, run) if run.job.gang else 0
+    preempted = unfinished_preemptions(step, run) if run.job.gang else 0
     for component in run.components.values():
         unmet = waits_for or (jobs.unmet(run, component.spec) if component.startable else None)
-        if gathers and component.startable and unmet is None and component.spec.name in run.job.gang:
-            tasks = "1 preempted task has" if gathers == 1 else f"{gathers} preempted tasks have"
+        if preempted and component.startable and unmet is None and component.spec.name in run.job.gang:
+            tasks = "1 preempted task has" if preempted == 1 else f"{preempted} preempted tasks have"
             unmet = Reason(ReasonCode.GANG, f"gang starts together, once {tasks} ended")
         if component.startable and unmet is None:
             demands.append(demand(run, component))
         else:
-            explain(step, run, component, unmet or idle_reason(component))
+            set_reason(step, run, component, unmet or idle_reason(component))
     if demands:
         cache.show_job(job_id, queued(run, tuple(demands), cache.reserved.get(job_id)))
 
 
 def demand(run: JobRun, component: ComponentRun) -> Demand:
+    """Return the component's startable tasks as the planner sees them."""
     spec = component.spec
     gang = spec.name in run.job.gang
     return _demand(spec.name, component.startable, component.shape, spec.spread, spec.pack, gang)
@@ -156,11 +170,12 @@ def demand(run: JobRun, component: ComponentRun) -> Demand:
 
 @lru_cache(maxsize=4096)
 def _demand(component: str, count: int, shape: Shape, spread: int | None, pack: int | None, gang: bool) -> Demand:
-    """Shared by equal ones, as shapes are."""
+    """Shared by equal demands, as shapes are."""
     return Demand(component, count, shape, spread, pack, gang)
 
 
 def queued(run: JobRun, demands: tuple[Demand, ...], rank: int | None = None) -> QueuedJob:
+    """Return a job as the planner sees it. ``rank``: see ``QueuedJob.reservation_rank``."""
     job = run.job
     return QueuedJob(
         id=run.id,
@@ -182,22 +197,22 @@ def _refresh_launch(step: Step, name: str, key: LaunchKey) -> None:
     node = cluster.nodes.get(name)
     launch = node.launches.get(key) if node else None
     run = cluster.jobs.get(key.job_id)
-    if node is None or launch is None or run is None or launch.width == 0 or node.state in _UNSEEN:
+    if node is None or launch is None or run is None or launch.width == 0 or node.state in _HIDDEN:
         cluster.cache.show_launch(name, key, [])
         return
-    cluster.cache.show_launch(name, key, _held(run, run.components[key.component], node, launch))
+    cluster.cache.show_launch(name, key, _allocations(run, run.components[key.component], node, launch))
 
 
-def _held(run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -> list[Limited]:
+def _allocations(run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -> list[Limited]:
     until = _until(run, component, launch)
     stopping = launch.width if run.outcome is not None else min(launch.preempted, launch.width)
-    on = _devices(launch) if component.spec.resources.gpu else ((), ())
+    devices_of = _devices(launch) if component.spec.resources.gpu else ((), ())
     groups: list[Limited] = []
-    for count, devices, stops in ((launch.width - stopping, on[0], False), (stopping, on[1], True)):
+    for count, devices, stops in ((launch.width - stopping, devices_of[0], False), (stopping, devices_of[1], True)):
         if run.outcome is not None:
-            devices = (*on[0], *on[1])
+            devices = (*devices_of[0], *devices_of[1])
         if count:
-            held = Allocation(
+            allocation = Allocation(
                 job=run.id,
                 user=run.user,
                 component=component.spec.name,
@@ -210,17 +225,18 @@ def _held(run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -
                 stopping=stops,
                 gang=bool(run.job.gang),
             )
-            groups.append((held, until))
+            groups.append((allocation, until))
     return groups
 
 
 def _devices(launch: Launch) -> tuple[tuple[DeviceShares, ...], tuple[DeviceShares, ...]]:
-    """Of the tasks that go on, and of those that were preempted."""
-    goes_on = tuple(shares(task) for task in launch.tasks.values() if task.preempted is None)
-    return goes_on, tuple(shares(task) for task in launch.tasks.values() if task.preempted is not None)
+    """Return the devices of tasks that go on, and those of preempted tasks."""
+    going_on = tuple(task.gpus for task in launch.tasks.values() if task.preempted is None)
+    return going_on, tuple(task.gpus for task in launch.tasks.values() if task.preempted is not None)
 
 
 def _until(run: JobRun, component: ComponentRun, launch: Launch) -> float | None:
+    """Return the steady time at which time limits end the launch's tasks, or None."""
     limits = []
     if run.deadline is not None:
         limits.append(run.deadline.at)

@@ -1,4 +1,4 @@
-"""Request ids of requests without a session, remembered in this process for as long as such a request is fresh."""
+"""Ids of recent requests without a session, kept for as long as such a request is fresh. Used by ``freshness``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 from grass.api.signing import FRESH_SECONDS
 
 KEEP_SECONDS = 2 * FRESH_SECONDS
-"""From the earliest to the latest moment at which one request is fresh."""
+"""Seconds from the earliest to the latest time at which one request is fresh."""
 
 
-class SeenHere:
-    """Two sets that take turns: an id is remembered for one to two times ``KEEP_SECONDS``."""
+class RecentIds:
+    """Keeps each id for one to two times ``KEEP_SECONDS``, in two sets that alternate. Safe for several threads."""
 
     def __init__(self, now: float) -> None:
         self._lock = threading.Lock()
@@ -20,7 +20,7 @@ class SeenHere:
         self._old: set[str] = set()
 
     def first_sight(self, request_id: str, now: float) -> bool:
-        """``now``: steady seconds."""
+        """Remember the id. Return False if it was seen before. ``now``: steady seconds."""
         with self._lock:
             if now - self._turned > KEEP_SECONDS:
                 self._old, self._new, self._turned = self._new, set(), now

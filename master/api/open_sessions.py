@@ -1,6 +1,6 @@
-"""Open sessions: granted, found again (also by the next process, from the store), ended. Safe for several threads.
+"""Open sessions: grants them, finds them again (also after a restart, from the store), and refuses replays.
 
-A session ends after an hour of the steady clock, with the boot, or after ``MOST_CALLS``; the client then opens another.
+A session ends after an hour of the steady clock, at a reboot, or after ``MOST_CALLS``. The client then opens another.
 """
 
 from __future__ import annotations
@@ -18,25 +18,29 @@ from grass.store.keys import SESSION_SECONDS
 from grass.store.sessions import Sessions, Sighting
 
 MOST_CALLS = 10_000
-"""So many ids are remembered for a session, at most."""
+"""Calls of one session, at most, because the id of each is remembered."""
 MOST_KNOWN = 128
-"""Sessions in memory; others are read from the store when they call."""
+"""Sessions in memory. Others are read from the store when they are used."""
 MOST_GRANTS = 2_000
-"""For one key in ``SESSION_SECONDS``."""
+"""Sessions granted to one key within ``SESSION_SECONDS``, at most."""
 
 
 @dataclass
 class Known:
+    """A session in memory. ``record``: as stored. ``seen``: ids of its calls."""
+
     session: Session
     user: str
     key_id: str
     until: float
-    """Steady seconds."""
+    """Steady time at which it ends."""
     record: str
     seen: set[str] = field(default_factory=set)
 
 
-class SessionBook:
+class OpenSessions:
+    """Safe for several threads."""
+
     def __init__(self, store: Sessions) -> None:
         self._store = store
         self._lock = threading.Lock()
@@ -44,7 +48,7 @@ class SessionBook:
         self._grants: dict[str, tuple[float, int]] = {}
 
     def grant(self, user: str, key_id: str, now: float) -> Session:
-        """A new session, durable when it returns. Raises ConflictError for a key that asks for too many."""
+        """Return a new session, which is stored already. Raises ConflictError for a key that asks for too many."""
         self._count(key_id, now)
         session = Session(os.urandom(16).hex(), os.urandom(KEY_BYTES))
         content = {"key": encode_key(session.key), "user": user, "key_id": key_id}
@@ -55,6 +59,7 @@ class SessionBook:
         return session
 
     def find(self, session: str, now: float) -> Known | None:
+        """Return a session that has not ended, or None."""
         with self._lock:
             known = self._known.get(session)
         if known is None:
@@ -67,9 +72,10 @@ class SessionBook:
         return known
 
     def admit(self, sighting: Sighting, *, reads: bool, takes_id: bool) -> bool:
-        """Whether the call is new. Of calls that only read ids are remembered here: who plays one again, after a
-        restart,
-        gets a reply that only the first sender can open."""
+        """Remember the call. Return False if it is a replay, or if its session is not known.
+
+        Ids of calls that only read are kept in memory alone. Replaying one after a restart is harmless: only the
+        original sender can decrypt the reply."""
         with self._lock:
             known = self._known.get(sighting.session)
             if known is None or sighting.request_id in known.seen:
@@ -89,7 +95,9 @@ class SessionBook:
             if now - begun >= SESSION_SECONDS:
                 begun, count = now, 0
             if count >= MOST_GRANTS:
-                raise ConflictError(f"more than {MOST_GRANTS} sessions were opened with this key within an hour")
+                raise ConflictError(
+                    f"too many sessions: more than {MOST_GRANTS} with this key within an hour; try again later"
+                )
             self._grants[key_id] = (begun, count + 1)
 
 
@@ -97,7 +105,7 @@ def _read(session: str, record: str | None) -> Known | None:
     if record is None:
         return None
     content = json.loads(record)
-    if content["boot"] != boot_id():  # steady times of another boot mean nothing
+    if content["boot"] != boot_id():  # steady times of another boot have no meaning
         return None
     shared = Session(session, decode_key(content["key"]))
     return Known(shared, content["user"], content["key_id"], content["until"], record)

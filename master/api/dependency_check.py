@@ -1,4 +1,4 @@
-"""Jobs on jobs, at submission: what is known of the others. A circle could never begin; a name may still come."""
+"""Checks the dependencies of a job on other jobs (``after``) at submission: unknown jobs, and cycles. Pure."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ Lookup = Callable[[str], "tuple[Job, bool] | None"]
 
 
 def check_after(job: Job, find: Lookup) -> list[str]:
-    """Warnings about jobs that are not there yet. Raises ManifestError for a circle."""
+    """Return warnings about jobs that do not exist yet. Raises ManifestError for a cycle."""
     warnings = []
     for after in job.after:
         if find(after.job) is None:
-            warnings.append(f"after: there is no job {after.job} yet; it waits for one")
-    if circle := find_circle(job, find):
-        raise ManifestError([Problem("after", f"goes in a circle, so none could ever begin: {' → '.join(circle)}")])
+            warnings.append(f"after: job {after.job} does not exist yet; this job waits for it")
+    if cycle := find_cycle(job, find):
+        raise ManifestError([Problem("after", f"jobs wait for each other in a cycle: {' → '.join(cycle)}")])
     return warnings
 
 
-def find_circle(job: Job, find: Lookup) -> list[str]:
-    """The names from ``job`` back to itself along ``after`` of jobs that have not ended; empty when there is no way."""
+def find_cycle(job: Job, find: Lookup) -> list[str]:
+    """Return the names from ``job`` back to itself along ``after`` of active jobs; empty: there is no cycle."""
     seen: set[str] = set()
     pending = [(after.job, [job.name]) for after in job.after]
     while pending:

@@ -1,7 +1,7 @@
-"""What a machine fetches before it can seal anything: the master's key, the join script, the bundle.
+"""Unencrypted downloads for joining machines: the master's key, the join script, the bundle. Nothing here is secret.
 
-None of it is secret. The key and the bundle are checked against the join token, the script comes from whom the token's
-owner trusts; it is small, to be read.
+The machine checks the key and the bundle against its join token. The script is fetched without a check, so it is kept
+short enough to be read first.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from master.api.bundle import find_bundle
 from master.api.call import Api
 
 _DOWNLOADS = threading.BoundedSemaphore(16)
-"""Bundles that are fetched at once: each has a thread of the server's 64, and anybody may fetch one."""
+"""Bundle downloads at once. Each occupies one of the server's 64 threads, and anybody may start one."""
 _PIECE = 256 * 1024
 _SLOWEST_SECONDS, _SLOWEST_RATE = 60.0, 16 * 1024
-"""A download may take so many seconds, and one more for each so many bytes."""
+"""Time limit of a download: a base in seconds, and a least rate in bytes per second."""
 
 
 def add_routes(app: Flask, api: Api) -> None:
+    """Add the download routes to the application."""
     for path, name, view in (
         ("/v1/key", "key", partial(_key, api)),
         ("/v1/join.py", "join_script", _script),
@@ -45,15 +46,15 @@ def _script() -> Response:
 
 
 def _join_token(api: Api, digest: str) -> Response:
-    """Whether a machine that has nothing of Grass yet may join with a token, by its secret's digest.
+    """Answer why no machine may join with a token, by the digest of its secret; null: one may.
 
-    The digest opens nothing: joining takes the secret itself.
+    The digest is not enough to join: that needs the secret itself.
     """
     return jsonify({"problem": api.store.join_tokens.problem(digest, api.wall())})
 
 
 def _bundle(digest: str) -> Response:
-    """In pieces, so that several machines at once cost no memory."""
+    """Send the bundle in pieces, so that many downloads at once use little memory."""
     bundle = find_bundle()
     if bundle is None or bundle.digest != digest:
         raise NotFound
@@ -66,7 +67,7 @@ def _bundle(digest: str) -> Response:
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
-    """Broken off for a reader that is too slow, so that it leaves its thread to the next."""
+    """Yield the file. Stop early if the reader is too slow, so that its thread becomes free."""
     begun, sent = steady(), 0
     with path.open("rb") as file:
         while (piece := file.read(_PIECE)) and steady() - begun < _SLOWEST_SECONDS + sent / _SLOWEST_RATE:

@@ -1,22 +1,21 @@
-"""Attempts that are preempted, for a job of higher priority or because their node is drained. Pure.
+"""Preemption of attempts, for a job of higher priority or because their node is drained. Pure (ADR 8).
 
-They are stopped with their grace, and placed again once they have ended. That costs them no restart, and their job
-keeps its queue position. Until they end they are RUNNING, with the reason.
+A preempted attempt is stopped with its component's grace. It stays RUNNING, with the reason, until it has ended; then
+its task is placed again. That does not count as a restart, and the job keeps its queue position.
 """
 
 from __future__ import annotations
 
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.keys import LaunchKey
-from grass.wire.task_record import TaskRecord
 from master.agent.desired import desired_attempt
 from master.agent.state import ComponentRun, JobRun, NodeRun
 from master.agent.step import Step
-from master.planning.model import DeviceShares, Eviction
+from master.planning.model import Eviction
 
 
 def evict(step: Step, eviction: Eviction) -> None:
-    """Stop so many tasks of the component there, the newest first, and all that wait on the node behind them."""
+    """Preempt that many tasks of the component on the node, the newest first, and all that wait there behind them."""
     run = step.cluster.jobs[eviction.job]
     node = step.cluster.nodes[eviction.node]
     component = run.components[eviction.component]
@@ -28,16 +27,15 @@ def evict(step: Step, eviction: Eviction) -> None:
     here = [
         (task.seq, index)
         for index, task in launch.tasks.items()
-        if task.preempted is None and (not wanted or shares(task) in wanted)
+        if task.preempted is None and (not wanted or task.gpus in wanted)
     ]
     count = eviction.count + max(0, launch.live - launch.width)
     for _, index in sorted(here, reverse=True)[:count]:
         _preempt(step, run, component, index, reason)
 
 
-def clear(step: Step, node: NodeRun, reason: Reason) -> None:
-    """Every attempt on the node is to go; and of a gang that has one there, all, wherever they are: it is placed again
-    as it was placed first, whole."""
+def preempt_all(step: Step, node: NodeRun, reason: Reason) -> None:
+    """Preempt every attempt on the node. Of a gang with a task there preempt all tasks: a gang is placed together."""
     gangs: dict[str, JobRun] = {}
     for key, launch in node.launches.items():
         run, name = step.cluster.jobs[key.job_id], key.component
@@ -54,25 +52,25 @@ def clear(step: Step, node: NodeRun, reason: Reason) -> None:
                     _preempt(step, run, component, index, reason)
 
 
-def gathering(step: Step, run: JobRun) -> int:
-    """How many of its gang were preempted and have not ended: until then none of it is placed again."""
+def unfinished_preemptions(step: Step, run: JobRun) -> int:
+    """Return how many preempted tasks of the job's gang still run. The gang is placed again once there are none."""
     keys = [LaunchKey(run.id, name) for name in run.job.gang]
     launches = (step.cluster.nodes[name].launches for name in run.nodes if name in step.cluster.nodes)
     return sum(here[key].preempted for here in launches for key in keys if key in here)
 
 
-def shares(task: TaskRecord) -> DeviceShares:
-    """What it holds of its node's devices."""
-    return task.gpus
-
-
 def announce(step: Step, evictions: list[Eviction]) -> None:
+    """Record one event for each pair of a preempted job and the job that it is preempted for."""
     for job, beneficiary in dict.fromkeys((each.job, each.beneficiary) for each in evictions):
         count = sum(each.count for each in evictions if (each.job, each.beneficiary) == (job, beneficiary))
         victim, other = step.cluster.jobs[job], step.cluster.jobs[beneficiary]
-        name = victim.name  # its owner reads this, who need not know whose the other is
-        whom = other.name if other.user == victim.user else "a job of higher priority"
-        step.event("job-preempted", f"{count} tasks of {name} make room for {whom}", job=name)
+        name = victim.name  # its owner reads the event, and may not see jobs of other users
+        for_whom = f"job {other.name}" if other.user == victim.user else "a job of higher priority"
+        step.event(
+            "job-preempted",
+            f"job {name}: {count} tasks are being preempted for {for_whom}; they start again later",
+            job=name,
+        )
 
 
 def _preempt(step: Step, run: JobRun, component: ComponentRun, index: int, reason: Reason) -> None:

@@ -1,4 +1,7 @@
-"""Jobs that wait for other jobs (``after``). What was met stays met, whatever becomes of the other's record. Pure."""
+"""Dependencies of jobs on other jobs (``after``). A condition that was met stays met. Pure.
+
+Called by ``jobs``, ``planner_view``, ``preview`` and ``recover``.
+"""
 
 from __future__ import annotations
 
@@ -10,36 +13,37 @@ from master.agent.step import Step
 
 
 def admitted(step: Step, run: JobRun) -> None:
-    """It may wait for others, and others may wait for it."""
+    """Register a new job with the jobs it waits for, and mark the jobs that wait for it."""
     follow(step.cluster, run)
-    _tell(step, run)
+    _mark_followers(step, run)
 
 
 def ended(step: Step, other: JobRun) -> None:
-    """What waits for it is to be looked at (``look``, when the round settles)."""
-    _tell(step, other)
+    """Mark the jobs that wait for an ended job, so that the round settles them (``note_met``)."""
+    _mark_followers(step, other)
 
 
 def follow(cluster: Cluster, run: JobRun) -> None:
+    """Register a job with the jobs it still waits for."""
     for position, after in enumerate(run.job.after):
         if position not in run.met:
             cluster.followers.setdefault(after.job, set()).add(run.id)
 
 
 def reason(step: Step, run: JobRun) -> Reason | None:
-    """What a job still waits for."""
+    """Return which other job a job still waits for, or None."""
     for position, after in enumerate(run.job.after):
         if position in run.met:
             continue
         other = find(step, run, after)
-        aim = "has succeeded" if after.state == "succeeded" else "has ended"
-        now = "there is no such job yet" if other is None else f"it is {other.state.value}"
+        aim = "succeeds" if after.state == "succeeded" else "ends"
+        now = "no such job exists yet" if other is None else f"that job is {other.state.value}"
         details = {"job": after.job, "state": after.state}
         return Reason(ReasonCode.AFTER, f"waits until job {after.job} {aim}; {now}", details)
     return None
 
 
-def _tell(step: Step, other: JobRun) -> None:
+def _mark_followers(step: Step, other: JobRun) -> None:
     followers = step.cluster.followers
     for key in (other.id, other.name):
         for job_id in sorted(followers.get(key, ())):
@@ -53,14 +57,14 @@ def _tell(step: Step, other: JobRun) -> None:
             del followers[key]
 
 
-def look(step: Step, run: JobRun) -> Reason | None:
-    """Note what was met. Returns why the job can never begin, when that is so."""
+def note_met(step: Step, run: JobRun) -> Reason | None:
+    """Note which conditions are met now. Return why the job can never start, or None."""
     for position, after in enumerate(run.job.after):
         other = None if position in run.met else find(step, run, after)
         if other is None or not other.state.ended:
             continue
         if after.state == "succeeded" and other.state is not JobState.SUCCEEDED:
-            message = f"waited until job {after.job} has succeeded, but it is {other.state.value}"
+            message = f"cannot start: it waited until job {after.job} succeeds, but that job is {other.state.value}"
             details = {"job": other.id, "state": other.state.value}
             return Reason(ReasonCode.AFTER_FAILED, message, details)
         run.met |= {position}
@@ -71,6 +75,6 @@ def look(step: Step, run: JobRun) -> Reason | None:
 
 
 def find(step: Step, run: JobRun, after: After) -> JobRun | None:
-    """By id, or the latest run of a name."""
+    """Return the job that ``after`` means: by id, or the latest run of a name."""
     job_id = after.job if after.job in step.cluster.jobs else step.cluster.latest.get(after.job)
     return step.cluster.jobs.get(job_id) if job_id is not None and job_id != run.id else None

@@ -1,4 +1,7 @@
-"""From the planner's plan to assigned tasks, preemptions and reasons. No I/O: the step carries the effects."""
+"""From the planner's plan to assigned tasks, preemptions and reasons. Called by the reactor.
+
+No I/O: all effects are in the step.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,30 @@ from dataclasses import replace
 
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.wire.task_record import TaskRecord
-from master.agent import jobs, preempting
+from master.agent import jobs, preemption
 from master.agent.addresses import publish_addresses
-from master.agent.aside import Work
-from master.agent.booking import book, release, reserve
+from master.agent.allocation import allocate_slots, allocate_task, release
 from master.agent.desired import desired_attempt, launch_template
-from master.agent.leaving_out import leave_out
+from master.agent.isolation import isolate
+from master.agent.planner_view import current_view, idle_reason, set_reason, view_of
 from master.agent.ports import PORTS, free_ports
+from master.agent.set_aside import Work
 from master.agent.state import ComponentRun, JobRun, Launch, NodeRun
 from master.agent.step import Step
-from master.agent.telling import tell_waiting
-from master.agent.viewing import explain, idle_reason, look, view_of
+from master.agent.waiting_reasons import record_waiting_reasons
 from master.planning.backlog import depth
 from master.planning.model import DeviceShares, Placement, Plan, QueuedJob
 
 LARGE = 2_000
-"""From this many nodes, queued jobs and held launches on, plans are spaced out: one takes milliseconds by then."""
+"""Nodes, queued jobs and launches, in all, from which on plans are spaced out, because each takes milliseconds."""
 SPACING = 4e-6
-"""Seconds between plans for each of them."""
-MOST_BLAMED = 8
-"""Jobs that one round may set aside because the planner failed on them. The others are found by the next round."""
+"""Seconds between plans, for each of them."""
+MOST_SET_ASIDE = 8
+"""Jobs that one round may set aside because the planner failed on them. The next round finds further ones."""
 
 
 def place(step: Step) -> None:
-    """Assign what finds free resources, and give everything else its reason."""
+    """Assign tasks that fit, preempt for those that may, and give all others a reason."""
     refill(step)
     if _too_early(step):
         return
@@ -39,56 +42,58 @@ def place(step: Step) -> None:
         return
     for eviction in plan.evictions:
         step.work = Work("plan", eviction.beneficiary)
-        preempting.evict(step, eviction)
+        preemption.evict(step, eviction)
     step.work = None
-    preempting.announce(step, plan.evictions)
+    preemption.announce(step, plan.evictions)
     step.cluster.cache.reserve(plan.reserved)
-    tell_waiting(step, plan.waiting)
+    record_waiting_reasons(step, plan.waiting)
     refill(step)
 
 
 def _decide(step: Step) -> Plan | None:
-    """The plan, without the jobs on which the planner fails. None: nothing waits, or planning goes on next round."""
-    for _ in range(MOST_BLAMED):
-        view = look(step)
+    """Return the plan, without jobs on which the planner fails. None: nothing waits, or the next round plans again."""
+    for _ in range(MOST_SET_ASIDE):
+        view = current_view(step)
         if view is None:
             return None
         try:
             return step.decide(view)
-        except Exception as error:  # noqa: BLE001 (whatever a defect of the planner raises; the loop logs it)
+        except Exception as error:  # noqa: BLE001 (a defect of the planner may raise anything; the loop logs it)
             step.errors.append(error)
-            leave_out(step, Work("plan", _culprit(step, view.queue).id), error)
+            isolate(step, Work("plan", _failing_job(step, view.queue).id), error)
     step.cluster.cache.postpone()
     step.agenda.add(step.now + 1.0, "plan")
     return None
 
 
-def _culprit(step: Step, queue: Sequence[QueuedJob]) -> QueuedJob:
-    """A job after which the planner fails, and before which it does not: by halving, because queues are long."""
+def _failing_job(step: Step, queue: Sequence[QueuedJob]) -> QueuedJob:
+    """Return a job with which the planner fails and without which it does not. Bisects, because queues are long."""
     fine, fails = 0, len(queue)
     while fails - fine > 1:
         middle = (fine + fails) // 2
         try:
             step.decide(view_of(step, list(queue[:middle])))
             fine = middle
-        except Exception:  # noqa: BLE001 (as above; the first failure is the one that is told)
+        except Exception:  # noqa: BLE001 (as above; the first failure is the one that is reported)
             fails = middle
     return queue[fails - 1]
 
 
 def _carry_out(step: Step, placements: list[Placement]) -> bool:
-    """False: there are more than one round should bear, and the rest is planned again in the next. Gangs stay whole."""
+    """Assign the placements. Return False if the round's limit was reached: the next round plans the rest.
+
+    A gang is never divided."""
     gangs = set[str]()
     left = False
     for placement in placements:
         step.work = Work("plan", placement.job)
         count = placement.count
         if step.cluster.jobs[placement.job].job.gang:
-            if step.room > 0:
+            if step.assignable > 0:
                 gangs.add(placement.job)
             count = count if placement.job in gangs else 0
         else:
-            count = max(0, min(count, step.room))
+            count = max(0, min(count, step.assignable))
         if count < placement.count:
             left = True
             placement = replace(placement, count=count, devices=placement.devices[:count])
@@ -102,11 +107,11 @@ def _carry_out(step: Step, placements: list[Placement]) -> bool:
 
 
 def refill(step: Step) -> None:
-    """Let short tasks wait behind their own kind (``planning/backlog.py``), on nodes where something happened."""
+    """Queue short tasks on nodes behind equal ones (``planning/backlog.py``), on nodes where something changed."""
     cache = step.cluster.cache
     cache.refill(step.changes.desired)
     for name in list(cache.refilling):
-        if step.room <= 0:
+        if step.assignable <= 0:
             return
         cache.refilled(name)
         node = step.cluster.nodes.get(name)
@@ -120,7 +125,7 @@ def _refill_node(step: Step, node: NodeRun) -> None:
         component = run.components[key.component]
         if launch.live > 0 and _may_wait(run, component) and not launch.preempted:
             work = Work("plan", run.id)
-            if work in step.cluster.aside:
+            if work in step.cluster.set_aside:
                 continue
             step.work = work
             _refill_launch(step, node, run, component, launch)
@@ -130,11 +135,11 @@ def _refill_node(step: Step, node: NodeRun) -> None:
 def _refill_launch(step: Step, node: NodeRun, run: JobRun, component: ComponentRun, launch: Launch) -> None:
     wanted = launch.width + depth(launch.width, component.mean) - launch.live
     count = min(wanted, component.startable, _ports_for(node, component))
-    if count > step.room:
-        count = max(0, step.room)
+    if count > step.assignable:
+        count = max(0, step.assignable)
         step.cluster.cache.refill([node.name])
     if count > 0:
-        _tell_width(step, run, component, node, launch)
+        _send_width(step, run, component, node, launch)
         for _ in range(count):
             _assign_one(step, run, component, node, launch, ())
         if component.spec.ports:
@@ -143,6 +148,7 @@ def _refill_launch(step: Step, node: NodeRun, run: JobRun, component: ComponentR
 
 
 def _may_wait(run: JobRun, component: ComponentRun) -> bool:
+    """Whether tasks of the component may wait on a node behind equal ones (ADR 2)."""
     spec = component.spec
     if run.outcome is not None or component.mean is None or spec.name in run.job.gang:
         return False
@@ -150,9 +156,10 @@ def _may_wait(run: JobRun, component: ComponentRun) -> bool:
 
 
 def _too_early(step: Step) -> bool:
+    """Whether to put the plan off, because the last one was too recent for a cluster of this size."""
     cache = step.cluster.cache
-    size = len(cache.nodes) + len(cache.queue) + len(cache.held)
-    at = cache.planned + (SPACING * size if size > LARGE else 0.0)
+    size = len(cache.nodes) + len(cache.queue) + len(cache.allocations)
+    at = cache.planned_at + (SPACING * size if size > LARGE else 0.0)
     if step.now >= at:
         cache.plan_begins(step.now)
         return False
@@ -168,18 +175,19 @@ def _assign(step: Step, placement: Placement) -> None:
     node = step.cluster.nodes[placement.node]
     if run.state is JobState.QUEUED:
         jobs.begin(step, run)
-    launch = reserve(step, run, component, node, placement.count)
+    launch = allocate_slots(step, run, component, node, placement.count)
     for number in range(placement.count):
         devices = placement.devices[number] if placement.devices else ()
         _assign_one(step, run, component, node, launch, devices)
-    _tell_width(step, run, component, node, launch)
-    explain(step, run, component, idle_reason(component))
+    _send_width(step, run, component, node, launch)
+    set_reason(step, run, component, idle_reason(component))
     step.touch_job(run)
     if any(part.spec.ports for part in run.components.values()):
         publish_addresses(step, run)
 
 
 def _ports_for(node: NodeRun, component: ComponentRun) -> int:
+    """Return for how many more tasks the node has free ports."""
     ports = len(component.spec.ports)
     return free_ports(len(node.ports)) // ports if ports else component.size
 
@@ -187,7 +195,7 @@ def _ports_for(node: NodeRun, component: ComponentRun) -> int:
 def _assign_one(
     step: Step, run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch, devices: DeviceShares
 ) -> None:
-    step.room -= 1
+    step.assignable -= 1
     index = component.take_next()
     task = component.tasks[index]
     if task.state is TaskState.LOST:
@@ -199,7 +207,7 @@ def _assign_one(
     task.exit_code = task.signal = task.reason = task.started = task.ended = task.pid = task.sizes = None
     task.ports = _take_ports(step, node, component.spec.ports)
     task.gpus = devices
-    book(node, launch, index, task)
+    allocate_task(node, launch, index, task)
     if component.spec.timeout is not None:
         launch.until = max(launch.until, step.now + component.spec.timeout + component.spec.grace)
     step.changes.of_node(node.name).put(run.attempt(component, index, task), desired_attempt(task, None))
@@ -208,17 +216,17 @@ def _assign_one(
 
 
 def _replace(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
-    """From here on the lost attempt is not wanted any more, should its node come back."""
+    """Give up the lost attempt of a task that is about to be assigned again. If its node comes back, it ends there."""
     if task.node in step.cluster.nodes:
         step.changes.of_node(task.node).take(run.attempt(component, index, task))
         release(step, run, component, index, task)
     component.move(task, TaskState.PENDING)
 
 
-def _tell_width(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -> None:
-    """The node must know the width before an attempt that relies on it: both travel in one change."""
-    if launch.told != launch.width:
-        launch.told = launch.width
+def _send_width(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -> None:
+    """Send the node the launch width, in the same change as the attempts that rely on it."""
+    if launch.sent_width != launch.width:
+        launch.sent_width = launch.width
         template = launch_template(run, component, launch.width)
         step.changes.of_node(node.name).launch[run.launch(component)] = template
 

@@ -1,6 +1,7 @@
-"""The ledger: the slots, devices and ports that tasks hold on their nodes, from assignment until the end is known.
+"""Allocation of slots, devices and ports of a node to tasks, from assignment until the end of the attempt is known.
 
-A LOST task keeps what it holds: its node may come back with it. Only its replacement gives that free.
+The only code that changes what is allocated on a node. Used by ``placement``, ``tasks``, ``jobs`` and ``recover``.
+A LOST task stays allocated, because its node may come back with it; only its replacement releases it.
 """
 
 from __future__ import annotations
@@ -10,39 +11,40 @@ from master.agent.state import ComponentRun, DeviceRun, JobRun, Launch, NodeRun
 from master.agent.step import Step
 
 
-def reserve(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, count: int) -> Launch:
-    """``count`` more tasks of the component may run at once on the node; ``book`` follows for each."""
+def allocate_slots(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, count: int) -> Launch:
+    """Let ``count`` more tasks of the component run at once on the node. Call ``allocate_task`` for each of them."""
     key = run.launch(component)
     launch = node.launches.get(key)
     if launch is None:
         launch = node.launches[key] = Launch(component.spec.resources, 0)
     launch.width += count
-    node.held += launch.shape * count
+    node.allocated += launch.shape * count
     run.nodes[node.name] = None
     step.touch_launch(node, key)
     return launch
 
 
-def book(node: NodeRun, launch: Launch, index: int, task: TaskRecord) -> None:
-    """The task's attempt, its devices and ports, are on the node from here on."""
+def allocate_task(node: NodeRun, launch: Launch, index: int, task: TaskRecord) -> None:
+    """Record that the task's attempt, with its devices and ports, is on the node."""
     launch.tasks[index] = task
     node.ports.update(task.ports.values())
     for device, share in task.gpus:
-        node.devices.setdefault(device, DeviceRun(present=False)).held += share
+        node.devices.setdefault(device, DeviceRun(present=False)).allocated += share
 
 
 def release(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
+    """Free what the task's last attempt had on its node."""
     node = step.cluster.nodes[task.node or ""]
     key = run.launch(component)
     launch = node.launches[key]
     del launch.tasks[index]
     launch.preempted -= task.preempted is not None
     task.preempted = None
-    if launch.width > launch.live:  # a slot that no attempt can be using any more
+    if launch.width > launch.live:  # no attempt can be using this slot any more
         launch.width = launch.live
-        node.held -= launch.shape
+        node.allocated -= launch.shape
     for device, share in task.gpus:
-        node.devices[device].held -= share
+        node.devices[device].allocated -= share
     node.ports.difference_update(task.ports.values())
     if task.ready:
         task.ready = False

@@ -1,6 +1,7 @@
-"""The API for a machine without a user: it joins with a join token, and later proves itself by its node's token.
+"""The API client of a machine without a user: it joins with a join token, and later uses its node's token.
 
-It trusts only the thumbprint of the master's key in the join token: the server at the URL must own that key.
+To the master it is an unauthenticated client: its requests are encrypted but not signed. It trusts only the thumbprint
+of the master's key in the invitation; the server at the URL must own that key.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from grass.api.transport import Sealed, Transport, with_query
 from grass.entropy import request_id
 from grass.errors import GrassError, NotAllowedError, UnreachableError
 
-View = dict[str, Any]  # Any: plain data, as of `Client`; the types are in grass.wire.views
+View = dict[str, Any]
 _KEY_SECONDS = 5.0
 _NODE_SECONDS = 10.0
-"""Seconds that the master waits for a node, or for the next step of a join."""
+"""Time that the master may wait for a node, or for the next step of a join."""
 _LARGEST_KEY = 16_384
 
 
-class UnauthenticatedClient:
-    """``master``: the master's verified public key. ``profile``: where the API is; its user is empty."""
+class JoinClient:
+    """``master``: its public key, which was checked. ``profile``: says where the API is; its user is ignored."""
 
     def __init__(self, profile: Profile, master: RSAKey, *, wall: Callable[[], float] = clock.wall) -> None:
         self.url = profile.url
@@ -43,27 +44,27 @@ class UnauthenticatedClient:
 
     @property
     def clock_offset(self) -> float:
-        """Seconds by which the master's clock is ahead of ours; 0 while the difference does not matter."""
+        """How far the master's clock is ahead of ours, in seconds; 0 while the difference is too small to matter."""
         return self._transport.offset
 
     def close(self) -> None:
         self._transport.close()
 
     def join(self, body: View) -> View:
-        """Join; see ``master/api/joins.py``. May be repeated with the same ``join_id``."""
+        """Join, or check whether joining is possible (``master/api/joins.py``). May repeat a ``join_id``."""
         answer: View = self._transport.call("POST", "/v1/join", body, wait=_NODE_SECONDS)
         return answer
 
     def wait(self, node: str, token: str, seen: str | None, timeout: float) -> View:
-        """Wait until the node's mark differs from ``seen``: ``{"node", "mark", "pause"}``."""
+        """Return ``{"node", "mark", "pause"}`` as soon as the mark differs from ``seen``, or time is up."""
         return self._ask("GET", node, {"timeout": f"{timeout:.3f}", "seen": seen}, {"token": token}, wait=timeout)
 
     def reach(self, node: str, token: str) -> View:
-        """Ask whether the master reaches the node's API: ``{"place", "error"}``; ``place`` is ADDRESS:PORT, no error:
-        it does."""
+        """Return ``{"address", "error"}``: why the master cannot reach the node's API there now; None: it can."""
         return self._ask("GET", node, {}, {"token": token}, "/reach", _NODE_SECONDS)
 
     def leave(self, node: str, token: str, *, force: bool = False) -> View:
+        """Remove the node from the cluster."""
         return self._ask("DELETE", node, {"timeout": "0"}, {"token": token, "force": force})
 
     def _ask(
@@ -74,10 +75,10 @@ class UnauthenticatedClient:
         return answer
 
 
-def open_unauthenticated(
+def open_join_client(
     invitation: Invitation, first: str | None = None, *, wall: Callable[[], float] = clock.wall
-) -> UnauthenticatedClient:
-    """Connect to the first of the invitation's URLs (``first`` before them) where the right master answers.
+) -> JoinClient:
+    """Connect to the first of the invitation's URLs at which the right master answers. ``first``: a URL to try before.
 
     Raises UnreachableError, NotAllowedError (another key).
     """
@@ -85,7 +86,7 @@ def open_unauthenticated(
     for url in dict.fromkeys([*([first] if first else []), *invitation.urls]):
         try:
             key = master_key(url, invitation.key)
-            return UnauthenticatedClient(Profile(invitation.cluster, url, "", ""), key, wall=wall)
+            return JoinClient(Profile(invitation.cluster, url, "", ""), key, wall=wall)
         except (UnreachableError, NotAllowedError) as error:
             failure = failure or error
     assert failure is not None
@@ -93,16 +94,16 @@ def open_unauthenticated(
 
 
 def master_key(url: str, thumbprint: str) -> RSAKey:
-    """Return the key of the master at ``url`` if it has the right thumbprint."""
+    """Return the public key of the master at ``url``. Raises NotAllowedError if it is another master."""
     try:
         key: RSAKey = RSAKey.import_key(json.loads(_fetch(url, "/v1/key")))
         found = key.thumbprint()
     except (JoseError, ValueError, TypeError, KeyError) as error:
-        raise UnreachableError(f"the server at {url} is not a master of Grass") from error
+        raise UnreachableError(f"{url}: the server there is not a master of Grass") from error
     if found != thumbprint:
         raise NotAllowedError(
-            f"the master at {url} is not the master of this join token (its key is {found}, "
-            f"the token names {thumbprint}); it belongs to another cluster, or the connection is intercepted"
+            f"{url}: the master there is not the one that the join token is for (its key is {found}, "
+            f"the token says {thumbprint}); it is another cluster, or somebody intercepts the connection"
         )
     return key
 
@@ -116,18 +117,18 @@ def _fetch(url: str, path: str) -> bytes:
         text = response.read(_LARGEST_KEY)
     except (OSError, http.client.HTTPException) as error:
         raise UnreachableError(
-            f"no master answers at {url} ({error or type(error).__name__}); is it running, and "
-            "does a firewall let this machine through?"
+            f"{url}: no master answers ({error or type(error).__name__}); check that it is up, and that its firewall "
+            "lets this machine connect"
         ) from error
     finally:
         connection.close()
     if response.status != 200:
-        raise UnreachableError(f"the server at {url} is not a master of Grass (HTTP status {response.status})")
+        raise UnreachableError(f"{url}: the server there is not a master of Grass (HTTP status {response.status})")
     return text
 
 
 class _UnsignedTransport(Transport):
-    """Sends unsigned requests. Retries, replies and clock correction are those of every client."""
+    """Encrypts without a signature. Retries, replies and clock correction are those of every client."""
 
     def __init__(self, profile: Profile, master: RSAKey, wall: Callable[[], float]) -> None:
         super().__init__(ClientKeys(profile, Path()), wall=wall)
@@ -144,5 +145,5 @@ class _UnsignedTransport(Transport):
 
     def _refuse(self, status: int) -> NoReturn:
         if status == 401:
-            raise NotAllowedError(self._text("refuses the requests of this machine"))
+            raise NotAllowedError(self._text("refuses to open what this machine sends"))
         super()._refuse(status)
