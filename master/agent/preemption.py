@@ -21,7 +21,7 @@ def evict(step: Step, eviction: Eviction) -> None:
     component = run.components[eviction.component]
     launch = node.launches[run.launch(component)]
     beneficiary = step.cluster.jobs[eviction.beneficiary]
-    message = f"stopped for job {beneficiary.name}, which has a higher priority"
+    message = f"preempted by job {beneficiary.name}, which has a higher priority"
     reason = Reason(ReasonCode.PREEMPTED, message, {"job": beneficiary.id})
     wanted = set(eviction.devices)
     here = [
@@ -66,11 +66,9 @@ def announce(step: Step, evictions: list[Eviction]) -> None:
         victim, other = step.cluster.jobs[job], step.cluster.jobs[beneficiary]
         name = victim.name  # its owner reads the event, and may not see jobs of other users
         for_whom = f"job {other.name}" if other.user == victim.user else "a job of higher priority"
-        step.event(
-            "job-preempted",
-            f"job {name}: {count} tasks are being preempted for {for_whom}; they start again later",
-            job=name,
-        )
+        tasks = "1 task is" if count == 1 else f"{count} tasks are"
+        message = f"job {name}: {tasks} being preempted for {for_whom}, and will be placed again"
+        step.event("job-preempted", message, job=name)
 
 
 def _preempt(step: Step, run: JobRun, component: ComponentRun, index: int, reason: Reason) -> None:

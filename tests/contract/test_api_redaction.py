@@ -40,7 +40,7 @@ def reasons(secret: str, own: str) -> dict[str, dict[str, Any]]:
         },
         "preempted": {
             "code": "preempted",
-            "message": "stopped for job secret, which has a higher priority",
+            "message": "preempted by job secret, which has a higher priority",
             "details": {"job": secret},
         },
         "preempting": {
