@@ -81,7 +81,7 @@ def test_fewer_gpus_than_were_promised_are_told_with_what_to_do(
     check = place.probe(gpus=(0, 1), seconds=0.1).get("gpu")
     assert (check.ok if check else None) is fine
     if check and not fine:
-        assert "shows 2 of the 3 GPUs" in check.message and "grass leave" in check.message
+        assert "shows 2 of the 3 promised GPUs" in check.message and "grass leave" in check.message
 
 
 def test_a_machine_that_offers_none_of_its_gpus_need_not_have_them_in_order(place: Place) -> None:
