@@ -19,6 +19,8 @@ OUTPUT_SECONDS = 28.0
 """Time for output: longer than a request for it waits at the node."""
 AT_ONCE = 12
 """Calls to nodes at once, besides those for output, so that hung nodes block only this many threads."""
+BUSY_SECONDS = 0.25
+"""Time to wait for one of these calls to end. A longer wait would block the threads of other requests."""
 CONNECT_SECONDS = 2.0
 """Time for a connection. A firewall may drop packets without an answer."""
 _FAILURES = (OSError, http.client.HTTPException, ValueError)
@@ -31,7 +33,7 @@ def call_node(config: ClusterConfig, record: NodeRecord, method: str, path: str,
     """Return the node's answer, decoded JSON whose type depends on the route. ``record``: of the node.
 
     Raises NodeUnreachableError, or the error that the node answered."""
-    if not _running.acquire(timeout=CONNECT_SECONDS):
+    if not _running.acquire(timeout=BUSY_SECONDS):
         raise NodeUnreachableError(f"node {record.name}: too many calls to nodes are waiting; try again later")
     try:
         return _call(config, record, method, path, body, SECONDS)
