@@ -1,7 +1,7 @@
 """Grass turns the machines you have into a cluster for distributed training and simulation.
 
-``from grass import Client`` is the whole public Python interface; it is loaded on first use so that
-``import grass`` (every daemon and every CLI call does it) stays cheap.
+``from grass import Client`` is the whole public Python interface. It is loaded at first use, so that ``import grass``,
+which every daemon and every CLI call does, stays cheap.
 """
 
 from __future__ import annotations

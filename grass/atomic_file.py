@@ -1,4 +1,4 @@
-"""Files that are replaced whole: a reader sees the old content or the new one, also after a crash of the writer."""
+"""Atomic replacement of files: a reader sees the old or the new content, also after a crash of the writer."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def replace_file(path: Path, content: str | bytes, *, mode: int = 0o600, sync: bool = False) -> None:
-    """Write a draft beside ``path`` and rename it. ``sync``: durable when this returns.
+    """Write a draft beside ``path`` and rename it. ``sync``: the content is durable when this returns.
 
-    The file has ``mode`` from its first moment, whatever the umask. One writer at a time. Raises OSError.
+    The file has ``mode`` from its creation on, whatever the umask. For one writer at a time. Raises OSError.
     """
     draft = path.with_name(path.name + ".new")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)

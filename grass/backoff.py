@@ -1,4 +1,4 @@
-"""Growing waits between tries of something that fails. Used by loops; it neither sleeps nor reads a clock."""
+"""Growing waits between retries. Used by loops; it neither sleeps nor reads a clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Backoff:
 
     @property
     def fresh(self) -> bool:
-        """Nothing has failed since the beginning, or since ``reset``."""
+        """Whether nothing has failed since the beginning or since ``reset``."""
         return self._following == self._first
 
     def next(self) -> float:
@@ -24,5 +24,5 @@ class Backoff:
         return wait
 
     def reset(self) -> None:
-        """A try succeeded."""
+        """Start again with the first wait, after a success."""
         self._following = self._first

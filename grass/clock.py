@@ -1,8 +1,8 @@
 """The one module that reads a clock. Everything else takes times as arguments.
 
-Two clocks, never mixed: ``wall`` is shown to people and stored in logs; ``steady`` decides (timeouts,
-backoff, silence). ``steady`` counts since the machine booted, so it means the same in every process of this
-boot and survives a restart of a daemon; ``boot_id`` says which boot that was.
+There are two clocks, which are never mixed. ``wall`` is for people and logs. ``steady`` is for decisions (timeouts,
+backoff, silence). It counts since the machine booted, so it is the same in every process of this boot, also after a
+restart of a daemon. ``boot_id`` identifies the boot.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pathlib import Path
 
 
 def wall() -> float:
-    """Seconds since the Unix epoch. For display only: it may jump."""
+    """Return seconds since the Unix epoch. For display only: it may jump."""
     return time.time()
 
 
 def steady() -> float:
-    """Seconds since boot, suspend included (CLOCK_BOOTTIME). Never jumps."""
+    """Return seconds since boot, including suspend (CLOCK_BOOTTIME). Never jumps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -28,10 +28,10 @@ def sleep(seconds: float) -> None:
 
 @cache
 def boot_id() -> str:
-    """Of this boot; ``steady`` values of different boots cannot be compared.
+    """Return the id of this boot; ``steady`` values of different boots cannot be compared.
 
-    The kernel's random id, and when the first process started: a machine that is a container boots without its kernel,
-    and what it shows as its own id is not seen by a service in a sandbox.
+    It consists of the kernel's random id and the start time of the first process. A container that acts as a machine
+    boots without its kernel, so the kernel's id alone does not suffice.
     """
     kernel = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     try:

@@ -1,6 +1,6 @@
-"""The settings of one cluster as its daemons see them: a frozen tree, read once from ``cluster.json``.
+"""The settings of one cluster for its daemons: a frozen tree, read once from ``cluster.json``.
 
-Written by ``grass.provision``; each daemon gets the path as its only argument. Secrets are not in it (``Secrets``).
+Written by ``grass.provision``. Each daemon gets the path as its only argument. Secrets are separate (``Secrets``).
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ class RedisConfig:
     host: str | None = None
     port: int | None = None
     accounts: bool = True
-    """Each kind of process logs in as its own redis user; false: all use one password (a redis of your own)."""
+    """Whether each kind of process logs in as its own redis user. False: all use one password (a redis of your own)."""
 
 
 @dataclass(frozen=True)
 class MasterConfig(ClusterPolicy):
     api_host: str = "127.0.0.1"
     api_port: int = 0
-    """Chosen free at `create` when the settings name none, so that clusters live side by side."""
+    """`create` chooses a free port if the settings name none, so that clusters can run side by side."""
     own_node: str | None = None
-    """Name of the node that is part of the cluster by itself: it never joins, and cannot be removed. It shares the
-    cluster's folder, so its API takes the cluster's own token. None: every node joins."""
+    """Name of the node that is the master's own machine: it never joins and cannot be removed. It shares the cluster's
+    folder, so its API accepts the cluster's own token. None: every node joins."""
     nodes_on_client: bool = False
-    """The nodes are the client's machine, so that a job's tasks start in the folder that it was submitted from."""
+    """Whether the nodes are the client's machine, so that tasks start in the folder that their job was submitted
+    from."""
 
     @property
     def url(self) -> str:
-        """Of the API, on this machine."""
+        """Return the API's URL on this machine."""
         return f"http://{self.api_host}:{self.api_port}"
 
 
@@ -53,34 +54,35 @@ class NodeConfig:
     address: str = "127.0.0.1"
     api_port: int = 0
     cpu: int | None = None
-    """Thousandths of a core that the node offers. None, here and below: what the machine has. With ``probe``, what
-    it offers of cpu, memory and gpu is never more than that."""
+    """Thousandths of a core that the node offers. None, here and below: all of the machine. With ``probe``, the node
+    never offers more cpu, memory and gpu than the machine has."""
     memory: int | None = None
     gpu: int | None = None
     """Thousandths of a device; 0: its devices are not for tasks."""
     disk: int | None = None
     """Bytes of scratch."""
     custom: dict[str, int] = field(default_factory=dict)
-    """Countable things with a name (licences)."""
+    """Named countable resources (licences)."""
     reserve: dict[str, int] = field(default_factory=dict)
-    """What of the above is kept back for the system: cpu, memory, disk."""
+    """Amounts of cpu, memory and disk that are reserved for the system."""
     low_disk: int | None = None
-    """Bytes of free disk below which it takes no tasks; None: 1 GiB, or 5 % of the disk if that is less; 0: never."""
+    """Bytes of free disk below which the node takes no tasks. None: 1 GiB, or 5 % of the disk if that is less; 0:
+    never."""
     labels: dict[str, str] = field(default_factory=dict)
-    """Besides those that the node finds by itself (``node/agent/labels.py``), which these override."""
+    """Labels in addition to those that the node finds by itself (``node/agent/labels.py``). These take precedence."""
     path: tuple[str, ...] = ()
-    """Its place in the topology, from the outside in: ``("rack1", "switch3")``."""
+    """Its topology path, from the outside in: ``("rack1", "switch3")``."""
     runtimes: tuple[str, ...] = ("process",)
-    """What it offers, of ``process`` and ``docker``."""
+    """The runtimes that it offers: ``process``, ``docker``."""
     mounts: tuple[str, ...] = ()
-    """Folders of the host that containers may mount, with all below them."""
+    """Folders of the host that containers may mount, including everything below them."""
     probe: bool = False
-    """The node-agent proves, once, that tasks, share and log collector work, and says so in its hello."""
+    """Whether the node-agent must prove once that tasks, share and log collector work. Its hello has the result."""
 
 
 @dataclass(frozen=True)
 class SambaConfig:
-    """The share that the master serves, and nodes mount: ``//host/share`` on ``port``, as ``user``."""
+    """The share that the master serves and nodes mount: ``//host/share`` on ``port``, as ``user``."""
 
     host: str
     port: int
@@ -95,16 +97,16 @@ class ClusterConfig:
     home: str
     """The cluster's folder, ``$GRASS_HOME/clusters/<name>``."""
     runtime_dir: str
-    """For sockets: short enough for the 107 bytes that the kernel allows."""
+    """Folder of sockets. Its path is short: the kernel allows 107 bytes for a socket's path."""
     redis: RedisConfig = field(default_factory=RedisConfig)
     master: MasterConfig = field(default_factory=MasterConfig)
     node: NodeConfig = field(default_factory=NodeConfig)
     collector: str | None = None
-    """``host:port`` where logs are taken over TCP, too; None: only at the socket in ``runtime_dir``."""
+    """``host:port`` of the log collector for TCP; None: only the socket in ``runtime_dir``."""
     share: str | None = None
-    """Folder of the share, or where it is mounted; None: ``data/`` in the cluster's folder."""
+    """The share's folder or mount point; None: ``data/`` in the cluster's folder."""
     samba: SambaConfig | None = None
-    """None: nobody serves the share; it is a mount that every machine has, or the cluster is on one machine."""
+    """None: the master does not serve the share. Every machine has it mounted, or the cluster is on one machine."""
 
     @property
     def path(self) -> Path:
@@ -134,24 +136,24 @@ class ClusterConfig:
         return f"grass:{self.name}:"
 
     def save(self) -> None:
-        """Replaced whole: whoever reads it meanwhile sees the old or the new one."""
+        """Write the file by atomic replacement."""
         replace_file(self.path, json.dumps(asdict(self), indent=2) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> ClusterConfig:
-        """Raises UndecodableError, which names the file and the path of what is wrong in it."""
+        """Read the file. Raises UndecodableError, which names the file and the path of the wrong value."""
         return _decoded(cls, Path(path))
 
     @classmethod
     def parse(cls, wire: object) -> ClusterConfig:
-        """From JSON that was read before. Raises UndecodableError."""
+        """Convert decoded JSON. Raises UndecodableError."""
         from grass.wire.codec import Form
 
         return Form[ClusterConfig](cls).convert(wire)
 
 
 def _decoded(kind: type[_T], path: Path) -> _T:
-    from grass.wire.codec import Form  # the CLI reads no file of settings for most commands
+    from grass.wire.codec import Form  # imported here: most CLI commands read no settings
 
     try:
         return Form[_T](kind).decode(path.read_text())
@@ -166,7 +168,7 @@ class Secrets:
     redis: dict[str, str] = field(repr=False)
     node_token: str = field(repr=False)
     samba: str = field(default="", repr=False)
-    """Of the share's user; empty where no share is served."""
+    """Password of the share's user; empty if no share is served."""
 
     def save(self, home: str | Path) -> None:
         wire = {"redis": self.redis, "node_token": self.node_token, "samba": self.samba}

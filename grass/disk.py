@@ -1,4 +1,4 @@
-"""Room on the disk of a folder. Called by the store's edge and by what explains a cluster; writes nothing."""
+"""Free space on the disk of a folder. Called by the redis backend and by `grass status`; writes nothing."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import os
 from pathlib import Path
 
 FULL = 16 << 20
-"""Free bytes below which a disk counts as full: redis and the collector stop writing before the last byte is gone."""
+"""Free bytes below which a disk counts as full: redis and the collector stop writing before it really is."""
 
 
 def free(folder: Path) -> int:
-    """Bytes that an ordinary user may still write there. OSError: there is no such folder."""
+    """Return the bytes that an ordinary user may still write. Raises OSError: no such folder."""
     room = os.statvfs(folder)
     return room.f_bavail * room.f_frsize
 
 
 def is_full(folder: Path) -> bool:
-    """False where there is no such folder."""
+    """Return whether the disk counts as full. False if there is no such folder."""
     try:
         return free(folder) < FULL
     except OSError:

@@ -1,4 +1,4 @@
-"""Reads a YAML or JSON document from a file, for the command line and the Python client.
+"""Reads a YAML or JSON document from a file, for the CLI and the Python client.
 
 ``grass.manifest`` opens no file; it takes what this module returns.
 """
@@ -12,10 +12,10 @@ from grass.errors import InputError
 from grass.manifest.document import MAX_BYTES, read_document
 
 
-def load_document(path: Path) -> dict[str, Any]:
+def load_document(path: Path) -> dict[str, Any]:  # Any: a user's document; `grass.manifest` checks it
     """Return the mapping in a YAML file, or in a JSON file (by its suffix ``.json``).
 
-    ManifestError: its content cannot be accepted. InputError: it cannot be read at all.
+    Raises ManifestError for invalid content, InputError for a file that cannot be read.
     """
     path = Path(path)
     return read_document(_read_bytes(path), source=str(path), json=path.suffix == ".json")

@@ -1,4 +1,4 @@
-"""The one module that makes ids and secrets; everything else takes them as arguments."""
+"""The one module that makes random ids and secrets. Pure code takes them as arguments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import secrets
 
 
 def run_id(name: str) -> str:
-    """The id of one run of job ``name``: the name and 8 hexadecimal digits."""
+    """Return the id of a new run of job ``name``: the name and 8 hexadecimal digits."""
     return f"{name}-{secrets.token_hex(4)}"
 
 
@@ -15,5 +15,5 @@ def request_id() -> str:
 
 
 def password() -> str:
-    """256 bits, safe in URLs, configuration files and shells."""
+    """Return a password of 256 bits that needs no quoting in URLs, configuration files and shells."""
     return secrets.token_urlsafe(32)

@@ -1,4 +1,4 @@
-"""What the environment says, which nothing else reads: also where this user's clusters are, and which one is meant."""
+"""The one module that reads environment variables. It also finds this user's clusters and the current one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grass.errors import InputError, NotFoundError
 
 
 def grass_home() -> Path:
-    """Where all state of this user lies: ``GRASS_HOME``, by default ``~/.grass``. InputError: it is not UTF-8."""
+    """Return the folder of this user's state: ``GRASS_HOME``, by default ``~/.grass``. Raises InputError: not UTF-8."""
     home = Path(os.environ.get("GRASS_HOME") or Path.home() / ".grass").absolute()
     try:
         str(home).encode()
@@ -19,7 +19,7 @@ def grass_home() -> Path:
 
 
 def whole_environment() -> dict[str, str]:
-    """A copy of every variable, for a process that hands its environment on or answers rsync's questions."""
+    """Return a copy of all variables, for processes that pass their environment on."""
     return dict(os.environ)
 
 
@@ -31,41 +31,41 @@ _INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "OMP_")
 
 
 def inherited_environment() -> dict[str, str]:
-    """What daemons, and so tasks, take over from the shell of `grass create`: where programs are, nothing secret."""
+    """Return the variables that daemons, and so tasks, inherit from the shell of `grass create`; no secrets."""
     return {
         name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
     }
 
 
 def columns() -> int:
-    """How wide tables shall be, if the user says it (0: does not say)."""
+    """Return the width of tables from ``COLUMNS``; 0: not set."""
     said = os.environ.get("COLUMNS", "")
     return int(said) if said.isdecimal() else 0
 
 
 def service_manager() -> tuple[str, float]:
-    """Where systemd listens to this service (or nothing), and the seconds of silence that it bears (0: any)."""
+    """Return systemd's notification socket (or ""), and its watchdog limit in seconds (0: none)."""
     microseconds = os.environ.get("WATCHDOG_USEC", "")
     return os.environ.get("NOTIFY_SOCKET", ""), int(microseconds) / 1e6 if microseconds.isdigit() else 0.0
 
 
 def supervised_by() -> tuple[str, str]:
-    """The URL of the supervisord that started this process, and the name that it has there; or nothing, twice."""
+    """Return the URL of the supervisord that started this process, and the process's name there; or two empty texts."""
     return os.environ.get("SUPERVISOR_SERVER_URL", ""), os.environ.get("SUPERVISOR_PROCESS_NAME", "")
 
 
 def ssh_password() -> str | None:
-    """To log in to machines over SSH: ``GRASS_SSH_PASSWORD``."""
+    """Return the password for SSH logins: ``GRASS_SSH_PASSWORD``."""
     return os.environ.get("GRASS_SSH_PASSWORD")
 
 
 def ssh_original_command() -> str:
-    """What a client of sshd asked for, in the forced command of its key."""
+    """Return the command that an SSH client asked for, inside the forced command of its key."""
     return os.environ.get("SSH_ORIGINAL_COMMAND", "")
 
 
 def become_password() -> str | None:
-    """For sudo on machines: ``GRASS_BECOME_PASSWORD``."""
+    """Return the password for sudo on machines: ``GRASS_BECOME_PASSWORD``."""
     return os.environ.get("GRASS_BECOME_PASSWORD")
 
 
@@ -74,7 +74,7 @@ def cluster_home(name: str, home: Path | None = None) -> Path:
 
 
 def current_cluster(home: Path | None = None) -> str:
-    """The cluster that commands mean when they name none: ``GRASS_CLUSTER``, what `grass use` chose, the only one."""
+    """Return the default cluster of commands: ``GRASS_CLUSTER``, the choice of `grass use`, or the only one."""
     named = os.environ.get("GRASS_CLUSTER")
     if named:
         return named

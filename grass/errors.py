@@ -1,4 +1,4 @@
-"""Every error that Grass raises on purpose, by what the caller can do about it.
+"""Every error that Grass raises deliberately, by what the caller can do about it.
 
 GrassError
 ├── InputError            fix the input; nothing was changed          (exit 2)
@@ -9,13 +9,14 @@ GrassError
 ├── NotAllowedError       the role or the key does not permit it      (exit 4)
 │   └── ReplayedError         … a sealed request that was seen before
 ├── UnreachableError      retry: the cluster does not answer          (exit 3)
-│   ├── NodeUnreachableError  … it does, but a node does not answer it
-│   └── StoreRefusesError     … it does, but its store refuses writes
+│   ├── NodeUnreachableError  … the master answers, but a node does not
+│   ├── MasterAwayError       … the API answers, but the master-agent does not
+│   └── StoreRefusesError     … the master answers, but its store refuses writes
 │       └── StoreFullError        … because the store's disk is full    (exit 74)
-├── WaitTimeoutError      wait longer: it goes on without you         (exit 124)
-└── StaleLeaseError       give up: another master-agent took over
+├── WaitTimeoutError      wait longer: the work continues             (exit 124)
+└── StaleLeaseError       end: another master-agent took over
 
-Foreign exceptions are translated into these at the edge, with ``from``. Nothing branches on message text.
+Exceptions of libraries are translated into these at the edge, with ``from``. Nothing branches on message text.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import ClassVar
 
 
 class GrassError(Exception):
-    """Root of the tree. ``code`` is the stable word for it in API replies, ``exit_code`` the CLI's."""
+    """Root of the tree. ``code``: the stable word in API replies. ``exit_code``: of the CLI."""
 
     code: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 1
@@ -62,7 +63,7 @@ class ManifestError(InputError):
 
 
 class UndecodableError(GrassError):
-    """Text that is not what its type in ``grass.wire`` says. ``path`` is dotted, empty for the whole."""
+    """Text that does not match its type in ``grass.wire``. ``path`` is dotted; empty for the whole text."""
 
     code = "undecodable"
 
@@ -73,7 +74,7 @@ class UndecodableError(GrassError):
 
 
 class CommandNotExecutableError(InputError):
-    """A command beside a task is there, but cannot be run."""
+    """A command beside a task exists but cannot be run."""
 
     code = "command-not-executable"
     exit_code = 126
@@ -114,13 +115,13 @@ class UnreachableError(GrassError):
 
 
 class NodeUnreachableError(UnreachableError):
-    """Raised by the master, which names itself as the one that cannot reach the node."""
+    """The master cannot reach the node of a request."""
 
     code = "node-unreachable"
 
 
 class StoreRefusesError(UnreachableError):
-    """The store answers and refuses to write. Reads go on; the same write may be tried again later."""
+    """The store answers and refuses writes. Reads work; the same write may succeed later."""
 
     code = "store-refuses-writes"
 
@@ -132,7 +133,7 @@ class StoreFullError(StoreRefusesError):
 
 
 class MasterAwayError(UnreachableError):
-    """The API answers, the master-agent does not: it is stopped, busy or just starting."""
+    """The API answers, but the master-agent does not: it is stopped, busy or starting."""
 
     code = "master-away"
 

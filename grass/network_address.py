@@ -1,10 +1,10 @@
-"""``host:port`` as text, and back; an IPv6 address stands in brackets. Pure."""
+"""Conversion between ``host:port`` and its parts; an IPv6 address is in brackets. Pure."""
 
 from __future__ import annotations
 
 
 def host_and_port(text: str) -> tuple[str, int]:
-    """``10.0.0.1:24224`` or ``[fd00::1]:24224``. Raises ValueError."""
+    """Split ``10.0.0.1:24224`` or ``[fd00::1]:24224``. Raises ValueError."""
     host, _, port = text.rpartition(":")
     return host.removeprefix("[").removesuffix("]"), int(port)
 

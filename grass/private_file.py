@@ -1,4 +1,4 @@
-"""Files that only their owner may read, replaced whole: keys, passwords, who may be trusted."""
+"""Private files, such as keys and passwords: readable by their owner only, replaced atomically."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from grass.atomic_file import replace_file
 
 
 def write_private(path: Path, text: str) -> None:
-    """Mode 0600 from its first moment, durable, and by rename: a reader sees the old file or the new one."""
+    """Replace a file durably. It has mode 0600 from its creation on."""
     replace_file(path, text, mode=0o600, sync=True)

@@ -1,6 +1,7 @@
-"""What a daemon says to its supervisor: READY, and that it is alive (`sd_notify(3)`).
+"""Messages of a daemon to its supervisor: READY and signs of life (`sd_notify(3)`). Used by every daemon.
 
-systemd listens on hosts, ``grass.provision.watchdog`` in the supervisord of a local cluster. Silent elsewhere.
+The receiver is systemd on hosts, and ``grass.provision.watchdog`` in the supervisord of a local cluster. Without a
+receiver, nothing is sent.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ _SHARE_OF_PATIENCE = 3
 
 
 SILENCE = 40.0
-"""Seconds without a sign of life after which a daemon is killed and started again; `WatchdogSec` of the units."""
+"""Seconds without a sign of life after which a daemon is killed and restarted; `WatchdogSec` of the units."""
 DAEMON = "X_GRASS_DAEMON="
-"""Before the name of the daemon in what supervisord is told; systemd knows its services by their processes."""
+"""Prefix of the daemon's name in messages to supervisord; systemd identifies its services by their processes."""
 
 
 class Notifier:
-    """``beat`` is for the daemon's own loop, at every turn: it sends seldom, and a loop that hangs sends nothing."""
+    """Sends messages. The daemon's loop calls ``beat`` at every turn, so a loop that hangs sends no signs of life."""
 
     def __init__(self) -> None:
         self._address, patience = service_manager()
@@ -33,14 +34,15 @@ class Notifier:
 
     @property
     def pause(self) -> float | None:
-        """Seconds within which ``beat`` wants to be called; None: nobody listens."""
+        """Return the longest seconds between calls of ``beat``; None: there is no receiver."""
         return self._pause if self._address else None
 
     def ready(self) -> None:
-        """What the daemon is for can be had from now on."""
+        """Report that the daemon is ready for its work."""
         self._send(b"READY=1")
 
     def beat(self) -> None:
+        """Send a sign of life if one is due."""
         if self._pause is None:
             return
         now = clock.steady()
@@ -53,5 +55,5 @@ class Notifier:
             return
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-            # never waits: a supervisor that hangs must not make its daemons hang
+            # never blocks: a supervisor that hangs must not block its daemons
             sender.sendto(text + self._signature, socket.MSG_DONTWAIT, address)

@@ -20,7 +20,7 @@ _BIND, _SHARED, _DETACH = 4096, 1 << 20, 2
 
 
 class Mounted(NamedTuple):
-    """One line of the table. ``propagates``: other mount namespaces, such as containers, can receive its changes."""
+    """One line of the table. ``propagates``: its changes reach other mount namespaces, such as those of containers."""
 
     point: str
     kind: str
@@ -32,7 +32,7 @@ class Mounted(NamedTuple):
 
 
 def mounts(table: str | None = None) -> Iterator[Mounted]:
-    """The mounts of this process's namespace, in the order in which they were made. Format: proc(5), mountinfo."""
+    """Yield the mounts of this process's namespace, oldest first. The format is that of proc(5), mountinfo."""
     for line in (table if table is not None else _TABLE.read_text()).splitlines():
         before, _, after = line.partition(" - ")
         words = before.split()
@@ -41,7 +41,7 @@ def mounts(table: str | None = None) -> Iterator[Mounted]:
 
 
 def mount_of(path: Path, table: str | None = None) -> Mounted:
-    """The mount that ``path``, which is absolute, lies on: the topmost one of those with the longest mount point."""
+    """Return the mount that holds the absolute ``path``: the newest of those with the longest mount point."""
     found = Mounted("/", "", False)
     for each in mounts(table):
         if path.is_relative_to(each.point) and len(each.point) >= len(found.point):
@@ -50,19 +50,19 @@ def mount_of(path: Path, table: str | None = None) -> Mounted:
 
 
 def mount_point(path: Path, table: str | None = None) -> str:
-    """Of the file system that ``path``, which is absolute, lies on; ``/`` where nothing is mounted above it."""
+    """Return the mount point of the file system that holds the absolute ``path``; ``/`` without a mount of its own."""
     return mount_of(path, table).point
 
 
 def stack(source: str, target: str) -> None:
-    """Show what is mounted at ``source`` at ``target``, above whatever is mounted there, in every mount namespace that
-    receives the changes of ``target``. Raises OSError."""
+    """Bind-mount ``source`` over ``target``, above earlier mounts there, in every mount namespace that receives the
+    changes of ``target``. Raises OSError."""
     _mount(source, target, _BIND)
     _mount("none", target, _SHARED)
 
 
 def detach(target: str) -> None:
-    """Take away the topmost mount at ``target``; whoever uses it keeps it until then. Raises OSError."""
+    """Detach the newest mount at ``target``. Programs that still use it keep it. Raises OSError."""
     _call("umount2", target, target.encode(), _DETACH)
 
 

@@ -1,15 +1,15 @@
-"""``python -m node.share_mount``: mount the share of a cluster through FUSE, and watch over it, until SIGTERM.
+"""``python -m node.share_mount``: mount the cluster's share through FUSE, and watch the mount, until SIGTERM.
 
-Run as root by ``grass-share-fuse@.service``, on nodes whose kernel has no cifs. rclone does the work. This program adds
+``grass-share-fuse@.service`` runs it as root, on nodes whose kernel has no cifs. rclone does the work. This program
+adds two things:
 
-- that a mount outlives its server: each new mount is put on top of the one before, which is never taken away. A
-  container has the mount of the time when it started, and receives only what is mounted on top of that; without it,
-  the container would keep a dead mount for ever.
-- that a mount which hangs although its server answers, or whose rclone failed inside, is ended within a minute. systemd
+- Containers survive a restart of rclone. A container keeps the mount that existed when it started, and receives only
+  what is mounted on top of that. So each new mount goes on top of the old one, which is never unmounted.
+- A mount that hangs although its server answers, or whose rclone failed internally, is ended within a minute. systemd
   then starts the next one.
 
-It never unmounts the folder of the share: after its end, whoever uses the share gets an error (ENOTCONN) until the next
-start. Leaving the cluster takes the mounts away (``grass.provision.on_premises.removal``).
+It never unmounts the share's folder. After its end, programs that use the share get an error (ENOTCONN) until the next
+start. Leaving the cluster removes the mounts (``grass.provision.on_premises.removal``).
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from grass.systemd import Notifier
 from node.mounts import detach, mount_point, mounts, stack
 
 START = 25.0
-"""Seconds within which rclone has to mount."""
+"""Seconds that rclone may take to mount."""
 TURN = 5.0
-"""Seconds between two looks at the mount."""
+"""Seconds between two checks of the mount."""
 HUNG = 30.0
-"""Seconds without an answer after which the mount hangs: more than rclone itself waits for its server, with retries."""
+"""Seconds without an answer after which the mount counts as hung: longer than rclone's own waits with retries."""
 CONNECT = 5.0
 """Seconds that the server may take to accept a connection."""
 END = 3.0
 """Seconds that rclone may take to end after TERM."""
 DEEPEST = 100
-"""Mounts on top of one another at most. Then all are taken away, and the containers from before lose the share."""
+"""Most mounts on top of each other. Then all are detached, and containers that are older lose the share."""
 
 ENCODING = "Slash,LtGt,DoubleQuote,Colon,Question,Asterisk,Pipe,BackSlash,Ctl,InvalidUtf8"
-"""rclone's default without Dot, RightPeriod and RightSpace: with these, rclone 1.60 takes the share's own folder ``.``
-for a name to be encoded, and makes a folder that is called U+FF0E."""
+"""rclone's default without Dot, RightPeriod and RightSpace. With these three, rclone 1.60 encodes the name of the
+share's own folder ``.`` and creates a folder named U+FF0E."""
 
 _FAILED_INSIDE = b"panic in handler"
 
@@ -56,9 +56,11 @@ log = logging.getLogger("node.share_mount")
 
 @dataclass(frozen=True)
 class Share:
-    """``name`` of the share on the server ``host``:``port``. ``folder``: where it is wanted. ``credentials``: rclone's
-    configuration, with a remote called ``grass``. ``stage``: a folder of its own, where rclone mounts.
-    ``user``: whose all files are."""
+    """The share ``name`` on the server ``host``:``port``.
+
+    ``folder``: where the share is to be mounted. ``credentials``: rclone's configuration, with a remote called
+    ``grass``. ``stage``: a folder of its own, where rclone mounts first. ``user``: the owner of all files.
+    """
 
     name: str
     host: str
@@ -71,10 +73,11 @@ class Share:
 
 
 def command(share: Share) -> list[str]:
-    """The argv of rclone, which must not tell systemd that it is ready.
+    """Return the command line of rclone. It must not report to systemd, so ``NOTIFY_SOCKET`` is unset.
 
-    Whoever uses a share that is away gets an error after a while (short timeouts, few retries). A file that another
-    node changed meanwhile is no error: the last one to close it wins (``--ignore-size``; otherwise rclone removes it).
+    Timeouts are short and retries few: programs get an error after a while when the server is away. A file that another
+    node changed meanwhile is not an error: the last one to close it wins (with ``--ignore-size``; otherwise rclone
+    removes the file).
     """
     account = pwd.getpwnam(share.user)
     return [
@@ -89,16 +92,16 @@ def command(share: Share) -> list[str]:
     ]
 
 
-class Look:
-    """Asks the mount for a file that is not there, in a thread of its own, because a hung mount may never answer."""
+class MountCheck:
+    """Ask the mount for a file that does not exist, in a thread of its own: a hung mount may never answer."""
 
     def __init__(self, folder: str) -> None:
         self.since = clock.steady()
         self.answered = threading.Event()
         self._path = Path(folder) / f".grass-{request_id()[:12]}"
-        threading.Thread(target=self._look, daemon=True).start()
+        threading.Thread(target=self._ask, daemon=True).start()
 
-    def _look(self) -> None:
+    def _ask(self) -> None:
         with suppress(OSError):  # an error is an answer
             self._path.lstat()
         self.answered.set()
@@ -113,7 +116,7 @@ def accepts(host: str, port: int, seconds: float = CONNECT) -> bool:
 
 
 def put_on_top(stage: str, folder: str) -> None:
-    """Show the mount at ``stage`` at ``folder``, and there only."""
+    """Move the mount from ``stage`` to ``folder``, on top of the mounts there."""
     if sum(each.point == folder for each in mounts()) >= DEEPEST:
         while any(each.point == folder for each in mounts()):
             detach(folder)
@@ -130,9 +133,9 @@ def until(deadline: float, met: Callable[[], bool]) -> bool:
 
 
 class Rclone:
-    """The process. ``over`` is set, with ``why``, when it is of no more use: it ended, or failed inside.
+    """The process. ``over`` is set, with the reason in ``why``, when it ended or failed internally.
 
-    rclone 1.60 goes on after a failure inside (the server refused to close a file), and whoever uses that file hangs.
+    rclone 1.60 goes on after an internal failure (the server refused to close a file). Programs that use the file hang.
     """
 
     def __init__(self, argv: Sequence[str]) -> None:
@@ -143,13 +146,13 @@ class Rclone:
         self._reader.start()
 
     def _read(self) -> None:
-        """Pass on what it says, until it has ended."""
+        """Copy its messages to stderr until it ends."""
         assert self._process.stderr is not None
         for line in self._process.stderr:
             sys.stderr.buffer.write(line)
             sys.stderr.buffer.flush()
             if _FAILED_INSIDE in line:
-                self._set_over("rclone failed inside")
+                self._set_over("rclone failed internally")
         self._set_over(f"rclone ended with {self._process.wait()}")
 
     def _set_over(self, why: str) -> None:
@@ -165,23 +168,23 @@ class Rclone:
 
 
 def watch(share: Share, rclone: Rclone, beat: Callable[[], None], turn: float, hung: float) -> str:
-    """Return why the mount must be made anew, once that is so."""
-    look = Look(share.folder)
+    """Wait until the mount must be replaced, and return why."""
+    check = MountCheck(share.folder)
     while True:
         beat()
         if rclone.over.wait(turn):
             return rclone.why
-        if look.answered.is_set():
-            look = Look(share.folder)
-        elif clock.steady() - look.since > hung and accepts(share.host, share.port):
+        if check.answered.is_set():
+            check = MountCheck(share.folder)
+        elif clock.steady() - check.since > hung and accepts(share.host, share.port):
             return f"the mount did not answer for {hung:g} s, although its server does"
 
 
 def serve(share: Share, notifier: Notifier, turn: float = TURN, hung: float = HUNG) -> int:
-    """Mount, and watch until the mount must be made anew: 1."""
+    """Mount, and watch until the mount must be replaced. Return the exit code: 1."""
     stage = Path(share.stage)
     if mount_point(stage) == share.stage:
-        detach(share.stage)  # left by one that was killed
+        detach(share.stage)  # left by an earlier run that was killed
     stage.mkdir(exist_ok=True)
     rclone = Rclone(command(share))
     try:

@@ -1,6 +1,7 @@
-"""The one way into a cluster: used by the CLI, and by Python programs as ``from grass import Client``.
+"""The Python client of a cluster's API. Used by the CLI, and by Python programs as ``from grass import Client``.
 
-Everything it returns is plain data, the views of docs/reference/wire.md. It sends and asks again; it decides nothing.
+It returns plain data: the views of ``grass.wire.views`` as dicts. It sends requests and repeats them; it decides
+nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from grass import clock, environment
-from grass.api.follow import LogQuery, follow_events, read_logs, wait_for_job
 from grass.api.keyring import load_client
+from grass.api.streams import LogQuery, follow_events, read_logs, wait_for_job
 from grass.api.transport import TIMEOUT, Transport, with_query
 from grass.entropy import run_id
 from grass.errors import InputError, ManifestError, NotFoundError
@@ -21,7 +22,7 @@ from grass.errors import InputError, ManifestError, NotFoundError
 if TYPE_CHECKING:
     from grass.api.execution import Execution
 
-View = dict[str, Any]
+View = dict[str, Any]  # Any: plain data for users' programs; the types are in grass.wire.views
 Document = Mapping[str, Any] | str | Path
 """A manifest: its content, or the path of its file."""
 
@@ -29,7 +30,7 @@ _LONGEST_WAIT = 25.0
 
 
 class Client:
-    """A cluster, seen by the user whose keys lie in its ``client/`` folder.
+    """A cluster, as the user whose keys are in its ``client/`` folder.
 
     ``cluster``: its name (default: ``GRASS_CLUSTER``, what `grass use` chose, the only one). ``home``: default
     ``GRASS_HOME``. Methods raise the errors of ``grass.errors``; UnreachableError after ``timeout`` seconds without an
@@ -47,7 +48,7 @@ class Client:
         name = cluster or environment.current_cluster(home)
         folder = environment.cluster_home(name, home)
         if not folder.is_dir():
-            raise NotFoundError(f"there is no cluster called {name} in {folder.parent}; `grass create` makes one")
+            raise NotFoundError(f"no cluster {name} in {folder.parent}; `grass create` makes one")
         self._transport = Transport(load_client(folder / "client"), wall=wall, timeout=timeout)
 
     def __enter__(self) -> Client:
@@ -63,10 +64,11 @@ class Client:
         self._transport.close()
 
     def start(self, job: Document, *, strict: bool = False, cwd: str | Path | None = None) -> View:
-        """Start a job: ``{"name", "id", "warnings"}``. Durable when it returns.
+        """Start a job: ``{"name", "id", "warnings"}``. The job is durable when this returns.
 
         Its tasks run in ``cwd``, by default the file's folder, or the current one for a mapping. ``strict``: refuse
-        warnings and what no node could ever hold. Raises ManifestError, ConflictError (a job of that name is live).
+        jobs with warnings, and jobs that no node could ever run. Raises ManifestError, ConflictError (that name is
+        active).
         """
         from grass.manifest import parse_job
 
@@ -76,7 +78,7 @@ class Client:
         return self._submit("/v1/jobs", body, source)
 
     def plan(self, job: Document) -> View:
-        """Where a job would go if it were started now; changes nothing.
+        """Return where a job would run if it were started now. Changes nothing.
 
         ``{"name", "reason", "components": {name: {"replicas", "at_once", "depends_on", "nodes": [{"node", "count",
         "devices": [[id, thousandths]]}], "reason"}}, "evictions": [{"job", "count"}], "warnings"}``.
@@ -88,32 +90,33 @@ class Client:
         return self._submit("/v1/plan", {"manifest": document}, source)
 
     def jobs(self, all: bool = False, limit: int | None = None, before: str | None = None) -> list[View]:
-        """Jobs that have not ended, or all that are kept; oldest first.
+        """Return active jobs, or with ``all`` also the finished jobs that are kept; oldest first.
 
-        ``limit``: the newest so many, of those that were submitted before the job with the id ``before``.
+        ``limit``: only the newest so many. ``before``: only jobs submitted before the job with this id.
         """
         found: list[View] = self._get("/v1/jobs", all=all, limit=limit, before=before)["jobs"]
         return found
 
     def job(self, name: str) -> View:
-        """The latest run of that name, or the run with that id."""
+        """Return the latest run of that name, or the run with that id."""
         return self._get(_path("jobs", name))
 
     def tasks(self, name: str, component: str | None = None, first: int | None = None) -> list[View]:
-        """All, in the order of the job; or the ``first`` so many of those that need attention: failed ones lead."""
+        """Return all tasks, in the order of the job. ``first``: only so many, failed tasks first."""
         found: list[View] = self._get(_path("jobs", name, "tasks"), component=component, first=first)["tasks"]
         return found
 
     def why(self, name: str) -> View:
-        """``{"id", "name", "state", "reason", "groups": [{"component", "state", "count", "reason", "next"}]}``."""
+        """Explain why tasks do not run: ``{"id", "name", "state", "reason", "groups": [{"component", "state", "count",
+        "reason", "next"}]}``."""
         return self._get(_path("jobs", name, "why"))
 
     def wait(
         self, name: str, timeout: float | None = None, on_progress: Callable[[View], object] | None = None
     ) -> View:
-        """The view of the job once it has ended. Raises WaitTimeoutError after ``timeout`` seconds.
+        """Wait until the job has ended and return its view. Raises WaitTimeoutError after ``timeout`` seconds.
 
-        ``on_progress`` is called with each new view: when the state changes, and else at most five times a second.
+        ``on_progress`` is called with new views: at each change of state, otherwise at most five times a second.
         """
         return wait_for_job(self._transport, lambda job: _path("jobs", job, "wait"), name, timeout, on_progress)
 
@@ -127,11 +130,11 @@ class Client:
         since: float | None = None,
         grep: str | None = None,
     ) -> Iterator[View]:
-        """What the tasks wrote: ``{"task", "attempt", "stream", "time", "text", "newline", "lost"}``.
+        """Yield the lines of tasks: ``{"task", "attempt", "stream", "time", "text", "newline", "lost"}``.
 
-        ``component`` may also be one task, ``worker.3``. ``tail``: so many last lines, of all tasks together.
-        ``since``: wall seconds. ``grep``: a regular expression. ``follow``: until the job has ended and its log is
-        complete. Survives restarts of the API server without a line lost or repeated.
+        ``component`` may also name one task, ``worker.3``. ``tail``: the last lines of all tasks together. ``since``:
+        wall seconds. ``grep``: a regular expression. ``follow``: until the job has ended and its log is complete. No
+        line is lost or repeated when the API server restarts.
         """
         if component is not None and index is None:
             component, index = _task(component)
@@ -139,16 +142,16 @@ class Client:
         return read_logs(self._transport, lambda job: _path("jobs", job, "logs"), name, query)
 
     def stop(self, name: str, grace: float | None = None) -> View:
-        """Ask a job to stop; ``wait`` says when it has. ``grace``: seconds between TERM and KILL."""
+        """Ask a job to stop; use ``wait`` for its end. ``grace``: seconds between TERM and KILL."""
         return self._post(_path("jobs", name, "stop"), {"grace": grace})
 
     def delete(self, name: str) -> View:
-        """Delete a job that has ended, with its logs. Returns its last view."""
+        """Delete a finished job with its logs. Return its last view."""
         view = self.job(name)
         try:
             deleted: View = self._transport.call("DELETE", _path("jobs", view["id"]))
         except NotFoundError:
-            return view  # an earlier attempt, or somebody else, did it
+            return view  # an earlier attempt of this call, or another user, deleted it
         return deleted
 
     def execute(self, job: str, task: str, argv: Sequence[str], size: tuple[int, int] | None = None) -> Execution:
@@ -156,11 +159,11 @@ class Client:
         from grass.api.execution import Execution
 
         if isinstance(argv, str) or not (isinstance(argv, Sequence) and all(isinstance(word, str) for word in argv)):
-            raise InputError(f"a command is a list of texts, got {argv!r}")
+            raise InputError(f"a command must be a list of strings, got {argv!r}")
         return Execution(self._transport, _path("jobs", job, "tasks", _quoted("task", task), "exec"), argv, size)
 
     def start_schedule(self, schedule: Document, *, cwd: str | Path | None = None) -> View:
-        """Start a batch of jobs or a cron rule. Returns its view, with ``warnings``."""
+        """Start a batch of jobs or a cron rule. Return its view, with ``warnings``."""
         from grass.manifest import parse_schedule
 
         document, folder, source = _load(schedule, cwd)
@@ -177,7 +180,8 @@ class Client:
         return self._get(_path("schedules", name))
 
     def stop_schedule(self, name: str) -> View:
-        """It starts nothing more. The jobs of a batch are stopped; the present run of a cron rule goes on."""
+        """Stop a schedule, so that it starts nothing more. Jobs of a batch are stopped; the run of a cron rule
+        continues."""
         return self._post(_path("schedules", name, "stop"), {})
 
     def nodes(self) -> list[View]:
@@ -188,23 +192,26 @@ class Client:
         return self._get(_path("nodes", name))
 
     def cordon(self, node: str) -> View:
-        """Place nothing new there. As the others below: ``{"node": view as it was, "mark": to wait from}``."""
+        """Let a node take no new tasks. Returns, as do the next three, ``{"node": view before, "mark": for
+        watch_node}``."""
         return self._post(_path("nodes", node, "cordon"), {})
 
     def uncordon(self, node: str) -> View:
-        """Let it take tasks again, also after a drain."""
+        """Let a node take tasks again, also after a drain."""
         return self._post(_path("nodes", node, "uncordon"), {})
 
     def drain(self, node: str, deadline: float | None = None) -> View:
-        """Nothing new goes there; after ``deadline`` seconds (None: when they end) its tasks are placed elsewhere."""
+        """Let a node take no new tasks, and move its tasks elsewhere after ``deadline`` seconds (None: wait for their
+        end)."""
         return self._post(_path("nodes", node, "drain"), {"deadline": deadline})
 
     def remove_node(self, node: str, force: bool = False) -> View:
-        """``force``: although it has tasks, which are then placed elsewhere, or does not answer."""
+        """Remove a node once it is empty. ``force``: now, even if it does not answer; its tasks are placed
+        elsewhere."""
         return self._post(_path("nodes", node, "remove"), {"force": force})
 
     def watch_node(self, node: str, seen: str | None, timeout: float = _LONGEST_WAIT) -> View:
-        """``{"node": view or None when it is gone, "mark"}``, as soon as the mark is another than ``seen``."""
+        """Wait until the node's mark differs from ``seen``: ``{"node": view or None when it is gone, "mark"}``."""
         wait = min(timeout, _LONGEST_WAIT)
         target = with_query(_path("nodes", node, "wait"), {"seen": seen, "timeout": f"{wait:.3f}"})
         answer: View = self._transport.call("GET", target, wait=wait)
@@ -212,23 +219,24 @@ class Client:
         return answer
 
     def join_token(self, name: str | None = None, expires: float = 3600.0, uses: int = 1) -> View:
-        """``{"token", "expires": wall seconds, "uses", "name"}``; ``expires`` in seconds."""
+        """Issue a join token: ``{"token", "expires": wall seconds, "uses", "name"}``. ``expires``: seconds from now."""
         return self._post("/v1/join-tokens", {"name": name, "expires": expires, "uses": uses})
 
     def join_terms(self) -> View:
-        """What a join token says, but for its secret: ``{"urls", "key", "bundle", "cluster"}``."""
+        """Return the content of a join token without its secret: ``{"urls", "key", "bundle", "cluster"}``."""
         return self._get("/v1/join-terms")
 
     def join_check(self, body: View) -> View:
-        """Whether a machine could join: the answer of a join with ``check``, without a token."""
+        """Check whether a machine could join: the answer of a join with ``check``, without a token."""
         return self._post("/v1/join-terms", {name: body[name] for name in ("name", "facts", "node", "password")})
 
     def events(self, follow: bool = False, job: str | None = None, limit: int = 1000) -> Iterator[View]:
-        """The newest ``limit`` events, oldest first, and with ``follow`` each further one as it happens, for ever."""
+        """Yield the newest ``limit`` events, oldest first; with ``follow``, also each later event, without end."""
         return follow_events(self._transport, {"job": job}, limit, follow)
 
     def status(self) -> View:
-        """``{"cluster", "mode", "version", "time", "user", "role", "jobs": {state: n}, "nodes": {state: n}}``."""
+        """Return ``{"cluster", "mode", "version", "time", "user", "role", "jobs": {state: n}, "nodes": {state:
+        n}}``."""
         return self._get("/v1/status")
 
     def _get(self, path: str, **query: str | bool | int | None) -> View:
@@ -259,7 +267,7 @@ def _quoted(what: str, name: str) -> str:
     except UnicodeEncodeError:  # a command line that is not UTF-8
         quoted = ""
     if not quoted or "/" in name:
-        raise NotFoundError(f"no {what} {name!r}: that is not a name")
+        raise NotFoundError(f"no {what} {name!r}: this is not a valid name")
     return quoted
 
 
@@ -270,16 +278,16 @@ def _task(text: str) -> tuple[str, int | None]:
     if not dot:
         return text, None
     if not (index.isascii() and index.isdecimal()):
-        raise InputError(f"{text!r} is neither a component nor a task (COMPONENT.INDEX)")
+        raise InputError(f"{text!r} is neither a component nor a task; write a task as COMPONENT.INDEX")
     return component, int(index)
 
 
 def _load(document: Document, cwd: str | Path | None) -> tuple[View, str, str]:
-    """Content, the folder that its tasks run in, and what error messages call it."""
+    """Return the content, the folder that its tasks run in, and its name for error messages."""
     if isinstance(document, Mapping):
         return dict(document), _absolute(cwd or "."), ""
     if not isinstance(document, (str, Path)):
-        raise InputError(f"a job is a mapping or the path of a file, got {document!r}")
+        raise InputError(f"a job must be a mapping or the path of a file, got {document!r}")
     from grass.document_file import load_document
 
     path = Path(document)
@@ -290,6 +298,4 @@ def _absolute(folder: str | Path) -> str:
     try:
         return str(Path(folder).absolute())
     except FileNotFoundError:
-        raise InputError(
-            "the current folder was removed, so nothing can start in it; go to another one, or name one (cwd)"
-        ) from None
+        raise InputError("the current folder was removed; change to another folder, or pass one as cwd") from None

@@ -1,7 +1,7 @@
-"""Compact JWE of one kind: ``dir`` with A256GCM (RFC 7516, RFC 7518). Used for replies and for calls of a session.
+"""Compact JWE with ``dir`` and A256GCM (RFC 7516, RFC 7518). Used for replies and for calls of a session.
 
-Only the form is made here, the cipher is cryptography's: joserfc opens what this seals and the other way round, but
-it takes 100 ms to import and six times as long a call. Pure, but for the random initialisation vector.
+This module builds the format; the cipher is that of the package cryptography. joserfc is compatible, but takes 100 ms
+to import and six times as long per call. Pure, except for the random initialisation vector.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from grass.errors import GrassError
 
-Header = dict[str, Any]
-"""Of a JWE: names and JSON values, which whoever opens it compares with what it expects."""
+Header = dict[str, Any]  # Any: unchecked JSON of the peer
+"""Header of a JWE. The receiver compares it with the expected values."""
 KEY_BYTES = 32
 _IV_BYTES, _TAG_BYTES = 12, 16
 _PINNED = {"alg": "dir", "enc": "A256GCM"}
 MOST_HEADER = 1024
-"""Characters of a header; ours have less than 300."""
+"""Most characters of a header; ours have fewer than 300."""
 
 
 class EnvelopeError(GrassError):
-    """A sealed object that cannot be opened. It never says why: the other side may be an attacker."""
+    """A sealed object that cannot be opened. The message gives no reason: the peer may be an attacker."""
 
     code = "envelope"
     exit_code = 4
@@ -34,7 +34,7 @@ class EnvelopeError(GrassError):
 
 
 def seal(header: Header, content: bytes, key: bytes) -> str:
-    """``header`` is readable on the way, but cannot be changed."""
+    """Encrypt ``content``. ``header`` is sent in clear text but is protected against changes."""
     protected = encode(json.dumps({**_PINNED, **header}, separators=(",", ":")).encode())
     iv = os.urandom(_IV_BYTES)
     sealed = AESGCM(key).encrypt(iv, content, protected.encode())
@@ -42,7 +42,7 @@ def seal(header: Header, content: bytes, key: bytes) -> str:
 
 
 def read_header(token: str | bytes) -> Header:
-    """What the header claims, before anything was checked. Raises EnvelopeError for another algorithm."""
+    """Return the unverified header. Raises EnvelopeError for another algorithm."""
     text = token if isinstance(token, str) else token[: MOST_HEADER + 1].decode("ascii", "replace")
     try:
         header = json.loads(decode(text[: MOST_HEADER + 1].partition(".")[0]))
@@ -55,7 +55,7 @@ def read_header(token: str | bytes) -> Header:
 
 
 def open_sealed(token: str | bytes, key: bytes) -> tuple[Header, bytes]:
-    """Header and content. Raises EnvelopeError."""
+    """Decrypt and verify; return header and content. Raises EnvelopeError."""
     try:
         text = token if isinstance(token, str) else token.decode("ascii")
         protected, wrapped, iv, content, tag = text.split(".")

@@ -1,10 +1,9 @@
-"""A command beside a running task, as a client sees it. Made by ``Client.execute``; safe for several threads."""
+"""The client's side of a command beside a running task. Made by ``Client.execute``; safe for several threads."""
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
-from typing import Any
 from urllib.parse import quote
 
 from grass import clock
@@ -12,18 +11,18 @@ from grass.api.transport import Transport, with_query
 
 _LARGEST_INPUT = 32 * 1024
 _NODE_SECONDS, _OUTPUT_SECONDS = 10.0, 30.0
-"""What the master waits for the task's node: for an answer, and for output."""
+"""Seconds that the master waits for an answer of the task's node, and for output."""
 
 
 class Execution:
-    """``code`` is set once ``output`` has come to its end."""
+    """``code``: the exit code, once ``output`` has ended."""
 
     def __init__(
         self, transport: Transport, path: str, argv: Sequence[str], size: tuple[int, int] | None = None
     ) -> None:
-        """``size``: rows and columns of a terminal; None: no terminal, and stdout and stderr apart."""
+        """``size``: rows and columns of a terminal; None: no terminal, and separate stdout and stderr."""
         self._transport = transport
-        body: dict[str, Any] = {"argv": list(argv)}
+        body: dict[str, object] = {"argv": list(argv)}
         if size is not None:
             body |= {"tty": True, "rows": size[0], "cols": size[1]}
         opened = transport.call("POST", path, body, wait=_NODE_SECONDS)
@@ -32,7 +31,7 @@ class Execution:
         self.code: int | None = None
 
     def output(self) -> Iterator[tuple[str, bytes]]:
-        """``("stdout" | "stderr", bytes)`` as they come, to the end of the command."""
+        """Yield ``("stdout" | "stderr", bytes)`` until the command has ended."""
         after = 0
         while self.code is None:
             target = with_query(f"{self._path}/output", {"after": after})
@@ -44,7 +43,7 @@ class Execution:
                 clock.sleep(answer["pause"])
 
     def send(self, data: bytes, *, end: bool = False) -> None:
-        """To its standard input; ``end``: nothing more comes."""
+        """Send data to its standard input. ``end``: close the input afterwards."""
         while True:
             piece = data[:_LARGEST_INPUT]
             last = end and len(piece) == len(data)

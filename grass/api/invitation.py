@@ -1,7 +1,7 @@
-"""The text that lets a machine join: ``grass1.<base64url of JSON>``. Pure.
+"""Join tokens: the text that lets a machine join, ``grass1.<base64url of JSON>``. Pure.
 
-It says which cluster it is, where the master's API is, which key the master must have (a thumbprint, RFC 7638), which
-bundle of programs is the right one (SHA-256), and a secret that is good for so many joins until it expires. The master
+A token contains the cluster's name, the URLs of the master's API, the thumbprint of the master's key (RFC 7638), the
+SHA-256 of the bundle of programs, and a secret. The secret is valid for a number of joins until it expires. The master
 stores only the secret's digest.
 """
 
@@ -22,7 +22,7 @@ _LONGEST = 4096
 
 @dataclass(frozen=True)
 class Invitation:
-    """``urls``: the API's, in the order to try. ``bundle``: empty where the master has none to give (same machine)."""
+    """``urls``: the API's, in the order to try. ``bundle``: empty if the master offers none (same machine)."""
 
     urls: tuple[str, ...]
     key: str
@@ -37,10 +37,10 @@ class Invitation:
 
 
 def parse_token(text: str) -> Invitation:
-    """Raises InputError, which never repeats the token."""
+    """Decode a token. Raises InputError, whose message never contains the token."""
     kind, _, rest = text.strip().partition(".")
     if kind != _KIND or len(text) > _LONGEST:
-        raise InputError(f"this is not a join token: one begins with `{_KIND}.`; `grass node token` makes one")
+        raise InputError(f"this is not a join token: a token begins with `{_KIND}.`; `grass node token` makes one")
     try:
         wire = json.loads(_decode(rest))
         urls = tuple(_url(url) for url in wire["api"])
@@ -55,7 +55,7 @@ def parse_token(text: str) -> Invitation:
 
 
 def secret_digest(secret: str) -> str:
-    """What the master keeps of a secret."""
+    """Return the digest by which the master knows a secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 

@@ -1,7 +1,7 @@
-"""RSA keys on disk: made at `grass create`, loaded by the client and by the master-api-server.
+"""RSA keys on disk: created by `grass create`, loaded by the client and by the master-api-server.
 
-The private half of a user's key is made on the user's machine and stays there; the master learns the public half as a
-JWK. A key's id is its RFC 7638 thumbprint. Folders are 0700 and private files 0600 from their first moment on.
+A user's private key is created on the user's machine and never leaves it. The master gets the public key as a JWK. A
+key's id is its RFC 7638 thumbprint. Folders have mode 0700 and private files 0600 from their creation on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from joserfc.jwk import RSAKey
 
 KEY_BITS = 3072
-Jwk = dict[str, Any]
+Jwk = dict[str, Any]  # Any: JSON whose form is RFC 7517's; joserfc checks it
 
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 
@@ -37,29 +37,29 @@ class Role(str, Enum):
 
 @dataclass(frozen=True)
 class Profile:
-    """Where a cluster is and who this user is there."""
+    """The file ``client/profile.json``: where a cluster is, and who this user is there."""
 
     cluster: str
     url: str
     user: str
     key_id: str
-    tunnel: dict[str, Any] | None = None
-    """``{address, username, port, key, known_hosts}`` when only SSH reaches the master, from where ``url`` is meant."""
+    tunnel: dict[str, Any] | None = None  # Any: JSON, read once, in grass.api.tunnel
+    """``{address, username, port, key, known_hosts}`` if only SSH reaches the master. ``url`` is then as seen there."""
 
 
 @dataclass(frozen=True)
 class ClientKeys:
-    """All that a client needs. The keys are read when a session has to be opened."""
+    """Profile and keys of a client. The keys are read only when a session must be opened."""
 
     profile: Profile
     folder: Path
 
     def private(self) -> RSAKey:
-        """Raises NotFoundError for a file that is missing, InputError for one that is damaged."""
+        """Load the private key. Raises NotFoundError for a missing file, InputError for a damaged one."""
         return _private_key(self.folder / "user.pem")
 
     def master(self) -> RSAKey:
-        """The pinned public key of the master. Raises as ``private``."""
+        """Load the master's pinned public key. Raises as ``private`` does."""
         with _damaged(self.folder / "master.pub.json") as path:
             return _public_key(json.loads(_read(path)))
 
@@ -79,12 +79,12 @@ def create_master_key(master_dir: Path) -> Jwk:
 
 
 def create_user_key(client_dir: Path) -> Jwk:
-    """Write ``user.pem`` and return the public half, which is what a cluster's administrator registers."""
+    """Write ``user.pem`` and return the public half, which an administrator registers."""
     return _create_key(client_dir / "user.pem")
 
 
 def user_key(client_dir: Path) -> Jwk:
-    """The public half of ``user.pem``, which is made if it is not there."""
+    """Return the public half of ``user.pem``; create the file if it does not exist."""
     if not (client_dir / "user.pem").exists():
         return create_user_key(client_dir)
     key = _private_key(client_dir / "user.pem")
@@ -98,7 +98,7 @@ def save_profile(client_dir: Path, profile: Profile, master: Jwk) -> None:
 
 
 def register_user(master_dir: Path, user: str, role: Role | str, jwk: Jwk) -> None:
-    """Let ``user`` in with this public key. A user has one key: registering again replaces key and role.
+    """Register ``user`` with this public key. A user has one key: registering again replaces key and role.
 
     Raises InputError (bad name, or a key that is not a public RSA key of at least 3072 bits), ConflictError (another
     user's key).
@@ -118,17 +118,10 @@ def register_user(master_dir: Path, user: str, role: Role | str, jwk: Jwk) -> No
     write_private(users / f"{user}.json", json.dumps(record, indent=2) + "\n")
 
 
-def remove_user(master_dir: Path, user: str) -> None:
-    try:
-        (master_dir / "users" / f"{user}.json").unlink()
-    except FileNotFoundError:
-        raise NotFoundError(f"no user {user}") from None
-
-
 def load_users(master_dir: Path, damaged: Callable[[InputError], None] | None = None) -> dict[str, User]:
-    """Key id → user. A file that makes no sense is an error: a user who is silently missing is hard to find.
+    """Return key id → user. Raises InputError for a damaged file, so that no user is missing silently.
 
-    With ``damaged``: that is told each error, and the other users are returned.
+    With ``damaged``: it is called with each such error, and the other users are returned.
     """
     users = {}
     for path in sorted((master_dir / "users").glob("*.json")):
@@ -158,7 +151,7 @@ def load_profile(client_dir: Path) -> Profile:
 
 
 def load_client(client_dir: Path) -> ClientKeys:
-    """Raises NotFoundError for a profile that is missing, InputError for one that is damaged."""
+    """Load profile and keys. Raises NotFoundError for a missing profile, InputError for a damaged one."""
     return ClientKeys(load_profile(client_dir), client_dir)
 
 
@@ -180,7 +173,7 @@ def _private_key(path: Path) -> RSAKey:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
     from joserfc.jwk import RSAKey
 
-    # Checking that the primes are primes takes 95 ms, half of what a whole CLI call may take; we made this file.
+    # Validation of the primes takes 95 ms, half the time of a CLI call. Grass wrote this file itself.
     with _damaged(path):
         raw = load_pem_private_key(_read(path).encode(), None, unsafe_skip_rsa_key_validation=True)
         if not isinstance(raw, RSAPrivateKey):
@@ -203,7 +196,7 @@ def _public_key(jwk: Jwk) -> RSAKey:
 
 @contextmanager
 def _damaged(path: Path) -> Iterator[Path]:
-    """What goes wrong with the content of this file is said with its name."""
+    """Add the file's name to errors about its content."""
     try:
         yield path
     except (InputError, ValueError, TypeError, KeyError) as error:

@@ -1,11 +1,11 @@
-"""Calls of a session and all replies, sealed (design, section 6). Light to import: `grass job list` needs no more.
+"""Sealed calls of a session, and all sealed replies. Light to import: `grass job list` needs no other cipher module.
 
     call  = JWE(dir, A256GCM) under the session's key, which its header names: ``{method, path, request_id, body}``
     reply = JWE(dir, A256GCM) under the session's key, or under the key that a signed request carried
 
-A session is opened by a signed request (``grass.api.signing``). What is sealed ties a call to one method, path with
-query and id; the header of a reply ties it to that id, to the HTTP status, and (in a stream) to its position. Pure:
-keys and ids are arguments.
+A session is opened by a signed request (``grass.api.signing``). The sealed content binds a call to one method, path
+with query, and id. The header of a reply binds it to that id, to the HTTP status, and (in a stream) to its position.
+Used by the client's transport and by the API server. Pure: keys and ids are arguments.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from grass.api.envelope import KEY_BYTES, EnvelopeError, decode, encode, open_sealed, read_header, seal
 
 __all__ = ["KEY_BYTES", "MAX_REQUEST", "EnvelopeError", "ReplyKey", "Session", "SessionCall", "open_call"]
 
 MAX_REQUEST = 2 * 1024 * 1024
-"""Bytes of a sealed request. A manifest of 1 MiB fits: a signed one grows by 78 % (base64 twice)."""
+"""Most bytes of a sealed request. A manifest of 1 MiB fits: sealing and signing add 78 % (base64 twice)."""
 MAX_REPLY = 256 * 1024 * 1024
 REQUEST_ID = re.compile(r"[0-9a-f]{16,64}")
 SESSION_ID = re.compile(r"[0-9a-f]{32}")
@@ -28,7 +27,7 @@ SESSION_ID = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class ReplyKey:
-    """Seals the replies to one request. Each is bound to its status and position."""
+    """The key of the replies to one request. Each reply is bound to its status and position."""
 
     request_id: str
     key: bytes
@@ -37,7 +36,7 @@ class ReplyKey:
         return seal({**self._binding(status, number), "last": last}, body, self.key)
 
     def open(self, token: str | bytes, status: int, number: int = 0) -> tuple[bytes, bool]:
-        """The body, and whether it is the last of its stream. Raises EnvelopeError."""
+        """Return the body, and whether it is the last of its stream. Raises EnvelopeError."""
         if len(token) > MAX_REPLY:
             raise EnvelopeError("a reply is too large")
         header, body = open_sealed(token, self.key)
@@ -46,13 +45,13 @@ class ReplyKey:
             raise EnvelopeError("a reply belongs to another request, status or position")
         return body, last
 
-    def _binding(self, status: int, number: int) -> dict[str, Any]:
+    def _binding(self, status: int, number: int) -> dict[str, object]:
         return {"request": self.request_id, "status": status, "number": number}
 
 
 @dataclass(frozen=True)
 class SessionCall:
-    """What a call of a session says about itself. ``body`` is JSON text."""
+    """The content of a call of a session. ``body`` is JSON text."""
 
     method: str
     path: str
@@ -62,7 +61,7 @@ class SessionCall:
 
 @dataclass(frozen=True)
 class Session:
-    """What client and server share after a signed request, for an hour at most."""
+    """The key that client and server share after a signed request, for an hour at most."""
 
     id: str
     key: bytes
@@ -76,7 +75,7 @@ class Session:
 
 
 def session_of(token: str | bytes) -> str:
-    """The id of the session that a call claims to belong to. Raises EnvelopeError."""
+    """Return the unverified session id in a call's header. Raises EnvelopeError."""
     header = read_header(token)
     session = header.get("kid")
     if header.keys() != {"kid"} or not isinstance(session, str) or not SESSION_ID.fullmatch(session):
@@ -85,7 +84,8 @@ def session_of(token: str | bytes) -> str:
 
 
 def open_call(token: str | bytes, session: Session) -> SessionCall:
-    """Raises EnvelopeError for all that fails. Neither is compared with the HTTP request, nor the body parsed."""
+    """Decrypt and verify a call. Raises EnvelopeError. The caller compares it with the HTTP request and parses the
+    body."""
     header, text = open_sealed(token, session.key)
     try:
         content = json.loads(text)
@@ -105,7 +105,7 @@ def encode_key(key: bytes) -> str:
 
 
 def decode_key(text: str) -> bytes:
-    """Raises ValueError."""
+    """Decode a key of 256 bits. Raises ValueError."""
     key = decode(text)
     if len(key) != KEY_BYTES:
         raise ValueError("not a key of 256 bits")

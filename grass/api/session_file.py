@@ -1,7 +1,7 @@
-"""The session of a client between two processes: ``client/session.json``, mode 0600. Used by ``Transport`` only.
+"""The file ``client/session.json`` (mode 0600), by which processes of a client share a session. Used by ``Transport``.
 
-Every process may replace it, whole. A session that was replaced goes on; one that is lost is opened again with one
-signed request. So nothing here is an error: a file that cannot be read or written is no file.
+Each process may replace the whole file. A replaced session stays valid, and a lost one is replaced by one signed
+request. So errors are ignored: an unreadable file counts as missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NAME = "session.json"
 
 
 def load_session(client_dir: Path, key_id: str) -> Session | None:
-    """The session that was opened with the key ``key_id``, if only its owner can read the file."""
+    """Return the session of the key ``key_id``. None: there is none, or others can read the file."""
     try:
         descriptor = os.open(client_dir / _NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor) as file:
@@ -34,7 +34,7 @@ def load_session(client_dir: Path, key_id: str) -> Session | None:
 
 
 def save_session(client_dir: Path, key_id: str, session: Session) -> None:
-    """By rename from a file of its own, so that processes that save at once do not mix."""
+    """Save the session by rename from a private draft, so that concurrent processes do not mix their content."""
     content = {"session": session.id, "key": encode_key(session.key), "key_id": key_id}
     draft = client_dir / f"{_NAME}.{request_id()}"
     try:

@@ -1,10 +1,10 @@
-"""Requests without a session: signed with a user's key, to open a session, or unsigned, of a machine without a user.
+"""Requests outside a session: signed by a user's key, to open a session; or unsigned, of a machine without a user.
 
-    signed = JWE(RSA-OAEP-256, A256GCM, JWS(PS256, claims and body))
-    unsigned = JWE(RSA-OAEP-256, A256GCM, claims and body); the body must prove what it may do (a join token)
+    signed   = JWE(RSA-OAEP-256, A256GCM, JWS(PS256, claims and body))
+    unsigned = JWE(RSA-OAEP-256, A256GCM, claims and body): the body must prove what it may do (a join token)
 
-Made with joserfc. The claims tie a request to one user, method, path with query, id and moment. Algorithms are pinned
-here and nowhere negotiated. Pure: keys and times are arguments.
+Built with joserfc; used by client and API server. The claims bind a request to one user, method, path with query, id
+and time. Algorithms are pinned here and never negotiated. Pure: keys and times are arguments.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from grass.api.envelope import EnvelopeError, encode
 from grass.api.sealing import MAX_REQUEST, REQUEST_ID, ReplyKey, decode_key
 
 FRESH_SECONDS = 120.0
-"""How far a request's time may lie from the server's."""
+"""Largest difference between a request's time and the server's."""
 _LARGEST_TIME = 2.0**53
 
 
@@ -40,7 +40,7 @@ _REQUESTS = _Requests(algorithms=["RSA-OAEP-256", "A256GCM"])
 
 @dataclass(frozen=True)
 class Claims:
-    """What a request says about itself. ``issued_at`` is the sender's wall clock."""
+    """The claims of a request. ``issued_at``: the sender's wall clock."""
 
     user: str
     key_id: str
@@ -51,7 +51,7 @@ class Claims:
 
 
 def seal_request(claims: Claims, body: str | None, reply: ReplyKey, signer: RSAKey, master: RSAKey) -> str:
-    """``body`` is JSON text. It stays text inside the claims, so that whoever opens them can parse it last."""
+    """Sign and encrypt a request. ``body`` is JSON text; it stays text, so that the receiver parses it last."""
     signed = jws.serialize_compact(
         {"alg": "PS256", "kid": claims.key_id}, json.dumps(_content(claims, body, reply)), signer, registry=_SIGNATURES
     )
@@ -59,7 +59,7 @@ def seal_request(claims: Claims, body: str | None, reply: ReplyKey, signer: RSAK
 
 
 def seal_unsigned_request(claims: Claims, body: str | None, reply: ReplyKey, master: RSAKey) -> str:
-    """Encrypt a request of an unauthenticated client. ``claims.user`` and ``claims.key_id`` are empty."""
+    """Encrypt a request without a signature, for the master only. ``claims.user`` and ``key_id`` are empty."""
     return _wrapped(json.dumps(_content(claims, body, reply)), _UNSIGNED, master)
 
 
@@ -70,11 +70,11 @@ def _wrapped(text: str, content: str, master: RSAKey) -> str:
 _SIGNED, _UNSIGNED = "JOSE", "JSON"
 
 
-def _outer(content: str, master: RSAKey) -> dict[str, Any]:
+def _outer(content: str, master: RSAKey) -> dict[str, object]:
     return {"alg": "RSA-OAEP-256", "enc": "A256GCM", "cty": content, "kid": master.thumbprint()}
 
 
-def _content(claims: Claims, body: str | None, reply: ReplyKey) -> dict[str, Any]:
+def _content(claims: Claims, body: str | None, reply: ReplyKey) -> dict[str, object]:
     return {
         "user": claims.user,
         "key_id": claims.key_id,
@@ -89,7 +89,7 @@ def _content(claims: Claims, body: str | None, reply: ReplyKey) -> dict[str, Any
 
 @dataclass(frozen=True)
 class OpenedRequest:
-    """A request whose signature holds. Neither its claims nor its freshness were checked, and its body is unparsed."""
+    """A request whose signature is valid. Its claims and its time are unchecked, and its body is unparsed."""
 
     claims: Claims
     body: str | None
@@ -97,7 +97,7 @@ class OpenedRequest:
 
 
 def open_request(token: str | bytes, master: RSAKey, find_key: Callable[[str], RSAKey | None]) -> OpenedRequest:
-    """Decrypt, then verify with the public key registered under the key id. Raises EnvelopeError for all that fails."""
+    """Decrypt, and verify with the public key that is registered under the key id. Raises EnvelopeError."""
     try:
         signed = jws.extract_compact(_unwrapped(token, _SIGNED, master), registry=_SIGNATURES)
         header = signed.headers()
@@ -110,7 +110,7 @@ def open_request(token: str | bytes, master: RSAKey, find_key: Callable[[str], R
 
 
 def open_unsigned_request(token: str | bytes, master: RSAKey) -> OpenedRequest:
-    """Decrypt an unsigned request. Its sender is unknown. Raises EnvelopeError for any failure."""
+    """Decrypt an unsigned request. Its sender is unknown. Raises EnvelopeError."""
     try:
         return _opened(json.loads(_unwrapped(token, _UNSIGNED, master)), "")
     except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:
@@ -126,21 +126,21 @@ def _unwrapped(token: str | bytes, content: str, master: RSAKey) -> bytes:
     return sealed.plaintext
 
 
-def _opened(content: dict[str, Any], key_id: str) -> OpenedRequest:
+def _opened(content: dict[str, Any], key_id: str) -> OpenedRequest:  # Any: JSON of the peer, checked here
     names = ("user", "key_id", "method", "path", "request_id")
     issued_at, body, random = content["issued_at"], content["body"], decode_key(content["reply_key"])
     if not all(isinstance(content[name], str) for name in names) or not _is_time(issued_at):
         raise ValueError("claims of the wrong type")
     claims = Claims(**{name: content[name] for name in names}, issued_at=float(issued_at))
     if claims.key_id != key_id or not REQUEST_ID.fullmatch(claims.request_id):
-        raise ValueError("claims that do not fit")
+        raise ValueError("claims that do not match the signature")
     if not (body is None or isinstance(body, str)):
         raise ValueError("the body is not text")
     return OpenedRequest(claims, body, ReplyKey(claims.request_id, random))
 
 
 def _is_time(value: object) -> bool:
-    """A number that a float can hold; JSON knows larger ones."""
+    """Return whether the value is a number that a float can hold; JSON allows larger ones."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST_TIME
 
 

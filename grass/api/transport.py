@@ -1,7 +1,7 @@
-"""Sealed exchanges over HTTP: one request and its reply, or its stream of replies. Used by ``Client`` only.
+"""Sealed HTTP transport: one request and its reply, or its stream of replies. Used by ``Client``.
 
-Retries what can be repeated without harm: the cluster may be restarting. Every attempt is sealed anew, because a
-request id is good for one request. Safe for use by several threads: each exchange has a connection of its own.
+It retries, because the cluster may be restarting; all requests can be repeated without harm. Every attempt is sealed
+anew, because a request id is valid for one request. Safe for several threads: each exchange has its own connection.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import urlencode, urlsplit
 import grass
 from grass import clock
 from grass.api.envelope import KEY_BYTES, EnvelopeError
-from grass.api.exchange import Connection, Reply
+from grass.api.http_connection import Connection, Reply
 from grass.api.sealing import MAX_REQUEST, ReplyKey, Session, SessionCall, decode_key
 from grass.api.session_file import forget_session, load_session, save_session
 from grass.entropy import request_id
@@ -47,16 +47,17 @@ if TYPE_CHECKING:
     from grass.api.tunnel import Tunnel
 
 TIMEOUT = 5.0
-"""Seconds within which a cluster answers, or counts as away. Until then it is asked again."""
+"""Seconds for which a request is retried before the cluster counts as unreachable."""
 _UPLOAD = 128 * 1024
-"""Bytes of a request that are sent and read within a second, at the slowest."""
+"""Bytes per second of the slowest supported upload."""
 _SHORTEST = 0.2
-"""Seconds that an attempt is given however little is left."""
+"""Least seconds of an attempt, even if less time is left."""
 JOSE = "application/jose"
 
 Body = Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None
-"""A function is given the number of the attempt, from 0."""
+"""Body of a request; or a function of the number of the attempt, from 0."""
 
+Piece = dict[str, Any]  # Any: plain data for users' programs; the types are in grass.wire.views
 _T = TypeVar("_T")
 _ERRORS: dict[str, type[GrassError]] = {
     error.code: error
@@ -78,24 +79,26 @@ _ERRORS: dict[str, type[GrassError]] = {
 
 
 class StreamCutError(UnreachableError):
-    """A stream that broke off before its last object. What was read is good; ask for the rest."""
+    """A stream broke off before its last object. The objects read so far are valid; ask for the rest."""
 
 
 class _SessionEndedError(Exception):
-    """The server does not know the session (any more), or its key was revoked."""
+    """The server does not know the session, or its key was revoked."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
 
 
 class _StaleError(Exception):
+    """The server refused the request because the two clocks differ."""
+
     def __init__(self, server_time: float) -> None:
         self.server_time = server_time
 
 
 @dataclass(frozen=True)
 class Sealed:
-    """A request, what opens its replies, and the session that it belongs to."""
+    """A sealed request, the key of its replies, and its session."""
 
     token: str
     reply: ReplyKey
@@ -104,7 +107,7 @@ class Sealed:
 
 @dataclass(frozen=True)
 class _Sent:
-    """A request of which the head of the reply is here."""
+    """A request and its reply, whose head was read."""
 
     connection: Connection
     response: Reply
@@ -112,7 +115,7 @@ class _Sent:
 
 
 class _Patience:
-    """Which failures of one exchange are followed by another attempt, and until when."""
+    """The retry policy of one exchange."""
 
     def __init__(self, timeout: float, wait: float) -> None:
         self._timeout = timeout
@@ -124,22 +127,22 @@ class _Patience:
 
     @property
     def left(self) -> float:
-        """Seconds for the next attempt."""
+        """Return the seconds for the next attempt."""
         return max(_SHORTEST, self._until - clock.steady()) + self._wait
 
     def may_correct(self) -> bool:
-        """Once: the clock."""
+        """Return True once: the clock may be corrected and the request repeated."""
         first, self._corrected = not self._corrected, True
         return first
 
     def may_renew(self) -> bool:
-        """Once: the session."""
+        """Return True once: the session may be renewed and the request repeated."""
         first, self._renewed = not self._renewed, True
         return first
 
     def goes_on(self, error: Exception) -> bool:
-        """Waits before it says so. A server that went away while a request waited there gets the whole time to come
-        back; a silent one does not."""
+        """Wait and return True if another attempt is allowed. A server that went away while it held a request gets the
+        whole timeout to come back; a silent server does not."""
         now = clock.steady()
         if self._wait and self.attempt == 0 and not isinstance(error, (TimeoutError, NodeUnreachableError)):
             self._until = now + self._timeout
@@ -152,7 +155,7 @@ class _Patience:
 
 
 class Transport:
-    """``timeout``: seconds; see ``TIMEOUT``."""
+    """Exchanges with one cluster. ``timeout``: seconds; see ``TIMEOUT``."""
 
     def __init__(self, keys: ClientKeys, *, wall: Callable[[], float] = clock.wall, timeout: float = TIMEOUT) -> None:
         self._timeout = timeout
@@ -160,7 +163,7 @@ class Transport:
         self._profile = keys.profile
         self._wall = wall
         self._offset = 0.0
-        """What to add to our clock to get the server's, once it said that they differ."""
+        """Seconds to add to our clock to get the server's, once the server reported a difference."""
         address = urlsplit(self._profile.url)
         if address.scheme != "http" or not address.hostname or not address.port:
             raise InputError(f"cluster {self._profile.cluster}: its URL {self._profile.url!r} is not http://HOST:PORT")
@@ -172,7 +175,7 @@ class Transport:
         self._looked = False
 
     def call(self, method: str, target: str, body: Body = None, *, wait: float = 0.0) -> Any:
-        """The reply's body. Raises the error that the server answered, or UnreachableError.
+        """Return the reply's body. Raises the server's error, or UnreachableError.
 
         ``wait``: seconds for which the server may hold the request before it answers.
         """
@@ -180,10 +183,10 @@ class Transport:
 
     def stream(
         self, method: str, target: str, body: Body = None, *, silence: float = 0.0
-    ) -> Generator[dict[str, Any], None, None]:
-        """The objects of a stream, without the empty ones. Raises StreamCutError when it breaks off.
+    ) -> Generator[Piece, None, None]:
+        """Yield the objects of a stream, without empty ones. Raises StreamCutError when it breaks off.
 
-        ``silence``: seconds for which the server may say nothing between two of them, if it is more than the timeout.
+        ``silence``: seconds that the server may take between two objects, if longer than the timeout.
         """
         sent = self._patiently(lambda patience: self._begin(self._send(method, target, body, patience)), 0.0)
         sent.response.wait_at_most(max(silence, self._timeout))
@@ -201,29 +204,29 @@ class Transport:
             try:
                 return attempt_once(patience)
             except MasterAwayError:
-                raise  # the API has waited for the master-agent
+                raise  # the API itself has waited for the master-agent
             except _SessionEndedError as ended:
                 self._forget_session(ended.session)
-                if not patience.may_renew():  # it was opened just now, and is refused all the same
+                if not patience.may_renew():  # it was opened just now and is refused again
                     self._refuse(401)
             except _StaleError as stale:
                 if not patience.may_correct():
                     raise NotAllowedError(
-                        self._text("calls this request too old or too new, again and again")
+                        self._text("refuses this request as too old or too new, even after a correction of the clock")
                     ) from None
                 self._offset = stale.server_time - self._wall()
             except (UnreachableError, OSError) as error:
                 if not patience.goes_on(error):
                     if isinstance(error, (NodeUnreachableError, StoreRefusesError)):
-                        raise  # the cluster answered, and said all there is to say
+                        raise  # the cluster answered, and the error says everything
                     said = str(error) or type(error).__name__
-                    raise UnreachableError(self._text(f"does not answer ({said}); `grass status` says more")) from error
+                    raise UnreachableError(self._text(f"does not answer ({said}); see `grass status`")) from error
 
     def _begin(self, sent: _Sent) -> _Sent:
         if sent.response.status == 200 and sent.response.content_type == JOSE:
             return sent
         self._content(sent)
-        raise UnreachableError(self._text("answers a stream with something else"))
+        raise UnreachableError(self._text("does not answer with a stream"))
 
     def _send(self, method: str, target: str, body: Body, patience: _Patience) -> _Sent:
         sealed = self._seal(method, target, _text_of(body, patience.attempt), patience.left)
@@ -247,14 +250,14 @@ class Transport:
         return Connection(self._address, self._tunnel.open if self._tunnel else None)
 
     def _seal(self, method: str, target: str, body: str | None, seconds: float) -> Sealed:
-        """``seconds``: what may be spent on opening a session."""
+        """Seal a request. ``seconds``: the limit for opening a session."""
         session = self._session or self._open_session(seconds)
         new_id = request_id()
         token = session.seal(SessionCall(method, target, new_id, body))
         return Sealed(token, session.reply_key(new_id), session)
 
     def _open_session(self, seconds: float) -> Session:
-        """The session in the file, or a new one, once for all threads."""
+        """Return the session in the file or open a new one, once for all threads."""
         with self._lock:
             if not self._looked:
                 self._looked = True
@@ -287,7 +290,7 @@ class Transport:
                 forget_session(self._keys.folder, ended)
 
     def _content(self, sent: _Sent) -> Any:
-        """What the reply says. Raises the error in it."""
+        """Return the reply's content. Raises the error in it."""
         response = sent.response
         try:
             text = response.read()
@@ -317,12 +320,14 @@ class Transport:
         profile = self._profile
         if status == 401:
             who = f"user {profile.user} with the key in client/user.pem"
-            raise NotAllowedError(self._text(f"refuses {who}: not registered there, or the cluster was made anew"))
+            raise NotAllowedError(
+                self._text(f"refuses {who}: the user is not registered, or the cluster was recreated")
+            )
         if status == 503:
             raise UnreachableError("it is busy, or its store does not answer")
         if status == 413:
-            raise InputError("the request is larger than the server takes")
-        raise UnreachableError(self._text(f"is not what answers there (HTTP status {status})"))
+            raise InputError("the request is larger than the server accepts")
+        raise UnreachableError(self._text(f"does not answer; another server does (HTTP status {status})"))
 
     def _text(self, what: str) -> str:
         return f"cluster {self._profile.cluster} at {self._profile.url} {what}"
@@ -333,7 +338,7 @@ def _text_of(body: Body, attempt: int) -> str | None:
     try:
         return None if content is None else json.dumps(content, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise InputError(f"this cannot be sent as JSON: {error}") from error
+        raise InputError(f"the request cannot be encoded as JSON: {error}") from error
 
 
 def _tunnel(keys: ClientKeys) -> Tunnel:
@@ -346,10 +351,10 @@ def _unsealed(reply: ReplyKey, text: bytes, status: int, number: int = 0) -> tup
     try:
         return reply.open(text, status, number)
     except EnvelopeError as error:
-        raise UnreachableError("what answers there is not this cluster") from error
+        raise UnreachableError("another server answers instead of this cluster") from error
 
 
-def _pieces(sent: _Sent, release: Callable[[Connection, Reply], None]) -> Generator[dict[str, Any], None, None]:
+def _pieces(sent: _Sent, release: Callable[[Connection, Reply], None]) -> Generator[Piece, None, None]:
     connection, response, reply = sent.connection, sent.response, sent.sealed.reply
     number, last = 0, False
     try:
@@ -374,7 +379,7 @@ def _pieces(sent: _Sent, release: Callable[[Connection, Reply], None]) -> Genera
 
 
 def error_of(wire: Mapping[str, Any]) -> GrassError:
-    """The exception that the server raised."""
+    """Return the server's error as an exception."""
     if wire["code"] == ManifestError.code:
         return ManifestError([Problem(problem["path"], problem["message"]) for problem in wire["problems"]])
     return _ERRORS.get(wire["code"], GrassError)(wire["message"])

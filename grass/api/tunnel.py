@@ -1,6 +1,6 @@
-"""The API through SSH, where port 22 is all that is open: one SSH connection, a channel of it for each one of HTTP.
+"""An SSH tunnel to the API, for masters with only port 22 open. One SSH connection carries a channel per connection.
 
-A channel is joined to one end of a socket pair by two threads, so that everything above it has an ordinary socket.
+Two threads connect each channel to one end of a socket pair, so that the transport gets an ordinary socket.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from grass.api.keyring import Profile
@@ -20,7 +20,7 @@ _CHUNK = 1 << 16
 
 
 class Tunnel:
-    """Safe for several threads. Connects with the first connection that is asked for."""
+    """One SSH connection, opened with the first socket. Safe for several threads."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -33,7 +33,7 @@ class Tunnel:
             host.close()
 
     def open(self, host: str, port: int) -> socket.socket:
-        """A socket to ``host:port`` as the master sees it. Raises HostUnreachableError, AccessRefusedError."""
+        """Open a socket to ``host:port`` as seen from the master. Raises HostUnreachableError, AccessRefusedError."""
         channel = self._ssh().open_channel(host, port)
         ours, theirs = socket.socketpair()
         ended = threading.Semaphore(0)
@@ -44,7 +44,7 @@ class Tunnel:
 
         def forth() -> None:
             pump(theirs.recv, channel.sendall, channel.shutdown_write)
-            ended.acquire()  # by then the other direction has ended, too
+            ended.acquire()  # both directions have ended
             ended.acquire()
             channel.close()
             theirs.close()
@@ -61,7 +61,7 @@ class Tunnel:
 
         with self._lock:
             if self._host is None:
-                way: dict[str, Any] = self._profile.tunnel or {}
+                way = self._profile.tunnel or {}
                 password = ssh_password()
                 access = SshAccess(
                     way["address"], way["username"], way["port"], way["key"], Secret(password) if password else None
@@ -71,7 +71,7 @@ class Tunnel:
 
 
 def _pump(receive: Callable[[int], bytes], send: Callable[[bytes], object], end: Callable[[], object]) -> None:
-    """Until the source ends or the target is gone; then ``end``."""
+    """Copy until the source ends or the target is gone; then call ``end``."""
     with suppress(OSError, EOFError):
         while piece := receive(_CHUNK):
             send(piece)

@@ -39,7 +39,7 @@ def execute(invocation: Invocation, task: str, command: Sequence[str], wants_inp
     """
     job, part = _task(task)
     if wants_terminal and not sys.stdin.isatty():
-        raise InputError("--tty needs a terminal on this side, too; leave it out in a pipe")
+        raise InputError("--tty needs a terminal on this machine; omit it in a pipe")
     size = _size() if wants_terminal else None
     execution = invocation.client().execute(job, part, command, size)
     try:

@@ -98,7 +98,7 @@ def _url(where: str) -> str:
 def own_machine(rootless: bool) -> Host:
     from grass.environment import become_password
     from grass.hosts import Become, LocalHost, Secret
-    from grass.hosts.port import prompt
+    from grass.hosts.host import prompt
     from grass.provision.on_premises.own_host import OwnHost
 
     if rootless:

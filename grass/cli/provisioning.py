@@ -51,7 +51,7 @@ _asking = threading.Lock()
 
 def _one_at_a_time(question: str) -> str | None:
     """Ask one question at a time: several machines may want a password at once."""
-    from grass.hosts.port import prompt
+    from grass.hosts.host import prompt
 
     with _asking:
         return prompt(question)

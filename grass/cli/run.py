@@ -169,7 +169,7 @@ def _stop_unread(client: Client, output: Output, job: View) -> None:
     """Nobody reads what it prints. A job that has ended by then stays as it is."""
     try:
         if not JobState(client.stop(job["id"])["state"]).ended:
-            output.note(f"nobody reads what {job['name']} prints any more: stopping it")
+            output.note(f"the reader of the output of {job['name']} is gone; stopping the job")
     except GrassError as error:
         output.note(f"cannot stop {job['name']}: {error}")
 

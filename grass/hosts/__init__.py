@@ -1,8 +1,9 @@
-"""Machines that Grass sets up: one port, over a subprocess here or over SSH there.
+"""Machines that Grass sets up: one interface, over subprocesses on this machine or over SSH.
 
 ``from grass.hosts import Host, Done, LocalHost``; ``SshHost`` is in ``grass.hosts.ssh``.
 """
 
+from grass.hosts.command_line import Secret, command_line, shown
 from grass.hosts.errors import (
     AccessRefusedError,
     BecomeRootError,
@@ -11,9 +12,8 @@ from grass.hosts.errors import (
     HostKeyError,
     HostUnreachableError,
 )
+from grass.hosts.host import Ask, Become, Done, Host, Stdin
 from grass.hosts.local import LocalHost
-from grass.hosts.port import Ask, Become, Done, Host, Stdin
-from grass.hosts.words import Secret, command_line, shown
 
 __all__ = [
     "AccessRefusedError",

@@ -1,10 +1,10 @@
 """Errors of hosts, by what the caller can do about them.
 
-HostUnreachableError (UnreachableError)   nothing answers there: address, port, network, is the machine up
-AccessRefusedError (InputError)           it answers and does not let this user in
-├── HostKeyError                          … it is not the machine that it was
-└── BecomeRootError                       … it lets the user in, but not become root
-CommandFailedError                        a command ended with something else than 0
+HostUnreachableError (UnreachableError)   no answer: check address, port, network and the machine
+AccessRefusedError (InputError)           the machine refuses this user
+├── HostKeyError                          … its host key differs from the pinned one
+└── BecomeRootError                       … the user can log in but not become root
+CommandFailedError                        a command ended with a code other than 0
 └── CommandTimeoutError                   … or did not end in time
 """
 

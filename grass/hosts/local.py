@@ -1,4 +1,4 @@
-"""This machine as a host: commands are child processes."""
+"""This machine as a host: commands are child processes. Implements ``grass.hosts.host``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from grass.hosts.command_line import Secret, shown
 from grass.hosts.errors import CommandTimeoutError
-from grass.hosts.port import Ask, Become, Done, Host, Stdin
-from grass.hosts.words import Secret, shown
+from grass.hosts.host import Ask, Become, Done, Host, Stdin
 
 CHUNK = 1 << 18
 _NOT_FOUND, _NOT_RUNNABLE = 127, 126
@@ -33,12 +33,12 @@ class LocalHost(Host):
             process = subprocess.Popen(
                 list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/"
             )
-        except OSError as error:  # as a shell would have it, so that both kinds of host say the same
+        except OSError as error:  # the code of a shell, so that both kinds of host agree
             code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_RUNNABLE
             return Done(tuple(argv), code, "", f"{argv[0]}: {error.strerror}", host=self.name)
         assert process.stdin is not None
         feeder = threading.Thread(target=_feed, args=(process.stdin, before, stdin), daemon=True)
-        process_stdin, process.stdin = process.stdin, None  # communicate() shall not touch what the feeder writes
+        process_stdin, process.stdin = process.stdin, None  # communicate() must not use the feeder's pipe
         feeder.start()
         try:
             out, err = process.communicate(timeout=timeout)
@@ -55,13 +55,13 @@ class LocalHost(Host):
 
 
 def _feed(pipe: IO[bytes], before: bytes, stdin: Stdin) -> None:
-    """A command that does not read all of its input has its reasons."""
+    """Write the input. A command need not read all of it, so errors are ignored."""
     with suppress(OSError, ValueError), pipe:
         send(pipe.write, before, stdin)
 
 
 def send(write: Callable[[bytes], object], before: bytes, stdin: Stdin) -> None:
-    """Hand all input to ``write``, piece by piece."""
+    """Pass all input to ``write``, in pieces."""
     if before:
         write(before)
     if isinstance(stdin, Path):

@@ -1,7 +1,7 @@
 """A machine over SSH. The only module that imports paramiko.
 
-One connection carries everything: commands, files, and the channels of an API tunnel. The machine's key is pinned in
-``known_hosts`` (a file of the cluster) when it is first seen, and every later connection has to show the same.
+One connection carries commands, files, and the channels of an API tunnel. The machine's host key is pinned in
+``known_hosts`` (a file of the cluster) at the first connection; every later connection must present the same key.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grass import clock
+from grass.hosts.command_line import Secret, command_line, shown
 from grass.hosts.errors import AccessRefusedError, CommandTimeoutError, HostKeyError, HostUnreachableError
+from grass.hosts.host import Ask, Become, Done, Host, Stdin
 from grass.hosts.local import CHUNK, send
-from grass.hosts.port import Ask, Become, Done, Host, Stdin
-from grass.hosts.words import Secret, command_line, shown
 
 if TYPE_CHECKING:
     import paramiko
 
 REACH_SECONDS = 5.0
-"""For a machine to take the connection: one that is there does so in less than a second, all around the world."""
+"""Limit for the TCP connection: a reachable machine accepts it in less than a second, all around the world."""
 CONNECT_SECONDS = 15.0
-"""For each later part of it: greeting, keys, login, another channel."""
+"""Limit for each later step: greeting, keys, login, a further channel."""
 _ALIVE_SECONDS = 15
-"""Between signs of life, so that a connection that is gone is noticed, and no firewall forgets it."""
+"""Seconds between keepalive messages, so that a dead connection is noticed and firewalls keep it open."""
 _POLL = 0.5
 _PACKET = 1 << 15
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
-"""What it has to say is in the errors that it raises; without a handler it would also print it."""
+"""Paramiko's errors contain its messages; without a handler it would also print them."""
 
 
 @dataclass(frozen=True)
 class SshAccess:
-    """How to get in. ``key``: a private key's file; None: the agent's keys and those in ``~/.ssh``."""
+    """How to log in. ``key``: path of a private key; None: the keys of the SSH agent and in ``~/.ssh``."""
 
     address: str
     username: str
@@ -52,7 +52,7 @@ class SshAccess:
 
 
 class SshHost(Host):
-    """``known_hosts``: the file of pinned keys; its folder is made when a key is first pinned."""
+    """``known_hosts``: the file of pinned keys; its folder is created with the first key."""
 
     def __init__(
         self,
@@ -76,16 +76,17 @@ class SshHost(Host):
             client.close()
 
     def connect(self) -> None:
-        """Now instead of with the first command. Raises HostUnreachableError, AccessRefusedError."""
+        """Connect now instead of with the first command. Raises HostUnreachableError, AccessRefusedError."""
         self._transport()
 
     def server_address(self) -> str:
-        """The address of the machine that this connection goes to."""
+        """Return the machine's address as this connection uses it."""
         peer: tuple[str, int] = self._transport().getpeername()
         return peer[0]
 
     def open_channel(self, host: str, port: int) -> paramiko.Channel:
-        """A stream to ``host:port`` as that machine sees it. HostUnreachableError when nothing listens there."""
+        """Open a stream to ``host:port`` as seen from the machine. Raises HostUnreachableError if nothing listens
+        there."""
         import paramiko
 
         try:
@@ -129,7 +130,7 @@ class SshHost(Host):
             channel.close()
             feeder.join(5)
         if code < 0 and not self._alive():
-            raise EOFError("it was lost before the command ended")
+            raise EOFError("the connection was lost before the command ended")
         out, err = b"".join(pieces), b"".join(errors)
         code = code if code >= 0 else 255
         return Done(tuple(argv), code, out.decode(errors="replace"), err.decode(errors="replace"), out, self.name)
@@ -215,7 +216,7 @@ class SshHost(Host):
     def _pinned(self, client: paramiko.SSHClient) -> bool:
         import paramiko
 
-        client.set_missing_host_key_policy(paramiko.AutoAddPolicy())  # in memory; `_pin` writes it down
+        client.set_missing_host_key_policy(paramiko.AutoAddPolicy())  # in memory; `_pin` writes the file
         if not self._known_hosts.exists():
             return False
         client.load_host_keys(str(self._known_hosts))
@@ -237,7 +238,7 @@ class SshHost(Host):
         return (
             f"{self.name}: the host key of {self._host_id()} is {fingerprint(error.key)}, but "
             f"{fingerprint(error.expected_key)} was pinned when the cluster first spoke to it. Either the machine was "
-            f"installed anew, or another one answers in its place; nothing was sent to it. If it is the right one "
+            f"reinstalled, or another machine answers instead; nothing was sent to it. If it is the right one "
             f"(compare `ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on its console), remove its line from "
             f"{self._known_hosts}"
         )
@@ -258,7 +259,7 @@ def fingerprint(key: paramiko.PKey) -> str:
 
 
 def _feed(channel: paramiko.Channel, before: bytes, stdin: Stdin) -> None:
-    """A command that does not read all of its input has its reasons."""
+    """Write the input. A command need not read all of it, so errors are ignored."""
     with suppress(OSError, EOFError):
         send(lambda piece: _send_all(channel, piece), before, stdin)
     with suppress(OSError, EOFError):
@@ -266,7 +267,7 @@ def _feed(channel: paramiko.Channel, before: bytes, stdin: Stdin) -> None:
 
 
 def _send_all(channel: paramiko.Channel, piece: bytes) -> None:
-    """``sendall`` gives up at the channel's timeout; we go on for as long as the channel is there."""
+    """Send a piece. ``sendall`` would give up at the channel's timeout; this continues while the channel is open."""
     sent = 0
     while sent < len(piece):
         try:

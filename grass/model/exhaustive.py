@@ -1,4 +1,4 @@
-"""The end of every ``match`` over an enum or a union: the type checker then reports a case that is missing."""
+"""``assert_never``, the last case of every ``match`` over an enum or union: mypy then reports a missing case."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import NoReturn
 
 
 def assert_never(value: NoReturn) -> NoReturn:
-    """As ``typing.assert_never``, which needs Python 3.11."""
+    """Same as ``typing.assert_never``, which needs Python 3.11."""
     raise AssertionError(f"unexpected value: {value!r}")

@@ -1,7 +1,7 @@
-"""Regular expressions of users that run where the work of others waits.
+"""Users' regular expressions that Grass evaluates itself, such as readiness checks.
 
-They are RE2's, whose time grows with the length of a text and not faster, whatever the expression; it cannot look ahead
-or behind, nor refer to what it matched. https://github.com/google/re2/wiki/Syntax
+They use RE2, whose time is linear in the length of the text for every expression, so no user can block others. RE2 has
+no lookaround and no backreferences. https://github.com/google/re2/wiki/Syntax
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 class Expression(Protocol):
     def search(self, line: bytes, /) -> object | None:
-        """None: it matches nowhere in the line."""
+        """Search a line; None: no match."""
 
 
 def compiled(source: str) -> Expression:
-    """Raises ValueError, which says what is wrong with it."""
-    import re2  # takes 14 ms, and few need it
+    """Compile an expression. Raises ValueError, which says what is wrong with it."""
+    import re2  # imported here: it takes 14 ms, and few processes need it
 
     options = re2.Options()
     options.log_errors = False

@@ -1,7 +1,7 @@
-"""Why a task does not start on the nodes of a cluster, in words. Pure; says nothing about how that was found out.
+"""Sentences that explain why a task does not start on the nodes of a cluster. Pure; decides nothing.
 
-The one home of these sentences: the planner uses them in reasons, the API in warnings at submission and in reasons that
-it shortens, the CLI where it lists the nodes one group per line.
+The one home of these sentences. The planner uses them in reasons, the API in warnings and shortened reasons, and the
+CLI in its list of node groups.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ NO_SINGLE_NODE = "no single node has everything that one task needs"
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """``count`` nodes that a task cannot use for the same cause. ``short``: how much of ``resource`` the nearest of
-    them is short; no resource: the cause is another."""
+    """``count`` nodes that a task cannot use for the same cause. ``short``: the amount of ``resource`` that the node
+    ``nearest`` lacks; no resource: there is another cause."""
 
     count: int
     why: str
@@ -37,8 +37,8 @@ class NodeGroup:
         nearest = f" (nearest: {self.nearest}, {short})" if self.resource else ""
         return f"{self.count} nodes: {self.why}{nearest}"
 
-    def to_wire(self) -> dict[str, Any]:
-        wire: dict[str, Any] = {"count": self.count, "why": self.why, "nearest": self.nearest}
+    def to_wire(self) -> dict[str, object]:
+        wire: dict[str, object] = {"count": self.count, "why": self.why, "nearest": self.nearest}
         if self.resource:
             wire |= {"resource": self.resource, "short": self.short}
         return wire
@@ -49,13 +49,13 @@ class NodeGroup:
 
 
 def too_large(resource: str, need: int, largest: int, kind: str = "node") -> str:
-    """``largest``: the most that a node of this ``kind`` has in all."""
+    """``largest``: the largest amount that a node of this ``kind`` has in total."""
     have = show_quantity(resource, largest)
     return f"needs {show_amount(resource, need)} per task; the largest {kind} has {have}"
 
 
 def starts_with(resource: str, amount: int) -> str:
-    """``amount``: less than a task asks for, and what would fit at once."""
+    """``amount``: smaller than requested; it would fit now."""
     return f"starts now with {show_amount(resource, amount)}"
 
 
@@ -69,7 +69,7 @@ def behind(job: str) -> str:
 
 
 def preempting(tasks: int, jobs: str) -> str:
-    """``tasks``: how many are being stopped; ``jobs``: of which jobs, in words (``job a``)."""
+    """``tasks``: the number of tasks that are being stopped; ``jobs``: their jobs in words (``job a``)."""
     what, have = ("task", "has") if tasks == 1 else (f"{tasks} tasks", "have")
     return f"starts once the {what} being preempted for it (from {jobs}) {have} ended"
 
@@ -81,11 +81,11 @@ def named_jobs(names: Sequence[str], most: int = 3) -> str:
 
 
 def some(names: Sequence[str], most: int = 8) -> str:
-    """The first few of many names, and how many more there are."""
+    """Return the first few names, and the number of the others."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "none"
 
 
 def domain(level: int | None) -> str:
-    """Where tasks must be that are packed at a topology level."""
+    """Name the domain for tasks that are packed at a topology level."""
     return "on one node" if level == NODE_LEVEL else f"in one domain of topology level {level}"

@@ -1,4 +1,4 @@
-"""What a user asks for: a job, its components and their policies. Frozen; made by ``grass.manifest``.
+"""A job as users describe it: components and their policies. Frozen; made by ``grass.manifest``.
 
 The form in redis and in messages is that of ``grass.wire.codec``: JSON objects of these fields.
 Durations are seconds, sizes bytes, cpu thousandths of a core.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 from grass.model.resources import Resources
 
@@ -109,13 +108,13 @@ PLAIN_CONTAINER = Container()
 class Component:
     """``command``: a string is run by /bin/sh, a tuple is an argv. ``parallelism``: most tasks at once (None: all).
 
-    ``where``: label → the values of which a node must have one. ``avoid``: names of nodes. ``spread``, ``pack``: a
-    topology level; its tasks are spread evenly over the domains of that level, or kept in one of them.
+    ``where``: label → allowed values. ``avoid``: names of nodes. ``spread``, ``pack``: a topology level; tasks are
+    spread evenly over the domains of that level, or kept in one of them.
     ``matrix``: name → values; task ``i`` gets the ``i``-th combination, the last name varying fastest, and
     ``replicas`` is the number of combinations.
     ``runtime``: ``process``, ``docker``, or None: docker when there is an image and the node has an engine.
-    ``base``: the folder of the job's file, where its processes start on a cluster of that same machine; ``cwd`` is
-    relative to it, and without it (several hosts, containers) to the share.
+    ``base``: the folder of the job's file. On a cluster of one machine, processes start there and ``cwd`` is relative
+    to it. Without it (several hosts, containers), ``cwd`` is relative to the share.
     """
 
     name: str
@@ -180,45 +179,3 @@ class Job:
     @property
     def task_count(self) -> int:
         return sum(component.replicas for component in self.components.values())
-
-
-def container_to_wire(container: Container) -> dict[str, Any]:
-    return {
-        "entrypoint": None if container.entrypoint is None else list(container.entrypoint),
-        "user": container.user,
-        "shm": container.shm,
-        "network": container.network,
-        "ulimits": container.ulimits,
-        "mounts": [[mount.source, mount.target, mount.read_only] for mount in container.mounts],
-        "data": container.data,
-    }
-
-
-def container_from_wire(wire: dict[str, Any]) -> Container:
-    return Container(
-        entrypoint=None if wire["entrypoint"] is None else tuple(wire["entrypoint"]),
-        user=wire["user"],
-        shm=wire["shm"],
-        network=wire["network"],
-        ulimits=wire["ulimits"],
-        mounts=tuple(Mount(source, target, read_only) for source, target, read_only in wire["mounts"]),
-        data=wire["data"],
-    )
-
-
-def ready_to_wire(ready: Ready) -> dict[str, Any]:
-    command = None if ready.command is None else _command_to_wire(ready.command)
-    return {"port": ready.port, "command": command, "log": ready.log, "timeout": ready.timeout}
-
-
-def ready_from_wire(wire: dict[str, Any]) -> Ready:
-    command = None if wire["command"] is None else _command_from_wire(wire["command"])
-    return Ready(wire["port"], command, wire["log"], wire["timeout"])
-
-
-def _command_to_wire(command: str | tuple[str, ...]) -> str | list[str]:
-    return command if isinstance(command, str) else list(command)
-
-
-def _command_from_wire(wire: str | list[str]) -> str | tuple[str, ...]:
-    return wire if isinstance(wire, str) else tuple(wire)

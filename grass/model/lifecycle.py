@@ -33,7 +33,7 @@ class TaskState(str, Enum):
 
     @property
     def on_node(self) -> bool:
-        """Its attempt may exist on a node, so its resources are reserved."""
+        """Whether its attempt may exist on a node, so that its resources stay allocated."""
         return self in _TASK_ON_NODE
 
 
@@ -53,11 +53,11 @@ _TASK_ENDED = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.STOPPE
 _TASK_ON_NODE = frozenset({TaskState.ASSIGNED, TaskState.RUNNING})
 
 JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
-    # QUEUED → STOPPING never happens: a queued job has nothing to wait for and stops at once. A running job goes
-    # back to nothing: losing every task leaves it RUNNING, with pending tasks and a reason.
+    # QUEUED → STOPPING never happens: a queued job has no attempts to wait for and stops at once. A running job never
+    # goes back: if it loses every task, it stays RUNNING, with pending tasks and a reason.
     JobState.QUEUED: frozenset({JobState.RUNNING, JobState.STOPPED, JobState.FAILED}),
     JobState.RUNNING: frozenset({JobState.STOPPING, JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED}),
-    # STOPPING has an aim (`JobRun.outcome`): the state it ends in once no attempt is left on any node.
+    # A STOPPING job has an outcome (`JobRun.outcome`): the state in which it ends once no attempt is left on any node.
     JobState.STOPPING: frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED}),
     JobState.SUCCEEDED: frozenset(),
     JobState.FAILED: frozenset(),

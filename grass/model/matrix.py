@@ -1,6 +1,6 @@
-"""The combinations of a component's ``matrix``, by index: never built as a whole, so their number costs nothing. Pure.
+"""The combinations of a component's ``matrix``, computed by index. They are never all in memory. Pure.
 
-Used by the manifest (how many), by the node (the environment of one task) and by `grass job plan`.
+Used by the manifest (their number), by the node (the environment of a task) and by `grass job plan`.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ Matrix = Mapping[str, Sequence[str]]
 
 
 def combinations(matrix: Matrix) -> int:
-    """How many tasks a matrix makes: the product of the numbers of values."""
+    """Return the number of combinations, which is the number of tasks."""
     return math.prod(len(choices) for choices in matrix.values())
 
 
 def combination(matrix: Matrix, index: int) -> dict[str, str]:
-    """The ``index``-th combination (from 0), name → value; the last name varies fastest."""
+    """Return the ``index``-th combination (from 0), name → value; the last name varies fastest."""
     chosen: dict[str, str] = {}
     for name in reversed(list(matrix)):
         choices = matrix[name]
-        index, place = divmod(index, len(choices))
-        chosen[name] = choices[place]
+        index, choice = divmod(index, len(choices))
+        chosen[name] = choices[choice]
     return {name: chosen[name] for name in matrix}
 
 
 def variable(name: str) -> str:
-    """What a value is called beside its own name: ``GRASS_MATRIX_LR``."""
+    """Return the variable's name with the prefix of Grass: ``GRASS_MATRIX_LR``."""
     return "GRASS_MATRIX_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
 def environment(matrix: Matrix, index: int) -> dict[str, str]:
-    """What the task of that index sees: each value by its name as given, and by ``variable``."""
+    """Return the variables of the task with that index: each value by its own name and by ``variable``."""
     chosen = combination(matrix, index)
     return {**chosen, **{variable(name): value for name, value in chosen.items()}}

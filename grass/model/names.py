@@ -1,7 +1,7 @@
-"""The grammar of names: what clusters, jobs, nodes, components, ports and labels may be called. Pure.
+"""The grammar of names of clusters, jobs, nodes, components, ports and labels. Pure.
 
-The one home of these rules. A name becomes a folder, part of a key in the store, part of a redis user and a word of a
-command line, so it is never a path and never an option.
+The one home of these rules. A name becomes a folder, part of a key in the store, part of a redis user, and a word of a
+command line. So it never looks like a path or an option.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
 
 
 def is_name(text: object) -> bool:
-    """Of a cluster, a job, a schedule or a node (``NAME_RULE``), and never with ``..`` in it."""
+    """Check the name of a cluster, job, schedule or node (``NAME_RULE``). It must not contain ``..``."""
     return _matches(_NAME, text) and ".." not in str(text)
 
 
 def is_component_name(text: object) -> bool:
-    """``COMPONENT_RULE``: without a dot, because a task is called ``<component>.<index>``."""
+    """Check ``COMPONENT_RULE``: no dot, because a task is called ``<component>.<index>``."""
     return _matches(_COMPONENT, text)
 
 
 def is_port_name(text: object) -> bool:
-    """Of a named port or a custom resource (``PORT_RULE``)."""
+    """Check the name of a port or custom resource (``PORT_RULE``)."""
     return _matches(_PORT, text)
 
 
 def is_label_name(text: object) -> bool:
-    """Of a node's label (``LABEL_RULE``)."""
+    """Check the name of a node's label (``LABEL_RULE``)."""
     return _matches(_LABEL, text)
 
 
 def is_topology_path(parts: Sequence[object]) -> bool:
-    """``("rack1", "switch3")``, from the outside in; empty: the node has none."""
+    """Check a topology path, ``("rack1", "switch3")`` from the outside in; empty: the node has none."""
     return len(parts) <= MAX_TOPOLOGY_LEVELS and all(map(is_name, parts))
 
 

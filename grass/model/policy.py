@@ -1,4 +1,4 @@
-"""How a cluster treats jobs and nodes: the part of the settings that is the same for every kind of cluster. Pure.
+"""The policy for jobs and nodes: the part of the settings that every kind of cluster has. Pure.
 
 The one definition of each default, unit and bound. The reader of settings files, ``cluster.json`` and the master-agent
 extend it (``Settings``, ``MasterConfig``, ``Limits``).
@@ -41,6 +41,6 @@ class ClusterPolicy:
     usage_half_life: float = 86_400.0
     """Seconds after which past use counts half in fair shares. Not in settings files."""
 
-    def policy(self) -> dict[str, Any]:
-        """Name → value of these fields, for another class that extends this one."""
+    def policy(self) -> dict[str, Any]:  # Any: values of several types, to be passed on as keyword arguments
+        """Return name → value of these fields, for another class that extends this one."""
         return {each.name: getattr(self, each.name) for each in fields(ClusterPolicy)}

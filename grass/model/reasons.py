@@ -1,4 +1,4 @@
-"""Why something is not running: typed answers, the same object from planner to `grass job why`.
+"""Reasons why something does not run: typed, and the same from the planner to `grass job why`. Pure.
 
 A reason is stored and sent as ``{"code": …, "message": …, "details": {…}}``: ``code`` is stable, ``message`` is for
 people.
@@ -26,7 +26,7 @@ class ReasonCode(str, Enum):
     CONSTRAINTS = "constraints"  # no node satisfies its labels, devices, topology or runtime
     GANG = "gang"  # some of its tasks would fit now, but not all
     BEHIND = "behind"  # would fit, but could delay a job that is served first
-    SET_ASIDE = "set-aside"  # deciding about it failed: a defect of Grass
+    SET_ASIDE = "set-aside"  # planning it failed: an internal error
     PREEMPTING = "preempting"  # tasks of lower priority are being stopped for it
     PREEMPTED = "preempted"  # was stopped for a job of higher priority; queued again
     DRAINED = "drained"  # its node was drained; queued again
@@ -37,9 +37,9 @@ class ReasonCode(str, Enum):
     PROTOCOL = "protocol"  # speaks another protocol than the master
     VERSION = "version"  # runs another version of Grass than the master
     DISK = "disk"  # its disk is almost full
-    RUNTIME = "runtime"  # what starts its tasks does not answer; a task that waits for that says so, too
+    RUNTIME = "runtime"  # a runtime does not answer; also of a task that waits for it
     SHARE = "share"  # the share is gone or does not answer; also of a task that waits for it
-    STUCK = "stuck"  # a task of it does not end after KILL, because the kernel lets its process wait
+    STUCK = "stuck"  # one of its tasks does not end after KILL, because its process waits in the kernel
     # ended
     EXIT_CODE = "exit-code"
     SIGNAL = "signal"
@@ -49,7 +49,7 @@ class ReasonCode(str, Enum):
     COMPONENT_FAILED = "component-failed"
     USER_STOPPED = "user-stopped"
     JOB_ENDED = "job-ended"  # stopped because the job reached its outcome
-    EXIT_UNKNOWN = "exit-unknown"  # the process is gone and nothing saw it end
+    EXIT_UNKNOWN = "exit-unknown"  # the process is gone; how it ended is unknown
     PORT_TAKEN = "port-taken"  # another program holds the port; the task gets a new one
     OVERLAP = "overlap"  # of a schedule: a job of that name has not ended
     AFTER_FAILED = "after-failed"  # the job that it waited for did not succeed
@@ -61,14 +61,14 @@ class ReasonCode(str, Enum):
 class Reason:
     code: ReasonCode
     message: str
-    details: dict[str, Any] = field(default_factory=dict, compare=False)
+    details: dict[str, Any] = field(default_factory=dict, compare=False)  # Any: JSON that depends on the code
 
     def __str__(self) -> str:
         return self.message
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> dict[str, object]:
         return {"code": self.code.value, "message": self.message, "details": self.details}
 
     @classmethod
-    def from_wire(cls, wire: dict[str, Any]) -> Reason:
+    def from_wire(cls, wire: dict[str, Any]) -> Reason:  # Any: decoded JSON
         return cls(ReasonCode(wire["code"]), wire["message"], wire.get("details", {}))

@@ -72,8 +72,8 @@ class Resources:
         """Every amount by name, the four built-in resources first."""
         return {"cpu": self.cpu, "memory": self.memory, "gpu": self.gpu, "disk": self.disk, **dict(self.custom)}
 
-    def to_wire(self) -> dict[str, Any]:
-        wire: dict[str, Any] = {"cpu": self.cpu, "memory": self.memory, "gpu": self.gpu}
+    def to_wire(self) -> dict[str, object]:
+        wire: dict[str, object] = {"cpu": self.cpu, "memory": self.memory, "gpu": self.gpu}
         if self.disk:
             wire["disk"] = self.disk
         if self.custom:
@@ -81,7 +81,7 @@ class Resources:
         return wire
 
     @classmethod
-    def from_wire(cls, wire: dict[str, Any]) -> Resources:
+    def from_wire(cls, wire: dict[str, Any]) -> Resources:  # Any: decoded JSON
         custom = tuple(sorted((name, amount) for name, amount in wire.get("custom", {}).items() if amount))
         return cls(wire["cpu"], wire["memory"], wire["gpu"], wire.get("disk", 0), custom)
 

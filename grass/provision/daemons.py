@@ -114,5 +114,5 @@ def _plain(value: str | Path) -> str:
     """supervisord expands ``%`` in its configuration (in the name of a log twice), and ends a line at `` ;``."""
     text = os.fspath(value)
     if "\n" in text or " ;" in text or " #" in text:
-        raise InputError(f"the path {text!r} cannot stand in supervisord's configuration; choose another GRASS_HOME")
+        raise InputError(f"the path {text!r} cannot be used in supervisord's configuration; choose another GRASS_HOME")
     return text.replace("%", "%%")

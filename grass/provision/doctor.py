@@ -116,12 +116,19 @@ def _home(base: Path) -> list[Finding]:
                 "GRASS_HOME",
                 ready,
                 f"{base} does not exist yet; `grass create` makes it",
-                "set GRASS_HOME to a folder of yours",
+                "set GRASS_HOME to a folder that you can write to",
             )
         ]
     found = base.stat()
     if found.st_uid != os.getuid():
-        return [Finding("GRASS_HOME", False, f"{base} belongs to another user", "set GRASS_HOME to a folder of yours")]
+        return [
+            Finding(
+                "GRASS_HOME",
+                False,
+                f"{base} belongs to another user",
+                "set GRASS_HOME to a folder that you can write to",
+            )
+        ]
     if stat.S_IMODE(found.st_mode) & 0o077:
         return [Finding("GRASS_HOME", False, f"other users can read {base}", f"chmod 700 {base}")]
     return [Finding("GRASS_HOME", os.access(base, os.W_OK | os.X_OK), str(base), f"chmod 700 {base}")]

@@ -22,7 +22,9 @@ def cluster_lock(home: Path, name: str, patience: float = PATIENCE) -> Iterator[
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = _take(path, clock.steady() + patience)
     except OSError as error:
-        raise InputError(f"cannot write in {home}: {error.strerror}; set GRASS_HOME to a folder of yours") from error
+        raise InputError(
+            f"cannot write in {home}: {error.strerror}; set GRASS_HOME to a folder that you can write to"
+        ) from error
     if descriptor is None:
         raise ConflictError(f"cluster {name}: another grass command is working on it; try again when that is done")
     try:

@@ -124,7 +124,7 @@ def make_folders(config: ClusterConfig) -> None:
         _make_folders(home)
     except OSError as error:
         raise InputError(
-            f"cannot write {error.filename}: {error.strerror}; set GRASS_HOME to a folder of yours"
+            f"cannot write {error.filename}: {error.strerror}; set GRASS_HOME to a folder that you can write to"
         ) from error
     runtime_folder.make(Path(config.runtime_dir))
 

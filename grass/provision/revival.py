@@ -49,14 +49,14 @@ def watch_supervisor(config: ClusterConfig, *, first: bool) -> None:
 
 
 def _watch(config: ClusterConfig, first: bool) -> None:
-    log.warning("%s; having it started again", _until_gone(config, first))
+    log.warning("%s; restarting it", _until_gone(config, first))
     if not first:
         clock.sleep(SECOND)
     while True:
         try:
             run_apart(config, "grass.provision.revival", "revival.log")
         except OSError as error:  # the disk is full, or the cluster's folder was removed
-            log.error("cannot have supervisord started again: %s; trying again in %g s", error, AGAIN)
+            log.error("cannot restart supervisord: %s; trying again in %g s", error, AGAIN)
         clock.sleep(AGAIN)
 
 

@@ -1,7 +1,6 @@
-"""Data files that an installed Grass carries: ``templates/``, and copies of ``deploy/`` and ``examples/``.
+"""Data files of an installed Grass: ``templates/``, and copies of ``deploy/`` and ``examples/``.
 
-In a checkout the last two lie at its top, where people look for them; the build of a wheel (``setup.py``) puts
-them in here.
+In a checkout, the last two are at its top level. The build of a wheel (``setup.py``) copies them here.
 """
 
 from __future__ import annotations
@@ -12,6 +11,6 @@ _PACKAGE = Path(__file__).parent
 
 
 def shared(relative: str) -> Path:
-    """The path of a data file or folder, such as ``deploy/redis/redis.conf``, installed or in a checkout."""
+    """Return the path of a data file or folder, such as ``deploy/redis/redis.conf``, installed or in a checkout."""
     installed = _PACKAGE / relative
     return installed if installed.exists() else _PACKAGE.parents[1] / relative

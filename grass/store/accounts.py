@@ -1,7 +1,7 @@
-"""The redis users of nodes: made when a node joins, removed when it leaves. Only the master-agent uses this port.
+"""The redis users of nodes: created when a node joins, removed when it leaves. Used by the master-agent only.
 
-A user is made before the commit that makes the node's record, and removed after the one that removes it; both may be
-repeated. ``keep`` sweeps what a crash between the two left behind.
+A user is created before the commit that creates the node's record, and removed after the commit that removes it. Both
+may be repeated. ``keep`` removes users that a crash between the two left behind.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from grass.store.redis_backend import RedisBackend
 
 class Accounts(Protocol):
     def add(self, node: str, digest: str) -> None:
-        """``digest``: the SHA-256 of the node's password, in hexadecimal."""
+        """Create or replace a node's user. ``digest``: the SHA-256 of its password, in hexadecimal."""
         ...
 
     def remove(self, node: str) -> None: ...
@@ -46,7 +46,7 @@ class RedisAccounts:
 
 
 class MemoryAccounts:
-    """For tests, and for a redis of the user's own, in which all share one password: node → digest."""
+    """Keeps digests in memory. For tests, and for a redis of the user's own, where all share one password."""
 
     def __init__(self) -> None:
         self.digests: dict[str, str] = {}

@@ -1,4 +1,6 @@
-"""The store as the master-agent sees it: the whole state once at the start, then what arrives, and fenced commits."""
+"""The store as the master-agent uses it: load the state once, receive tickets and reports, commit fenced steps.
+
+Decides nothing. Used by ``master.agent`` only."""
 
 from __future__ import annotations
 
@@ -31,20 +33,20 @@ from grass.wire.tickets import TICKET, JoinNode, PlanJob, Ticket
 from grass.wire.usage_record import USAGE_RECORD, UsageRecord
 
 _READ_AT_ONCE = 1_000
-"""Entries of each stream. What is more than a round should bear is kept for the next."""
+"""Most entries read from each stream. Entries beyond the limits of a round are kept for the next one."""
 EVENTS_AT_ONCE = 1_000
-"""Events of tasks in the reports that one round takes: about 10 ms of the master-agent and redis."""
+"""Most task events that one round takes: about 10 ms of work for the master-agent and redis."""
 TICKETS_AT_ONCE = 50
-"""Tickets that one round takes: a job that is admitted, planned and started costs some 200 µs."""
+"""Most tickets that one round takes: to admit, plan and start a job takes about 200 µs."""
 HEAVY = 10
-"""So many tickets weigh a question, which is a plan of its own, and a join, for which a redis user is made."""
+"""Weight, in tickets, of a question (a plan of its own) and of a join (which creates a redis user)."""
 _FEW_NODES = 32
-"""Up to so many, all report streams are waited for at once. Beyond, nodes that report name themselves on the wake-up
-stream: a command that names a thousand streams costs a millisecond, each time anything happens anywhere (ADR 7)."""
+"""Up to this number of nodes, one command waits for all report streams. In larger fleets, nodes announce their reports
+on the wake-up stream: a command with a thousand streams would cost a millisecond for every event (ADR 7)."""
 _STREAMS_AT_ONCE = 200
-"""So many of them are read for one round: a ticket must not wait until the reports of a thousand nodes are taken."""
+"""Most report streams read for one round: a ticket must not wait for the reports of a thousand nodes."""
 _SWEEP = 0.5
-"""Seconds between looks at all streams of a large fleet: heartbeats wake nobody up."""
+"""Seconds between reads of all streams of a large fleet: heartbeats are not announced."""
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -59,14 +61,14 @@ class Message(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its kind, for people."""
+        """Return its kind, for people."""
         if isinstance(self.body, Undecodable):
             return self.body.envelope.kind or "a message without a kind"
         return str(self.body.__struct_config__.tag)
 
     @property
     def weight(self) -> int:
-        """How much of a round it takes."""
+        """Return its share of a round's limit."""
         match self.body:
             case TaskEvents(events=events):
                 return 1 + len(events)
@@ -76,7 +78,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """All that the master-agent's memory is rebuilt from. ``specs`` and ``tasks`` are of jobs that have not ended."""
+    """The state from which the master-agent rebuilds its memory. ``specs`` and ``tasks``: of active jobs only."""
 
     specs: dict[str, Job]
     jobs: dict[str, JobRecord]
@@ -90,9 +92,9 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 class AgentStore:
-    """One instance per life of a master-agent. ``acquire`` first: only who acquired last can commit.
+    """One instance per process of the master-agent. Call ``acquire`` first: only the last process that did can commit.
 
-    ``tickets_at_once``, ``events_at_once``: what one round takes.
+    ``tickets_at_once``, ``events_at_once``: limits of one round.
     """
 
     def __init__(
@@ -114,13 +116,13 @@ class AgentStore:
         self._woken = "0-0"
         self._swept = 0.0
         self._pending: dict[str, None] = {}
-        """Streams of nodes on the wake-up stream, and of all when it is time for a sweep, until they are read."""
+        """Report streams to read: of nodes on the wake-up stream, or of all nodes when a sweep is due."""
         self._tickets: deque[Entry] = deque()
         self._reports: deque[tuple[str, Entry]] = deque()
-        """Both: read, but more than the last round could bear. Nothing is read of a stream before they are taken."""
+        """Both: entries that were read and not yet taken. They are taken before more of their stream is read."""
 
     def acquire(self, owner: str) -> None:
-        """Take the lease over. The supervisor runs one master-agent, so the newest is the one that is meant."""
+        """Take the lease. The supervisor runs one master-agent, so the newest process is the right one."""
         self._backend.apply([("INCR", self.keys.fence), ("SET", self.keys.lease, owner)])
         self._fence = self._backend.get(self.keys.fence) or ""
         self._commit = int(self._backend.get(self.keys.commit) or 0)
@@ -161,22 +163,22 @@ class AgentStore:
         return {LaunchKey.parse(launch): template for launch, template in found.items()}
 
     def watch(self, node: str) -> None:
-        """Take reports of this node from now on, from where the last commit left them."""
+        """Receive this node's reports from now on, starting after the last committed one."""
         stream = self.keys.reports(node)
         self._node_of[stream] = node
         self._cursors.setdefault(stream, "0-0")
 
     def unwatch(self, node: str) -> None:
-        """The node has left: nothing of it is taken any more."""
+        """Stop receiving reports of a node that has left."""
         stream = self.keys.reports(node)
         self._node_of.pop(stream, None)
         self._cursors.pop(stream, None)
 
     def receive(self, seconds: float) -> list[Message]:
-        """Tickets and reports that no commit has taken yet, waiting up to ``seconds`` for the first.
+        """Return tickets and reports that no commit has taken yet. Waits up to ``seconds`` for the first.
 
-        As many as one round should bear, so that none takes long: a ticket that comes now is in the next. What is
-        returned must be committed before the next call.
+        Their number is limited, so that a round is short and a new ticket is in the next one. The returned messages
+        must be committed before the next call.
         """
         self._read(0.0 if self._tickets or self._reports else seconds)
         return [*self._next_tickets(), *self._next_reports()]
@@ -211,7 +213,8 @@ class AgentStore:
         self._reports.extend((stream, entry) for stream, entries in found.items() for entry in entries)
 
     def _of_woken(self, after: dict[str, str], seconds: float) -> dict[str, list[Entry]]:
-        """What came ``after``, and the reports of the nodes on the wake-up stream; now and then of all."""
+        """Read the streams in ``after`` and the reports of nodes on the wake-up stream; regularly those of all
+        nodes."""
         now, keys = steady(), self.keys
         if now - self._swept >= _SWEEP:
             self._swept = now
@@ -230,10 +233,10 @@ class AgentStore:
         return found
 
     def commit(self, messages: list[Message], ops: list[Op]) -> None:
-        """Consume ``messages`` and write what they led to, in one step.
+        """Consume ``messages`` and write ``ops``, in one atomic step.
 
-        Raises UnreachableError (call again with the same arguments: a step that was done is not done twice) or
-        StaleLeaseError (another master-agent writes now; this one must end).
+        Raises UnreachableError (call again with the same arguments; a completed step is not repeated) or
+        StaleLeaseError (another master-agent has taken over; this process must end).
         """
         keys = self.keys
         number = self._commit + 1
@@ -254,7 +257,7 @@ class AgentStore:
 
 
 def _message(form: Form[Ticket] | Form[Report], stream: str, node: str, entry: Entry) -> Message:
-    """What cannot be decoded is a message, too: it is taken, and refused by name."""
+    """Return an entry as a message. One that cannot be decoded is a message, too, so that it is refused by name."""
     entry_id, fields = entry
     text = fields.get("body", "")
     body: Ticket | Report | Undecodable
@@ -266,7 +269,7 @@ def _message(form: Form[Ticket] | Form[Report], stream: str, node: str, entry: E
 
 
 def _ahead(entry_id: str, fields: dict[str, str]) -> float:
-    """The store numbers what it takes by its own clock, in milliseconds."""
+    """Return how far the sender's clock is ahead. The entry's id contains the store's clock, in milliseconds."""
     try:
         ahead = float(fields["at"]) - int(entry_id.partition("-")[0]) / 1000
     except (KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""The store as the master-api-server sees it: it submits and asks, and reads what the master-agent wrote."""
+"""The store as the master-api-server uses it: submits jobs, files tickets, reads the master-agent's records."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ T = TypeVar("T")
 
 class Event(NamedTuple):
     id: str
-    """Of the stream's entry: events are asked for by it."""
+    """Id of the stream's entry; clients ask for events by it."""
     record: EventRecord
 
 
 class News(NamedTuple):
-    """Events, and the records of jobs that ended, by id; and the last id of each stream that is known."""
+    """New events, and the records of jobs that ended, by job id. ``event``, ``end``: last known entry of the
+    streams."""
 
     events: list[Event]
     ended: dict[str, JobRecord]
@@ -44,8 +45,8 @@ class News(NamedTuple):
 
 
 class ApiStore:
-    """One instance per server; its threads share it. What it reads is typed: UndecodableError is a damaged store.
-    Lists go on without what is damaged."""
+    """One instance per server, shared by its threads. Reads of one record raise UndecodableError if it is damaged;
+    lists leave damaged records out."""
 
     def __init__(self, backend: Backend, keys: Keys) -> None:
         self._backend = backend
@@ -64,15 +65,12 @@ class ApiStore:
         schedule: str | None = None,
         sighting: Sighting,
     ) -> bool:
-        """Specification, first record, name and ticket in one durable step.
+        """Write specification, first record, name, ticket and the request's id in one durable step.
 
-        The request is remembered in the same step. Returns False, and changes nothing, when ``job_id`` was submitted
-        before.
-
-        Raises ConflictError while another run of that name has not ended, ReplayedError for a request that was seen
-        before or whose session has ended.
+        Returns False, and changes nothing, if ``job_id`` was submitted before. Raises ConflictError while another run
+        of that name is active, ReplayedError for a repeated request or one whose session has ended.
         """
-        reason = Reason(ReasonCode.SUBMITTED, "accepted; the master-agent has not looked at it yet")
+        reason = Reason(ReasonCode.SUBMITTED, "accepted; waits for the master-agent")
         record = first_record(
             job, job_id=job_id, user=user, now=now, warnings=tuple(warnings), schedule=schedule, reason=reason
         )
@@ -100,22 +98,21 @@ class ApiStore:
                 return False
         live = self._backend.hget(keys.live, job.name)
         raise ConflictError(
-            f"job {job.name} exists and has not ended ({live}); "
-            f"stop it with `grass job stop {job.name}` or choose another name"
+            f"job {job.name} is still active ({live}); stop it with `grass job stop {job.name}` or choose another name"
         )
 
     def check_writes(self) -> None:
-        """Try a write that means nothing. Raises what every write meets now: StoreRefusesError or UnreachableError."""
+        """Write a test key. Raises StoreRefusesError or UnreachableError if the store accepts no writes now."""
         self._backend.apply([("SETEX", self._keys.write_check, 1, "1")])
 
     def ticket(self, ticket: Ticket) -> None:
-        """File it. Durable when it returns."""
+        """File a ticket. It is durable when this returns."""
         self._backend.apply([("XADD", self._keys.tickets, 0, "body", encode(ticket))])
 
     def preview(self, job: Job, user: str, question: str, seconds: float) -> PlanAnswer | None:
-        """What would become of the job if it were submitted now (``master/agent/preview.py``).
+        """Ask where the job would run if it were submitted now (``master/agent/preview.py``).
 
-        ``question``: an id of its own. None: the master-agent did not answer within ``seconds``.
+        ``question``: a unique id. None: the master-agent did not answer within ``seconds``.
         """
         newest = self._backend.newest(self._keys.plans)
         after = newest[0] if newest else "0-0"
@@ -129,16 +126,16 @@ class ApiStore:
         return None
 
     def job_list(self) -> JobList:
-        """All jobs as they are now, by what lists are made of."""
+        """Read all jobs, for lists and counts."""
         return JobList(self._backend, self._keys)
 
     def jobs(self) -> list[JobRecord]:
-        """All of them, in order of submission."""
+        """Return all jobs in order of submission."""
         records = sound(JOB_RECORD, self._keys.jobs, self._backend.hgetall(self._keys.jobs).items())
         return sorted((record for _, record in records), key=lambda record: (record.submitted, record.id))
 
     def job(self, name_or_id: str) -> JobRecord | None:
-        """The record of the latest run of a name, or of one run by its id."""
+        """Return the record of the latest run of a name, or of the run with an id."""
         return self.run(self._backend.hget(self._keys.names, name_or_id) or name_or_id)
 
     def run(self, job_id: str) -> JobRecord | None:
@@ -148,20 +145,20 @@ class ApiStore:
         return self._one(JOB, self._keys.specs, job_id)
 
     def tasks(self, job_id: str) -> dict[TaskKey, TaskRecord]:
-        """Tasks that were never assigned have no record."""
+        """Return a job's task records. Tasks that were never assigned have none."""
         key = self._keys.tasks(job_id)
         records = decoded_all(TASK_RECORD, key, self._backend.hgetall(key))
         return {TaskKey.parse(task): record for task, record in records.items()}
 
     def nodes(self) -> list[NodeRecord]:
-        """By name."""
+        """Return all nodes, sorted by name."""
         return self._by_name(NODE_RECORD, self._keys.nodes)
 
     def node(self, name: str) -> NodeRecord | None:
         return self._one(NODE_RECORD, self._keys.nodes, name)
 
     def schedules(self) -> list[ScheduleRecord]:
-        """By name."""
+        """Return all schedules, sorted by name."""
         return self._by_name(SCHEDULE_RECORD, self._keys.schedules)
 
     def schedule(self, name: str) -> ScheduleRecord | None:
@@ -171,11 +168,11 @@ class ApiStore:
         return [_event(entry) for entry in self._backend.stream(self._keys.events, after, limit)]
 
     def events_before(self, before: str | None, limit: int = 1000) -> list[Event]:
-        """Newest first; ``before`` None: from the end."""
+        """Return events before an id, newest first; ``before`` None: from the end."""
         return [_event(entry) for entry in self._backend.backwards(self._keys.events, before, limit)]
 
     def wait_news(self, last: News, seconds: float) -> News:
-        """What happened after ``last``, waiting up to ``seconds`` for the first. What one step wrote may come apart."""
+        """Return news after ``last``; wait up to ``seconds`` for the first. News of one step may be in two results."""
         keys = self._keys
         found = self._backend.wait({keys.ends: last.end, keys.events: last.event}, seconds, limit=1000)
         ends, events = found.get(keys.ends, []), found.get(keys.events, [])
@@ -187,7 +184,7 @@ class ApiStore:
         )
 
     def latest(self) -> News:
-        """Nothing, after all that happened so far."""
+        """Return empty news that ends at the present."""
         newest = (self._backend.newest(key) for key in (self._keys.events, self._keys.ends))
         return News([], {}, *(entry[0] if entry else "0-0" for entry in newest))
 
@@ -195,7 +192,8 @@ class ApiStore:
         self._backend.apply([self._event(kind, user, message, job, task, node)])
 
     def horizon(self) -> float:
-        """Up to when requests without a session may have been accepted by earlier API servers; 0: there were none."""
+        """Return the latest time of a request without a session that an earlier API server may have accepted; 0:
+        none."""
         return float(self._backend.get(self._keys.horizon) or 0.0)
 
     def keep_horizon(self, horizon: float) -> None:

@@ -1,7 +1,7 @@
-"""The narrow port through which every facade of the store speaks: reads, and one atomic guarded step.
+"""The narrow interface to the store's server: reads, and one atomic guarded step. Used by the facades of the store.
 
-Two forms behind it, held to the same contract suite (``tests/contract/test_backend.py``): ``RedisBackend``, and
-``MemoryBackend`` for tests. Nothing here knows what a job is.
+Implemented by ``RedisBackend``, and by ``MemoryBackend`` for tests. Both pass the same contract tests
+(``tests/contract/test_backend.py``). Nothing here knows what a job is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Backend(Protocol):
     def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
         """Do all of ``ops`` in one atomic step if every guard holds.
 
-        Returns 0 when done, else the number (from 1) of the first guard that refused; then nothing was changed.
+        Returns 0 when done, otherwise the number (from 1) of the first guard that failed; then nothing was changed.
         """
         ...
 
@@ -40,19 +40,19 @@ class Backend(Protocol):
     def hgetall(self, key: str) -> dict[str, str]: ...
 
     def stream(self, key: str, after: str, limit: int) -> list[Entry]:
-        """Entries after the id ``after`` (exclusive, ``"0"``: from the beginning), oldest first."""
+        """Return entries after the id ``after`` (exclusive; ``"0"``: from the beginning), oldest first."""
         ...
 
     def newest(self, key: str) -> Entry | None:
-        """The newest entry that is kept."""
+        """Return the newest entry."""
         ...
 
     def backwards(self, key: str, before: str | None, limit: int) -> list[Entry]:
-        """Entries before the id ``before`` (exclusive, None: from the end), newest first."""
+        """Return entries before the id ``before`` (exclusive; None: from the end), newest first."""
         ...
 
     def wait(self, after: dict[str, str], seconds: float, limit: int) -> dict[str, list[Entry]]:
-        """Entries after the given ids of several streams; waits up to ``seconds`` for the first."""
+        """Return entries after the given ids of several streams. Wait up to ``seconds`` for the first."""
         ...
 
     def ping(self) -> None: ...

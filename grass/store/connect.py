@@ -1,4 +1,4 @@
-"""Opening the store of a cluster as one of its redis users."""
+"""Opens a cluster's store as one of its redis users. Called by the daemons and by ``grass.provision``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grass.store.redis_backend import RedisBackend
 
 
 def open_backend(config: ClusterConfig, secrets: Secrets, user: str) -> RedisBackend:
-    """``user`` is ``admin``, ``agent``, ``api`` or ``node``; a redis of your own has one password for all."""
+    """Connect as ``user``: ``admin``, ``agent``, ``api`` or ``node``. A redis of your own has one password for all."""
     password = secrets.redis.get(user) or None
     name = node_user(config.node.name) if user == "node" else user
     redis = config.redis

@@ -1,7 +1,4 @@
-"""Decoding what a hash of the store holds. An error names the key and the field: that is what is damaged.
-
-Used by the three facades.
-"""
+"""Decodes the fields of the store's hashes. An error names the damaged key and field. Used by the facades."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ log = logging.getLogger("grass.store")
 
 
 def decoded(form: Form[T], key: str, field: str, text: str) -> T:
-    """Raises UndecodableError."""
+    """Decode one field. Raises UndecodableError."""
     try:
         return form.decode(text)
     except UndecodableError as error:
@@ -27,20 +24,20 @@ def decoded(form: Form[T], key: str, field: str, text: str) -> T:
 
 
 def decoded_all(form: Form[T], key: str, texts: dict[str, str]) -> dict[str, T]:
-    """Raises UndecodableError."""
+    """Decode all fields of a hash. Raises UndecodableError."""
     return {field: decoded(form, key, field, text) for field, text in texts.items()}
 
 
 def sound(form: Form[T], key: str, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, T]]:
-    """Fields and values, without those that cannot be decoded: one damaged record does not take a list from everybody.
-    Each is named in the log, once. Who asks for that record alone gets the error."""
+    """Yield fields and values, without those that cannot be decoded: one damaged record must not break lists for
+    everybody. Each damaged record is logged once. A read of that record alone raises the error."""
     for field, text in texts:
         try:
             yield field, decoded(form, key, field, text)
         except UndecodableError as error:
-            _tell(str(error))
+            _log_once(str(error))
 
 
 @lru_cache(maxsize=1000)
-def _tell(damage: str) -> None:
-    log.error("%s; left out of lists", damage)
+def _log_once(damage: str) -> None:
+    log.error("%s; the record is left out of lists", damage)

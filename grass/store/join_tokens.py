@@ -1,6 +1,6 @@
-"""Join tokens in the store: issued by an administrator, used up by machines. Part of ``ApiStore``.
+"""Join tokens in the store: issued by an administrator, used by machines. Part of ``ApiStore``.
 
-A record is kept a while after its token expired or was used up, so that whoever comes with it learns why it is refused.
+A record is kept for a while after its token expired or was used up, so that a refusal can name the reason.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from grass.wire.tickets import JoinNode
 _REMEMBERED = 86_400
 """Seconds for which an expired token is still known."""
 _JOINING = 30
-"""Seconds for which a name is kept for one machine, until the node has a record."""
+"""Seconds for which a name is reserved for one machine, until the node has a record."""
 _AGAIN = "`grass node token` makes another"
 
 
 class JoinToken(msgspec.Struct, frozen=True):
-    """``name``: the only node that may use it. ``uses``: how many are left. ``taken``: join id → node."""
+    """One token. ``name``: the only node that may use it. ``uses``: the number left. ``taken``: join id → node."""
 
     name: str | None
     uses: int
@@ -44,14 +44,14 @@ class JoinTokens:
         self._backend.apply([self._write(digest, token, now)])
 
     def check(self, digest: str, join_id: str, node: str, now: float) -> JoinToken:
-        """The token, if ``node`` may join with it. The same join may come again: its reply may have been lost.
+        """Return the token if ``node`` may join with it. The same join may be repeated: its reply may have been lost.
 
         Raises ConflictError: unknown, expired, used up, or for another node.
         """
         return self._read(digest, join_id, node, now)[0]
 
     def problem(self, digest: str, now: float) -> str | None:
-        """Why no new machine may join with this token; None: one may."""
+        """Return why no new machine may join with this token; None: one may."""
         try:
             self._read(digest, "", None, now)
         except ConflictError as error:
@@ -59,9 +59,9 @@ class JoinTokens:
         return None
 
     def use(self, digest: str, join_id: str, ticket: JoinNode, now: float) -> None:
-        """Use the token up for ``ticket.name`` and file the ticket, in one durable step.
+        """Use the token for ``ticket.name`` and file the ticket, in one durable step.
 
-        Raises ConflictError as ``check``. The same ``join_id`` may come again.
+        Raises ConflictError as ``check`` does. May be repeated with the same ``join_id``.
         """
         node = ticket.name
         joining = self._keys.joining(node)
@@ -82,10 +82,10 @@ class JoinTokens:
             guards.append(("no-key", joining, "") if other is None else ("equals", joining, other))
             if self._backend.apply(ops, guards) == 0:
                 return
-            # somebody else used it at the same time: look again
+            # the token was used concurrently: read it again
 
     def joined(self, join_id: str, node: str) -> None:
-        """The node has a record now, which keeps its name from here on."""
+        """End the reservation of the name: the node has a record now."""
         self._backend.apply([("SETEX", self._keys.joining(node), 1, join_id)])
 
     def _read(self, digest: str, join_id: str, node: str | None, now: float) -> tuple[JoinToken, str]:

@@ -1,4 +1,4 @@
-"""The store's port in this process's memory, for tests. As atomic as the real one: a lock around every step."""
+"""A ``Backend`` in this process's memory, for tests. As atomic as the real one: a lock protects every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store as one node-agent sees it: its desired state, the changes of that, its reports."""
+"""The store as one node-agent uses it: its desired state, changes of that, and its reports."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _HEARTBEAT = str(Heartbeat.__struct_config__.tag)
 
 
 class ChangesGapError(Exception):
-    """Changes were trimmed before this node read them: read ``desired`` again."""
+    """Changes were trimmed before this node read them; read ``desired`` again."""
 
 
 class Desired(msgspec.Struct, frozen=True):
-    """All that should be on the node, and the cursor from which to follow the changes."""
+    """The whole desired state of the node, and the cursor from which to read changes."""
 
     entries: dict[str, DesiredAttempt]
     """By attempt key."""
@@ -36,8 +36,8 @@ class Desired(msgspec.Struct, frozen=True):
 
 
 class NodeStore:
-    """One instance per node-agent. Every method raises UnreachableError while redis is away, UndecodableError for what
-    another protocol's master wrote."""
+    """One instance per node-agent. Every method raises UnreachableError while redis is away, and UndecodableError for
+    records of a master with another protocol."""
 
     def __init__(self, backend: Backend, keys: Keys, node: str) -> None:
         self._backend = backend
@@ -49,7 +49,7 @@ class NodeStore:
         self._number = 0
 
     def desired(self) -> Desired:
-        """The cursor is read first: a change that falls in between is applied twice, which changes nothing."""
+        """Read the desired state. The cursor is read first: a change in between is applied twice, which is harmless."""
         newest = self._backend.newest(self._changes)
         self._number = change_number(newest)
         entries, launch, addresses = (self._backend.hgetall(key) for key in self._desired)
@@ -61,7 +61,7 @@ class NodeStore:
         )
 
     def changes(self, cursor: str, seconds: float) -> tuple[str, list[DesiredChange]]:
-        """Changes after ``cursor``, waiting up to ``seconds`` for the first; and the cursor behind them."""
+        """Return the new cursor and the changes after ``cursor``. Wait up to ``seconds`` for the first."""
         found = self._backend.wait({self._changes: cursor}, seconds, limit=1000).get(self._changes, [])
         for entry in found:
             number = change_number(entry)
@@ -71,10 +71,10 @@ class NodeStore:
         return (found[-1][0] if found else cursor), [DESIRED_CHANGE.decode(fields["body"]) for _, fields in found]
 
     def report(self, reports: Sequence[Report]) -> None:
-        """Durable when it returns. In order; a repeat after a lost reply is harmless.
+        """Write reports in order. They are durable when this returns; a repeat after a lost reply is harmless.
 
-        A heartbeat can wait, so it wakes nobody up; and it takes the place of the one before that nobody has read, so
-        that a master-agent that is away for a day does not find a day of them.
+        A heartbeat alone is not announced on the wake-up stream. It replaces an unread earlier one, so that heartbeats
+        do not accumulate while the master-agent is away.
         """
         now = f"{clock.wall():.3f}"
         only_alive = all(isinstance(report, Heartbeat) for report in reports)
@@ -82,7 +82,7 @@ class NodeStore:
         if only_alive and (unread := self._backend.newest(self._reports)) and unread[1].get("kind") == _HEARTBEAT:
             ops.append(("XDEL", self._reports, unread[0]))
         for report in reports:
-            kind = str(report.__struct_config__.tag)  # beside the body, so that the above need not decode it
+            kind = str(report.__struct_config__.tag)  # beside the body, so that the check above need not decode it
             ops.append(("XADD", self._reports, 0, "kind", kind, "body", encode(report), "at", now))
         if not only_alive:
             ops.append(("XADD", self._wakeups, WAKEUPS_KEPT, "node", self._node))
@@ -90,5 +90,5 @@ class NodeStore:
 
 
 def change_number(entry: Entry | None) -> int:
-    """Changes of a node are numbered without gaps from 1, across restarts of the master-agent."""
+    """Return the number of a change. They are numbered from 1 without gaps, across restarts of the master-agent."""
     return int(entry[1]["number"]) if entry else 0

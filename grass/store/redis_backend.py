@@ -1,4 +1,4 @@
-"""The store's port over a real redis (or valkey) server. The only module that imports the redis client."""
+"""A ``Backend`` over a redis (or valkey) server. The only module that imports the redis client."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ return 0
 """
 
 _MOST_ARGUMENTS = 2_000
-"""Lua refuses to unpack much longer lists; longer writes are cut into several of the same step."""
+"""Lua cannot unpack much longer lists; longer writes are split into several of the same step."""
 
 
 _REFUSALS = {
@@ -72,19 +72,19 @@ _REFUSALS = {
     "MISCONF": "it cannot save its data on its disk",
     "READONLY": "it is a read-only replica",
 }
-"""Redis' error codes for a write that it refuses, in the words of its settings."""
+"""Redis's error codes for refused writes → explanation for users."""
 _REFUSED = re.compile(rf"(?:^|: ?-)({'|'.join(_REFUSALS)}) ")
-"""A refused command, and the same in a script: servers before 7.0 put the code behind words of their own."""
+"""Matches the error of a refused command, also inside a script: servers before 7.0 prefix the code with a text."""
 
 
 class RedisBackend:
     """``server``: redis-py's arguments for the server (``unix_socket_path``, or ``host``, ``port``) and the user.
 
-    ``folder``: where a server of this machine keeps its data. On a full disk that server would not refuse a write but
-    end, so the write is refused here.
+    ``folder``: the data folder of a server on this machine. On a full disk, that server would end instead of refusing a
+    write, so the write is refused here.
 
-    Talks over redis-py's connections itself: its client takes three times as long per command. Each command has a
-    connection to itself, so threads do not wait for each other's.
+    It uses redis-py's connections directly, because redis-py's client takes three times as long per command. Each
+    command has its own connection, so threads do not wait for each other.
     """
 
     def __init__(self, folder: Path | None = None, **server: Any) -> None:
@@ -110,7 +110,7 @@ class RedisBackend:
                 self._digest = str(self._ask("SCRIPT", "LOAD", _APPLY))
             try:
                 return cast(int, self._ask("EVALSHA", self._digest, 0, step))
-            except NoScriptError:  # the server was restarted; scripts are not part of its state
+            except NoScriptError:  # the server was restarted; it does not keep scripts
                 return cast(int, self._ask("EVAL", _APPLY, 0, step))
 
     def get(self, key: str) -> str | None:
@@ -151,20 +151,20 @@ class RedisBackend:
             self._ask("PING")
 
     def delete_prefix(self, prefix: str) -> None:
-        """Remove every key under ``prefix``: the end of a cluster in a redis that is not its own."""
+        """Remove every key with ``prefix``, to delete a cluster from a redis of the user's own."""
         with _translated():
             for key in self._redis.scan_iter(match=prefix + "*", count=500):
                 self._redis.delete(key)
 
     def set_user(self, name: str, rules: list[str]) -> None:
-        """Make or replace a user and keep it in the server's file of users. Needs the rights of ``admin``."""
+        """Create or replace a user and save it in the server's ACL file. Needs the rights of ``admin``."""
         self._check_room()
         with _translated():
             self._ask("ACL", "SETUSER", name, *rules)
             self._ask("ACL", "SAVE")
 
     def delete_users(self, names: list[str]) -> None:
-        """Their connections are closed; names that are not there do not matter."""
+        """Delete users and close their connections. Unknown names are ignored."""
         with _translated():
             self._ask("ACL", "DELUSER", *names)
             self._ask("ACL", "SAVE")
@@ -179,7 +179,7 @@ class RedisBackend:
             return tuple(int(part) for part in said.split("."))
 
     def durability(self) -> dict[str, str]:
-        """The server's settings ``appendonly`` and ``appendfsync``; empty when it does not tell."""
+        """Return the server's settings ``appendonly`` and ``appendfsync``; empty if it refuses to tell."""
         try:
             with _translated():
                 return cast("dict[str, str]", self._redis.config_get("append*"))
@@ -191,7 +191,7 @@ class RedisBackend:
         self._redis.close()
 
     def _ask(self, *command: Any) -> Any:
-        """The server's answer to one command. A connection that fails says nothing good about the others."""
+        """Send one command and return the answer. If a connection fails, all idle ones are closed, too."""
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -213,11 +213,11 @@ class RedisBackend:
         if self._folder is not None and disk.is_full(self._folder):
             raise StoreFullError(
                 f"the store refuses writes: the disk of {self._folder} is full "
-                f"({disk.free(self._folder) >> 20} MiB free); free some space, and the cluster goes on by itself"
+                f"({disk.free(self._folder) >> 20} MiB free); free some space, and the cluster continues by itself"
             )
 
     def _new_connection(self) -> Any:
-        """Not by the pool's own method: that counts all connections of its life, and refuses the 101st."""
+        """Open a connection. The pool's own method counts all connections it ever made, and refuses the 101st."""
         pool = self._redis.connection_pool
         return pool.connection_class(**pool.connection_kwargs)
 
@@ -262,7 +262,7 @@ def _translated() -> Iterator[None]:
 
 
 def _refusal_code(error: ResponseError) -> str | None:
-    """The code in ``_REFUSALS``; None when redis does not refuse to write. The client keeps two as classes."""
+    """Return the code in ``_REFUSALS``; None for other errors. redis-py has exception classes for two of them."""
     if isinstance(error, OutOfMemoryError):
         return "OOM"
     if isinstance(error, ReadOnlyError):

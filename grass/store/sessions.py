@@ -1,7 +1,7 @@
-"""Sessions of clients in the store, and which of their requests were seen. Part of ``ApiStore``; holds no policy.
+"""Clients' sessions in the store, and the ids of their requests. Part of ``ApiStore``; decides nothing.
 
-An id of a request is kept longer than its session, by the same clock: whenever a clock's jump ends the ids early, it
-has ended the session before, and a request without its session is refused.
+A request's id is kept longer than its session, by the same clock. If a jump of the clock expires the ids early, the
+session has expired as well, and a request without its session is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from grass.store.keys import SESSION_SECONDS, Keys
 
 @dataclass(frozen=True)
 class Sighting:
-    """One request of a session. ``record``: of the session, as it is in the store."""
+    """One request of a session. ``record``: the session's record in the store."""
 
     session: str
     record: str
@@ -33,11 +33,12 @@ class Sessions:
         return self._backend.get(self._keys.session(session))
 
     def first_sight(self, sighting: Sighting) -> bool:
-        """Remember the request. False: it was seen before, or its session is gone."""
+        """Record the request. False: it was seen before, or its session has ended."""
         return self._backend.apply(self.ops(sighting), self.guards(sighting)) == 0
 
     def guards(self, sighting: Sighting) -> list[Guard]:
-        """For a step that must happen once only, with ``ops``: the session is there, the request is new."""
+        """Return the guards, for use with ``ops``, of a step that must happen once: the session exists, the request is
+        new."""
         seen = self._keys.session_request(sighting.session, sighting.request_id)
         return [("equals", self._keys.session(sighting.session), sighting.record), ("no-key", seen, "")]
 

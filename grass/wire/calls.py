@@ -6,6 +6,10 @@ from typing import Any
 
 import msgspec
 
+Document = dict[str, Any]
+"""A JSON object that other code reads: ``grass.manifest`` a user's document, ``master.api.enrolment`` a node's facts.
+Any: their errors name every problem with its path, which a type here could not."""
+
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request. An unknown field is an error."""
@@ -25,7 +29,7 @@ class SessionRequest(Call, frozen=True, forbid_unknown_fields=False):
 
 
 class Submission(Call, frozen=True):
-    manifest: dict[str, Any]
+    manifest: Document
     """The user's document, in any of the dialects; ``grass.manifest`` reads it."""
     strict: bool = False
     """Refuse warnings, and what no node could ever satisfy."""
@@ -36,7 +40,7 @@ class Submission(Call, frozen=True):
 
 
 class Preview(Call, frozen=True):
-    manifest: dict[str, Any]
+    manifest: Document
 
 
 class LogQuery(Call, frozen=True):
@@ -59,7 +63,7 @@ class Stop(Call, frozen=True):
 
 
 class ScheduleSubmission(Call, frozen=True):
-    manifest: dict[str, Any]
+    manifest: Document
     cwd: str | None = None
     retry: bool = False
     """Whether this repeats a submission whose reply may have been lost."""
@@ -104,8 +108,8 @@ class JoinTokenRequest(Call, frozen=True):
 
 class JoinQuestion(Call, frozen=True):
     name: str
-    facts: dict[str, Any]
-    node: dict[str, Any] = {}
+    facts: Document
+    node: Document = {}
     password: str = "none"
 
 
@@ -117,11 +121,11 @@ class Join(Call, frozen=True):
     password: str
     """The node's for redis, chosen by the machine."""
     name: str
-    facts: dict[str, Any]
+    facts: Document
     """``address``, ``api_port``, ``version``, ``machine``, ``python``, ``resources``, ``gpus``, ``engine``."""
     check: bool = False
     """Only answer whether it could join, and what it must be able to reach."""
-    node: dict[str, Any] = {}
+    node: Document = {}
     """What it offers: cpu, memory, gpu, labels, path, runtimes, mounts."""
 
 

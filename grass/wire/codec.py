@@ -1,6 +1,6 @@
-"""Typed values to text and back: the one place that knows the encoding (compact JSON, by msgspec).
+"""Encodes and decodes typed values: the only module that knows the encoding (compact JSON, by msgspec).
 
-Called by the facades of the store, the daemons and the API. Must not know any particular message.
+Called by the facades of the store, the daemons and the API. It must not know any particular message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(value: object) -> str:
-    """Return compact JSON. Text that is no Unicode (a file name of undecodable bytes) gets ``?`` for what is not."""
+    """Return compact JSON. Characters that UTF-8 cannot encode (from undecodable file names) become ``?``."""
     try:
         return _encoder.encode(value).decode()
     except UnicodeEncodeError:
@@ -25,19 +25,19 @@ def encode(value: object) -> str:
 
 
 def indented(value: object) -> str:
-    """Return JSON for people to read: files of settings."""
+    """Return indented JSON for people, such as settings files."""
     return msgspec.json.format(encode(value), indent=2) + "\n"
 
 
 def builtins(value: object) -> Any:
-    """Return the same as plain dicts, lists, texts and numbers, as JSON would have them."""
+    """Convert to plain dicts, lists, strings and numbers."""
     return msgspec.to_builtins(value)
 
 
 class Form(Generic[T]):
-    """Decodes one type. Made once for each type, at the top of a module; the decoder itself is built at first use.
+    """A decoder of one type. Created once per type at the top of a module; the msgspec decoder is built at first use.
 
-    ``Form[Ticket](Ticket)``: the type is named twice because a union is no ``type[T]`` for a type checker.
+    ``Form[Ticket](Ticket)`` names the type twice, because a union is not a ``type[T]`` for type checkers.
     """
 
     def __init__(self, shape: Any) -> None:
@@ -45,7 +45,7 @@ class Form(Generic[T]):
         self._decoder: msgspec.json.Decoder[T] | None = None
 
     def decode(self, text: str | bytes) -> T:
-        """Raises UndecodableError, which says what is wrong and where."""
+        """Decode text. Raises UndecodableError, which says what is wrong and where."""
         decoder = self._decoder
         if decoder is None:
             decoder = self._decoder = msgspec.json.Decoder(self._shape)
@@ -55,7 +55,7 @@ class Form(Generic[T]):
             raise _undecodable(error) from error
 
     def convert(self, value: object) -> T:
-        """The same from plain dicts and lists that were decoded before. Raises UndecodableError."""
+        """Convert plain dicts and lists. Raises UndecodableError."""
         try:
             made: T = msgspec.convert(value, self._shape, str_keys=True)
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -64,7 +64,7 @@ class Form(Generic[T]):
 
 
 def _undecodable(error: Exception) -> UndecodableError:
-    """msgspec says ``what - at `$.path` ``, or ``- at `key` in `$.path` ``; it names no keys of dicts."""
+    """Translate msgspec's error, ``what - at `$.path` `` or ``- at `key` in `$.path` ``. It names no keys of dicts."""
     what, found, where = str(error).rpartition(" - at ")
     path = where.rpartition("$")[2].strip("`").removeprefix(".") if found else ""
     return UndecodableError(path, (what if found else where).replace("`", ""))

@@ -1,4 +1,4 @@
-"""As much of a ticket or report as every protocol has: enough to answer a peer whose messages cannot be decoded."""
+"""The fields of a ticket or report that every protocol has: enough to answer a peer with undecodable messages."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from grass.wire.codec import Form
 class Envelope(msgspec.Struct, frozen=True):
     kind: str = ""
     protocol: int = 0
-    """Of a hello: what its sender speaks. 0: not said."""
+    """In a hello: the sender's protocol. 0: not stated."""
     version: str = ""
-    """Of a hello: its sender's version of Grass."""
+    """In a hello: the sender's version of Grass."""
 
 
 class Undecodable(msgspec.Struct, frozen=True):
-    """Stands for a ticket or report of unknown kind or wrong form, so that it is refused by name and not dropped."""
+    """Represents a ticket or report of unknown kind or wrong form, so that it is refused by name and not dropped."""
 
     envelope: Envelope
     problem: str

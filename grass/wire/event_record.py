@@ -17,7 +17,7 @@ class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str
     """For people."""
     user: str = ""
-    """Who did it."""
+    """The user who caused it."""
     job: str = ""
     """Name."""
     task: str = ""

@@ -1,4 +1,4 @@
-"""GPUs as a node tells of them: what they are (hello) and how they are (heartbeat)."""
+"""GPUs in a node's reports: their properties (hello) and their state (heartbeat)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 
 class GpuDevice(msgspec.Struct, frozen=True):
     id: int
-    """Index, as NVML counts."""
+    """NVML's index."""
     uuid: str = ""
     name: str = ""
     memory: int = 0
@@ -18,13 +18,13 @@ class GpuProcess(msgspec.Struct, frozen=True):
     pid: int
     user: str
     memory: int | None
-    """Bytes on the device; None: the driver does not say."""
+    """Bytes on the device; None: not reported by the driver."""
     ours: bool
     """Whether it belongs to a task of this cluster."""
 
 
 class GpuSample(msgspec.Struct, frozen=True):
-    """None: the device does not say."""
+    """State of one device. None: not reported by the device."""
 
     id: int
     utilisation: int | None = None

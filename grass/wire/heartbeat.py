@@ -1,4 +1,4 @@
-"""The heartbeat of a node: every 2 s, and when its conditions change. It replaces one that nobody has read yet."""
+"""The heartbeat of a node: every 2 s, and when its conditions change. It replaces an unread earlier one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grass.wire.gpu import GpuSample
 
 
 class Network(msgspec.Struct, frozen=True):
-    """Bytes a second since the heartbeat before, without traffic inside the machine."""
+    """Bytes per second since the previous heartbeat, without traffic inside the machine."""
 
     sent: int = 0
     received: int = 0
@@ -37,4 +37,4 @@ class NodeUsage(msgspec.Struct, frozen=True):
 class Heartbeat(msgspec.Struct, frozen=True, tag_field="kind", tag="heartbeat"):
     usage: NodeUsage = NodeUsage()
     conditions: tuple[Reason, ...] = ()
-    """Why nothing starts there now (``disk``, ``share``). Meanwhile attempts wait on the node, with that reason."""
+    """Why nothing starts there now (``disk``, ``share``). Attempts wait on the node meanwhile, with that reason."""

@@ -1,4 +1,4 @@
-"""What a node-agent says when it starts: what the machine has, and whether it is fit for tasks."""
+"""The hello of a node-agent: the machine's resources, and whether it is fit for tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="hello"):
-    """At every start of the node-agent, after the runtime's list of attempts was read."""
+    """Sent at every start of the node-agent, after it has read the runtime's list of attempts."""
 
     protocol: int
     """``grass.wire.version.PROTOCOL`` of the node."""
@@ -35,14 +35,14 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="he
     api_port: int
     """Of its node-api-server."""
     resources: Resources
-    """What tasks may use: the settings, or what the machine has, without the settings' ``reserve``."""
+    """Resources for tasks: those in the settings, by default those of the machine, without the ``reserve``."""
     gpus: tuple[GpuDevice, ...] = ()
     labels: dict[str, str] = {}
     path: tuple[str, ...] = ()
     """Topology, from the outside in: ``rack1``, ``switch3``."""
     runtimes: tuple[str, ...] = ("process",)
-    """Of ``process`` and ``docker``."""
+    """The runtimes that it offers: ``process``, ``docker``."""
     probe: Probe | None = None
-    """None: its settings ask for no probe."""
+    """None: its settings require no probe."""
     conditions: tuple[Reason, ...] = ()
     """As in a heartbeat."""

@@ -1,4 +1,4 @@
-"""The record of one run of a job. The API writes the first one with the ticket, the master-agent all others."""
+"""The record of one run of a job. The API writes the first version, with the ticket; later only the master-agent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ComponentRecord(msgspec.Struct, frozen=True):
 
 
 class Outcome(NamedTuple):
-    """How a STOPPING job ends once its last attempt has ended. As JSON: a list."""
+    """The state in which a STOPPING job ends once no attempt is left. As JSON: a list."""
 
     state: JobState
     reason: Reason | None
@@ -54,7 +54,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Warnings of the API at submission."""
     outcome: Outcome | None = None
     deadline: Moment | None = None
-    """When its time limit ends."""
+    """End of its time limit."""
     met: tuple[int, ...] = ()
     """Indexes in ``Job.after`` of the conditions that were met."""
 

@@ -1,4 +1,4 @@
-"""Identifiers made of several parts, typed, and the text that stands for them in messages and in the store.
+"""Typed identifiers with several parts, and their text form in messages and in the store.
 
 A job id is ``<name>-<8 hex>`` (one run of a job), a task ``<component>.<index>``. A component's name holds neither a
 dot nor a slash, a job id no slash.
@@ -18,7 +18,7 @@ _TASK = re.compile(r"([^/.]+)\.([0-9]{1,9})")
 
 
 class LaunchKey(msgspec.Struct, frozen=True, order=True):
-    """What the attempts of one component on one node have in common. Text: ``<job id>/<component>``."""
+    """The key of a launch template: one component of one job. Text: ``<job id>/<component>``."""
 
     job_id: str
     component: str

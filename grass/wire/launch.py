@@ -1,4 +1,4 @@
-"""The launch template: what the master tells a node about one component of a job, once for all its attempts there."""
+"""The launch template: what a node must know of one component of a job, once for all its attempts there."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     job_id: str
     job: str
-    """Its name."""
+    """Name of the job."""
     component: str
     replicas: int = 1
     command: str | tuple[str, ...]
-    """Text is run by ``/bin/sh -c``, a list is an argv."""
+    """A string is run by ``/bin/sh -c``, a list is an argv."""
     env: dict[str, str] = {}
     cwd: str | None = None
     base: str | None = None
-    """Folder that ``cwd`` is relative to; without one: the share."""
+    """Folder that ``cwd`` is relative to; None: the share."""
     ready: Ready | None = None
     grace: float = DEFAULT_GRACE
-    """Seconds between TERM and KILL when an attempt is stopped for its time limit, or because nobody desires it."""
+    """Seconds between TERM and KILL when an attempt exceeds its time limit or is no longer desired."""
     timeout: float | None = None
     """Seconds that an attempt may run."""
     width: int | None = None
-    """Most attempts of this template that run at once on this node. The others wait there in order of ``seq``, and
-    start as soon as one ends, without asking the master (ADR 2). None: no limit."""
+    """Most attempts of this template that run at once on this node. The others wait there in the order of ``seq``, and
+    start as soon as one ends, without the master (ADR 2). None: no limit."""
     framework: str | None = None
     runtime: str | None = None
     """``process``, ``docker``, or None: docker if there is an image and the node has an engine."""

@@ -1,6 +1,7 @@
-"""One block of a task's output, from the node's shipper to the collector and its file (``docs/internals/logs.md``).
+"""One block of a task's output, sent by the shipper to the collector and written into the log file.
 
-Tag ``grass.<job id>.<component>.<index>`` of the forward protocol; one line of JSON in the log file.
+It has the tag ``grass.<job id>.<component>.<index>`` in the forward protocol, and is one line of JSON in the log file
+(``docs/internals/logs.md``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Stream = Literal["stdout", "stderr"]
 
 
 class LogBlock(msgspec.Struct, frozen=True, omit_defaults=True):
-    """At most 64 KiB. It ends at a newline where it can. Exactly one of ``text`` and ``base64`` is set.
+    """At most 64 KiB. It ends at a newline where possible. Exactly one of ``text`` and ``base64`` is set.
 
     Readers find ``attempt``, ``stream``, ``offset`` and ``time`` at the start of the line: their order is part of the
     format.
@@ -26,12 +27,12 @@ class LogBlock(msgspec.Struct, frozen=True, omit_defaults=True):
     attempt: int
     stream: Stream
     offset: int
-    """Of its first byte in the stream's file."""
+    """Offset of its first byte in the stream."""
     time: float
-    """Seconds since the epoch, by the node's clock, at which it was read."""
+    """When it was read: seconds since the epoch, by the node's clock."""
     text: str | None = None
     base64: str | None = None
-    """If the block is not UTF-8."""
+    """Set if the block is not UTF-8."""
 
     @classmethod
     def of(cls, attempt: int, stream: Stream, offset: int, time: float, data: bytes) -> LogBlock:
@@ -41,7 +42,7 @@ class LogBlock(msgspec.Struct, frozen=True, omit_defaults=True):
             return cls(attempt, stream, offset, time, base64=encoding.b64encode(data).decode())
 
     def data(self) -> bytes:
-        """Its bytes. Raises UndecodableError."""
+        """Return its bytes. Raises UndecodableError."""
         if (self.text is None) == (self.base64 is None):
             raise UndecodableError("", "must have one of text and base64")
         if self.base64 is None:

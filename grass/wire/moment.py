@@ -1,4 +1,4 @@
-"""A time on a steady clock. It has no meaning after a reboot of the machine."""
+"""A time on a steady clock; it is meaningless after a reboot of the machine."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ class Moment(NamedTuple):
     at: float
     """Steady seconds."""
     boot: str
-    """Id of the boot that they belong to."""
+    """Id of the boot to which ``at`` belongs."""

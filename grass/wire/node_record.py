@@ -22,7 +22,7 @@ class DrainRecord(NamedTuple):
     deadline: Moment | None
     """When its tasks are stopped. None: they run to their end."""
     remove: bool
-    """Whether it leaves the cluster when it is empty."""
+    """Whether it leaves the cluster once it is empty."""
 
 
 class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,11 +33,11 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     reason: Reason | None = None
     address: str = ""
     resources: Resources = Resources()
-    """What tasks may use."""
+    """Resources for tasks."""
     free: Resources = Resources()
-    """What is not allocated. Negative if the node has shrunk below what is allocated."""
+    """Resources that are not allocated. Negative if the node has shrunk below what is allocated."""
     tasks: int = 0
-    """Attempts that run or wait there."""
+    """Number of attempts that run or wait there."""
     usage: NodeUsage = NodeUsage()
     version: str = ""
     """Version of Grass on the node."""
@@ -56,7 +56,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     unfit: Reason | None = None
     """Why it gets no tasks, from its last hello."""
     conditions: tuple[Reason, ...] = ()
-    """Why it gets no tasks now, from its last message."""
+    """Why it is temporarily unfit, by its last message."""
     forgiven: dict[int, int] = {}
     """Device id → number of ECC errors that an administrator has accepted."""
     quarantine: dict[int, str] = {}

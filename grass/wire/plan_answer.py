@@ -1,4 +1,4 @@
-"""The answer to a ticket of kind ``plan``: where a job would go if it were submitted now."""
+"""The answer to a ticket of kind ``plan``: where a job would run if it were submitted now."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from grass.wire.codec import Form
 class PlannedNode(msgspec.Struct, frozen=True):
     node: str
     count: int
-    """Tasks that would go there."""
+    """Tasks that would run there."""
     devices: tuple[tuple[int, int], ...] = ()
-    """(device id, thousandths) that they would use in all."""
+    """(device id, thousandths) allocated to them in total."""
 
 
 class PlannedComponent(msgspec.Struct, frozen=True):
     replicas: int
     at_once: int
-    """Tasks that its ``parallelism`` allows to run at once."""
+    """Tasks that may run at once, by its ``parallelism``."""
     depends_on: dict[str, Condition] = {}
     nodes: tuple[PlannedNode, ...] = ()
     reason: Reason | None = None
@@ -32,7 +32,7 @@ class PlannedPreemption(msgspec.Struct, frozen=True):
     """Name."""
     user: str
     count: int
-    """Tasks of it that would be preempted for the job."""
+    """Number of its tasks that would be preempted."""
 
 
 class PlanAnswer(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class PlanAnswer(msgspec.Struct, frozen=True):
     components: dict[str, PlannedComponent] = {}
     preemptions: tuple[PlannedPreemption, ...] = ()
     reason: Reason | None = None
-    """What the job would wait for besides free resources, or why it could not be planned."""
+    """What the job would wait for, apart from free resources, or why it could not be planned."""
 
 
 PLAN_ANSWER: Form[PlanAnswer] = Form(PlanAnswer)

@@ -22,7 +22,7 @@ class Tunnel(msgspec.Struct, frozen=True):
 class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     cluster: str
     url: str
-    """Of the API, as its host sees it if there is a ``tunnel``."""
+    """URL of the API; with a ``tunnel``, as seen from the master's host."""
     user: str
     key_id: str
     """Thumbprint of the user's public key (RFC 7638)."""

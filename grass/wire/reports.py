@@ -1,7 +1,8 @@
 """Reports of node-agents, on the stream ``node:<n>:reports``. Written by one node-agent, taken by the master-agent.
 
 The field ``body`` of an entry is one of these; ``kind`` in it says which. The field ``at`` is the node's wall clock
-when it was sent. If that is more than 30 s from the store's clock, the master corrects the times in the report.
+when the report was sent. If it differs from the store's clock by more than 30 s, the master corrects the report's
+times.
 """
 
 from __future__ import annotations

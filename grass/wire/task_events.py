@@ -1,4 +1,4 @@
-"""What happened to attempts, as their node reports it. In order for each attempt; a repeat is harmless."""
+"""Events of attempts, reported by their node. In order for each attempt; repeats are harmless."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Started(msgspec.Struct, frozen=True, tag_field="event", tag="started"):
 
 
 class Waiting(msgspec.Struct, frozen=True, tag_field="event", tag="waiting"):
-    """It cannot be started yet, or runs and is not ready yet."""
+    """It cannot start yet, or runs and is not ready yet."""
 
     key: str
     reason: Reason | None = None
-    """None: nothing holds it up any more."""
+    """None: it no longer waits."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):
-    """Its readiness check passes."""
+    """Its readiness check has passed."""
 
     key: str
 
@@ -36,23 +36,23 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="e
     at: float
     """Seconds since the epoch, by the node's clock."""
     code: int | None = None
-    """Exit code. None: ended by ``signal``, or nobody saw how."""
+    """Exit code. None: ended by ``signal``, or unknown."""
     signal: int | None = None
     reason: Reason | None = None
-    """Set if there is more to say than code or signal: ``cannot-start``, ``exit-unknown``, ``node-rebooted``,
+    """Set if code or signal do not say everything: ``cannot-start``, ``exit-unknown``, ``node-rebooted``,
     ``port-taken``, ``timeout``."""
     started: float | None = None
     """Seconds since the epoch, by the node's clock."""
     sizes: dict[str, int] = {}
-    """``stdout`` and ``stderr`` → bytes: where its log is complete."""
+    """``stdout`` and ``stderr`` → bytes at which the log is complete."""
     stopped: bool = False
-    """It was told to stop before it ended."""
+    """Whether it was asked to stop before it ended."""
 
 
 TaskEvent = Started | Waiting | Ready | Ended
 
 
 class TaskEvents(msgspec.Struct, frozen=True, tag_field="kind", tag="tasks"):
-    """A report with what happened since the one before."""
+    """A report of the events since the previous one."""
 
     events: tuple[TaskEvent, ...]

@@ -30,18 +30,18 @@ class TaskRecord(msgspec.Struct, array_like=True):
     """Port name → number."""
     restarts: int = 0
     pid: int | None = None
-    """Process id of its first process, on the node."""
+    """Pid of its first process on the node."""
     sizes: dict[str, int] | None = None
     """``stdout`` and ``stderr`` → bytes, of an attempt that has ended."""
     ready: bool = False
     gpus: tuple[tuple[int, int], ...] = ()
     """(device id, thousandths of it) of each device."""
     not_before: Moment | None = None
-    """When it may restart. Only the master-agent reads this field and the following ones."""
+    """When it may start again. Only the master-agent reads this field and those below."""
     seq: int = 0
-    """Order of starting on its node."""
+    """Position in the starting order on its node."""
     preempted: Reason | None = None
-    """Why its attempt is being preempted. The task is placed again once the attempt has ended."""
+    """Why its attempt is being preempted; the task is then placed again."""
 
 
 TASK_RECORD: Form[TaskRecord] = Form(TaskRecord)

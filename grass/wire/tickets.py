@@ -23,9 +23,9 @@ class StartJob(msgspec.Struct, frozen=True, tag_field="kind", tag="start"):
 class StopJob(msgspec.Struct, frozen=True, tag_field="kind", tag="stop"):
     id: str
     user: str
-    """The user who asks for it, as in all tickets."""
+    """The requesting user, as in all tickets."""
     grace: float | None = None
-    """Seconds between TERM and KILL, instead of the components' own."""
+    """Seconds between TERM and KILL; None: those of the components."""
 
 
 class DeleteJob(msgspec.Struct, frozen=True, tag_field="kind", tag="delete"):
@@ -46,7 +46,7 @@ class StopSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-
 
 
 class PlanJob(msgspec.Struct, frozen=True, tag_field="kind", tag="plan"):
-    """A question (`grass job plan`). It changes nothing."""
+    """Ask where a job would run. Changes nothing."""
 
     question: str
     """Id of the question, which the answer repeats."""
@@ -55,7 +55,7 @@ class PlanJob(msgspec.Struct, frozen=True, tag_field="kind", tag="plan"):
 
 
 class NodeOffer(msgspec.Struct, frozen=True):
-    """What is known of a node before its first hello."""
+    """Facts about a node before its first hello."""
 
     address: str = ""
     labels: dict[str, str] = {}
@@ -64,7 +64,7 @@ class NodeOffer(msgspec.Struct, frozen=True):
 
 
 class JoinNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-join"):
-    """Make the node's record (JOINING) and its redis user."""
+    """Create the node's record (JOINING) and its redis user."""
 
     name: str
     digest: str
@@ -74,14 +74,14 @@ class JoinNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-join"):
 
 
 class CordonNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-cordon"):
-    """Place no new tasks on the node."""
+    """Place no new tasks there."""
 
     node: str
     user: str
 
 
 class UncordonNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-uncordon"):
-    """End cordon and drain, and accept the ECC errors of the node's devices."""
+    """End cordon and drain, and accept the present errors of its devices."""
 
     node: str
     user: str
@@ -100,7 +100,7 @@ class RemoveNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-remove
     node: str
     user: str
     force: bool = False
-    """Remove it at once. Its tasks are placed elsewhere."""
+    """Remove it at once; its tasks are placed again."""
 
 
 NodeTicket = CordonNode | UncordonNode | DrainNode | RemoveNode

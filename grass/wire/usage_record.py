@@ -1,4 +1,4 @@
-"""The recent usage of the cluster by one user, for fair share. Written by the master-agent."""
+"""A user's recent use of the cluster, for fair shares. Written by the master-agent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The protocol that this version of Grass speaks: one number, said in every hello and by the API.
+"""The number of the protocol that this version of Grass speaks. It is in every hello and in the API.
 
-It grows with each change of this package after which an older or newer peer could misunderstand. Peers with another
-number do not work together: the master quarantines such a node, and the API refuses such a client, both with a reason.
+It grows with each incompatible change of this package. The master quarantines a node with another number, and the API
+refuses such a client, both with a reason.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ PROTOCOL = 1
 
 
 def mismatch(peer: str, protocol: int, version: str, own_version: str) -> str | None:
-    """Why ``peer`` ("node n1") is refused; None: it speaks the same protocol. ``protocol`` 0: it named none."""
+    """Return why ``peer`` ("node n1") is refused; None: same protocol. ``protocol`` 0: it stated none."""
     if protocol == PROTOCOL:
         return None
     spoken = f"protocol {protocol}" if protocol else "no known protocol"

@@ -1,4 +1,4 @@
-"""``python -m node.agent CLUSTER_JSON``: the node-agent of one node, until SIGTERM. Tasks outlive it."""
+"""``python -m node.agent CLUSTER_JSON``: run the node-agent of one node until SIGTERM. Tasks outlive it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from node.agent.shipper import Shipper
 from node.runtime.registry import open_runtimes
 
 PROBE_AGAIN = 30.0
-"""Seconds after which an agent whose probe failed ends: it is started again, and what was mended is seen."""
+"""Seconds after which an agent whose probe failed ends. It is restarted and probes again."""
 REFUSED_AGAIN = 30.0
-"""Seconds after which an agent that redis refuses ends: its node was removed, or is about to be made anew."""
+"""Seconds after which an agent that redis refuses ends: its node was removed, or is being recreated."""
 
 log = logging.getLogger("node.agent")
 _refused = threading.Lock()
@@ -36,7 +36,7 @@ _refused = threading.Lock()
 def main(path: str) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s node-agent: %(message)s")
     threading.excepthook = _end_at_once
-    sys.setswitchinterval(0.0005)  # reports must not wait for the loop's turn
+    sys.setswitchinterval(0.0005)  # threads that send reports must not wait for the loop
     config = ClusterConfig.load(path)
     backend = open_backend(config, Secrets.load(config.home), "node")
     notifier = Notifier()
@@ -66,7 +66,7 @@ def main(path: str) -> int:
 
 
 def _probe(config: ClusterConfig, gpus: list[int], notifier: Notifier) -> Probe:
-    """In a thread, so that whoever watches over this process hears from it meanwhile."""
+    """Probe in a thread, and send signs of life to the supervisor meanwhile."""
     from node.agent.probe import probe
 
     found: list[Probe] = []
@@ -81,11 +81,11 @@ def _probe(config: ClusterConfig, gpus: list[int], notifier: Notifier) -> Probe:
 
 
 def _end_at_once(failure: threading.ExceptHookArgs) -> None:
-    """A thread that failed leaves an agent that is deaf or mute; the next one goes on where this one was."""
+    """End the agent when one of its threads failed. The next agent continues where this one stopped."""
     if isinstance(failure.exc_value, NotAllowedError):
         _end_refused(failure.exc_value)
         return
-    log.critical("a thread failed; starting again", exc_info=failure.exc_value)
+    log.critical("a thread failed; the node-agent ends and is restarted", exc_info=failure.exc_value)
     _end()
 
 
@@ -95,11 +95,11 @@ def _end() -> None:
 
 
 def _end_refused(error: NotAllowedError) -> None:
-    """Later: what runs here runs on meanwhile, and can be stopped. Both threads that use redis end; one says why."""
+    """End later: until then tasks run on, and can be stopped. Both threads that use redis come here; one logs."""
     if not _refused.acquire(blocking=False):
         return
-    hint = "if this machine is no node of the cluster any more, `grass leave` on it removes what is left"
-    log.error("%s; %s; trying again in %g s", error, hint, REFUSED_AGAIN)
+    hint = "if this machine is no longer a node of the cluster, run `grass leave` on it to clean up"
+    log.error("%s; %s; the node-agent restarts in %g s", error, hint, REFUSED_AGAIN)
     again = threading.Timer(REFUSED_AGAIN, _end)
     again.daemon = True
     again.start()

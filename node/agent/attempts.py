@@ -1,4 +1,6 @@
-"""What the node-agent does for each attempt while it lives and after: its log, its time limits, its folder."""
+"""What the node-agent does for each attempt, from its start to its removal: log, time limits, readiness, files.
+
+Called by the loop only, in its thread."""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from grass.model.job import DEFAULT_GRACE, Ready
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.desired import DesiredAttempt
 from grass.wire.launch import LaunchTemplate
+from grass.wire.task_events import Ended
 from node.agent import environment
 from node.agent.check import Check
 from node.agent.folders import Removal, attempts_on_disk
@@ -22,13 +25,15 @@ from node.runtime.registry import kind
 from node.runtime.timers import Timers
 
 FOLLOW_AFTER = 0.05
-"""Seconds that an attempt lives before its output is followed; one that is over sooner, and silent, costs nothing."""
+"""Seconds after its start until the output of an attempt is followed: a shorter attempt without output costs
+nothing."""
 REMOVE_EVERY = 0.2
-"""Seconds between rounds of removing files."""
+"""Seconds for which removals are collected into one batch."""
+_NO_OUTPUT = {"stdout": 0, "stderr": 0}
 
 
 class LogShipper(Protocol):
-    """What is needed of ``node.agent.shipper.Shipper``."""
+    """The part of ``node.agent.shipper.Shipper`` that is used here."""
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
@@ -39,7 +44,7 @@ class LogShipper(Protocol):
 
 
 class Attempts:
-    """``stop`` is called for an attempt that is over its time. ``base``: the environment that tasks inherit."""
+    """``stop`` is called for an attempt that exceeded its time limit. ``base``: the environment that tasks inherit."""
 
     def __init__(
         self,
@@ -63,7 +68,7 @@ class Attempts:
         """Running attempts and their templates."""
         self._followed: set[str] = set()
         self._released: set[str] = set()
-        """Nobody needs them any more but the shipper."""
+        """Attempts whose files are removed once their log is shipped."""
         self._to_remove: list[str] = []
 
     def resume(self, known: Mapping[str, Observed], desired: Mapping[str, DesiredAttempt]) -> None:
@@ -77,11 +82,11 @@ class Attempts:
                 self.release(key)
 
     def relisted(self) -> None:
-        """The runtime lists everything anew: what is alive will be said again, with all that follows from it."""
+        """Forget which attempts run: the runtime lists everything again, and ``started`` is called for each."""
         self._alive.clear()
 
     def started(self, attempt: Observed, entry: DesiredAttempt | None, template: LaunchTemplate | None) -> bool:
-        """False when that was known."""
+        """Begin to look after a running attempt. Return False if it was known to run."""
         key, since = attempt.key, attempt.since
         if key in self._alive or since is None:
             return False
@@ -98,19 +103,19 @@ class Attempts:
         return key in self._alive
 
     def ended(self, attempt: Observed) -> dict[str, int]:
-        """Where its streams will end for readers of its log."""
+        """Return where its streams will end for readers of its log."""
         self._alive.pop(attempt.key, None)
         self._readiness.drop(attempt.key)
         return self._log_ended(attempt.key, attempt.sizes or {})
 
     def not_ready(self, key: str, failure: str) -> None:
-        """Its readiness check did not pass in time."""
+        """Stop the attempt: its readiness check did not pass in time."""
         template = self._alive.get(key)
         if template and template.ready:
             self._over(key, f"not ready after {template.ready.timeout or 0:g} s: {failure}")
 
     def release(self, key: str) -> None:
-        """It has ended and the master has noted that: its files may go once its log has gone."""
+        """Remove the files of an ended attempt once its log is shipped. The master has noted its end."""
         if key in self._followed and not self._shipper.complete(key):
             self._released.add(key)
             return
@@ -119,7 +124,7 @@ class Attempts:
         self._to_remove.append(key)
 
     def shipped(self, key: str) -> None:
-        """Its log is complete at the collector."""
+        """Note that its log is complete at the collector."""
         if key in self._released:
             self._released.discard(key)
             self.release(key)
@@ -171,8 +176,8 @@ class Attempts:
         )
 
 
-def taken_port(ports: Mapping[str, int]) -> int | None:
-    """The first of these that some program listens on."""
+def port_in_use(ports: Mapping[str, int]) -> int | None:
+    """Return the first of these ports that a program listens on."""
     for port in ports.values():
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -183,3 +188,22 @@ def taken_port(ports: Mapping[str, int]) -> int | None:
             except OSError:
                 return port
     return None
+
+
+def ended_event(attempt: Observed, sizes: dict[str, int]) -> Ended:
+    """Return the report of an attempt's end. ``sizes``: last offset of each stream."""
+    return Ended(
+        key=attempt.key,
+        at=attempt.ended or clock.wall(),
+        code=attempt.code,
+        signal=attempt.signal,
+        reason=attempt.reason,
+        started=attempt.started,
+        sizes=sizes or _NO_OUTPUT,
+        stopped=attempt.stopping,
+    )
+
+
+def not_started_event(key: str, reason: Reason | None) -> Ended:
+    """Return the end of an attempt that never started."""
+    return Ended(key=key, at=clock.wall(), reason=reason, sizes=_NO_OUTPUT, stopped=reason is None)

@@ -1,4 +1,4 @@
-"""One try of a readiness check: a port answers, a command ends with 0, a line of the log matches."""
+"""One readiness check: a port answers, a command ends with 0, or a line of the log matches. Run by ``readiness``."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from grass.backoff import Backoff
 from grass.errors import GrassError
 from grass.model.expression import compiled
 from grass.model.job import Ready
-from node.agent.leash import Leash, Running
-from node.agent.line_search import Printed
+from node.agent.child_programs import ChildProgram, ChildPrograms
+from node.agent.line_search import GrowingFile
 from node.runtime.kind import Inside
 
 FIRST_WAIT, LONGEST_WAIT = 0.03, 1.0
 PROBE_TIMEOUT = 10.0
-"""Seconds that one try may take."""
+"""Seconds that one attempt of the check may take."""
 NO_MATCH = "no line of its output matches its check"
 
 
 @dataclass(eq=False)
 class Check:
-    """One attempt's. ``since``: steady time of its start. ``ports`` by name, ``outputs``: its stdout and stderr."""
+    """The check of one attempt. ``since``: steady time of its start. ``ports``: name → number. ``outputs``: paths of
+    its stdout and stderr."""
 
     key: str
     ready: Ready
@@ -37,37 +38,37 @@ class Check:
     env: dict[str, str]
     cwd: str
     inside: Inside | None = None
-    """The attempt's container: runs the command, which ``argv`` cannot, and knows where its ports answer."""
+    """For an attempt in a container: runs the command inside, and knows the address of its ports."""
     pause: Backoff = field(default_factory=lambda: Backoff(FIRST_WAIT, LONGEST_WAIT, 1.5))
-    """Between two tries."""
+    """Waits between two tries."""
     deadline: float = math.inf
     """Steady time at which it must have passed."""
     failed: str = ""
     """Why the last try did not pass."""
-    told: str = ""
-    """What was said of it last."""
-    _printed: dict[str, Printed] = field(default_factory=dict)
-    _running: Running | None = None
+    reported: str = ""
+    """The failure that was reported last."""
+    _files: dict[str, GrowingFile] = field(default_factory=dict)
+    _running: ChildProgram | None = None
     _cancelled: bool = False
 
     def allow(self, now: float) -> None:
-        """Set the deadline. A check that begins late, because this agent did, gets the time for at least one try."""
+        """Set the deadline. After a restart of the agent, the check still gets time for at least one try."""
         timeout = self.ready.timeout
         if timeout is not None:
             self.deadline = max(self.since + timeout, now + min(timeout, PROBE_TIMEOUT))
 
-    def failure(self, leash: Leash) -> str:
-        """Try it. Why it does not pass, for people; empty when it does."""
+    def failure(self, programs: ChildPrograms) -> str:
+        """Try once. Return why it does not pass, for people; empty when it passes."""
         if self.ready.port is not None:
             return self._port_failure()
         if self.ready.command is not None:
             if self.inside:
                 return self.inside.failure(PROBE_TIMEOUT, lambda: self._cancelled)
-            return self._command_failure(leash)
+            return self._command_failure(programs)
         return self._log_failure()
 
     def cancel(self) -> None:
-        """End what is under way. It is not tried again."""
+        """End a try that is running, for good."""
         self._cancelled = True
         running = self._running
         if running is not None:
@@ -79,20 +80,22 @@ class Check:
         try:
             own = self.inside.addresses() if self.inside else None
         except GrassError as error:
-            return f"the address of its container is not known: {error}"
+            return f"the address of its container is unknown: {error}"
         hosts = (self.address, "127.0.0.1") if own is None else own
         return "" if _answers(hosts, port) else f"nothing listens on its port {name} ({port})"
 
-    def _wait(self, running: Running) -> int | None:
+    def _wait(self, running: ChildProgram) -> int | None:
         self._running = running
-        if self._cancelled:  # which is set before the other thread looks for what runs
+        if self._cancelled:  # set by `cancel` before it looks at `_running`, so one of the two threads kills
             running.kill()
         return running.wait(PROBE_TIMEOUT)
 
-    def _command_failure(self, leash: Leash) -> str:
+    def _command_failure(self, programs: ChildPrograms) -> str:
         nothing = subprocess.DEVNULL
         try:
-            running = leash.start(self.argv, env=self.env, cwd=self.cwd, stdin=nothing, stdout=nothing, stderr=nothing)
+            running = programs.start(
+                self.argv, env=self.env, cwd=self.cwd, stdin=nothing, stdout=nothing, stderr=nothing
+            )
         except (OSError, ValueError) as error:
             return f"its check cannot run {self.argv[0]}: {getattr(error, 'strerror', None) or error}"
         code = self._wait(running)
@@ -104,11 +107,11 @@ class Check:
     def _log_failure(self) -> str:
         try:
             expression = compiled(self.ready.log or "")
-        except ValueError as error:  # of a job that another version of Grass took
-            return f"its check is not a regular expression: {error}"
+        except ValueError as error:  # another version of Grass accepted the job
+            return f"its check is not a valid regular expression: {error}"
         for path in self.outputs:
             try:
-                if self._printed.setdefault(path, Printed(path)).matches(expression):
+                if self._files.setdefault(path, GrowingFile(path)).matches(expression):
                     return ""
             except FileNotFoundError:
                 continue

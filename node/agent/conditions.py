@@ -1,8 +1,8 @@
 """Conditions that keep a node from taking tasks for a while: a disk that is almost full, a share that fails or hangs.
 
 Checked every two seconds, in threads, because a file operation on a share whose server is away may never return. The
-loop puts them into every heartbeat, so that the master places nothing on this node, and starts nothing until they are
-over. They end by themselves. Tasks that cannot be ended are the third condition: see ``stuck``.
+loop reports them with every heartbeat, so that the master places nothing on this node, and starts nothing until they
+clear. They clear by themselves. The third condition, tasks that do not end, is in ``stuck_tasks``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Conditions:
     def __init__(
         self, config: ClusterConfig, changed: Callable[[], None], expected: str | None = None, every: float = EVERY
     ) -> None:
-        """``expected``: mount point of the share when the node was last known to be right; None: the one of today.
+        """``expected``: mount point of the share when the node passed its probe; None: the present one.
         ``every``: seconds between checks."""
         self._every = every
         self._disk = Disk(config.node_dir, config.node.low_disk)
@@ -52,7 +52,7 @@ class Conditions:
         self._stop = threading.Event()
 
     def start(self) -> None:
-        """Check once, then go on in a thread: nothing is started on a node that was never checked."""
+        """Check once, then continue in a thread: nothing starts on a node that was never checked."""
         self._look()
         threading.Thread(target=self._run, name="conditions", daemon=True).start()
 
@@ -73,15 +73,15 @@ class Conditions:
         if found == self._now:
             return False
         for reason in found:
-            log.warning("no task is started: %s", reason.message)
+            log.warning("%s; no task starts here until this clears", reason.message)
         if not found:
-            log.info("tasks are started again")
+            log.info("the node's conditions cleared; tasks start again")
         self._now = found
         return True
 
 
 def together(reasons: tuple[Reason, ...]) -> Reason | None:
-    """Return one reason for a task that waits for all of them."""
+    """Return one reason for a task that waits until all of them clear."""
     if not reasons:
         return None
     text = "; ".join(reason.message for reason in reasons)
@@ -89,7 +89,7 @@ def together(reasons: tuple[Reason, ...]) -> Reason | None:
 
 
 def lacks(free: int, total: int, files_free: int, files: int, low: int | None, before: bool) -> str:
-    """Return what the disk has too little of, or nothing. ``before``: it had too little at the last check.
+    """Return what the disk lacks; empty if it lacks nothing. ``before``: it lacked something at the last check.
 
     No changing numbers in the text, so that nodes with the same problem are grouped.
     """
@@ -122,7 +122,7 @@ class Disk:
 
 
 class Share:
-    """The share. The kernel's table tells whether it is mounted; a thread of its own asks whether it answers."""
+    """The share. The kernel's table shows whether it is mounted; a separate thread asks whether it answers."""
 
     def __init__(self, folder: Path, expected: str | None) -> None:
         self._folder = folder
@@ -130,7 +130,7 @@ class Share:
         self._asking: _Question | None = None
 
     def look(self) -> Reason | None:
-        """Take at most ``PATIENCE`` seconds, and no time while an earlier question is open."""
+        """Return the share's problem. Take at most ``PATIENCE`` seconds, and none while an earlier question is open."""
         problem = self._problem()
         return Reason(ReasonCode.SHARE, problem, {"folder": str(self._folder)}) if problem else None
 

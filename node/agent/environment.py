@@ -1,4 +1,6 @@
-"""What a task sees: its command and its environment. Pure; the names are those of the design, section 8."""
+"""The command and the environment that a task sees. Pure; called by the loop and for readiness checks.
+
+The names of the variables are a public interface (docs/reference)."""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _NOT_INHERITED = ("GRASS_", "SUPERVISOR_", "NOTIFY_SOCKET", "WATCHDOG_")
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """The node-agent's own environment without what is Grass's own affair."""
+    """Return the node-agent's environment without the variables of Grass and of its supervisors."""
     return {name: value for name, value in environ.items() if not name.startswith(_NOT_INHERITED)}
 
 
@@ -31,7 +33,7 @@ def addresses_path(config: ClusterConfig, job_id: str) -> str:
 
 
 def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, str]) -> Launch:
-    """What all attempts of one component on this node have in common. ``base`` is what ``inherited`` left.
+    """Return what all attempts of one component on this node share. ``base``: the result of ``inherited``.
 
     A container has its image's environment instead, and none of the host's.
     """
@@ -73,7 +75,7 @@ def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, s
 
 
 def _folder(cwd: str | None, base: str | None, data: str) -> str | None:
-    """Where it starts: ``cwd``, relative to ``base`` or else to the share. None: where its runtime starts it."""
+    """Return the working folder: ``cwd``, relative to ``base`` or otherwise to the share. None: the runtime chooses."""
     return base if cwd is None else str(PurePosixPath(base or data) / cwd)
 
 
@@ -83,7 +85,7 @@ def start(key: str, launch: str, template: LaunchTemplate, entry: DesiredAttempt
 
 
 def attempt_env(key: str, template: LaunchTemplate, entry: DesiredAttempt, node_gpus: int) -> dict[str, str]:
-    """What is this attempt's own, over the launch's. The shepherd adds GRASS_SCRATCH."""
+    """Return the variables of one attempt, which override those of its launch. The runtime adds GRASS_SCRATCH."""
     parsed = AttemptKey.parse(key)
     index, task = str(parsed.index), str(parsed.task)
     env = {
@@ -97,6 +99,6 @@ def attempt_env(key: str, template: LaunchTemplate, entry: DesiredAttempt, node_
     }
     for name, port in entry.ports.items():
         env["GRASS_PORT_" + re.sub(r"[^A-Z0-9]", "_", name.upper())] = str(port)
-    if node_gpus:  # a task that asked for none must not take somebody else's
+    if node_gpus:  # a task that asked for none must not use the devices of others
         env["CUDA_VISIBLE_DEVICES"] = ",".join(str(device) for device, _ in entry.gpus)
     return env

@@ -1,4 +1,4 @@
-"""The node's files of jobs and attempts: addresses files, and the removal of what nobody needs any more."""
+"""The node's files of jobs and attempts: addresses files, and the removal of files that are no longer needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write_addresses(config: ClusterConfig, job_id: str, text: str) -> None:
 
 
 def make_addresses(config: ClusterConfig, job_id: str) -> None:
-    """An empty addresses file, unless there is one."""
+    """Create an empty addresses file unless there is one."""
     if not Path(addresses_path(config, job_id)).exists():
         path = _addresses_for_all(config, job_id)
         path.touch()
@@ -34,9 +34,9 @@ def make_addresses(config: ClusterConfig, job_id: str) -> None:
 
 
 def _addresses_for_all(config: ClusterConfig, job_id: str) -> Path:
-    """In a folder that a container's user, who may be anybody, can look into, whatever the umask of this process.
+    """Return the file's path, in a folder that the user of any container can read, whatever the umask of this process.
 
-    Nobody else of the machine gets so far: the folders above are the agent's own.
+    Other users of the machine cannot reach it: the folders above belong to the agent only.
     """
     path = Path(addresses_path(config, job_id))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,22 +45,22 @@ def _addresses_for_all(config: ClusterConfig, job_id: str) -> Path:
 
 
 def attempts_on_disk(config: ClusterConfig) -> set[str]:
-    """Keys of all attempts that have files."""
-    places = Folders(str(config.node_dir / "attempts"))
-    found = (places.key_of(str(path)) for path in Path(places.root).glob("*/*"))
+    """Return the keys of all attempts that have files."""
+    folders = Folders(str(config.node_dir / "attempts"))
+    found = (folders.key_of(str(path)) for path in Path(folders.root).glob("*/*"))
     return {key for key in found if key is not None}
 
 
 def job_ids(config: ClusterConfig) -> list[str]:
-    """Of all jobs that have a folder."""
+    """Return the ids of all jobs that have a folder."""
     return [path.name for path in (config.node_dir / "jobs").glob("*")]
 
 
 class Removal:
-    """Removes files in its own thread: a scratch folder may hold a million of them."""
+    """Remove files in a separate thread: a scratch folder may hold a million of them."""
 
     def __init__(self, config: ClusterConfig) -> None:
-        self._places = Folders(str(config.node_dir / "attempts"))
+        self._folders = Folders(str(config.node_dir / "attempts"))
         self._jobs = config.node_dir / "jobs"
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="removal", daemon=True)
@@ -72,7 +72,7 @@ class Removal:
         self._queue.put(lambda: self._remove_attempts(keys))
 
     def jobs(self, job_ids: list[str]) -> None:
-        """Of jobs that have no part on this node any more."""
+        """Remove the folders of jobs that have nothing left on this node."""
         self._queue.put(lambda: self._remove_jobs(job_ids))
 
     def stop(self) -> None:
@@ -87,9 +87,9 @@ class Removal:
         for key in keys:
             for name in ("stdout", "stderr", "shipped"):
                 with contextlib.suppress(OSError):
-                    os.unlink(self._places.path(key, name))  # noqa: PTH108 (thousands a second)
-            _remove_folder(self._places.scratch(key))
-        for job_folder in {self._places.job(key) for key in keys}:
+                    os.unlink(self._folders.path(key, name))  # noqa: PTH108 (thousands a second)
+            _remove_folder(self._folders.scratch(key))
+        for job_folder in {self._folders.job(key) for key in keys}:
             with contextlib.suppress(OSError):
                 os.rmdir(job_folder)  # noqa: PTH106
 
@@ -99,7 +99,7 @@ class Removal:
 
 
 def _remove_folder(path: str) -> None:
-    """Most scratch folders are empty."""
+    """Remove a folder with its content. Most scratch folders are empty, so that is tried first."""
     try:
         os.rmdir(path)  # noqa: PTH106
     except FileNotFoundError:
@@ -109,7 +109,7 @@ def _remove_folder(path: str) -> None:
 
 
 def _try_harder(function: Callable[..., object], path: str, problem: object) -> None:
-    """A task may leave folders that not even their owner can write to."""
+    """Make a folder writable and try again: a task may leave folders that even their owner cannot write to."""
     try:
         os.chmod(os.path.dirname(path), 0o700)  # noqa: PTH101, PTH120
         os.chmod(path, 0o700)  # noqa: PTH101
@@ -118,4 +118,4 @@ def _try_harder(function: Callable[..., object], path: str, problem: object) -> 
         else:
             function(path)
     except OSError as error:
-        log.warning("cannot remove %s: %s", path, error)
+        log.warning("%s: cannot be removed: %s", path, error)

@@ -1,9 +1,9 @@
 """The sending side of fluentd's forward protocol v1, with acknowledgements. Used by the shipper's thread only.
 
-fluent-logger is not used here: its ``FluentSender`` speaks Message mode only, asks for no acknowledgement, takes
-a successful ``send`` for a delivery, and drops its buffer when that exceeds ``bufmax``. A collector that is
-killed between our ``send`` and its ``write`` would lose lines. So the protocol is spoken directly: Forward mode, the
-option ``chunk`` in every message, and a block counts as delivered only when its ``ack`` has come back.
+The package fluent-logger does not suffice: its ``FluentSender`` knows Message mode only, asks for no acknowledgement,
+treats a successful ``send`` as delivery, and drops its buffer when that exceeds ``bufmax``. A collector that is killed
+between our ``send`` and its ``write`` would lose lines. This module uses Forward mode with the option ``chunk`` in
+every message; a block counts as delivered only when its ``ack`` has arrived.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from grass.wire.codec import builtins
 from grass.wire.log_block import LogBlock
 
 ACK_TIMEOUT = 30.0
-"""Seconds without any progress until the peer is given up: a disk may stall for long, and a resend costs more."""
+"""Seconds without progress until the connection is closed: a disk may stall for long, and sending again costs more."""
 FIRST_BACKOFF = 0.02
 LAST_BACKOFF = 0.5
 _REPLY_LIMIT = 1 << 20
@@ -36,17 +36,17 @@ log = logging.getLogger(__name__)
 
 
 def collector_address(config: ClusterConfig) -> Address:
-    """Its socket on this machine, or where nodes reach it."""
+    """Return the collector's socket on this machine, or the host and port where nodes reach it."""
     if config.collector is None:
         return str(config.socket("collector"))
     return host_and_port(config.collector)
 
 
 class Link:
-    """One connection to the collector that comes back by itself.
+    """One connection to the collector, reopened automatically.
 
-    ``address``: the path of a unix socket, or host and port. ``stop``: a descriptor that becomes readable when
-    whatever is going on is to be given up.
+    ``address``: the path of a unix socket, or host and port. ``stop``: a descriptor; once it is readable, an
+    exchange gives up.
     """
 
     def __init__(self, address: Address, stop: int) -> None:
@@ -57,10 +57,10 @@ class Link:
         self._failures = 0
         self._chunk = 0
         self.retry_at = 0.0
-        """Steady time before which it makes no sense to try again."""
+        """Steady time of the next attempt to connect."""
 
     def connected(self) -> bool:
-        """True when a batch may be sent now; connects when it is time to."""
+        """Return whether a batch can be sent now. Connects if the next attempt is due."""
         if self._socket is not None:
             return True
         if clock.steady() < self.retry_at:
@@ -68,11 +68,11 @@ class Link:
         try:
             self._socket = self._connect()
         except OSError as error:
-            self._failed(f"cannot reach the log collector at {self._address}: {error}")
+            self._failed(f"the log collector at {self._address} does not answer ({error}); logs wait on this node")
         return self._socket is not None
 
     def exchange(self, batch: Iterable[tuple[str, list[LogBlock]]]) -> bool:
-        """Sends records by tag and waits for all acknowledgements; False: some or all may not have arrived."""
+        """Send records by tag and wait for all acknowledgements. False: some or all may not have arrived."""
         assert self._socket is not None
         try:
             self._send(self._socket, batch)
@@ -80,10 +80,12 @@ class Link:
             self.close()
             return False
         except (OSError, ValueError, msgpack.UnpackException) as error:
-            self._failed(f"the log collector did not take a batch, it is sent again: {error or type(error).__name__}")
+            self._failed(
+                f"the log collector did not accept a batch ({error or type(error).__name__}); it is sent again"
+            )
             return False
         if self._failures:
-            log.info("the log collector is back")
+            log.info("the log collector answers again")
         self._backoff.reset()
         self._failures = 0
         return True
@@ -126,7 +128,7 @@ class Link:
         return memoryview(packer.bytes()), waiting
 
     def _send(self, connection: socket.socket, batch: Iterable[tuple[str, list[LogBlock]]]) -> None:
-        # Acknowledgements are read while sending: a peer that cannot get rid of them would stop reading.
+        # Acknowledgements are read while sending: a peer whose replies are not read would stop reading, too.
         unsent, waiting = self._pack(batch)
         replies = msgpack.Unpacker(max_buffer_size=_REPLY_LIMIT)
         poll = select.poll()
@@ -163,7 +165,7 @@ class Signal:
         os.eventfd_write(self.descriptor, 1)
 
     def wait(self, seconds: float | None) -> None:
-        """Until ``set``, at most ``seconds``; takes the signal."""
+        """Wait until ``set``, at most ``seconds``, and reset the signal."""
         poll = select.poll()
         poll.register(self.descriptor, select.POLLIN)
         if poll.poll(None if seconds is None else max(0.0, seconds) * 1000):

@@ -1,7 +1,7 @@
-"""The node's GPUs, by NVML. The only module that imports it; where it or the driver is missing there are none.
+"""The node's GPUs, read through NVML. Only this module imports it. Without NVML or a driver, a node has no GPUs.
 
-NVML may fail at any call, and a driver that is lost may not return at all: samples are taken in a thread of their own,
-and what failed is reported as the ``error`` of the devices, never raised. The master decides what follows from that.
+NVML may fail at any call, and a call to a lost driver may never return. So samples are taken in a separate thread, and
+a failure is reported as the ``error`` of the devices, never raised. The master decides what follows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EVERY = 2.0
 OVERDUE = 10.0
 """Seconds without a sample after which the driver counts as lost."""
 LIBRARY = "libnvidia-ml.so.1"
-"""NVML, which the driver brings."""
+"""NVML, a part of the driver."""
 _CONTAINER = re.compile(rb"[0-9a-f]{64}")
 _TEMPERATURE_OF_GPU = 0
 _UNCORRECTED, _SINCE_BOOT = 1, 0
@@ -33,26 +33,26 @@ log = logging.getLogger(__name__)
 
 
 def devices(library: str = LIBRARY) -> list[GpuDevice]:
-    """By device index."""
+    """Return the devices in order of their index."""
     nvml = _nvml(library)
     if nvml is None:
         return []
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        log.warning("there is a GPU driver that does not work, so this node offers no GPUs: %s", error)
+        log.warning("the GPU driver does not work (%s); this node offers no GPUs", error)
         return []
     try:
         return [_device_or_lost(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
     except nvml.NVMLError as error:
-        log.warning("the GPUs cannot be listed, so this node offers none: %s", error)
+        log.warning("the GPUs cannot be listed (%s); this node offers no GPUs", error)
         return []
     finally:
         _quietly(nvml, nvml.nvmlShutdown)
 
 
 class GpuWatch:
-    """``roots``: pids whose descendants, and whose containers, are Grass's own. Samples the devices ``known``."""
+    """Samples the devices ``known``. ``roots``: pids whose descendants and containers belong to Grass."""
 
     def __init__(
         self, known: Sequence[GpuDevice], roots: Callable[[], Iterable[int]], overdue: float = OVERDUE
@@ -65,16 +65,16 @@ class GpuWatch:
         self._stop = threading.Event()
 
     def start(self) -> None:
-        """Nothing is started, nor loaded, where there are no devices."""
+        """Start the thread; without devices, do nothing and load nothing."""
         if self._known:
             threading.Thread(target=self._run, name="gpus", daemon=True).start()
 
     def stop(self) -> None:
-        """Does not wait for a driver that does not return."""
+        """Stop without waiting: the driver may never return."""
         self._stop.set()
 
     def samples(self) -> tuple[GpuSample, ...]:
-        """The newest of each device."""
+        """Return the newest sample of each device."""
         silence = clock.steady() - self._at
         if self._known and silence > self._overdue:
             return _all_lost(self._known, f"the driver has not answered for {self._overdue:g} s")
@@ -88,7 +88,7 @@ class GpuWatch:
 
 
 def sample(known: Sequence[GpuDevice], roots: Iterable[int], library: str = LIBRARY) -> tuple[GpuSample, ...]:
-    """One of each known device; those that cannot be asked have an ``error``. The driver is opened and closed."""
+    """Sample each known device once; a device that does not answer has an ``error``. Opens and closes the driver."""
     nvml = _nvml(library)
     if nvml is None:
         return _all_lost(known, f"{library} is gone")
@@ -104,7 +104,7 @@ def sample(known: Sequence[GpuDevice], roots: Iterable[int], library: str = LIBR
 
 
 def _nvml(library: str) -> Any:
-    """NVML's Python module; None where there is no driver. Looking first saves 10 MiB on machines without one."""
+    """Return NVML's Python module; None without a driver. The check saves 10 MiB on machines without one."""
     try:
         ctypes.CDLL(library)
         import pynvml
@@ -114,8 +114,8 @@ def _nvml(library: str) -> Any:
 
 
 def _device_or_lost(nvml: Any, index: int) -> GpuDevice:
-    """One that is lost is listed all the same, so that it is seen: each sample of it has the error, and no task gets
-    it. What it is will be known when it is back and the node-agent was started again."""
+    """Return a device. A lost one is listed, too, so that users see it: its samples have the error, and no task gets
+    it. Its properties are known after it works again and the node-agent was restarted."""
     try:
         return _device(nvml, index)
     except nvml.NVMLError as error:
@@ -153,7 +153,7 @@ def _sample(nvml: Any, device: GpuDevice, own: _Own) -> GpuSample:
 
 
 def _if_told(nvml: Any, question: Callable[[], int]) -> int | None:
-    """Not every device tells everything."""
+    """Return the answer; None if the device does not support the question."""
     try:
         return question()
     except nvml.NVMLError_NotSupported:
@@ -173,7 +173,7 @@ def _process(pid: int, memory: int | None, own: _Own) -> GpuProcess:
 
 
 class _Own:
-    """Which processes are tasks: descendants of the roots, or in one of the containers that a root is in."""
+    """The processes that belong to tasks: descendants of the roots, and processes in the container of a root."""
 
     def __init__(self, roots: Iterable[int]) -> None:
         self._roots = set(roots)

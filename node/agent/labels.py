@@ -1,5 +1,6 @@
-"""What a node says of itself without being told: ``arch``, ``os``, ``share`` if one is mounted, ``gpu_model`` if it has
-GPUs. Pure."""
+"""Labels that a node finds by itself: ``arch``, ``os``, ``share`` if one is mounted, ``gpu_model`` if it has GPUs.
+
+Pure; called for the hello."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ _VARIANT = re.compile(r"([-\s]+(SXM\d*|PCIE?|NVL|\d+GB))+\b.*", re.IGNORECASE)
 
 
 def found(machine: str, system: str, gpus: Sequence[GpuDevice], share: str = "") -> dict[str, str]:
-    """``machine``, ``system``: as the platform names them. ``gpus``: as NVML lists them; the first counts. ``share``:
-    the kind of its file system, as the kernel names it: ``fuse.rclone`` becomes ``fuse``."""
+    """Return the labels. ``machine``, ``system``: as ``platform`` names them. ``gpus``: as NVML lists them; the first
+    counts. ``share``: the kernel's name of its file system; ``fuse.rclone`` becomes ``fuse``."""
     labels = {"arch": machine, "os": system.lower()}
     if share:
         labels["share"] = share.split(".")[0]
@@ -24,5 +25,5 @@ def found(machine: str, system: str, gpus: Sequence[GpuDevice], share: str = "")
 
 
 def short_model(name: str) -> str:
-    """``NVIDIA A100-SXM4-40GB`` → ``A100``, ``NVIDIA GeForce RTX 3090`` → ``RTX 3090``: as people ask for it."""
+    """Shorten a model's name as users write it: ``NVIDIA A100-SXM4-40GB`` → ``A100``."""
     return _VARIANT.sub("", _BRANDS.sub("", name)).strip() or name

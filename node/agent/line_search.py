@@ -1,4 +1,4 @@
-"""Looking for a line in an output file that grows."""
+"""Search for a line in an output file that grows. Used by readiness checks."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import os
 from grass.model.expression import Expression
 
 _PIECE = 1 << 16
-"""Of a line that is longer than this, and what comes with it, only the beginning is looked at."""
+"""Bytes read at once. Only the beginning of a line that is longer is searched."""
 _HEAD = 256
-"""So many bytes from its beginning tell whether a file was begun anew."""
+"""Bytes from its beginning that show whether a file was rewritten."""
 
 
-class Printed:
-    """One file, from look to look: each sees what came since the last one, and the line that was not complete then."""
+class GrowingFile:
+    """One file. Each search sees the output since the last one, and the line that was incomplete then."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._head = b""
         self._begin = 0
-        """Of the line that was not complete."""
+        """Offset of the incomplete line."""
         self._end = 0
         self._inside = False
-        """Of a line that is too long."""
+        """Whether ``_begin`` is inside a line that is too long."""
 
     def matches(self, expression: Expression) -> bool:
-        """Whether a new line matches, the last one also without its newline. Raises OSError."""
+        """Return whether a new line matches; the last one may lack its newline. Raises OSError."""
         with open(self.path, "rb") as file:  # noqa: PTH123 (starts in milliseconds)
             head, size = file.read(_HEAD), os.fstat(file.fileno()).st_size
             if size < self._end or not head.startswith(self._head):  # its task truncated it

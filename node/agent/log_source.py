@@ -1,7 +1,7 @@
-"""One attempt whose output is shipped: how far each stream is, what can be read next, what is remembered on disk.
+"""The output of one attempt that is shipped: acknowledged positions, the next blocks, the offsets kept on disk.
 
-Only the shipper's thread calls these. They never raise for what a task does to its own files: a file that cannot be
-read has nothing to ship.
+Called by the shipper's thread, except where a method says otherwise. Nothing here raises for what a task does to its
+own files: a file that cannot be read has nothing to ship.
 """
 
 from __future__ import annotations
@@ -15,35 +15,38 @@ from typing import NamedTuple
 from grass.atomic_file import replace_file
 from grass.wire.keys import AttemptKey
 from grass.wire.log_block import Stream as StreamName
-from node.agent.log_cut import cut
+from node.agent.log_blocks import block_end
 
-HOLD = 0.5
-"""Seconds that the beginning of a line waits for the rest of it."""
+LINE_WAIT = 0.5
+"""Seconds that an incomplete line waits for its rest."""
 FIRST_LOOK, LAST_LOOK = 0.1, 0.5
-"""Seconds between two looks at a file: a tenth of its silence, within these. A line has one second to appear."""
+"""Seconds between two reads of a file: a tenth of the time since its last output, within these bounds. A line must be
+visible within a second."""
 STORE_EVERY, STORE_BYTES = 5.0, 1 << 20
-"""Offsets are stored after so many seconds, or so many bytes but not within a second. The rest would be sent twice."""
+"""Offsets are stored after so many seconds, or after so many bytes, at most once a second. After a crash, output behind
+the stored offset is sent twice."""
 TRUNCATED = b"[the task truncated its output: what was not shipped before is lost]\n"
 HEAD = 256
-"""So many bytes from the beginning of a file tell whether it was written anew."""
+"""Bytes from the beginning of a file that show whether it was rewritten."""
 STREAMS: tuple[StreamName, StreamName] = ("stdout", "stderr")
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 log = logging.getLogger(__name__)
 
 
-class Place(NamedTuple):
-    """How far a stream is. Never changed, so that other threads can look at it.
+class Position(NamedTuple):
+    """The position in a stream. Immutable, so that other threads may read it.
 
-    ``offset``: acknowledged by the collector; it never goes back. ``base``: where in that the file begins now, 0 until
-    the task truncates it; while it is beyond ``offset``, what is between them says so. ``head``: how the file began.
-    ``whole``: whether the last byte that was shipped ended a line.
+    ``offset``: bytes of the stream that the collector has acknowledged; it never decreases. ``base``: offset in the
+    stream at which the present content of the file begins; 0 until the task truncates the file. While ``base`` is
+    beyond ``offset``, the stream continues with ``notice``. ``head``: the first bytes of the file. ``ends_line``:
+    whether the last acknowledged byte ended a line.
     """
 
     offset: int = 0
     base: int = 0
     head: bytes = b""
-    whole: bool = False
+    ends_line: bool = False
 
     @property
     def notice(self) -> bytes:
@@ -51,18 +54,22 @@ class Place(NamedTuple):
         return (b"\n" + TRUNCATED)[-missing:] if missing > 0 else b""
 
     @property
-    def at(self) -> int:
-        """The next byte of the file."""
+    def file_offset(self) -> int:
+        """Offset in the file of the next byte to send."""
         return max(0, self.offset - self.base)
 
-    def again(self) -> Place:
-        """The file begins anew."""
-        return Place(self.offset, self.offset + len(TRUNCATED) + (not self.whole))
+    def after_truncation(self) -> Position:
+        """Return the position after the task truncated the file."""
+        return Position(self.offset, self.offset + len(TRUNCATED) + (not self.ends_line))
 
-    def beyond(self, data: bytes) -> Place:
-        """``data``, of the notice and the file, was acknowledged."""
-        head = self.head if self.at > len(self.head) else self.head + data[len(self.notice) :][: HEAD - len(self.head)]
-        return Place(self.offset + len(data), self.base, head, data.endswith(b"\n"))
+    def after(self, data: bytes) -> Position:
+        """Return the position once ``data``, from the notice and the file, is acknowledged."""
+        head = (
+            self.head
+            if self.file_offset > len(self.head)
+            else self.head + data[len(self.notice) :][: HEAD - len(self.head)]
+        )
+        return Position(self.offset + len(data), self.base, head, data.endswith(b"\n"))
 
 
 class Stream:
@@ -71,95 +78,102 @@ class Stream:
     def __init__(self, path: Path, name: StreamName) -> None:
         self.path = path
         self.name = name
-        self.place = Place()
+        self.position = Position()
         self.stored_base = 0
         self.limit: int | None = None
         self.more = False
-        """There was more than the last ``read`` had room for."""
-        self.held: tuple[int, float] | None = None
-        """Offset of a line that has not ended, and since when it waits."""
-        self._next = self.place
+        """The last ``read`` left data because its room was used up."""
+        self.open_line: tuple[int, float] | None = None
+        """Offset of an incomplete line, and the time since which it waits."""
+        self._next = self.position
         self._seen: tuple[int, int] | None = None
-        """Size and time of change of the file when it was last looked at."""
+        """Size and modification time of the file at the last read."""
 
     @property
     def offset(self) -> int:
-        return self.place.offset
+        return self.position.offset
 
     def advance(self) -> None:
-        """What was last read has been acknowledged."""
-        self.place = self._next
+        """Note that the blocks of the last ``read`` are acknowledged."""
+        self.position = self._next
 
     def end(self, size: int) -> None:
-        """The file has its final size."""
-        self.place = self._looked_after(self.place)
+        """Note the final size of the file."""
+        self.position = self._unless_rewritten(self.position)
         self.limit = size
 
-    def told(self, size: int) -> int:
-        """Where the stream will end for its readers, when this is the final size of the file. For any thread."""
-        return self._looked_after(self.place).base + size
+    def final_offset(self, size: int) -> int:
+        """Return the stream's last offset if ``size`` is the final size of the file. May be called by any thread."""
+        return self._unless_rewritten(self.position).base + size
 
     def read(self, room: int, now: float) -> list[bytes]:
-        """The next blocks, at most ``room`` bytes of them; [] when there is nothing to send yet."""
+        """Return the next blocks, at most ``room`` bytes; [] when nothing can be sent yet."""
         data, at_end = self._bytes(room)
-        flush = self.held is not None and self.held[0] == self.offset and now - self.held[1] >= HOLD
+        flush = self.open_line is not None and self.open_line[0] == self.offset and now - self.open_line[1] >= LINE_WAIT
         last = self.limit is not None and at_end
         blocks, start = [], 0
-        while (stop := cut(data, start, flush=flush, end=last)) > start:
+        while (stop := block_end(data, start, flush=flush, end=last)) > start:
             blocks.append(data[start:stop])
             start = stop
         self.more = bool(blocks) and not at_end
-        self._next = self.place.beyond(data[:start])
+        self._next = self.position.after(data[:start])
         if start == len(data):
-            self.held = None
-        elif not (self.held and self.held[0] == self.offset + start):
-            self.held = (self.offset + start, now)
+            self.open_line = None
+        elif not (self.open_line and self.open_line[0] == self.offset + start):
+            self.open_line = (self.offset + start, now)
         return blocks
 
     def _bytes(self, room: int) -> tuple[bytes, bool]:
-        """What lies beyond ``offset``, and whether that is all there is. A final size that is not there is cut down."""
+        """Return the data behind ``offset``, and whether it is all. Lowers a final size that the file does not
+        reach."""
         try:
             wanted = self._size() if self.limit is None else self.limit
-            at = self.place.at
+            at = self.position.file_offset
             if wanted <= at:
-                return self.place.notice, True
-            data, head = self._pread(min(wanted - at, room), at, len(self.place.head))
+                return self.position.notice, True
+            data, head = self._pread(min(wanted - at, room), at, len(self.position.head))
         except OSError as error:
-            at = wanted = self.place.at
+            at = wanted = self.position.file_offset
             if self.limit is not None or not isinstance(error, FileNotFoundError):
                 log.warning("%s: cannot be read (%s); its log ends at byte %d", self.path, error, at)
-            data, head = b"", self.place.head
-        if head != self.place.head:
-            # written anew after ``_size``: what was read may lie in the middle of a line
-            self.place = self.place.again()
+            data, head = b"", self.position.head
+        if head != self.position.head:
+            # rewritten after ``_size``: the data may begin in the middle of a line
+            self.position = self.position.after_truncation()
             return self._bytes(room)
         if not data and self.limit is not None:
             self.limit = at
-        return self.place.notice + data, not data or at + len(data) >= wanted
+        return self.position.notice + data, not data or at + len(data) >= wanted
 
     def _size(self) -> int:
-        """Looks whether what was shipped is still there."""
+        """Return the file's size. Detects that the task truncated or rewrote the file."""
         info = self.path.stat()
         seen, self._seen = self._seen, (info.st_size, info.st_mtime_ns)
-        if info.st_size < self.place.at or (info.st_size == self.place.at and self._seen != seen):
-            self.place = self._looked_after(self.place)
-        if self.place.at and not self.place.head:
-            # restored: from here on it is known again
-            self.place = self.place._replace(head=self._pread(0, 0, min(HEAD, self.place.at))[1])
+        if info.st_size < self.position.file_offset or (
+            info.st_size == self.position.file_offset and self._seen != seen
+        ):
+            self.position = self._unless_rewritten(self.position)
+        if self.position.file_offset and not self.position.head:
+            # the position was restored from disk, without its head
+            self.position = self.position._replace(head=self._pread(0, 0, min(HEAD, self.position.file_offset))[1])
         return info.st_size
 
-    def _looked_after(self, place: Place) -> Place:
-        """``place``, or the beginning when the file does not hold any more what was shipped of it."""
-        if place.at == 0:
-            return place
+    def _unless_rewritten(self, position: Position) -> Position:
+        """Return ``position``, or the beginning of the file if the task rewrote what was shipped."""
+        if position.file_offset == 0:
+            return position
         try:
-            there = self.path.stat().st_size >= place.at and self._pread(0, 0, len(place.head))[1] == place.head
+            there = (
+                self.path.stat().st_size >= position.file_offset
+                and self._pread(0, 0, len(position.head))[1] == position.head
+            )
         except OSError:
-            return place
-        return place if there else place.again()
+            return position
+        return position if there else position.after_truncation()
 
     def _pread(self, size: int, at: int, head: int) -> tuple[bytes, bytes]:
-        """``size`` bytes from ``at``, then ``head`` from the beginning, which tell whether those can be trusted."""
+        """Read ``size`` bytes from ``at``, then ``head`` bytes from the beginning, which show whether the file is the
+        same."""
         descriptor = os.open(self.path, _OPEN)
         try:
             data = os.pread(descriptor, size, at) if size else b""
@@ -169,11 +183,11 @@ class Stream:
 
     @property
     def finished(self) -> bool:
-        return self.limit is not None and self.offset - self.place.base >= self.limit
+        return self.limit is not None and self.offset - self.position.base >= self.limit
 
 
-class Followed:
-    """One attempt. ``ticket``: the one entry in the shipper's queue that is valid for it."""
+class AttemptLog:
+    """The log of one attempt. ``ticket``: its only valid entry in the shipper's queue."""
 
     def __init__(self, key: str, directory: Path, prefix: str = "") -> None:
         parsed = AttemptKey.parse(key)
@@ -190,7 +204,7 @@ class Followed:
         self._stored_at = 0.0
 
     def restore(self, now: float) -> None:
-        """Goes on where the last shipper of this attempt stopped. A file that makes no sense means: from the start."""
+        """Continue where the previous shipper of this attempt stopped; from the start if its file is unreadable."""
         if self._restored:
             return
         self._restored = True
@@ -200,34 +214,36 @@ class Followed:
             bases = offsets.get("base", {})
             for stream in self.streams:
                 stream.stored_base = max(0, int(bases.get(stream.name, 0)))
-                stream.place = Place(max(0, int(offsets[stream.name])), stream.stored_base)
+                stream.position = Position(max(0, int(offsets[stream.name])), stream.stored_base)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             for stream in self.streams:
-                stream.place = Place()
+                stream.position = Position()
 
     def end(self) -> None:
-        """Takes over the final sizes, once the shipper was told."""
+        """Apply the final sizes once they are known."""
         if self.sizes is not None:
             for stream in self.streams:
                 if stream.limit is None:
                     stream.end(self.sizes.get(stream.name, 0))
 
-    def told(self, sizes: dict[str, int]) -> dict[str, int]:
-        """Where the streams will end for their readers, when these are the final sizes. For any thread."""
-        return {stream.name: stream.told(sizes.get(stream.name, 0)) for stream in self.streams}
+    def final_offsets(self, sizes: dict[str, int]) -> dict[str, int]:
+        """Return each stream's last offset if these are the final sizes. May be called by any thread."""
+        return {stream.name: stream.final_offset(sizes.get(stream.name, 0)) for stream in self.streams}
 
     def advance(self, stream: Stream, size: int, now: float) -> None:
         stream.advance()
         self._unstored += size
         self._grown = now
 
-    def next_look(self, now: float) -> float:
-        """When to look again, after the streams were read."""
+    def next_read(self, now: float) -> float:
+        """Return when to read again, after the streams were read."""
         if any(stream.more or stream.limit is not None for stream in self.streams):
             return now
         due = now + min(max((now - self._grown) / 10, FIRST_LOOK), LAST_LOOK)
-        held = [max(stream.held[1] + HOLD, now + FIRST_LOOK) for stream in self.streams if stream.held]
-        return min([due, *held])
+        open_line = [
+            max(stream.open_line[1] + LINE_WAIT, now + FIRST_LOOK) for stream in self.streams if stream.open_line
+        ]
+        return min([due, *open_line])
 
     @property
     def finished(self) -> bool:
@@ -241,15 +257,15 @@ class Followed:
         return self._unstored > 0 and (waited >= STORE_EVERY or (waited >= 1 and self._unstored >= STORE_BYTES))
 
     def store_bases(self, now: float) -> None:
-        """Before anything is sent that counts from a new base: after a crash nobody else would know it."""
-        if any(stream.place.base != stream.stored_base for stream in self.streams):
+        """Store a new base before anything is sent that counts from it: after a crash it could not be found again."""
+        if any(stream.position.base != stream.stored_base for stream in self.streams):
             self.store(now)
 
     def store(self, now: float) -> None:
-        """By rename, so that it is whole or not there. Not being able to store costs a resend, nothing more."""
+        """Store the offsets, by rename. If that fails, output may be sent twice; nothing is lost."""
         self._stored_at = now
         offsets: dict[str, object] = {stream.name: stream.offset for stream in self.streams}
-        bases = {stream.name: stream.place.base for stream in self.streams}
+        bases = {stream.name: stream.position.base for stream in self.streams}
         if any(bases.values()):
             offsets["base"] = bases
         try:

@@ -1,7 +1,7 @@
-"""The node-agent's loop: take what arrived, decide (``reconcile``), act. It waits for events only.
+"""The node-agent's loop: take events, decide (``reconcile``), act. Run by ``python -m node.agent``.
 
-Changes and reports pass through threads of their own (``links``), output through the shipper's, so neither a redis
-nor a collector that is away keeps tasks of this node from being started, seen to end, and followed by the next.
+Redis is used in threads of their own (``redis_threads``), and the collector in the shipper's thread. So tasks of this
+node start, end and are followed by the next ones while redis or the collector is away.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello, Probe
 from grass.wire.keys import LaunchKey
 from grass.wire.launch import LaunchTemplate
-from grass.wire.task_events import Ended, Ready, Started, TaskEvent, Waiting
+from grass.wire.task_events import Ready, Started, TaskEvent, Waiting
 from node.agent import environment, folders
-from node.agent.attempts import Attempts, LogShipper, taken_port
+from node.agent.attempts import Attempts, LogShipper, ended_event, not_started_event, port_in_use
 from node.agent.conditions import Conditions, together
 from node.agent.gpu import GpuWatch
-from node.agent.links import Changes, Reports
 from node.agent.readiness import Readiness, Verdict
 from node.agent.reconcile import Reconciliation, launch_key
-from node.agent.stuck import Stuck
+from node.agent.redis_threads import Changes, Reports
+from node.agent.stuck_tasks import StuckTasks
 from node.agent.usage import Usage, hello
-from node.runtime.protocol import Listed, News, Observed, Runtime, Stop
+from node.runtime.protocol import Listed, Observed, Runtime, RuntimeEvent, Stop
+from node.runtime.protocol import Waiting as RuntimeWaiting
 from node.runtime.registry import chosen
 from node.runtime.timers import Timers
 
 HEARTBEAT = 2.0
 LAST_REPORTS = 2.0
-"""Seconds that an agent which is to end takes to get rid of its reports. The next one says the same again."""
-_NOTHING = {"stdout": 0, "stderr": 0}
+"""Seconds that a stopping agent takes to send its last reports. The next agent repeats those that were not sent."""
 
 log = logging.getLogger(__name__)
 
 
 class NodeAgent:
-    """``shipper`` makes the log shipper, given what to call with the key of each attempt whose log is complete."""
+    """``shipper`` makes the log shipper. Its argument is called with the key of each attempt whose log is complete."""
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ class NodeAgent:
         probe: Probe | None = None,
         mounted: str | None = None,
     ) -> None:
-        """``alive`` is called at every turn: with every heartbeat at least. ``probe``: its result, for the hello.
-        ``mounted``: where the share was mounted when that was last known to be right."""
+        """``alive`` is called at every turn, at least with every heartbeat. ``probe``: its result, for the hello.
+        ``mounted``: the share's mount point when the node passed its probe."""
         self._config = config
         self._alive = alive
         self._probe = probe
@@ -74,27 +74,28 @@ class NodeAgent:
         self._usage = Usage(config.node_dir)
         self._watch = GpuWatch(gpus, self._roots)
         self._conditions = Conditions(config, self.wake, mounted)
-        self._held: tuple[Reason, ...] = ()
-        """Why nothing is started now."""
-        self._stuck = Stuck()
+        self._blocked_by: tuple[Reason, ...] = ()
+        """Why nothing starts now."""
+        self._stuck = StuckTasks()
         self._cannot_end: dict[str, Reason] = {}
-        """Attempts that do not end after KILL, as seen with the last heartbeat."""
+        """Attempts that did not end after KILL, as of the last heartbeat."""
         self._pids: dict[str, int] = {}
         """Of running attempts."""
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = False
         self._timers = Timers()
         self._turn = threading.Lock()
-        """Held by whoever takes and acts: the loop, or the thread that reads changes, which starts tasks at once."""
-        self._changes = Changes(store, self._obey, self._on_unreadable)
+        """Held while taking events and acting: by the loop, or by the thread that reads changes, which starts tasks at
+        once."""
+        self._changes = Changes(store, self._apply_desired, self._on_unreadable)
         self._unreadable = ""
-        """Why this version cannot read what its master wrote."""
+        """Why this version cannot decode what the master wrote."""
         self._reports = Reports(store)
         self._removal = folders.Removal(config)
         self._shipped: deque[str] = deque()
-        """Attempts whose log is complete at the collector, as the shipper's thread says."""
+        """Attempts whose log is complete at the collector; filled by the shipper's thread."""
         self._verdicts: deque[tuple[Verdict, str, str]] = deque()
-        """What threads of ``Readiness`` say: of which attempt, and why not."""
+        """Results of readiness checks: verdict, attempt key, failure; filled by the threads of ``Readiness``."""
         self._shipper = shipper(self._on_shipped)
         self._readiness = Readiness(self._on_verdict)
         self._reconciliation = Reconciliation()
@@ -103,15 +104,15 @@ class NodeAgent:
         )
         self._defined: dict[str, LaunchTemplate] = {}
         self._desired = False
-        self._happened: list[News] = []
-        self._greeted = False
+        self._events_of_runtime: list[RuntimeEvent] = []
+        self._said_hello = False
         self._events: list[TaskEvent] = []
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._wake, selectors.EVENT_READ)
         self._selector.register(runtime.fileno(), selectors.EVENT_READ)
 
     def stop(self) -> None:
-        """May be called from a signal handler or another thread; tasks run on."""
+        """End the loop; tasks run on. May be called from a signal handler or another thread."""
         self._stopping = True
         self.wake()
 
@@ -121,7 +122,7 @@ class NodeAgent:
     def run(self) -> None:
         Path(self._config.node_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
         self._conditions.start()
-        self._held = self._conditions.now()
+        self._blocked_by = self._conditions.now()
         for part in (self._changes, self._reports, self._shipper, self._removal, self._watch):
             part.start()
         try:
@@ -151,31 +152,37 @@ class NodeAgent:
 
     # take
 
-    def _obey(self, arrived: Iterable[Desired | DesiredChange]) -> None:
+    def _apply_desired(self, arrived: Iterable[Desired | DesiredChange]) -> None:
         with self._turn:
             if self._stopping:
                 return
             for each in arrived:
-                if isinstance(each, Desired):
-                    self._on_desired(each)
-                else:
-                    self._on_change(each)
+                match each:
+                    case Desired():
+                        self._on_desired(each)
+                    case DesiredChange():
+                        self._on_change(each)
+                    case _:
+                        assert_never(each)
             self._act()
         self.wake()
 
     def _take(self) -> None:
-        self._happened += self._runtime.receive()
-        if self._troubles() != self._held:
+        self._events_of_runtime += self._runtime.receive()
+        if self._blocking_reasons() != self._blocked_by:
             self._on_conditions()
         if self._desired:
-            for happened in self._happened:
-                if isinstance(happened, Listed):
-                    self._on_listed(happened)
-                elif isinstance(happened, Observed):
-                    self._on_attempt(happened)
-                else:
-                    self._events.append(Waiting(happened.key, happened.reason))
-            self._happened.clear()
+            for happened in self._events_of_runtime:
+                match happened:
+                    case Listed():
+                        self._on_listed(happened)
+                    case Observed():
+                        self._on_attempt(happened)
+                    case RuntimeWaiting(key=key, reason=reason):
+                        self._events.append(Waiting(key, reason))
+                    case _:
+                        assert_never(happened)
+            self._events_of_runtime.clear()
         while self._shipped:
             self._attempts.shipped(self._shipped.popleft())
         while self._verdicts:
@@ -187,7 +194,7 @@ class NodeAgent:
         for job_id, text in desired.addresses.items():
             folders.write_addresses(self._config, job_id, text)
         self._reconciliation.reset(desired.entries, desired.launch)
-        self._drop([name for name in self._defined if name not in desired.launch])
+        self._drop_launches([name for name in self._defined if name not in desired.launch])
         self._remove_jobs(folders.job_ids(self._config))
 
     def _on_change(self, change: DesiredChange) -> None:
@@ -195,10 +202,10 @@ class NodeAgent:
             folders.write_addresses(self._config, job_id, text)
         self._reconciliation.apply(change)
         if change.drop:
-            self._drop(change.drop)
+            self._drop_launches(change.drop)
             self._remove_jobs({LaunchKey.parse(name).job_id for name in change.drop})
 
-    def _drop(self, names: Iterable[str]) -> None:
+    def _drop_launches(self, names: Iterable[str]) -> None:
         gone = [name for name in names if self._defined.pop(name, None)]
         if gone:
             self._runtime.drop(gone)
@@ -210,11 +217,11 @@ class NodeAgent:
             self._removal.jobs(gone)
 
     def _on_listed(self, listed: Listed) -> None:
-        """At the first list, the agent says hello; at every one, it says again all that it knows."""
+        """At the first list, say hello. At every list, report everything again."""
         known = {attempt.key: attempt for attempt in listed.attempts}
         self._reconciliation.listed((each.key, each.ended is not None, each.stopping) for each in listed.attempts)
-        if not self._greeted:
-            self._greeted = True
+        if not self._said_hello:
+            self._said_hello = True
             self._attempts.resume(known, self._reconciliation.entries)
             self._resume_waiting(known)
             self._reports.hello(self._hello())
@@ -232,12 +239,14 @@ class NodeAgent:
             sizes = self._attempts.ended(attempt)
             self._reconciliation.ended(key)
             if entry is not None:
-                self._events.append(_ended(attempt, sizes))
+                self._events.append(ended_event(attempt, sizes))
             return
         if attempt.pid is not None:
             self._pids[key] = attempt.pid
-        if attempt.stopping and entry is not None and entry.stop_grace is not None:  # also by an agent before this one
-            self._stuck.told(key, entry.stop_grace)
+        if (
+            attempt.stopping and entry is not None and entry.stop_grace is not None
+        ):  # an earlier agent may have stopped it
+            self._stuck.stop(key, entry.stop_grace)
         if self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
             self._events.append(Started(key, attempt.started or clock.wall(), attempt.pid))
 
@@ -260,52 +269,52 @@ class NodeAgent:
         self._verdicts.append((verdict, key, failure))
         self.wake()
 
-    def _troubles(self) -> tuple[Reason, ...]:
-        """Why nothing may start here now."""
+    def _blocking_reasons(self) -> tuple[Reason, ...]:
+        """Return the reasons why nothing may start on this node now."""
         trouble = self._runtime.trouble()
         found = (*self._conditions.now(), *self._cannot_end.values())
         return (*found, trouble) if trouble else found
 
     def _on_unreadable(self, problem: str) -> None:
-        """In a thread. The master is told at once what this node speaks, as it cannot be told to do anything."""
+        """In a thread. Send a hello at once, so that the master learns which protocol this node speaks."""
         if problem and not self._unreadable:
             self._reports.hello(self._hello())
         self._unreadable = problem
 
     def _on_conditions(self) -> None:
-        """What waits in the runtime goes on waiting, or need not any more. The master hears of it at once."""
-        self._held = self._troubles()
+        """Hold or release the attempts that wait in the runtime, and report the conditions at once."""
+        self._blocked_by = self._blocking_reasons()
         for name, template in self._defined.items():
             self._define(name, template)
-        self._tell_held(self._reconciliation.handed_over())
-        if self._greeted:
+        self._report_blocked(self._reconciliation.handed_over())
+        if self._said_hello:
             self._reports.heartbeat(self._heartbeat())
 
     def _resume_waiting(self, known: Mapping[str, Observed]) -> None:
-        """An agent before this one may have held back what waits in the runtime, or may have not."""
+        """Define the launches of waiting attempts again: an earlier agent may have held them back, or not."""
         waiting = [key for key, attempt in known.items() if attempt.pid is None and attempt.ended is None]
         for name in {launch_key(key) for key in waiting}:
             if template := self._reconciliation.launches.get(name):
                 self._define(name, template)
-        if self._held:
-            self._tell_held(waiting)
+        if self._blocked_by:
+            self._report_blocked(waiting)
 
-    def _tell_held(self, keys: Iterable[str]) -> None:
-        reason = together(self._held)
+    def _report_blocked(self, keys: Iterable[str]) -> None:
+        reason = together(self._blocked_by)
         self._events += [Waiting(key, reason) for key in keys if not self._attempts.runs(key)]
 
     # act
 
     def _act(self) -> None:
-        actions = self._reconciliation.take()
+        actions = self._reconciliation.next_actions()
         if actions.start:
             self._start(actions.start)
         if actions.stop:
             self._runtime.stop([Stop(key, grace) for key, grace in actions.stop.items()])
             for key, grace in actions.stop.items():
-                self._stuck.told(key, grace)
-        for key in actions.never:
-            self._events.append(_never(key, None))
+                self._stuck.stop(key, grace)
+        for key in actions.not_started:
+            self._events.append(not_started_event(key, None))
         if actions.forget:
             self._runtime.forget(actions.forget)
             for key in actions.forget:
@@ -327,67 +336,49 @@ class NodeAgent:
             if self._defined.get(name) is not template:
                 self._define(name, template)
                 fresh.append(name)
-            if entry.ports and (port := taken_port(entry.ports)):
-                reason = Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is taken by another program")
+            if entry.ports and (port := port_in_use(entry.ports)):
+                reason = Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is in use by another program")
                 self._refuse(key, reason)
                 continue
             starts.append(environment.start(key, name, template, entry, len(self._gpus)))
         if starts:
             self._runtime.start(starts)
-            if self._held:
-                self._tell_held(start.key for start in starts)
-        for name in fresh:  # a job without ports has no addresses, but what its tasks look into must be there
+            if self._blocked_by:
+                self._report_blocked(start.key for start in starts)
+        for name in fresh:  # tasks of a job without ports expect the file, too
             folders.make_addresses(self._config, LaunchKey.parse(name).job_id)
 
     def _refuse(self, key: str, reason: Reason) -> None:
-        self._events.append(_never(key, reason))
+        self._events.append(not_started_event(key, reason))
         self._reconciliation.ended(key)
-        self.wake()  # another one may start in its place
+        self.wake()  # another attempt may start instead
 
     def _define(self, name: str, template: LaunchTemplate) -> None:
         launch = environment.launch(self._config, template, self._base_env)
-        self._runtime.define({name: launch._replace(width=0) if self._held else launch})
+        self._runtime.define({name: launch._replace(width=0) if self._blocked_by else launch})
         self._defined[name] = template
 
     def _stop_one(self, stop: Stop) -> None:
         self._runtime.stop([stop])
-        self._stuck.told(stop.key, stop.grace)
+        self._stuck.stop(stop.key, stop.grace)
 
     def _roots(self) -> list[int]:
-        """Whose descendants are tasks: each task, and what adopts processes that leave a task."""
+        """Return the pids whose descendants belong to tasks: each task, and the process that adopts their orphans."""
         return [*self._pids.copy().values(), *self._runtime.roots()]
 
-    def _look_at_stuck(self) -> None:
+    def _check_stuck(self) -> None:
         before, self._cannot_end = self._cannot_end, self._stuck.look(self._pids)
         for key, reason in self._cannot_end.items():
             if before.get(key) != reason:
                 self._events.append(Waiting(key, reason))
 
     def _beat(self) -> None:
-        self._look_at_stuck()
+        self._check_stuck()
         self._reports.heartbeat(self._heartbeat())
         self._timers.at(clock.steady() + HEARTBEAT, self._beat)
 
     def _heartbeat(self) -> Heartbeat:
-        return Heartbeat(self._usage.sample(self._watch.samples()), self._held)
+        return Heartbeat(self._usage.sample(self._watch.samples()), self._blocked_by)
 
     def _hello(self) -> Hello:
-        return hello(self._config, self._gpus, self._probe, self._held)
-
-
-def _ended(attempt: Observed, sizes: dict[str, int]) -> Ended:
-    return Ended(
-        key=attempt.key,
-        at=attempt.ended or clock.wall(),
-        code=attempt.code,
-        signal=attempt.signal,
-        reason=attempt.reason,
-        started=attempt.started,
-        sizes=sizes or _NOTHING,
-        stopped=attempt.stopping,
-    )
-
-
-def _never(key: str, reason: Reason | None) -> Ended:
-    """The end of an attempt that never began."""
-    return Ended(key=key, at=clock.wall(), reason=reason, sizes=_NOTHING, stopped=reason is None)
+        return hello(self._config, self._gpus, self._probe, self._blocked_by)

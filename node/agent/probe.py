@@ -1,8 +1,8 @@
-"""The probe of a node that joins: whatever it offers is tried for real before any job may rely on it.
+"""The probe of a node that joins: everything that it offers is tried before a job may rely on it.
 
-A task in each runtime (with a device, if the node offers one), a file in the share, a block to the log collector. Run
-by the node-agent before its loop, at each start until it was passed once; the result goes into every hello. Each
-failed check says what to do.
+It runs a task in each runtime (with a GPU, if the node offers one), writes a file into the share, and sends a block to
+the log collector. The node-agent runs it before its loop, at each start until it passes once; the result is part of
+every hello. Each failed check says what to do.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from node.runtime.registry import kind
 
 JOB = "grass-probe"
 SECONDS = 30.0
-"""For each check; a machine that takes longer to start one task is of no use."""
+"""Limit of each check; a machine that takes longer to start one task is unusable."""
 TO_MOUNT = 10.0
-"""Seconds that a share that was there before may take to be mounted again."""
+"""Seconds that a known share may take to be mounted again, after a boot."""
 
 
 def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) -> Probe:
-    """What was found, now or by a probe that was passed before."""
+    """Probe the node; return the recorded result if it passed before and its share is mounted."""
     before = passed(config)
     if before is not None:
         gone = _unmounted(config, before.mount, min(seconds, TO_MOUNT))
@@ -52,24 +52,27 @@ def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) 
 
 
 def _promised(config: ClusterConfig, gpus: Sequence[int]) -> list[ProbeCheck]:
-    """Nothing to say where no number of devices was promised."""
+    """Compare the GPUs with the number that the settings promise. No check if they promise none."""
     promised = _devices(config.node.gpu or 0)
     if not promised:
         return []
-    found = f"its driver shows {len(gpus)} of the {promised} GPUs that were promised"
+    found = f"its driver shows {len(gpus)} of the {promised} promised GPUs"
     if len(gpus) >= promised:
-        return [ProbeCheck("gpu", True, f"its driver shows {len(gpus)} GPUs, {promised} were promised")]
-    advice = "mend the driver until `nvidia-smi` shows them, or `grass leave` and join again with fewer (--gpu)"
+        return [ProbeCheck("gpu", True, f"its driver shows {len(gpus)} GPUs; {promised} were promised")]
+    advice = "repair the driver until `nvidia-smi` shows them, or `grass leave` and join again with fewer (--gpu)"
     return [ProbeCheck("gpu", False, f"{found}; {advice}")]
 
 
 def _devices(thousandths: int) -> int:
-    """How many that much takes, the last one in part."""
+    """Return the number of devices that hold so many thousandths, rounded up."""
     return -(-thousandths // DEVICE)
 
 
 def _unmounted(config: ClusterConfig, point: str, seconds: float) -> ProbeCheck | None:
-    """After a boot a node may be up before the master: no task shall take the empty folder below for the share."""
+    """Wait until the share is mounted at ``point``; return a failed check if it is not.
+
+    After a boot, a node may be up before the master. No task may use the empty folder below the mount point.
+    """
     deadline = clock.steady() + seconds
     while mount_point(config.data_dir) != point:
         if clock.steady() > deadline:
@@ -80,10 +83,10 @@ def _unmounted(config: ClusterConfig, point: str, seconds: float) -> ProbeCheck 
 
 
 def _share(config: ClusterConfig, logged: bool, seconds: float) -> ProbeCheck:
-    """In a thread of its own: a share whose server is gone may never answer.
+    """Write and read a file in the share, in a thread: a share whose server is away may never answer.
 
-    ``logged``: the collector took a block, which it writes into the share. Seeing that here proves that the folder is
-    the cluster's share, and not an empty one of this machine.
+    ``logged``: the collector accepted a block, which it writes into the share. If that is visible here, the folder is
+    the cluster's share and not an empty folder of this machine.
     """
     name, said = "share", request_id()
     path = config.data_dir / f".probe-{config.node.name}-{said[:8]}"
@@ -107,18 +110,18 @@ def _share(config: ClusterConfig, logged: bool, seconds: float) -> ProbeCheck:
             name, False, f"{path.parent} does not answer for {seconds:g} s; is its server up, and reachable?"
         )
     except OSError as error:
-        advice = "mount the share there, and let the user of the node-agent write to it"
+        advice = "mount the share there, and give the user of the node-agent write access"
         return ProbeCheck(name, False, f"cannot write, read and remove {path}: {error.strerror}; {advice}")
     if read != said:
         advice = "mount the cluster's share there, or name the folder where it is mounted"
         return ProbeCheck(
-            name, False, f"{path.parent} is not the cluster's share: what its collector writes is not in it; {advice}"
+            name, False, f"{path.parent} is not the cluster's share: the collector's files are not in it; {advice}"
         )
     return ProbeCheck(name, True, f"{path.parent} can be written and read")
 
 
 def _log(config: ClusterConfig) -> Path:
-    """Where the collector writes the block of ``_collector``."""
+    """Return the file into which the collector writes the block of ``_collector``."""
     return config.logs_dir / JOB / f"{_component(config)}.0.jsonl"
 
 
@@ -136,18 +139,18 @@ def _collector(config: ClusterConfig, seconds: float) -> ProbeCheck:
     try:
         while clock.steady() < deadline:
             if link.connected() and link.exchange([(tag, [block])]):
-                return ProbeCheck("log collector", True, "it took a block")
+                return ProbeCheck("log collector", True, "it accepted a block")
             clock.sleep(0.1)
     finally:
         link.close()
         stop.close()
-    place = address if isinstance(address, str) else network_address(*address)
+    endpoint = address if isinstance(address, str) else network_address(*address)
     advice = "is it running on the master, and does a firewall let this machine reach it?"
-    return ProbeCheck("log collector", False, f"nothing takes logs at {place} for {seconds:g} s: {advice}")
+    return ProbeCheck("log collector", False, f"no log collector answered at {endpoint} for {seconds:g} s: {advice}")
 
 
 def _task(name: str, config: ClusterConfig, gpus: Sequence[int], seconds: float) -> ProbeCheck:
-    """One in this runtime that says what it was told to."""
+    """Run a task in this runtime that prints a random text, and check its output and exit code."""
     said = request_id()
     try:
         runtime, launch, advice = kind(name).trial(config, said, gpus)
@@ -166,11 +169,11 @@ def _task(name: str, config: ClusterConfig, gpus: Sequence[int], seconds: float)
     if ended.code == 0 and text.startswith(said):
         return ProbeCheck(name, True, "a task ran" + (" and saw a GPU" if gpus else ""))
     how = ended.reason.message if ended.reason else f"it ended with {ended.code if ended.code is not None else -1}"
-    return ProbeCheck(name, False, f"a task of `echo` did not do its work: {how}; {advice}")
+    return ProbeCheck(name, False, f"a trial task (`echo`) failed: {how}; {advice}")
 
 
 def _run(runtime: Runtime, start: Start, launch: Launch, seconds: float) -> Observed | None:
-    """Start one attempt and wait for its end; None: that did not come. One of an earlier probe is removed first."""
+    """Start one attempt and wait for its end; None: it did not end in time. Removes one of an earlier probe first."""
     deadline = clock.steady() + seconds
     asked = False
     while clock.steady() < deadline:
@@ -188,7 +191,7 @@ def _run(runtime: Runtime, start: Start, launch: Launch, seconds: float) -> Obse
 
 
 def within(seconds: float, work: Callable[[], str]) -> str:
-    """What ``work`` returns or raises, or TimeoutError; a thread that hangs is left behind."""
+    """Run ``work`` in a thread; return or raise its result, or raise TimeoutError. A hanging thread is left behind."""
     found: list[str | OSError] = []
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""The probe that a node has passed, as it is kept on its disk: ``node/probe.json``."""
+"""The file ``node/probe.json``: the probe that this node passed, and where its share was mounted then."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from node.mounts import mount_point
 class PassedProbe(msgspec.Struct, frozen=True):
     probe: Probe
     mount: str
-    """Mount point of the share at that time; ``/``: it was none of its own."""
+    """Mount point of the share at that time; ``/``: the share had no mount of its own."""
 
 
 _PASSED: Form[PassedProbe] = Form(PassedProbe)
 
 
 def passed(config: ClusterConfig) -> PassedProbe | None:
-    """What ``remember`` was given; None: none was passed yet, or the file says nothing."""
+    """Return the recorded probe. None: no probe was passed yet, or the file is unreadable."""
     try:
         return _PASSED.decode((config.node_dir / "probe.json").read_bytes())
     except (OSError, UndecodableError):
@@ -30,13 +30,13 @@ def passed(config: ClusterConfig) -> PassedProbe | None:
 
 
 def mounted(config: ClusterConfig) -> str | None:
-    """The mount point that the share had then."""
+    """Return the share's mount point when the probe passed."""
     found = passed(config)
     return found.mount if found else None
 
 
 def share_is_mounted(config: ClusterConfig) -> bool:
-    """As it was then, if that is known."""
+    """Return whether the share is mounted as it was when the probe passed. True if that is unknown."""
     return mounted(config) in (None, mount_point(config.data_dir))
 
 

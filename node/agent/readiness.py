@@ -1,9 +1,9 @@
-"""Readiness checks of running attempts.
+"""Readiness checks of running attempts. Used by the node-agent's loop; calls back from its threads.
 
-Each is tried again and again, often at first, until it passes, the attempt ends, or its time is over. All of it happens
-in threads of its own, which exist only while something is checked: one waits for what is due next, and another takes
-its place while it tries that, so that a check that hangs delays no other. Commands may hang, and many of them at once:
-they have threads apart from those that look at ports and logs.
+Each check is repeated, often at first, until it passes, the attempt ends, or its time is over. Threads exist only
+while there are checks. One thread, the leader, waits for the next check that is due. While it runs that check, another
+thread leads, so that a hanging check delays no other. Commands may hang, and many at once: they have threads apart
+from the checks of ports and logs.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from enum import Enum
 
 from grass import clock
 from node.agent.check import Check
-from node.agent.leash import Leash
+from node.agent.child_programs import ChildPrograms
 
 WORKERS = 64
-"""Checks that are tried at the same time at most."""
-WORTH_TELLING = 2.0
-"""Seconds after which it is said why an attempt is not ready yet."""
-_SPARE_SECONDS = 5.0
-"""A thread that nothing needed for so long ends."""
+"""Most checks that run at the same time."""
+REPORT_AFTER = 2.0
+"""Seconds after the start of an attempt from which on it is reported why it is not ready yet."""
+_IDLE_SECONDS = 5.0
+"""An idle thread ends after so many seconds."""
 
 
 class Verdict(str, Enum):
-    """About one attempt. NOT_READY: not in time."""
+    """The result for one attempt. NOT_READY: its time is over."""
 
     READY = "ready"
     NOT_YET = "not-yet"
     NOT_READY = "not-ready"
 
 
-Say = Callable[[Verdict, str, str], None]
-"""``say(verdict, key, failure)``, in a thread."""
+Report = Callable[[Verdict, str, str], None]
+"""``report(verdict, key, failure)``, called in a thread."""
 
 
 class Readiness:
-    """What ``_Checks`` does, of checks of both kinds."""
+    """Runs checks: one ``_Checks`` for commands, one for ports and logs."""
 
-    def __init__(self, say: Say) -> None:
-        self._commands, self._looks = _Checks(say), _Checks(say)
+    def __init__(self, report: Report) -> None:
+        self._commands, self._looks = _Checks(report), _Checks(report)
 
     def watch(self, check: Check) -> None:
         (self._looks if check.ready.command is None else self._commands).watch(check)
@@ -53,32 +53,32 @@ class Readiness:
         self._looks.drop(key)
 
     def stop(self) -> None:
-        """Kills what checks run; does not wait."""
+        """Kill the commands of checks, without waiting."""
         self._commands.stop()
         self._looks.stop()
 
 
 class _Checks:
-    """``say`` is called with READY or NOT_READY once for each watched attempt, before that with NOT_YET when it was
-    long enough, and when the failure is another. A dropped one is silent.
+    """``report`` is called once with READY or NOT_READY for each watched attempt. Before that it is called with NOT_YET
+    after a while, and each time the failure changes. For a dropped attempt it is not called.
     """
 
-    def __init__(self, say: Say) -> None:
-        self._say = say
+    def __init__(self, report: Report) -> None:
+        self._report = report
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        """Waited for by the one thread that waits for what is due next."""
+        """The leader waits here."""
         self._needed = threading.Condition(self._lock)
-        """Waited for by the spare ones."""
+        """Idle threads wait here."""
         self._leading = False
-        self._spare = 0
+        self._idle = 0
         self._threads: list[threading.Thread] = []
         self._watched: dict[str, Check] = {}
         self._due: list[tuple[float, int, Check]] = []
         self._tried: set[Check] = set()
-        """Now."""
+        """Checks that run now."""
         self._order = itertools.count()
-        self._leash = Leash()
+        self._programs = ChildPrograms()
         self._stopping = False
 
     def watch(self, check: Check) -> None:
@@ -105,7 +105,7 @@ class _Checks:
             tried = list(self._tried)
         for check in tried:
             check.cancel()
-        self._leash.close()
+        self._programs.close()
 
     def _run(self) -> None:
         while True:
@@ -115,11 +115,11 @@ class _Checks:
             check, late = found
             if late:
                 check.cancel()
-                self._say(Verdict.NOT_READY, check.key, check.failed or "its check has not ended yet")
+                self._report(Verdict.NOT_READY, check.key, check.failed or "its check has not ended yet")
                 continue
-            self._tell(check, check.failure(self._leash))
+            self._report_result(check, check.failure(self._programs))
 
-    def _tell(self, check: Check, failure: str) -> None:
+    def _report_result(self, check: Check, failure: str) -> None:
         now = clock.steady()
         with self._lock:
             self._tried.discard(check)
@@ -128,25 +128,25 @@ class _Checks:
             if failure and now < check.deadline:
                 check.failed = failure
                 self._push(min(now + check.pause.next(), check.deadline), check)
-                if now < check.since + WORTH_TELLING or failure == check.told:
+                if now < check.since + REPORT_AFTER or failure == check.reported:
                     return
-                what, check.told = Verdict.NOT_YET, failure
+                what, check.reported = Verdict.NOT_YET, failure
             else:
                 what = Verdict.NOT_READY if failure else Verdict.READY
                 del self._watched[check.key]
-        self._say(what, check.key, failure)
+        self._report(what, check.key, failure)
 
-    # all that follows: with the lock held
+    # the methods below are called with the lock held
 
     def _push(self, due: float, check: Check) -> None:
         heapq.heappush(self._due, (due, next(self._order), check))
         self._changed.notify()
 
     def _lead(self) -> None:
-        """See to it that a thread waits for what is due next, as long as there may be one more."""
+        """Make sure that there is a leader, if the number of threads permits."""
         if self._leading:
             return
-        if self._spare:
+        if self._idle:
             self._needed.notify()
         elif len(self._threads) < WORKERS:
             thread = threading.Thread(target=self._run, name="readiness", daemon=True)
@@ -154,7 +154,7 @@ class _Checks:
             thread.start()
 
     def _next(self) -> tuple[Check, bool] | None:
-        """What is to be tried now, or (True) is late. None: the calling thread is not needed any more."""
+        """Return the next check, and whether its deadline has passed. None: the calling thread must end."""
         with self._lock:
             while not self._stopping:
                 found = self._ripe(clock.steady())
@@ -173,10 +173,10 @@ class _Checks:
         return None
 
     def _stay(self) -> bool:
-        """As a spare thread; whether it is needed after all."""
-        self._spare += 1
-        needed = self._needed.wait(_SPARE_SECONDS)
-        self._spare -= 1
+        """Wait as an idle thread. Return whether the thread is needed again."""
+        self._idle += 1
+        needed = self._needed.wait(_IDLE_SECONDS)
+        self._idle -= 1
         return needed or not self._leading
 
     def _ripe(self, now: float) -> tuple[Check, bool] | None:
@@ -200,7 +200,7 @@ class _Checks:
         return None
 
     def _pause(self, now: float) -> float | None:
-        """Seconds until something is ripe."""
+        """Return the seconds until a check is due or late."""
         times = [check.deadline for check in self._tried if self._watched.get(check.key) is check]
         first = min([*times, self._due[0][0] if self._due else math.inf])
         return None if first == math.inf else max(0.0, first - now)

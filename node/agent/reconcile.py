@@ -1,8 +1,9 @@
-"""What to do so that what runs equals what is desired. Pure: no clock, no I/O; every call costs what it changes.
+"""Decides which attempts to start, stop and forget so that the runtime matches the desired state. Pure: no clock, no
+I/O.
 
-Fed with what is desired (``reset``, ``apply``) and what runs (``listed``, ``ended``), in any order and any number of
-times; ``take`` returns what is to be done about it. An attempt is started at most once unless ``listed`` proves that
-the start was lost.
+Input: the desired state (``reset``, ``apply``) and the runtime's attempts (``listed``, ``ended``), in any order and
+any number of times. Output: ``next_actions``. The cost of a call grows with the number of its changes only. An attempt
+is started at most once unless ``listed`` proves that the start was lost.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate
 
 AHEAD = 64
-"""So many attempts of a launch are handed to the runtime beyond its width: when one ends, the next one is there. The
-runtime itself sees to it that no more than the width run."""
+"""Attempts of a launch that the runtime gets beyond its width, so that the next one is there when one ends. The runtime
+itself enforces the width."""
 
 
 class Phase(Enum):
-    """Of one attempt, seen from here: WAITING is desired and not asked for yet, ENDED is kept by the runtime."""
+    """Of one attempt. WAITING: desired, and not yet given to the runtime. ENDED: the runtime still keeps its end."""
 
     WAITING = "waiting"
     STARTED = "started"
@@ -34,16 +35,16 @@ class Phase(Enum):
 
 @dataclass
 class Actions:
-    """In the order in which to carry them out. ``never``: attempts that were stopped before they started."""
+    """To be carried out in the order of the fields. ``not_started``: attempts that were stopped before they started."""
 
     start: list[str] = field(default_factory=list)
     stop: dict[str, float] = field(default_factory=dict)
     forget: list[str] = field(default_factory=list)
-    never: list[str] = field(default_factory=list)
+    not_started: list[str] = field(default_factory=list)
 
 
 def launch_key(attempt_key: str) -> str:
-    """Of the launch template of an attempt, as text."""
+    """Return the key of an attempt's launch template, as text."""
     return str(AttemptKey.parse(attempt_key).launch)
 
 
@@ -54,28 +55,28 @@ class Reconciliation:
         self._phases: dict[str, Phase] = {}
         self._waiting: dict[str, list[tuple[int, str]]] = {}
         self._running: dict[str, int] = {}
-        """By launch key: handed to the runtime and not ended."""
-        self._touched: set[str] = set()
-        """Launch keys of which something may start now."""
-        self._halted: set[str] = set()
-        """Waiting attempts that are to be stopped."""
+        """Launch key → number of attempts that the runtime has and that have not ended."""
+        self._to_fill: set[str] = set()
+        """Launch keys with attempts that may start now."""
+        self._stop_before_start: set[str] = set()
+        """WAITING attempts that must be stopped."""
         self._actions = Actions()
         self._listed = False
 
-    # what is desired
+    # desired state
 
     def reset(self, entries: Mapping[str, DesiredAttempt], launches: Mapping[str, LaunchTemplate]) -> None:
-        """This is all that is desired, whatever was said before."""
+        """Replace the whole desired state."""
         for key in [key for key in self.entries if key not in entries]:
             self._remove(key)
         self.launches = dict(launches)
         for key, entry in entries.items():
             self._set(key, entry)
-        self._touched.update(self._waiting)
+        self._to_fill.update(self._waiting)
 
     def apply(self, change: DesiredChange) -> None:
         self.launches.update(change.launch)
-        self._touched.update(change.launch)
+        self._to_fill.update(change.launch)
         for key, entry in change.set.items():
             self._set(key, entry)
         for key in change.remove:
@@ -91,7 +92,7 @@ class Reconciliation:
                 self._wait(key)
             case Phase.WAITING:
                 if entry.stop_grace is not None:
-                    self._halted.add(key)
+                    self._stop_before_start.add(key)
             case Phase.STARTED | Phase.STOPPING:
                 if entry.stop_grace is not None and (before is None or before.stop_grace != entry.stop_grace):
                     self._stop(key)
@@ -104,16 +105,16 @@ class Reconciliation:
         name = launch_key(key)
         self._phases[key] = Phase.WAITING
         if self.entries[key].stop_grace is not None:
-            self._halted.add(key)
+            self._stop_before_start.add(key)
             return
         heapq.heappush(self._waiting.setdefault(name, []), (self.entries[key].seq, key))
-        self._touched.add(name)
+        self._to_fill.add(name)
 
     def _remove(self, key: str) -> None:
         self.entries.pop(key, None)
         match self._phases.get(key):
             case Phase.WAITING:
-                del self._phases[key]  # its place in the heap is skipped when it comes up
+                del self._phases[key]  # its entry in the heap is skipped later
             case Phase.STARTED:
                 self._stop(key)
             case Phase.ENDED:
@@ -133,10 +134,10 @@ class Reconciliation:
         self._phases[key] = Phase.STOPPING
         self._actions.stop[key] = grace
 
-    # what runs
+    # state of the runtime
 
     def listed(self, attempts: Iterable[tuple[str, bool, bool]]) -> None:
-        """All that the runtime knows, as (key, has ended, is stopping)."""
+        """Replace what is known of the runtime by its list of (key, has ended, is stopping)."""
         self._listed = True
         self._running.clear()
         known = set()
@@ -147,8 +148,8 @@ class Reconciliation:
         for key in [key for key, phase in self._phases.items() if phase in running and key not in known]:
             del self._phases[key]
             if key in self.entries:
-                self._wait(key)  # the command to start it was lost
-        self._touched.update(self._waiting)
+                self._wait(key)  # the request to start it was lost
+        self._to_fill.update(self._waiting)
 
     def _observe(self, key: str, ended: bool, stopping: bool) -> None:
         entry = self.entries.get(key)
@@ -171,36 +172,36 @@ class Reconciliation:
         if phase in (Phase.STARTED, Phase.STOPPING):
             name = launch_key(key)
             self._running[name] -= 1
-            self._touched.add(name)
+            self._to_fill.add(name)
         if key not in self.entries:
             self._remove(key)
 
     def handed_over(self) -> list[str]:
-        """Attempts that the runtime was given and that have not ended, as far as is known here."""
+        """Return the attempts that were given to the runtime and neither stopped nor ended."""
         return [key for key, phase in self._phases.items() if phase is Phase.STARTED]
 
-    # what to do
+    # actions
 
-    def take(self) -> Actions:
-        """What is to be done now, and is not returned again. Nothing before the first ``listed``."""
+    def next_actions(self) -> Actions:
+        """Return the actions that are due, once. None before the first ``listed``."""
         if not self._listed:
             return Actions()
-        for key in self._halted:
+        for key in self._stop_before_start:
             if self._phases.get(key) is Phase.WAITING:
                 self._phases[key] = Phase.ENDED
-                self._actions.never.append(key)
-        self._halted.clear()
-        for name in self._touched:
+                self._actions.not_started.append(key)
+        self._stop_before_start.clear()
+        for name in self._to_fill:
             self._fill(name)
-        self._touched.clear()
+        self._to_fill.clear()
         actions, self._actions = self._actions, Actions()
-        actions.forget = list(dict.fromkeys(actions.forget))  # seen twice where the runtime was listed twice
+        actions.forget = list(dict.fromkeys(actions.forget))  # a key is twice in it if the runtime was listed twice
         if len(actions.start) > 1:
             actions.start.sort(key=lambda key: self.entries[key].seq)
         return actions
 
     def _fill(self, name: str) -> None:
-        """Hand over what waits, lowest ``seq`` first, as far as the width of this launch allows."""
+        """Start waiting attempts of a launch, lowest ``seq`` first, up to its width and ``AHEAD``."""
         waiting, template = self._waiting.get(name), self.launches.get(name)
         if not waiting:
             return

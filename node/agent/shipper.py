@@ -1,9 +1,9 @@
-"""Ships what tasks print to the collector, in its own thread; started and told about attempts by the node-agent.
+"""Ships the output of tasks to the collector, in a thread of its own. Used by the node-agent.
 
-At-least-once: an offset moves only when its block was acknowledged, and is stored in the attempt's folder (file
-``shipped``). What is sent twice the collector drops. One batch is under way at a time, of at most ``BATCH`` bytes of
-output, however many tasks print however much: that is all the memory it takes. A full batch goes at once; after a
-smaller one the shipper rests for ``REST``, so that thousands of small tasks share batches.
+Delivery is at least once: an offset advances only when its block is acknowledged, and is stored in the attempt's files
+(``shipped``). The collector drops repeated blocks. One batch is in progress at a time, with at most ``BATCH`` bytes of
+output, which bounds the memory. A full batch is followed at once by the next. After a smaller one the shipper pauses
+for ``PAUSE``, so that thousands of small tasks share batches.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from grass import clock
 from grass.config import ClusterConfig
 from grass.wire.log_block import LogBlock
 from node.agent.forward import Link, Signal, collector_address
-from node.agent.log_cut import BLOCK
-from node.agent.log_source import Followed, Stream
+from node.agent.log_blocks import BLOCK
+from node.agent.log_source import AttemptLog, Stream
 
 BATCH = 1 << 20
-TURN = 4 * BLOCK
-"""Most that one stream may put in a batch, so that a flood leaves room for the others."""
+STREAM_SHARE = 4 * BLOCK
+"""Most bytes of one stream in a batch, so that a flood leaves room for the others."""
 RECORD = 256
-"""What a block counts for beside its bytes."""
-REST = 0.01
+"""Bytes that a block counts in addition to its output."""
+PAUSE = 0.01
 
 log = logging.getLogger(__name__)
 
 
 class Batch:
-    """Blocks of many attempts, by tag, and how far each stream is once they are acknowledged."""
+    """Blocks of many attempts, by tag, and the bytes by which each stream advances when they are acknowledged."""
 
     def __init__(self) -> None:
         self.records: list[tuple[str, list[LogBlock]]] = []
-        self.progress: list[tuple[Followed, Stream, int]] = []
-        self.looked: list[Followed] = []
+        self.progress: list[tuple[AttemptLog, Stream, int]] = []
+        self.visited: list[AttemptLog] = []
         self.size = 0
 
-    def add(self, followed: Followed, now: float, wall: float) -> None:
-        self.looked.append(followed)
+    def add(self, followed: AttemptLog, now: float, wall: float) -> None:
+        self.visited.append(followed)
         records = []
         for stream in followed.streams:
             offset = stream.offset
-            blocks = stream.read(TURN, now)
+            blocks = stream.read(STREAM_SHARE, now)
             for data in blocks:
                 records.append(LogBlock.of(followed.attempt, stream.name, offset, wall, data))
                 offset += len(data)
@@ -60,31 +60,32 @@ class Batch:
 
 
 class Shipper:
-    """``follow`` an attempt, say that it ``ended``, and its log is ``complete`` once the collector has all of it.
+    """The caller follows an attempt and reports its end; the log is complete once the collector has all of it.
 
-    All methods may be called from any thread and return at once. ``on_complete`` is called in the shipper's thread.
+    All methods may be called from any thread and return at once, except ``stop``. ``on_complete`` is called in the
+    shipper's thread.
     """
 
     def __init__(self, config: ClusterConfig, *, on_complete: Callable[[str], None] | None = None) -> None:
         self._on_complete = on_complete
         self._lock = threading.Lock()
-        self._followed: dict[str, Followed] = {}
+        self._followed: dict[str, AttemptLog] = {}
         self._completed: set[str] = set()
-        self._inbox: list[Followed] = []
+        self._inbox: list[AttemptLog] = []
         self._wake = Signal()
         self._stop = Signal()
         self._stopping = False
         self._link = Link(collector_address(config), self._stop.descriptor)
-        self._heap: list[tuple[float, int, Followed]] = []
+        self._heap: list[tuple[float, int, AttemptLog]] = []
         self._order = itertools.count()
-        self._unstored: dict[str, Followed] = {}
+        self._unstored: dict[str, AttemptLog] = {}
         self._thread = threading.Thread(target=self._run, name="log-shipper", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread and stores the offsets. What is not acknowledged yet the next shipper sends."""
+        """End the thread and store the offsets. The next shipper sends what is not acknowledged."""
         self._stopping = True
         self._stop.set()
         self._wake.set()
@@ -95,21 +96,22 @@ class Shipper:
         self._wake.close()
 
     def follow(self, key: str, directory: str | os.PathLike[str], prefix: str = "") -> None:
-        """Ships ``stdout`` and ``stderr`` in ``directory``, which need not be there yet, as attempt ``key``.
+        """Ship ``stdout`` and ``stderr`` in ``directory``, which need not exist yet, as attempt ``key``.
 
-        ``prefix``: what the names of its files begin with, if it has not got the directory to itself.
+        ``prefix``: the beginning of its files' names, if attempts share the directory.
         """
         with self._lock:
             if key in self._followed or key in self._completed:
                 return
-            followed = self._followed[key] = Followed(key, Path(directory), prefix)
+            followed = self._followed[key] = AttemptLog(key, Path(directory), prefix)
             self._inbox.append(followed)
         self._wake.set()
 
     def ended(self, key: str, sizes: dict[str, int]) -> dict[str, int]:
-        """The attempt prints no more: ship up to exactly these sizes. Of an attempt not followed nothing is shipped.
+        """Note that the attempt has ended: ship up to exactly these sizes. An attempt that is not followed ships
+        nothing.
 
-        Returns where its streams will end for readers: later than that in a file that its task truncated.
+        Return each stream's last offset for readers. It is larger than the size if the task truncated the file.
         """
         with self._lock:
             followed = self._followed.get(key)
@@ -118,19 +120,19 @@ class Shipper:
                     log.warning("%s ended but its output was never followed; its log is lost", key)
                 self._completed.add(key)
                 return sizes
-            told = followed.told(sizes)
+            offsets = followed.final_offsets(sizes)
             followed.sizes = dict(sizes)
             self._inbox.append(followed)
         self._wake.set()
-        return told
+        return offsets
 
     def complete(self, key: str) -> bool:
-        """Whether the collector has everything of an attempt that ended. False too for one that was forgotten."""
+        """Return whether the collector has the whole log of an ended attempt. False for a forgotten one."""
         with self._lock:
             return key in self._completed
 
     def forget(self, key: str) -> None:
-        """Stops following, and remembers nothing of, an attempt; to be called when its folder goes."""
+        """Stop following an attempt and forget it. Called when its files are removed."""
         with self._lock:
             self._completed.discard(key)
             self._followed.pop(key, None)
@@ -142,18 +144,18 @@ class Shipper:
             full = self._ship(now)
             self._store(now)
             if not full and not self._stopping:
-                self._rest()
+                self._pause()
         for followed in self._unstored.values():
             followed.store(clock.steady())
 
-    def _rest(self) -> None:
-        self._stop.wait(REST)
+    def _pause(self) -> None:
+        self._stop.wait(PAUSE)
         if not self._stopping:
             now = clock.steady()
             self._wake.wait(self._next(now))
 
     def _next(self, now: float) -> float | None:
-        """Seconds until there is something to do by itself; None: not before a call from outside."""
+        """Return the seconds until the next read is due; None: wait for a call."""
         if not self._heap:
             return 1.0 if self._unstored else None
         return max(self._heap[0][0], self._link.retry_at) - now
@@ -164,16 +166,16 @@ class Shipper:
         for followed in inbox:
             followed.restore(now)
             followed.end()
-            if not self._settle(followed, now):
+            if not self._finish_if_complete(followed, now):
                 self._push(followed, now)
 
-    def _push(self, followed: Followed, due: float) -> None:
-        # The ticket makes older entries of the same attempt void: in one batch twice, it would advance twice.
+    def _push(self, followed: AttemptLog, due: float) -> None:
+        # The ticket invalidates older entries of the same attempt: twice in one batch, it would advance twice.
         followed.ticket = next(self._order)
         heapq.heappush(self._heap, (due, followed.ticket, followed))
 
     def _ship(self, now: float) -> bool:
-        """One batch; True when there is more to send at once."""
+        """Send one batch. Return whether more can be sent at once."""
         if not self._heap or self._heap[0][0] > now or not self._link.connected():
             return False
         batch = self._fill(now)
@@ -182,22 +184,22 @@ class Shipper:
             for followed, stream, size in batch.progress:
                 followed.advance(stream, size, now)
                 self._unstored[followed.key] = followed
-        for followed in batch.looked:
-            if not self._settle(followed, now):
-                self._push(followed, followed.next_look(now) if delivered else now)
+        for followed in batch.visited:
+            if not self._finish_if_complete(followed, now):
+                self._push(followed, followed.next_read(now) if delivered else now)
         return delivered and bool(self._heap) and self._heap[0][0] <= now
 
     def _fill(self, now: float) -> Batch:
         batch = Batch()
         wall = clock.wall()
-        while self._heap and self._heap[0][0] <= now and batch.size <= BATCH - 2 * TURN:
+        while self._heap and self._heap[0][0] <= now and batch.size <= BATCH - 2 * STREAM_SHARE:
             _, ticket, followed = heapq.heappop(self._heap)
             if ticket == followed.ticket:
                 batch.add(followed, now, wall)
         return batch
 
-    def _settle(self, followed: Followed, now: float) -> bool:
-        """True when there is nothing more to do for an attempt."""
+    def _finish_if_complete(self, followed: AttemptLog, now: float) -> bool:
+        """Drop an attempt whose log is complete, or that was forgotten. Return whether it was dropped."""
         if self._followed.get(followed.key) is not followed:
             self._unstored.pop(followed.key, None)
             return True

@@ -1,4 +1,4 @@
-"""What the machine has and how busy it is, for `hello` and heartbeats."""
+"""The machine's resources and their use, for the hello and heartbeats. Called by the loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WITHIN = ("lo", "veth", "docker", "br-", "virbr", "cni", "flannel", "tap")
 
 
 class Usage:
-    """``folder``: its disk is the node's."""
+    """Samples the use of the machine. ``folder``: a folder on the disk that counts as the node's."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -34,7 +34,7 @@ class Usage:
         psutil.cpu_percent(None, percpu=True)
 
     def sample(self, gpus: tuple[GpuSample, ...] = ()) -> NodeUsage:
-        """Load and traffic are those since the last call."""
+        """Return the present use. CPU use and traffic are averages since the last call."""
         disk = os.statvfs(self._folder)
         memory = psutil.virtual_memory()
         cores = psutil.cpu_percent(None, percpu=True)
@@ -62,7 +62,7 @@ class Usage:
 
 
 def _network() -> tuple[int, int]:
-    """Bytes sent and received by the machine: not within it, and not twice, on their way to a container."""
+    """Return the bytes sent and received by the machine, without interfaces inside it (loopback, containers)."""
     counts = [each for name, each in psutil.net_io_counters(pernic=True).items() if not name.startswith(_WITHIN)]
     return sum(each.bytes_sent for each in counts), sum(each.bytes_recv for each in counts)
 
@@ -70,8 +70,8 @@ def _network() -> tuple[int, int]:
 def hello(
     config: ClusterConfig, gpus: Sequence[GpuDevice], probe: Probe | None = None, conditions: tuple[Reason, ...] = ()
 ) -> Hello:
-    """What tasks may use is what the settings say, or otherwise what the machine has, without what is kept back for
-    the system. A node that joined (``probe`` in its settings) offers no more than it has.
+    """Return the hello. Tasks may use the resources in the settings, by default those of the machine, without the
+    reserve for the system. A node that joined (``probe`` in its settings) offers no more than it has.
     """
     node = config.node
     share = mount_of(config.data_dir).kind if config.share is not None else ""
@@ -100,14 +100,15 @@ def hello(
 
 
 def offered(wanted: int | None, measured: int, *, joined: bool) -> int:
-    """``wanted`` None: all. Only where nothing joined, settings may say that there is more than is measured."""
+    """Return the amount to offer; ``wanted`` None: all. Only a node that did not join may offer more than is
+    measured."""
     if wanted is None:
         return measured
     return min(wanted, measured) if joined else wanted
 
 
 def without(resources: Resources, reserve: Mapping[str, int]) -> Resources:
-    """What is left for tasks; never less than nothing."""
+    """Return the resources without the reserve, never below zero."""
     return replace(
         resources,
         cpu=max(0, resources.cpu - reserve.get("cpu", 0)),
@@ -117,7 +118,7 @@ def without(resources: Resources, reserve: Mapping[str, int]) -> Resources:
 
 
 def free_disk(folder: Path) -> int:
-    """Bytes that are free where ``folder`` lies, or will lie."""
+    """Return the free bytes of the disk of ``folder``, which need not exist yet."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     disk = os.statvfs(folder)

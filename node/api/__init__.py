@@ -1,1 +1,1 @@
-"""The node-api-server: what the cluster's own programs ask of this machine. Users talk to the master's API only."""
+"""The node-api-server: answers the master's API about this machine. Users talk to the master's API only."""

@@ -1,4 +1,4 @@
-"""``python -m node.api CLUSTER_JSON``: the node-api-server, until TERM."""
+"""``python -m node.api CLUSTER_JSON``: run the node-api-server until SIGTERM."""
 
 from __future__ import annotations
 

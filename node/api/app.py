@@ -1,18 +1,18 @@
-"""The node's internal REST interface. Every request carries the node's token; nobody else gets an answer.
+"""The node's internal REST interface, called by the master. A request without the node's token is refused.
 
-    GET  /v1/status                                     this machine and its shepherd at a glance
+    GET  /v1/status                                     the state of this machine and its shepherd
 
-A command beside a running attempt, in its folder with its environment or in its container (``sessions.py``):
+A command beside a running attempt, with its folder and environment, or in its container (``sessions.py``):
 
-    POST   /v1/exec {"key", "argv", "tty", "rows", "cols"}   starts it: {"id"}
-    GET    /v1/exec/<id>/output?after=BYTES                  waits up to 20 s for more:
+    POST   /v1/exec {"key", "argv", "tty", "rows", "cols"}   start it: {"id"}
+    GET    /v1/exec/<id>/output?after=BYTES                  wait up to 20 s for more:
                                                              {"chunks": [[stream, base64]], "next", "code"}
-    POST   /v1/exec/<id>/input {"data": base64, "end": bool} {"taken": bytes}; the rest is to be sent again
-    POST   /v1/exec/<id>/resize {"rows", "cols"}             of its terminal
-    DELETE /v1/exec/<id>                                     ends it; so do 60 s without a GET
+    POST   /v1/exec/<id>/input {"data": base64, "end": bool} {"taken": bytes}; send the rest again
+    POST   /v1/exec/<id>/resize {"rows", "cols"}             resize its terminal
+    DELETE /v1/exec/<id>                                     end it; 60 s without a GET end it, too
 
-``code`` is null until it has ended and ``chunks`` is the last of its output. ``after``: bytes of output that the caller
-has, which is the ``next`` of the reply before. With ``tty`` everything is ``stdout``.
+``code`` is null until the command has ended and ``chunks`` is the last of its output. ``after``: bytes of output that
+the caller has: ``next`` of the previous reply. With ``tty``, all output is ``stdout``.
 
 Errors are ``{"error": {"code", "message"}}`` with the status of their class in ``grass.errors``.
 """
@@ -41,7 +41,7 @@ _KEY = re.compile(rf"{_NAME}/{_NAME}\.[0-9]+/[1-9][0-9]*")
 
 def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONED) -> Flask:
     if not token:
-        raise InputError("the node has no token; its API would be open to everybody, so it does not start")
+        raise InputError("this node has no token; its API does not start, because it would be open to everybody")
     app = Flask("grass-node")
     app.config["MAX_CONTENT_LENGTH"] = 1 << 16
     expected = f"Bearer {token}".encode()
@@ -50,7 +50,9 @@ def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONE
     def authorise() -> None:
         given = request.headers.get("Authorization", "").encode()
         if not hmac.compare_digest(given, expected):
-            raise NotAllowedError("this is for the cluster's own programs; the node's token is missing or wrong")
+            raise NotAllowedError(
+                "the node's token is missing or wrong; only the cluster's own programs may use this API"
+            )
 
     app.register_error_handler(GrassError, _refusal)
     app.register_error_handler(HTTPException, _http_refusal)

@@ -1,4 +1,4 @@
-"""gunicorn around the node's application: one worker with a few threads."""
+"""gunicorn for the node's application: one worker with a few threads. Started by ``python -m node.api``."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from grass.systemd import Notifier
 from node.api.app import create_app
 
 THREADS = 16
-"""Made as they are needed; each open terminal waits in one."""
+"""Most threads; they start on demand. Each open terminal occupies one."""
 HUNG_SECONDS = 30
-"""A worker that says nothing for so long is replaced by the arbiter."""
+"""The arbiter replaces a worker that is silent for so long."""
 HEAD_SECONDS = 5.0
-"""For the head of a request; no thread of the server waits longer for somebody who has not shown the token."""
+"""Limit for the head of a request; no thread waits longer for a peer that has not shown the token."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -57,16 +57,16 @@ class Server(BaseApplication):  # type: ignore[misc]
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]
-    """Says to systemd that it is alive: where the arbiter hangs, too, nobody else would replace it.
+    """A worker that sends systemd's sign of life: if the arbiter hangs as well, systemd restarts both.
 
-    A peer that is slow to send the head of a request gives its thread back after ``HEAD_SECONDS``.
+    A peer that is slow to send the head of a request releases its thread after ``HEAD_SECONDS``.
     """
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._notifier = Notifier()
         self._reading: dict[Any, float] = {}
-        """Connection → steady time since when a thread reads the head of its request."""
+        """Connection → steady time at which a thread began to read the head of its request."""
 
     def notify(self) -> None:
         """gunicorn's main thread calls this once a second."""
@@ -90,5 +90,5 @@ class Worker(ThreadWorker):  # type: ignore[misc]
 
 
 def _die_with_the_arbiter(server: Any, worker: Any) -> None:
-    """If the arbiter is killed the port must be free for the next one at once."""
+    """End with the arbiter: when it is killed, the port must be free for the next one at once."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Sessions of commands beside tasks: their output waits here until it was fetched, and they end when nobody asks."""
+"""Sessions of commands beside tasks. They keep output until it is fetched, and end when nobody polls them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from node.runtime.kind import Execution
 
 MOST_SESSIONS = 32
 MOST_WAITING = 1 << 20
-"""Bytes of output that wait to be fetched; the command waits with more."""
+"""Most bytes of output that are kept; the command is blocked until some are fetched."""
 ABANDONED = 60.0
 """Seconds without a poll after which a session ends."""
 LONGEST_POLL = 20.0
@@ -21,7 +21,8 @@ _GLANCE = 0.5
 
 
 class Session:
-    """``after`` and ``next`` count bytes of output; what is before ``after`` was received and is dropped."""
+    """One command. ``after`` and ``next`` count bytes of output; bytes before ``after`` were received and are
+    dropped."""
 
     def __init__(self, execution: Execution, abandoned: float = ABANDONED) -> None:
         self._execution = execution
@@ -44,9 +45,9 @@ class Session:
         return clock.steady() - self._asked > self._patience
 
     def output(self, after: int) -> dict[str, object]:
-        """Waits for more than ``after`` bytes, or the end: ``{"chunks": [[stream, base64]], "next", "code"}``.
+        """Wait for more than ``after`` bytes or the end: ``{"chunks": [[stream, base64]], "next", "code"}``.
 
-        ``code`` is set when there is no more output to come.
+        ``code`` is set when no more output follows.
         """
         with self._changed:
             self._asked = clock.steady()
@@ -57,7 +58,7 @@ class Session:
             return {"chunks": chunks, "next": self._start + self._waiting(), "code": self._code}
 
     def input(self, data: bytes, *, end: bool) -> int:
-        """How many bytes were taken; send the rest again. ``end``: nothing follows, if all was taken."""
+        """Return how many bytes were taken; send the rest again. ``end``: close the input if all were taken."""
         if self.over:
             return len(data)
         taken = self._execution.write(data) if data else 0
@@ -97,7 +98,7 @@ class Session:
                     code = self._execution.code()
                     break
         except GrassError:
-            code = 255  # the engine went away
+            code = 255  # the container engine does not answer any more
         finally:
             self._execution.end()
             with self._changed:
@@ -105,7 +106,7 @@ class Session:
                 self._changed.notify_all()
 
     def _pump(self) -> bool:
-        """False: it is over."""
+        """Collect output. Return False when the command has ended."""
         for descriptor in select.select(self._execution.descriptors(), [], [], _GLANCE)[0]:
             output = self._execution.read(descriptor)
             if output is None:
@@ -117,7 +118,7 @@ class Session:
 
 
 class Sessions:
-    """``abandoned``: seconds without a poll after which one ends."""
+    """All sessions of this node. ``abandoned``: seconds without a poll after which a session ends."""
 
     def __init__(self, abandoned: float = ABANDONED) -> None:
         self._abandoned = abandoned
@@ -130,7 +131,9 @@ class Sessions:
                 del self._sessions[name]
             if len(self._sessions) >= MOST_SESSIONS:
                 execution.end()
-                raise ConflictError(f"{MOST_SESSIONS} commands are open on this node already; try again in a minute")
+                raise ConflictError(
+                    f"this node already runs {MOST_SESSIONS} commands beside tasks; try again in a minute"
+                )
             name = request_id()
             self._sessions[name] = Session(execution, self._abandoned)
         return name
@@ -139,7 +142,7 @@ class Sessions:
         with self._lock:
             session = self._sessions.get(name)
         if session is None:
-            raise NotFoundError("there is no such session (any more)")
+            raise NotFoundError("no such session; it may have ended")
         return session
 
     def close(self, name: str) -> None:

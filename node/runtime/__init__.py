@@ -1,1 +1,1 @@
-"""What runs tasks on a node: one protocol, behind it real processes (through the shepherd) or simulated ones."""
+"""Runtimes: run the attempts of a node, as processes (through the shepherd) or containers, behind one protocol."""

@@ -1,14 +1,17 @@
-"""What a new shepherd makes of the journal of the one before: nothing is lost, nothing runs twice.
+"""Adoption of the attempts in the journal of an earlier shepherd: nothing is lost, nothing runs twice.
 
-Called once, before the first message is taken. An attempt is then one of: ended; running, watched through a pidfd;
-ended but for others of its group; or never spawned, and so left out: who wants it will ask for it again.
+Called once by the shepherd, before it takes messages. Afterwards an attempt is one of: ended; running and watched
+through a pidfd; its first process ended while others of its group run; or left out because it was never spawned. The
+node-agent asks for the last kind again.
 """
 
 from __future__ import annotations
 
 import os
+from enum import Enum
 
 from grass import clock
+from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime import proc
 from node.runtime.attempts import Attempt, Folders
@@ -16,10 +19,10 @@ from node.runtime.guard import Keeper
 from node.runtime.journal import Past
 
 MARK = "GRASS_SCRATCH"
-"""Names the attempt in the environment of each of its processes."""
+"""Environment variable of each process of an attempt; its value identifies the attempt."""
 
 _ROUNDING = 0.02
-"""Start times in /proc are in steps of 10 ms."""
+"""Seconds of tolerance: start times in /proc have steps of 10 ms."""
 _EXEC_TIMEOUT = 5.0
 
 
@@ -33,7 +36,7 @@ def adopt(past: Past, keeper: Keeper, boot_id: str, folders: Folders) -> dict[st
     for attempt in kept.values():
         _find(attempt)
     if intended:
-        # One attempt is spawned at a time; older intents without a pid were looked into by earlier shepherds.
+        # One attempt is spawned at a time; earlier shepherds resolved older intents without a pid.
         last = intended[-1]
         mains = {attempt.pid for attempt in kept.values() if attempt.ended is None}
         orphans = set(keeper.children()) - mains - {os.getpid()}
@@ -50,19 +53,19 @@ def _after_reboot(attempt: Attempt) -> None:
     if attempt.ended is None:
         attempt.ended = attempt.main_ended or clock.wall()
         if attempt.main_ended is None:
-            message = "the node was started again while it ran"
+            message = "the node was rebooted while it ran"
             attempt.reason = Reason(ReasonCode.NODE_REBOOTED, message).to_wire()
 
 
 def _find(attempt: Attempt) -> None:
-    """Hold its first process by a pidfd if that still exists, ended or not."""
+    """Open a pidfd of its first process if that still exists, running or zombie."""
     if attempt.ended is not None or attempt.main_ended is not None or attempt.pid is None:
         return
     try:
         pidfd = os.pidfd_open(attempt.pid)
     except OSError:
         return
-    stat = proc.stat(attempt.pid)  # of the process that the pidfd holds, unless that was reaped in between
+    stat = proc.stat(attempt.pid)  # the process of the pidfd, unless it was reaped in between
     if stat and attempt.began - _ROUNDING <= stat.start <= attempt.returned + _ROUNDING:
         attempt.pidfd = pidfd
     else:
@@ -70,40 +73,51 @@ def _find(attempt: Attempt) -> None:
 
 
 def _search(attempt: Attempt, orphans: set[int] | None, folders: Folders) -> bool:
-    """Whether it was (or may have been) spawned, though nobody wrote its pid down; sets that if it can be found.
+    """Return whether an attempt without a recorded pid was spawned, or may have been. Sets its pid if that is found.
 
-    ``orphans`` None: another guard has taken over, so its process may have ended and be gone without a trace.
+    ``orphans`` None: the guard was replaced, so the process may have ended without a trace.
     """
     scratch = folders.scratch(attempt.key)
     among = proc.processes() if orphans is None else sorted(orphans)
-    silent = []
+    zombies = []
     for pid in among:
         match _role(pid, scratch, patient=orphans is not None):
-            case "main":
+            case _Role.MAIN:
                 return _take(attempt, pid)
-            case "zombie":
-                silent.append(pid)
+            case _Role.ZOMBIE:
+                zombies.append(pid)
+            case _Role.OTHER:
+                pass
+            case role:
+                assert_never(role)
     if orphans is None:
         _unknown(attempt)
         return True
-    if len(silent) > 1:
+    if len(zombies) > 1:
         _unknown(attempt)
-    # the guard lets no process go, so with none there it was never spawned
-    return bool(silent) and (attempt.reason is not None or _take(attempt, silent[0]))
+    # the guard keeps every ended process; without one, the attempt was never spawned
+    return bool(zombies) and (attempt.reason is not None or _take(attempt, zombies[0]))
 
 
-def _role(pid: int, scratch: str, *, patient: bool) -> str:
-    """``main``: the first process of the attempt. ``zombie``: a leader that cannot be asked any more. ``other``."""
+class _Role(Enum):
+    """MAIN: the first process of the attempt. ZOMBIE: an ended session leader, whose environment cannot be read."""
+
+    MAIN = "main"
+    ZOMBIE = "zombie"
+    OTHER = "other"
+
+
+def _role(pid: int, scratch: str, *, patient: bool) -> _Role:
     deadline = clock.steady() + (_EXEC_TIMEOUT if patient else 0.0)
     while True:
         stat = proc.stat(pid)
         if stat is None:
-            return "other"
+            return _Role.OTHER
         if stat.state in "ZX":
-            return "zombie" if stat.session == pid else "other"
+            return _Role.ZOMBIE if stat.session == pid else _Role.OTHER
         mark = proc.environment(pid, MARK)
         if mark is not None or clock.steady() >= deadline:
-            return "main" if mark == scratch and stat.session == pid else "other"
+            return _Role.MAIN if mark == scratch and stat.session == pid else _Role.OTHER
         clock.sleep(0.005)  # between vfork and exec it still has the shepherd's own environment
 
 
@@ -120,6 +134,6 @@ def _take(attempt: Attempt, pid: int) -> bool:
 
 
 def _unknown(attempt: Attempt) -> None:
-    message = "the shepherd was killed while it started this, and nothing tells whether it ran"
+    message = "the shepherd was killed while it started this task; whether it ran is unknown"
     attempt.reason = Reason(ReasonCode.EXIT_UNKNOWN, message).to_wire()
     attempt.ended = clock.wall()

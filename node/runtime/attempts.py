@@ -1,4 +1,4 @@
-"""The shepherd's memory of one attempt, and where its files lie."""
+"""The shepherd's memory of one attempt, and the paths of its files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ATTEMPT_FILE = re.compile(r"([^/]+)/([^/]+)\.([0-9]+)\.[a-z]+")
 
 
 class Attempt:
-    """``pid`` is also its process group and session. Times are steady unless they say wall."""
+    """One attempt. ``pid`` is also its process group and session. Times are steady unless marked as wall time."""
 
     __slots__ = (
         "began",
@@ -44,16 +44,16 @@ class Attempt:
         self.env = env or {}
         self.pid: int | None = None
         self.began = 0.0
-        """Just before its process was made, and ``returned`` just after: its start time lies between."""
+        """Just before its process was created; ``returned`` is just after. Its start time lies between the two."""
         self.returned = 0.0
         self.started: float | None = None
         self.pidfd: int | None = None
-        """Open for attempts that are not children of this shepherd."""
+        """Set for attempts that are not children of this shepherd."""
         self.stopping = False
         self.kill_at: float | None = None
         self.reason: WireReason | None = None
         self.main_ended: float | None = None
-        """Wall time at which its first process ended; the attempt ends when the rest of its group has, too."""
+        """Wall time at which its first process ended. The attempt ends together with the rest of its group."""
         self.group_deadline = 0.0
         self.code: int | None = None
         self.signal: int | None = None
@@ -61,7 +61,7 @@ class Attempt:
         self.sizes: dict[str, int] | None = None
 
     def observed(self) -> list[object]:
-        """The fields of ``protocol.Observed``, as a message."""
+        """Return the fields of ``protocol.Observed`` as a message."""
         return [
             self.key,
             self.pid,
@@ -77,12 +77,11 @@ class Attempt:
 
 
 class Folders:
-    """Where the files of attempts lie: in the job's folder, under the attempt's name and a suffix. The shepherd and
-    all runtimes put output there, whoever ships or checks it finds it there.
+    """Paths of the files of attempts. All runtimes write output there; the shipper and readiness checks read it.
 
-    ``<attempts>/<job id>/<component>.<index>.<attempt>`` and ``.stdout``, ``.stderr``, ``.scratch``. There is no folder
-    for each attempt: to make a folder or a file takes up to half as long as to start a process. Keys are cut here by
-    hand, as ``grass.wire.keys`` would cost the shepherd 2 MiB.
+    ``<attempts>/<job id>/<component>.<index>.<attempt>`` with the suffixes ``.stdout``, ``.stderr``, ``.scratch``.
+    Attempts share the job's folder, because creating a folder takes up to half as long as starting a process. Keys are
+    split here by hand: ``grass.wire.keys`` would cost the shepherd 2 MiB.
     """
 
     def __init__(self, root: str) -> None:
@@ -93,7 +92,7 @@ class Folders:
         return f"{self.root}/{key.partition('/')[0]}"
 
     def prefix(self, key: str) -> str:
-        """What the names of its files begin with, in the job's folder."""
+        """Return the beginning of its files' names in the job's folder."""
         _, task, attempt = key.split("/")
         return f"{task}.{attempt}."
 
@@ -105,7 +104,7 @@ class Folders:
         return self.path(key, "scratch")
 
     def key_of(self, path: str) -> str | None:
-        """The attempt that a file here belongs to; None: it is none of an attempt's."""
+        """Return the key of the attempt that owns a file here; None: no attempt owns it."""
         match = _ATTEMPT_FILE.fullmatch(path[len(self.root) + 1 :]) if path.startswith(self.root + "/") else None
         return "/".join(match.groups()) if match else None
 
@@ -127,7 +126,7 @@ class Folders:
         return scratch
 
     def spare(self, key: str) -> None:
-        """The attempt has ended: if it left nothing in its scratch folder, another may have that."""
+        """Offer the scratch folder of an ended attempt for reuse, if it is empty."""
         self._spare.append(self.scratch(key))
 
     def sizes(self, key: str) -> dict[str, int]:

@@ -1,7 +1,7 @@
-"""Several runtimes as one: each launch goes to the one that it names; what they say is said by one.
+"""Several runtimes behind one ``Runtime``: each launch goes to the runtime that it names.
 
-A runtime that is away (an engine that was stopped) must not keep the others from working: after ``PATIENCE`` the node
-goes on without it. What it has is listed when it is there.
+A runtime that is away (a stopped container engine) must not block the others: after ``PATIENCE`` the node continues
+without it. Its attempts are listed once it answers.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import select
 from collections.abc import Iterable, Mapping
 
 from grass import clock
+from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason
-from node.runtime.protocol import Launch, Listed, News, Observed, Runtime, Start, Stop
+from node.runtime.protocol import Launch, Listed, Observed, Runtime, RuntimeEvent, Start, Stop, Waiting
 
 PATIENCE = 5.0
 """Seconds that the first list waits for a runtime that does not answer."""
 
 
 class CompositeRuntime:
-    """``runtimes`` by name, as in ``Launch.runtime``; launches that name another are not to be defined."""
+    """``runtimes`` by name, as in ``Launch.runtime``. A launch that names another runtime must not be defined."""
 
     def __init__(self, runtimes: Mapping[str, Runtime], patience: float = PATIENCE) -> None:
         self._runtimes = dict(runtimes)
@@ -26,7 +27,7 @@ class CompositeRuntime:
         """Launch key → name of the runtime."""
         self._known: dict[str, dict[str, Observed]] = {name: {} for name in runtimes}
         self._silent = set(runtimes)
-        """Have not listed anything yet."""
+        """Names of runtimes that have not listed their attempts yet."""
         self._listed = False
         self._patient_until = clock.steady() + patience
         self._poll = select.epoll()
@@ -62,25 +63,29 @@ class CompositeRuntime:
             for key in keys:
                 self._known[name].pop(key, None)
 
-    def receive(self) -> list[News]:
-        """Before the first list nothing else is said."""
-        news: list[News] = []
+    def receive(self) -> list[RuntimeEvent]:
+        """Return the events of all runtimes; none before the first list."""
+        events: list[RuntimeEvent] = []
         lists = False
         for name, runtime in self._runtimes.items():
             for each in runtime.receive():
-                if isinstance(each, Listed):
-                    self._silent.discard(name)
-                    self._known[name] = {attempt.key: attempt for attempt in each.attempts}
-                    lists = True
-                    continue
-                if isinstance(each, Observed):
-                    self._known[name][each.key] = each
-                news.append(each)
+                match each:
+                    case Listed(attempts=attempts):
+                        self._silent.discard(name)
+                        self._known[name] = {attempt.key: attempt for attempt in attempts}
+                        lists = True
+                    case Observed():
+                        self._known[name][each.key] = each
+                        events.append(each)
+                    case Waiting():
+                        events.append(each)
+                    case _:
+                        assert_never(each)
         if not self._listed:
             if self._silent and clock.steady() < self._patient_until:
                 return []
             self._listed = lists = True
-        return [*news, self._list()] if lists else news
+        return [*events, self._list()] if lists else events
 
     def fileno(self) -> int:
         return self._poll.fileno()
@@ -92,7 +97,7 @@ class CompositeRuntime:
         return min(times, default=None)
 
     def trouble(self) -> Reason | None:
-        """The first that there is. A node whose tasks cannot be started by one of its runtimes takes none."""
+        """Return the first trouble. A node takes no tasks while one of its runtimes cannot start any."""
         return next(filter(None, (runtime.trouble() for runtime in self._runtimes.values())), None)
 
     def roots(self) -> list[int]:
@@ -104,5 +109,5 @@ class CompositeRuntime:
         self._poll.close()
 
     def _list(self) -> Listed:
-        """Also of the runtimes that did not list anything just now: a list is all that exists."""
+        """Return a list of the attempts of all runtimes: what is not in a list does not exist."""
         return Listed([attempt for known in self._known.values() for attempt in known.values()])

@@ -1,7 +1,8 @@
-"""How attempts end: by themselves, because they are told to, and with all that they started.
+"""The end of attempts that are processes: by themselves or stopped, with their whole process group. Used by the
+shepherd.
 
-The first process of an attempt ends first. What is left of its process group is then ended, too, and only after that
-the attempt counts as ended: its output does not grow any more.
+When the first process of an attempt has ended, the rest of its process group is ended. Only then does the attempt count
+as ended, so that its output no longer grows.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from node.runtime.shared_memory import SharedMemory
 from node.runtime.timers import Timers
 
 GROUP_GRACE = 1.0
-"""Seconds that the rest of a group has, after TERM, when its first process ended by itself."""
+"""Seconds between TERM and KILL for the rest of a group whose first process ended by itself."""
 GROUP_PATIENCE = 4.0
-"""Seconds after KILL until a group that does not go (stuck in the kernel) is not waited for any longer."""
+"""Seconds after KILL for which a group is waited for; a process may be stuck in the kernel."""
 
 
 class Endings:
-    """``mains``, by pid: the attempts whose first process, or the rest of its group, has not ended.
+    """``mains``: pid → attempt whose first process, or the rest of its group, has not ended.
 
-    ``note(attempt)`` is called for each one that has ended, after that went to the journal's buffer.
+    ``note(attempt)`` is called for each ended attempt, after its end is in the journal's buffer.
     """
 
     def __init__(
@@ -52,22 +53,22 @@ class Endings:
         self.memory = SharedMemory()
         self.mains: dict[int, Attempt] = {}
 
-    # told to end
+    # stopping
 
     def stop(self, stops: list[tuple[Attempt, float, WireReason | None]]) -> None:
-        """Each with its grace and the reason of its end. TERM goes out once the journal knows when KILL is due."""
-        told = [attempt for attempt, grace, reason in stops if self._to_be_told(attempt, grace, reason)]
+        """Stop attempts, each with its grace and reason. TERM is sent after the journal has the time of KILL."""
+        to_stop = [attempt for attempt, grace, reason in stops if self._mark_stopping(attempt, grace, reason)]
         self._journal.flush()
-        if told:
+        if to_stop:
             self.look_at_memory()
-        for attempt in told:
+        for attempt in to_stop:
             self._signal(attempt, signal.SIGTERM)
             self._arm_kill(attempt)
 
-    def _to_be_told(self, attempt: Attempt, grace: float, reason: WireReason | None) -> bool:
+    def _mark_stopping(self, attempt: Attempt, grace: float, reason: WireReason | None) -> bool:
         if attempt.ended is not None or attempt.main_ended is not None:
             return False
-        if attempt.pid is None:  # waits to be spawned
+        if attempt.pid is None:  # not spawned yet
             attempt.reason = reason
             self.finish(attempt)
             return False
@@ -95,10 +96,10 @@ class Endings:
     def look_at_memory(self) -> None:
         self.memory.look({pid: attempt.key for pid, attempt in self.mains.items()})
 
-    # seen to end
+    # observing ends
 
     def reap(self) -> None:
-        """The end of a child is written down before the kernel forgets it."""
+        """Record the end of each ended child in the journal, then reap it. The order makes a crash harmless."""
         while True:
             try:
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -120,7 +121,7 @@ class Endings:
         self._journal.write("m", attempt.key, code, number, attempt.main_ended)
 
     def _end_group(self, attempt: Attempt) -> None:
-        """Its first process is gone; see to it that the rest of its group goes, too."""
+        """End the rest of the group of an attempt whose first process has ended."""
         assert attempt.pid is not None
         if not proc.group_exists(attempt.pid):
             self.finish(attempt)
@@ -142,7 +143,7 @@ class Endings:
             return
         if overdue >= 0:
             proc.signal_group(attempt.pid, signal.SIGKILL)
-        self._keeper.reap_group(attempt.pid)  # orphans of an earlier shepherd's tasks go to the guard
+        self._keeper.reap_group(attempt.pid)  # orphans of an earlier shepherd's tasks are children of the guard
         following = min(wait * 1.5, 0.1)
         self._timers.at(now + wait, lambda: self._watch_group(attempt, following))
 
@@ -153,7 +154,7 @@ class Endings:
             self.mains.pop(attempt.pid, None)
             self._folders.spare(attempt.key)
             if attempt.code is None and attempt.signal is None and attempt.reason is None:
-                message = "its process is gone and nothing saw how it ended"
+                message = "its process is gone; how it ended is unknown"
                 attempt.reason = Reason(ReasonCode.EXIT_UNKNOWN, message).to_wire()
         if attempt.pidfd is not None:
             os.close(attempt.pidfd)
@@ -168,7 +169,7 @@ class Endings:
     # attempts of an earlier shepherd
 
     def resume(self, attempt: Attempt) -> None:
-        """Go on with what ``adopt`` found."""
+        """Continue with an attempt that ``adopt`` returned."""
         if attempt.ended is not None:
             if attempt.sizes is None:
                 self.finish(attempt)
@@ -190,7 +191,7 @@ class Endings:
                 self._arm_kill(attempt)
 
     def _group_is_ours(self, attempt: Attempt) -> bool:
-        """Whether its process group still has members; a number that was given to another group does not count."""
+        """Return whether its process group still has members. A group that reuses its number does not count."""
         scratch = self._folders.scratch(attempt.key)
         for pid in proc.processes():
             stat = proc.stat(pid)
@@ -199,7 +200,7 @@ class Endings:
         return False
 
     def _on_pidfd(self, attempt: Attempt, patience: int = 20) -> None:
-        """The first process of an adopted attempt has ended; whoever is its parent now may know how."""
+        """Record the end of the first process of an adopted attempt. Its present parent may know the exit status."""
         assert attempt.pid is not None and attempt.pidfd is not None
         if attempt.pidfd in self._selector.get_map():
             self._selector.unregister(attempt.pidfd)
@@ -210,7 +211,7 @@ class Endings:
             stat = proc.stat(attempt.pid)
             if stat and stat.state == "Z" and stat.start <= attempt.returned + 0.02:
                 status = stat.status
-        if status is None and patience > 0:  # between its end and its being reaped nobody may be able to say
+        if status is None and patience > 0:  # between its end and its reaping, the status may be unavailable
             self._timers.at(clock.steady() + 0.02, lambda: self._on_pidfd(attempt, patience - 1))
             return
         code, number = proc.split_status(status) if status is not None else (None, None)

@@ -1,6 +1,6 @@
-"""Messages on the shepherd's socket: JSON lists, one a line, in batches. Used by the shepherd and its clients.
+"""Messages on the shepherd's socket: JSON lists, one per line. Used by the shepherd and its clients.
 
-Not msgspec, which would cost the shepherd 2 MiB and 10 ms at each start.
+msgspec is not used here: it would cost the shepherd 2 MiB and 10 ms at each start.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import json
 import socket
 from typing import Any
 
-Message = list[Any]  # Any: whoever takes it matches it against patterns
+Message = list[Any]  # Any: the receiver matches it against patterns
 WireReason = dict[str, object]
-"""A reason as JSON. The shepherd hands it on as it is: it outlives upgrades, and may not know its code."""
+"""A reason as JSON. The shepherd passes it on unchanged: it outlives upgrades, and may not know the code."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
 READ = 1 << 20
@@ -22,7 +22,7 @@ def pack(message: object) -> bytes:
 
 
 class Lines:
-    """Cuts what is received into messages."""
+    """Splits received bytes into messages."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -33,7 +33,7 @@ class Lines:
 
 
 class Outbox:
-    """Bytes on their way into a socket that does not block."""
+    """Bytes that wait to be written to a non-blocking socket."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -43,7 +43,7 @@ class Outbox:
         return len(self._waiting)
 
     def send(self, data: bytes = b"") -> None:
-        """Send what the socket takes and keep the rest. Raises OSError when the peer is gone."""
+        """Send what the socket accepts and keep the rest. Raises OSError when the peer is gone."""
         if self._waiting:
             self._waiting += data
             data = bytes(self._waiting)

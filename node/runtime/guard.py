@@ -1,11 +1,11 @@
-"""The parent of the shepherd: starts it again when it was killed, and keeps what its tasks leave until then.
+"""The guard: parent of the shepherd. It restarts a killed shepherd, and keeps the exit codes of tasks meanwhile.
 
-Tasks are children of the shepherd. When that is killed the kernel gives them to the nearest *subreaper*, which is this
-process: it does not reap them, so exit codes wait here, as zombies, until the next shepherd asks for them. Nothing
-else is done here, so that nothing here can fail.
+Tasks are children of the shepherd. When it is killed, the kernel gives them to the nearest *subreaper*, which is this
+process. It does not reap them, so exit codes wait here, as zombies, until the next shepherd asks for them. The guard
+does nothing else, so that nothing here can fail.
 
-When the guard itself is killed the shepherd runs on. The next guard waits for the end of that shepherd before it starts
-another one; until then exit codes have one keeper only, the shepherd.
+When the guard itself is killed, the shepherd runs on. The next guard waits for the end of that shepherd before it
+starts another one, so there is always one owner of exit codes.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from node.runtime import proc
 
 _PR_SET_CHILD_SUBREAPER = 36
 _SHORTEST_LIFE = 0.2
-"""A shepherd that ends sooner is started again only after so many seconds."""
+"""Seconds. A shepherd that ends sooner is restarted only after this time."""
 _REPLY_TIMEOUT = 2.0
 
 log = logging.getLogger(__name__)
 
 
 def become_subreaper() -> None:
-    """Orphans among this process's descendants become its children instead of init's."""
+    """Make this process the parent of orphans among its descendants, instead of init."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 class Keeper:
-    """The shepherd's end of the line to its guard: statuses of children that an earlier shepherd left."""
+    """The shepherd's connection to its guard: asks for the statuses of children that an earlier shepherd left."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
         self.guard = os.getppid()
 
     def children(self) -> list[int]:
-        """Of the guard, while it lives: this shepherd and what earlier ones left."""
+        """Return the guard's children while it lives: this shepherd, and tasks that earlier shepherds left."""
         return proc.children(self.guard) if os.getppid() == self.guard else []
 
     def status(self, pid: int) -> int | None:
-        """Status, as from wait(), of a zombie that the guard holds. None: it holds none with this pid."""
+        """Return the status, as from wait(), of a zombie of the guard. None: it has none with this pid."""
         try:
             self._line.send(b"status %d" % pid)
             reply = self._line.recv(64)
@@ -57,11 +57,11 @@ class Keeper:
         return int(reply) if reply and reply != b"-" else None
 
     def reap(self, pid: int) -> None:
-        """Its end is written down: let go of the zombie."""
+        """Let the guard reap a zombie whose end is in the journal."""
         self._tell(b"reap %d" % pid)
 
     def reap_group(self, group: int) -> None:
-        """The end of its leader is written down: let go of all zombies of the process group."""
+        """Let the guard reap all zombies of a process group whose leader's end is in the journal."""
         self._tell(b"reap %d" % -group)
 
     def _tell(self, message: bytes) -> None:
@@ -72,9 +72,9 @@ class Keeper:
 
 
 def run(lock: str, shepherd: Callable[[Keeper], int]) -> int:
-    """Keep one shepherd running until it ends by itself (code 0) or this process is told to end.
+    """Keep one shepherd running until it ends by itself (code 0) or this process gets TERM.
 
-    ``lock``: file that a shepherd holds locked, with its pid in it (``hold``).
+    ``lock``: a file that the shepherd locks, with its pid in it (``hold``).
     """
     become_subreaper()
     stop = _Stop()
@@ -91,7 +91,9 @@ def run(lock: str, shepherd: Callable[[Keeper], int]) -> int:
 
 
 def hold(lock: str) -> int:
-    """Make this process the one shepherd of the node. Returns the descriptor to keep; raises BlockingIOError."""
+    """Lock the file, so that this process is the node's only shepherd. Return the descriptor to keep open.
+
+    Raises BlockingIOError: another shepherd runs."""
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,7 +106,7 @@ def hold(lock: str) -> int:
 
 
 class _Stop:
-    """SIGTERM and SIGINT of the guard, as a flag and a descriptor; both go on to the shepherd as SIGTERM."""
+    """SIGTERM and SIGINT of the guard, as a flag and a descriptor; both are passed on to the shepherd as SIGTERM."""
 
     def __init__(self) -> None:
         self.wanted = False
@@ -130,7 +132,7 @@ class _Stop:
 
 
 def _outlive(lock: str, stop: _Stop) -> None:
-    """Wait until the shepherd of a guard that was killed has ended."""
+    """Wait until the shepherd of a killed guard has ended."""
     while True:
         try:
             os.close(hold(lock))
@@ -142,7 +144,7 @@ def _outlive(lock: str, stop: _Stop) -> None:
         try:
             pidfd = os.pidfd_open(int(text))
         except (OSError, ValueError):
-            select.select([], [], [], 0.05)  # it is just beginning or ending
+            select.select([], [], [], 0.05)  # it is starting or ending right now
             continue
         while pidfd not in select.select([pidfd, stop.wake], [], [], 0.2 if stop.wanted else None)[0]:
             stop.clear()
@@ -152,10 +154,10 @@ def _outlive(lock: str, stop: _Stop) -> None:
 
 
 def _one_life(shepherd: Callable[[Keeper], int], stop: _Stop) -> int:
-    """Start a shepherd and answer it until it ends. Returns its exit code, negative for a signal."""
+    """Start a shepherd and answer its questions until it ends. Return its exit code, negative for a signal."""
     mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     signals = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # until whoever is to get them is ready
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # until both processes have their handlers
     pid = os.fork()
     if pid == 0:
         mine.close()
@@ -165,11 +167,11 @@ def _one_life(shepherd: Callable[[Keeper], int], stop: _Stop) -> int:
     its.close()
     mine.setblocking(False)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
-    told = False
+    term_sent = False
     with mine:
         while True:
-            if stop.wanted and not told:
-                told = True
+            if stop.wanted and not term_sent:
+                term_sent = True
                 os.kill(pid, signal.SIGTERM)
             if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                 return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -183,7 +185,7 @@ def _guarded(shepherd: Callable[[Keeper], int], keeper: Keeper) -> int:
     try:
         return shepherd(keeper)
     except Exception:
-        log.exception("the shepherd failed; another one takes over")
+        log.exception("the shepherd failed; the guard starts another one")
         return 1
 
 

@@ -1,15 +1,15 @@
-"""What the shepherd's successor has to know: every attempt, what was intended with it and how far that got.
+"""The shepherd's journal: what its successor must know of every attempt.
 
-An append-only file of JSON lists. What a killed process wrote survives it, so nothing is synced on the way; ``sync``,
-called about once a second, bounds what a power cut takes.
+An append-only file of JSON lists. Written data survives a killed process, so single writes are not synced. ``sync``,
+called about once a second, limits what a power cut can take.
 
     ["life", boot id, guard pid]              a shepherd began to write
-    ["i", key]                                is about to be spawned
+    ["i", key]                                intent: is about to be spawned
     ["s", key, pid, began, returned, wall, launch]   was spawned
-    ["k", key, kill_at, reason]               was told to stop
+    ["k", key, kill_at, reason]               was asked to stop
     ["m", key, code, signal, wall]            its first process ended; written before that process is reaped
     ["e", key, code, signal, reason, wall, sizes]   the attempt has ended
-    ["f", [keys]]                             may be forgotten
+    ["f", [keys]]                             was forgotten
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from node.runtime.attempts import Attempt
 from node.runtime.frames import pack
 
 COMPACT_AT = 4 << 20
-"""Bytes beyond which a journal is written anew when most of it is of the past."""
+"""Bytes beyond which a journal is rewritten if most of it is obsolete."""
 
 log = logging.getLogger(__name__)
 
 
 class Past(NamedTuple):
-    """What a journal says. ``guard`` was the parent of the last shepherd."""
+    """The content of a journal. ``guard``: pid of the parent of the last shepherd."""
 
     boot_id: str
     guard: int
@@ -63,7 +63,7 @@ def _entries(path: Path) -> Iterable[list[Any]]:
     for line in lines:
         try:
             yield json.loads(line)
-        except ValueError:  # torn by a power cut, or the empty end
+        except ValueError:  # a line torn by a power cut, or the empty end
             continue
 
 
@@ -82,7 +82,7 @@ def _apply(attempt: Attempt, entry: list[Any]) -> None:
 
 
 class Journal:
-    """Opened once the past was read; begins with that, compacted."""
+    """The journal of this shepherd. Begins with the compacted content of the old one (``rewrite``)."""
 
     def __init__(self, path: Path, boot_id: str, guard: int, compact_at: int = COMPACT_AT) -> None:
         self._compact_at = compact_at
@@ -95,16 +95,16 @@ class Journal:
         self._dirty = False
 
     def add(self, *entry: Any) -> None:
-        """Goes to the file with the next ``flush``."""
+        """Add an entry that the next ``flush`` writes."""
         self._buffer.append(pack(entry))
 
     def write(self, *entry: Any) -> bool:
-        """Goes to the file now, behind what was added before."""
+        """Write an entry now, after those that were added before. Returns as ``flush``."""
         self._buffer.append(pack(entry))
         return self.flush()
 
     def flush(self) -> bool:
-        """False: the disk does not take it (full); it is kept for next time, behind the torn line that this left."""
+        """Write the added entries. False: the disk refused them (it is full); they are kept for the next call."""
         if not self._buffer:
             return True
         data = b"".join(self._buffer)
@@ -123,7 +123,7 @@ class Journal:
             try:
                 os.fdatasync(self._descriptor)
             except OSError as error:
-                log.error("the journal may not survive a power cut: %s", error)
+                log.error("the journal cannot be synced (%s); a power cut may lose its end", error)
             self._dirty = False
 
     @property
@@ -131,9 +131,9 @@ class Journal:
         return self._size > self._compact_at and self._size > 2 * self._floor
 
     def rewrite(self, attempts: Iterable[Attempt]) -> None:
-        """Replace the file by what is known now; also the way to open it. Not for use between intent and spawn.
+        """Replace the file by the present state; also opens it. Must not be called between an intent and its spawn.
 
-        When the disk does not take it, the old file goes on.
+        If the disk refuses the new file, the old one stays in use.
         """
         replacement = self._path.with_suffix(".new")
         lines = [pack(self._life), *(pack(entry) for attempt in attempts for entry in _history(attempt))]
@@ -144,7 +144,7 @@ class Journal:
             os.fdatasync(descriptor)
             replacement.replace(self._path)
         except OSError as error:
-            log.error("cannot write the journal anew, the old one goes on: %s", error)
+            log.error("cannot rewrite the journal (%s); the old one stays in use", error)
             os.close(descriptor)
             if self._descriptor < 0:
                 self._descriptor = _open(self._path)

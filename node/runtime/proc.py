@@ -1,4 +1,4 @@
-"""What /proc and pidfds tell about processes that need not be children of the asking one. Linux only."""
+"""Facts about processes from /proc and pidfds; they need not be children of this process. Linux only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Stat(NamedTuple):
 
 
 def stat(pid: int) -> Stat | None:
-    """None: there is no such process."""
+    """Read a process's state. None: there is no such process."""
     text = read(f"/proc/{pid}/stat")
     if not text:
         return None
@@ -44,7 +44,7 @@ def stat(pid: int) -> Stat | None:
 
 
 def read(path: str) -> bytes:
-    """The whole of a file in /proc; empty when the process is gone or not ours."""
+    """Read a file in /proc; empty when the process is gone or belongs to another user."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -61,12 +61,12 @@ def read(path: str) -> bytes:
 
 
 def children(pid: int) -> list[int]:
-    """Children of a process with one thread, zombies among them."""
+    """Return the children, zombies included, of a process with one thread."""
     return [int(child) for child in read(f"/proc/{pid}/task/{pid}/children").split()]
 
 
 def environment(pid: int, name: str) -> str | None:
-    """The value that the process was started with."""
+    """Return a variable's value at the start of the process."""
     prefix = name.encode() + b"="
     for entry in read(f"/proc/{pid}/environ").split(b"\0"):
         if entry.startswith(prefix):
@@ -75,7 +75,7 @@ def environment(pid: int, name: str) -> str | None:
 
 
 def between_programs(pid: int) -> bool:
-    """Whether it has no environment to be seen: in the middle of `execve`, started with none, or another user's."""
+    """Return whether its environment is not visible: it is inside `execve`, has none, or belongs to another user."""
     return not read(f"/proc/{pid}/environ")
 
 
@@ -85,7 +85,7 @@ def processes() -> list[int]:
 
 
 def group_exists(group: int) -> bool:
-    """Whether any process, zombies included, is in this process group."""
+    """Return whether any process, zombies included, is in this process group."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -96,7 +96,7 @@ def group_exists(group: int) -> bool:
 
 
 def signal_group(group: int, number: int) -> None:
-    """Send to every process of the group that may be signalled; no error when none is left."""
+    """Signal every process of the group; no error when none is left or may be signalled."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -104,7 +104,8 @@ def signal_group(group: int, number: int) -> None:
 
 
 def exit_status(pidfd: int) -> int | None:
-    """Status, as from wait(), of any process that was reaped while ``pidfd`` was open. None before Linux 6.15."""
+    """Return the status, as from wait(), of a process that was reaped while ``pidfd`` was open. None before Linux
+    6.15."""
     info = bytearray(_INFO_SIZE)
     struct.pack_into("<Q", info, 0, _INFO_EXIT)
     try:
@@ -117,6 +118,6 @@ def exit_status(pidfd: int) -> int | None:
 
 
 def split_status(status: int) -> tuple[int | None, int | None]:
-    """(exit code, signal): exactly one is set."""
+    """Split a status into (exit code, signal); exactly one is set."""
     code = os.waitstatus_to_exitcode(status & 0xFF7F)
     return (None, -code) if code < 0 else (code, None)

@@ -1,12 +1,11 @@
-"""What the node-agent asks of whatever runs its attempts, and what it hears back.
+"""The interface between the node-agent's loop and a runtime.
 
-``ProcessRuntime``, ``DockerRuntime`` and ``SimulatedRuntime`` are held to the same contract suite
+``ProcessRuntime``, ``DockerRuntime`` and ``SimulatedRuntime`` pass the same contract tests
 (``tests/contract/test_runtime.py``).
 
-The runtime may go away and come back (the shepherd is restarted). Commands given while it is away are lost. As soon as
-it is there, at first and every time again, ``receive`` returns a ``Listed`` with everything it knows; whoever compares
-that with what is desired repeats what got lost. Repeats are harmless: an attempt that the runtime knows is never
-started again.
+A runtime may go away and come back (a restarted shepherd). Commands given meanwhile are lost. Each time it is back, and
+at first, ``receive`` returns a ``Listed`` with all its attempts; the node-agent compares that with the desired state
+and repeats the lost commands. Repeats are harmless: a known attempt is never started again.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from grass.model.reasons import Reason
 
 
 class Launch(NamedTuple):
-    """What attempts of one component have in common. ``cwd`` None: the attempt's own scratch folder, or the folder that
-    the image names.
+    """What the attempts of one component share. ``cwd`` None: the attempt's scratch folder, or the folder that the
+    image names.
 
-    ``width``: at most so many of them run at once, the others wait in the runtime (None: no limit). What comes after
-    ``runtime`` only containers have; ``cpu`` in thousandths of a core and ``memory`` in bytes are limits, 0 for none.
+    ``width``: most of them that run at once; the others wait in the runtime (None: no limit). The fields after
+    ``runtime`` are for containers only. ``cpu`` (thousandths of a core) and ``memory`` (bytes) are limits; 0: none.
     """
 
     argv: list[str]
@@ -39,9 +38,9 @@ class Launch(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Start attempt ``key`` as the launch with the id ``launch`` says, with ``env`` over its environment.
+    """Start attempt ``key`` by the launch ``launch``; ``env`` overrides the launch's environment.
 
-    ``ports`` by name and ``gpus`` (device ids) are what it was given; processes learn of them by ``env`` alone.
+    ``ports`` (by name) and ``gpus`` (device ids) are allocated to it. Processes learn of them through ``env`` only.
     """
 
     key: str
@@ -52,7 +51,7 @@ class Start(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """TERM to the group now, KILL after ``grace`` seconds. ``reason`` becomes that of the end."""
+    """Send TERM to the group now and KILL after ``grace`` seconds. ``reason`` becomes the reason of its end."""
 
     key: str
     grace: float
@@ -62,9 +61,9 @@ class Stop(NamedTuple):
 class Observed(NamedTuple):
     """One attempt as the runtime knows it.
 
-    Not ended while ``ended`` is None. ``pid`` None: not started yet, or could not be. ``started`` and ``ended`` are
-    wall seconds, ``since`` the steady seconds of the start. ``code``/``signal`` are both None when nobody can know them
-    (``reason`` says so) or when it was stopped before it started.
+    ``ended`` None: it has not ended. ``pid`` None: it did not start. ``started`` and ``ended`` are wall seconds,
+    ``since`` is the steady time of the start. ``code`` and ``signal`` are both None if the end is unknown (``reason``
+    says so) or if it was stopped before it started.
     """
 
     key: str
@@ -87,55 +86,55 @@ class Waiting(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """All attempts that the runtime knows: what was known before and is not in it does not exist."""
+    """All attempts of the runtime. An attempt that is not in the list does not exist."""
 
     attempts: list[Observed]
 
 
-News = Listed | Observed | Waiting
+RuntimeEvent = Listed | Observed | Waiting
 
 
 class Runtime(Protocol):
     def define(self, launches: dict[str, Launch]) -> None:
-        """Make launches known, before the first start that names them; replaces those of the same id, also for attempts
-        that wait (with the width 0 none of them starts)."""
+        """Define launches, before the first start that names them. Replaces those with the same key, also for attempts
+        that wait (with width 0 none of them starts)."""
         ...
 
     def drop(self, launches: Iterable[str]) -> None: ...
 
     def start(self, starts: list[Start]) -> None:
-        """Start in this order, as far as the width of their launch allows at a time. Known attempts are left alone."""
+        """Start attempts in this order, within the width of their launch. Known attempts are ignored."""
         ...
 
     def stop(self, stops: list[Stop]) -> None:
-        """One that has not started yet ends at once, without ever having run. Unknown and ended ones are ignored."""
+        """Stop attempts. One that has not started ends at once. Unknown and ended attempts are ignored."""
         ...
 
     def forget(self, keys: list[str]) -> None:
-        """Ended attempts need not be kept any more. Others are ignored."""
+        """Forget ended attempts. Others are ignored."""
         ...
 
-    def receive(self) -> list[News]:
-        """What happened since the last call, without waiting: ``Listed`` after a (re)connection, then changes."""
+    def receive(self) -> list[RuntimeEvent]:
+        """Return the events since the last call, without waiting: ``Listed`` after a (re)connection, then changes."""
         ...
 
     def fileno(self) -> int:
-        """Readable when ``receive`` has something; the same descriptor for the life of the runtime."""
+        """Return a descriptor that is readable when ``receive`` has events; the same for the life of the runtime."""
         ...
 
     def due(self) -> float | None:
-        """Steady time at which ``receive`` wants to be called even if nothing became readable."""
+        """Return the steady time at which ``receive`` must be called even if nothing became readable."""
         ...
 
     def trouble(self) -> Reason | None:
-        """Why the node shall get no tasks: what runs them does not answer. None: it answers, or it is its owner's
-        business and what waits for it says so (``Waiting``)."""
+        """Return why the node must get no tasks: its runtime does not answer. None: it answers, or its owner may stop
+        it, and attempts that wait for it say so (``Waiting``)."""
         ...
 
     def roots(self) -> list[int]:
-        """Processes of the runtime itself whose descendants are tasks. May be called in any thread."""
+        """Return pids of the runtime's own processes whose descendants are tasks. May be called in any thread."""
         ...
 
     def close(self) -> None:
-        """Let go of the runtime; attempts run on."""
+        """Disconnect; attempts run on."""
         ...

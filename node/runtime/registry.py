@@ -1,6 +1,6 @@
-"""The one place that names the runtimes. A new one is a line here and a ``RuntimeKind``; nothing else has to change.
+"""The only module that names the runtimes. A new runtime is a line here and a ``RuntimeKind``.
 
-What belongs to a runtime is imported when it is first asked for: containers cost 15 MiB of memory.
+A runtime's modules are imported at its first use: containers cost 15 MiB of memory.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ RUNTIMES: Mapping[str, Callable[[], RuntimeKind]] = MappingProxyType({"process":
 
 @cache
 def kind(name: str) -> RuntimeKind:
-    """Raises InputError."""
+    """Return the kind of that name. Raises InputError."""
     if name not in RUNTIMES:
         raise InputError(f"unknown runtime {name!r}; use {' or '.join(RUNTIMES)}")
     return RUNTIMES[name]()
 
 
 def chosen(asked: str | None, image: str | None, offered: Sequence[str]) -> str:
-    """The runtime of a component: the one it asks for, or else the first on this node that suits it.
+    """Return the runtime of a component: the one it asks for, or otherwise the first on this node that suits it.
 
-    One that is asked for and not offered is named all the same: whoever starts it says why it cannot.
+    The result may be a runtime that this node does not offer; the start then fails with that reason.
     """
     if asked:
         return asked
@@ -51,13 +51,13 @@ def chosen(asked: str | None, image: str | None, offered: Sequence[str]) -> str:
 
 
 def open_runtimes(config: ClusterConfig, share_is_mounted: Callable[[], bool]) -> Runtime:
-    """All that this node offers, as one. Raises InputError for one that does not exist."""
+    """Open all runtimes that this node offers, behind one ``Runtime``. Raises InputError for an unknown name."""
     opened = {name: kind(name).open(config, share_is_mounted) for name in config.node.runtimes}
     return next(iter(opened.values())) if len(opened) == 1 else CompositeRuntime(opened)
 
 
 def execute(config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
-    """``RuntimeKind.execute`` of whichever runtime has the attempt."""
+    """Call ``RuntimeKind.execute`` of the runtime that has the attempt."""
     away: UnreachableError | None = None
     for name in config.node.runtimes:
         try:
@@ -66,4 +66,4 @@ def execute(config: ClusterConfig, key: str, argv: list[str], size: tuple[int, i
             continue
         except UnreachableError as error:
             away = error
-    raise away or NotFoundError(f"there is no attempt {key} on this node")
+    raise away or NotFoundError(f"no attempt {key} on this node")

@@ -1,4 +1,4 @@
-"""The shepherd's socket: takes messages from clients, pushes events to those that watch."""
+"""The shepherd's socket: receives messages of clients, pushes events to clients that watch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from node.runtime.frames import READ, Lines, Message, Outbox, pack
 
 _MOST_WAITING = 64 << 20
-"""A client that lets more pile up is cut off; it comes back and asks for the list."""
+"""Bytes. A client with more unread output is disconnected; it reconnects and asks for the list."""
 
 
 class Client:
@@ -42,7 +42,7 @@ class Server:
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def push(self, message: object) -> None:
-        """To every client that watches."""
+        """Send a message to every client that watches."""
         watching = [client for client in self._clients if client.watches]
         if watching:
             data = pack(message)

@@ -1,7 +1,7 @@
-"""/dev/shm segments of attempts: which were mapped by an attempt's processes, and which nobody maps any more.
+"""Segments of attempts in /dev/shm: records their owners, and removes segments that ended attempts left.
 
-A segment outlives its processes, so what a killed task left would stay until the next boot. Only names that were seen
-mapped by an attempt's own group are ever removed, and only while no process of this user maps them.
+A segment outlives its processes, so those of killed tasks would stay until the next boot. A segment is removed only if
+a process of the attempt's own group was seen to map it, and only while no process of this user maps it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from node.runtime import proc
 FOLDER = "/dev/shm"
 _PREFIX = FOLDER.encode() + b"/"
 _LOOKS = 7
-"""A segment that none of our groups mapped at so many looks is somebody else's."""
+"""A segment that no attempt mapped during so many scans belongs to another program."""
 
 
 class SharedMemory:
@@ -24,7 +24,7 @@ class SharedMemory:
         self._looks: dict[str, int] = {}
 
     def look(self, groups: dict[int, str]) -> None:
-        """Note the owners of new segments; ``groups``: process group → attempt key. Cheap when there are none."""
+        """Find the owners of new segments. ``groups``: process group → attempt key. Cheap without new segments."""
         names = _ours()
         self._owner = {name: key for name, key in self._owner.items() if name in names}
         self._looks = {name: count for name, count in self._looks.items() if name in names}
@@ -41,7 +41,7 @@ class SharedMemory:
                 self._owner.update(dict.fromkeys(mapped, key))
 
     def release(self, keys: Iterable[str]) -> None:
-        """These attempts have ended: remove their segments that nobody maps."""
+        """Remove the unmapped segments of these ended attempts."""
         ended = set(keys)
         names = {name for name, key in self._owner.items() if key in ended}
         if not names:
@@ -57,7 +57,7 @@ class SharedMemory:
 
     @property
     def owners(self) -> set[str]:
-        """Keys of attempts that have segments."""
+        """Return the keys of attempts that have segments."""
         return set(self._owner.values())
 
 

@@ -1,10 +1,11 @@
-"""The parent of all tasks of a node: starts them, sees them end, keeps that until it is forgotten on request.
+"""The shepherd: parent of all processes of a node's tasks. It starts them, observes their ends and keeps the results.
 
-Run as ``python -m node.runtime.shepherd CLUSTER_JSON``, under the guard (``guard.py``). One thread, standard library
-only, and no decisions: it outlives the node-agent, so it must hardly ever need an upgrade. SIGTERM means that the
-cluster is being stopped: every task is stopped with its grace, at most ``LONGEST_GRACE``, and then the shepherd ends.
+Run as ``python -m node.runtime.shepherd CLUSTER_JSON``, under the guard (``guard.py``). It has one thread, uses the
+standard library only and decides nothing: it outlives the node-agent, so it should hardly ever need an upgrade.
+SIGTERM stops the cluster: every task is stopped with its grace, at most ``LONGEST_GRACE``; then the shepherd ends.
 
-Order that makes ``kill -9`` harmless: intent, spawn, pid; and end, reap. Each is in the journal before what follows it.
+An order of steps makes ``kill -9`` harmless: intent, spawn, pid; and end, reap. Each step is in the journal before the
+next one.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from node.runtime.attempts import Attempt, Folders
 from node.runtime.endings import Endings
 from node.runtime.frames import Message
 from node.runtime.journal import Journal, replay
-from node.runtime.lanes import Lanes
+from node.runtime.parallelism import ParallelismLimits
 from node.runtime.protocol import Launch
-from node.runtime.segments import SegmentWatch
+from node.runtime.segment_watch import SegmentWatch
 from node.runtime.server import Client, Server
 from node.runtime.spawn import CannotStartError, spawn
 from node.runtime.timers import Timers
@@ -36,11 +37,11 @@ from node.runtime.upkeep import Upkeep
 
 LONGEST_GRACE = 10.0
 TURN = 0.005
-"""Seconds of spawning until ends and messages are looked at again."""
+"""Seconds of spawning before ends and messages are handled again."""
 HOLD_STARTED = 0.003
-"""Seconds that news of a start waits for the end of the same attempt: tiny tasks make one event, not two."""
+"""Seconds that the event of a start waits for the end of the same attempt: tiny tasks cause one event, not two."""
 INTERVAL = 0.01
-"""Seconds between two batches of ends: the first comes at once, what follows in quick succession comes together."""
+"""Least seconds between two batches of ends. The first end is sent at once, quickly following ones together."""
 HOUSEKEEPING = 1.0
 
 log = logging.getLogger(__name__)
@@ -52,9 +53,9 @@ class Shepherd:
         self._selector = selectors.DefaultSelector()
         self._timers = Timers()
         self._launches: dict[str, Launch] = {}
-        self._lanes = Lanes()
+        self._limits = ParallelismLimits()
         self._queue: deque[str] = deque()
-        """Attempts that are to be spawned now."""
+        """Keys of attempts to spawn now."""
         self._changed: dict[str, Attempt] = {}
         self._publish_at: float | None = None
         self._published = 0.0
@@ -70,7 +71,7 @@ class Shepherd:
         self._upkeep = Upkeep(self._attempts, self._endings, self._journal, self._folders, keeper)
         for attempt in list(self._attempts.values()):
             if attempt.ended is None:
-                self._lanes.enter(attempt.launch, attempt.key)
+                self._limits.add_running(attempt.launch, attempt.key)
             self._endings.resume(attempt)
         self._commands: dict[str, Callable[..., None]] = {
             "start": self._start,
@@ -82,7 +83,7 @@ class Shepherd:
         self._keep_house_soon()
 
     def run(self) -> int:
-        """Returns only when it was told to end and every task has."""
+        """Run until the shepherd was asked to end and every task has ended. Return the exit code."""
         while not self._ending or self._endings.mains:
             for key, events in self._selector.select(self._patience()):
                 key.data(events)
@@ -115,11 +116,11 @@ class Shepherd:
         self._endings.reap()
 
     def _end(self, grace: float = LONGEST_GRACE) -> None:
-        """Stop everything, then end. What was not spawned yet is left out: it can be asked for again."""
+        """Stop all tasks, then end. Drop attempts that were not spawned: they can be asked for again."""
         if not self._ending:
             log.info("ending %d tasks", len(self._endings.mains))
         self._ending = True
-        for key in [*self._queue, *self._lanes.waiting()]:
+        for key in [*self._queue, *self._limits.waiting()]:
             if self._attempts[key].ended is None:
                 del self._attempts[key]
         self._queue.clear()
@@ -135,11 +136,11 @@ class Shepherd:
         match message:
             case ["launch", str(name), argv, env, cwd, grace, width]:
                 self._launches[name] = Launch(argv, env, cwd, grace, width)
-                self._queue += self._lanes.widen(name, width)
+                self._queue += self._limits.set_width(name, width)
             case ["drop", names]:
                 for name in names:
                     self._launches.pop(name, None)
-                    self._lanes.drop(name)
+                    self._limits.drop(name)
             case ["ping"]:
                 self._server.reply(client, ["pong"])
             case ["list" | "watch" as word]:
@@ -148,7 +149,7 @@ class Shepherd:
             case [str(word), first, *rest] if word in self._commands:
                 self._commands[word](first, *rest)
             case _:
-                log.warning("ignored a message that this version does not know: %.200r", message)
+                log.warning("ignored an unknown message: %.200r", message)
 
     def _list(self, client: Client) -> None:
         self._journal.flush()
@@ -172,16 +173,16 @@ class Shepherd:
         for key, launch, env in starts:
             if key not in self._attempts and not self._ending:
                 self._attempts[key] = Attempt(key, launch, env)
-                self._queue += self._lanes.add(launch, key)
+                self._queue += self._limits.add(launch, key)
 
     def _start_some(self) -> None:
-        """Spawn for one turn. Nothing is spawned before its intent is written."""
+        """Spawn attempts for one turn. An intent is written before each spawn."""
         limit = clock.steady() + TURN
         while self._queue and clock.steady() < limit:
             attempt = self._attempts.get(self._queue[0])
             if attempt and attempt.ended is None:
                 if not self._journal.write("i", attempt.key):
-                    log.error("cannot write the journal (is the disk full?); starts wait")
+                    log.error("cannot write the journal (is the disk full?); no task starts until that works")
                     self._selector.select(0.1)
                     return
                 self._spawn(attempt)
@@ -206,7 +207,7 @@ class Shepherd:
     def _process(self, attempt: Attempt) -> int:
         launch = self._launches.get(attempt.launch)
         if launch is None:
-            raise CannotStartError(126, f"cannot start: nobody said what {attempt.launch} is")
+            raise CannotStartError(126, f"cannot start: the launch {attempt.launch} is not defined")
         try:
             scratch = self._folders.make(attempt.key)
         except OSError as error:
@@ -216,7 +217,7 @@ class Shepherd:
         stdout, stderr = self._folders.path(attempt.key, "stdout"), self._folders.path(attempt.key, "stderr")
         return spawn(launch.argv, env, launch.cwd or scratch, stdout, stderr)
 
-    # housekeeping and news
+    # housekeeping and events
 
     def _keep_house_soon(self) -> None:
         if not self._housekeeping:
@@ -235,13 +236,13 @@ class Shepherd:
         due = max(due, self._published + INTERVAL)
         self._publish_at = due if self._publish_at is None else min(due, self._publish_at)
         if attempt.ended is not None:
-            self._queue += self._lanes.leave(attempt.launch, attempt.key)
+            self._queue += self._limits.leave(attempt.launch, attempt.key)
             if attempt.launch not in self._launches:
-                self._lanes.drop(attempt.launch)
+                self._limits.drop(attempt.launch)
         self._keep_house_soon()
 
     def _publish(self) -> None:
-        """Tell those who watch, once it is written down."""
+        """Push changes to clients that watch, after they are in the journal."""
         if self._publish_at is None or self._publish_at > clock.steady():
             return
         self._journal.flush()
@@ -267,7 +268,8 @@ def main(path: str) -> int:
 
 
 def _hold_patiently(lock: str) -> int:
-    """A task that was just being spawned when the last shepherd was killed has the lock until its program runs."""
+    """Lock the file. A task that was being spawned when the last shepherd was killed holds it until its program
+    runs."""
     deadline = clock.steady() + 5.0
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Attempts that exist in memory only and end when they are told to, on any clock: for scenarios and large fleets."""
+"""A runtime whose attempts exist in memory only, on any clock. For scenario tests and benches of large fleets."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import suppress
 
 from grass import clock
 from grass.model.reasons import Reason
-from node.runtime.lanes import Lanes
-from node.runtime.protocol import Launch, Listed, News, Observed, Start, Stop
+from node.runtime.parallelism import ParallelismLimits
+from node.runtime.protocol import Launch, Listed, Observed, RuntimeEvent, Start, Stop
 
 Life = tuple[float, int]
-"""Seconds that an attempt lives, and the code it ends with."""
+"""Seconds that an attempt runs, and its exit code."""
 
 
 class SimulatedRuntime:
-    """``life`` decides how long an attempt lives and with which code it ends; ``now`` is steady, ``wall`` for show.
+    """``life`` decides how long an attempt runs and its exit code. ``now``: steady clock. ``wall``: for display.
 
     An attempt obeys TERM at once (signal 15), unless it is ``obstinate``: then it ends after its grace (signal 9).
     """
@@ -34,28 +34,28 @@ class SimulatedRuntime:
         self._now = now
         self._wall = wall
         self._obstinate = obstinate
-        self._lanes = Lanes()
+        self._limits = ParallelismLimits()
         self._starts: dict[str, Start] = {}
         self._attempts: dict[str, Observed] = {}
         self._ends: list[tuple[float, int, str, int | None, int | None]] = []
         self._count = 0
-        self._news: list[News] = [Listed([])]
+        self._news: list[RuntimeEvent] = [Listed([])]
         self._wake = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def define(self, launches: dict[str, Launch]) -> None:
         for name, launch in launches.items():
-            self._begin(self._lanes.widen(name, launch.width))
+            self._begin(self._limits.set_width(name, launch.width))
 
     def drop(self, launches: Iterable[str]) -> None:
         for name in launches:
-            self._lanes.drop(name)
+            self._limits.drop(name)
 
     def start(self, starts: list[Start]) -> None:
         for start in starts:
             if start.key not in self._attempts:
                 self._starts[start.key] = start
                 self._attempts[start.key] = Observed(start.key, None, None, None, False, None, None, None, None, None)
-                self._begin(self._lanes.add(start.launch, start.key))
+                self._begin(self._limits.add(start.launch, start.key))
 
     def stop(self, stops: list[Stop]) -> None:
         for key, grace, reason in stops:
@@ -77,11 +77,11 @@ class SimulatedRuntime:
                 del self._attempts[key]
 
     def restart(self) -> None:
-        """As if the shepherd had been restarted: everything is listed again."""
+        """Simulate a restart of the shepherd: list everything again."""
         self._news = [Listed(list(self._attempts.values()))]
         os.eventfd_write(self._wake, 1)
 
-    def receive(self) -> list[News]:
+    def receive(self) -> list[RuntimeEvent]:
         while self._ends and self._ends[0][0] <= self._now():
             _, _, key, code, number = heapq.heappop(self._ends)
             self._end(key, code, number)
@@ -123,7 +123,7 @@ class SimulatedRuntime:
             return
         sizes = {"stdout": 0, "stderr": 0}
         self._tell(attempt._replace(ended=self._wall(), code=code, signal=number, sizes=sizes))
-        self._begin(self._lanes.leave(self._starts.pop(key).launch, key))
+        self._begin(self._limits.leave(self._starts.pop(key).launch, key))
 
     def _tell(self, attempt: Observed) -> None:
         self._attempts[attempt.key] = attempt

@@ -1,4 +1,4 @@
-"""Starting the process of one attempt: posix_spawn in its own session, output straight into its files."""
+"""Start the process of one attempt: posix_spawn in its own session, with output directly into its files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 class CannotStartError(Exception):
-    """The process could not be made. ``code`` is what a shell would have ended with."""
+    """The process could not be started. ``code``: the exit code that a shell would return."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class CannotStartError(Exception):
 
 
 def spawn(argv: list[str], env: dict[str, str], cwd: str, stdout: str, stderr: str) -> int:
-    """Returns the pid once the program runs in its own session. Changes this process's working directory.
+    """Start a program in its own session and return its pid. Changes this process's working directory.
 
     Raises CannotStartError. A failure of the exec itself is reported by posix_spawn, so no process is left then.
     """
@@ -54,7 +54,7 @@ def spawn(argv: list[str], env: dict[str, str], cwd: str, stdout: str, stderr: s
             setsigdef=_DEFAULTS,
         )
     except FileNotFoundError as error:
-        if os.path.exists(program):  # noqa: PTH110 (relative to the directory we are in)
+        if os.path.exists(program):  # noqa: PTH110 (relative to the present directory)
             message = f"cannot start {argv[0]}: the interpreter that its first line names was not found"
             raise CannotStartError(NOT_EXECUTABLE, message) from error
         raise CannotStartError(NOT_FOUND, f"cannot start {argv[0]}: command not found") from error
@@ -63,7 +63,7 @@ def spawn(argv: list[str], env: dict[str, str], cwd: str, stdout: str, stderr: s
 
 
 def _program(name: str, env: dict[str, str]) -> str:
-    """Search the PATH of the attempt, not the shepherd's own (posix_spawnp would)."""
+    """Search the PATH of the attempt; posix_spawnp would search the shepherd's."""
     if "/" in name:
         return name
     found = None

@@ -1,4 +1,4 @@
-"""What is to be done at a steady time. Used by single-threaded loops."""
+"""Calls to make at a steady time. Used by single-threaded loops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Timers:
 
     @property
     def due(self) -> float | None:
-        """When the next one is to be done."""
+        """Return the time of the next call."""
         return self._heap[0][0] if self._heap else None
 
     def run(self, now: float) -> None:

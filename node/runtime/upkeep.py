@@ -1,4 +1,4 @@
-"""What the shepherd looks after about once a second, while anything runs or has just ended."""
+"""Housekeeping of the shepherd, about once a second while tasks run or have just ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from node.runtime.guard import Keeper
 from node.runtime.journal import Journal
 
 YOUNG = 60.0
-"""Seconds of a process's life in which it is looked at again, if it does not show whose it is."""
+"""Seconds. A younger process that does not show its attempt is checked again."""
 
 
 class Upkeep:
@@ -33,7 +33,7 @@ class Upkeep:
         self._keeper = keeper
 
     def round(self) -> bool:
-        """True: another round is needed even if nothing happens."""
+        """Do one round. Return whether another one is needed even if nothing happens."""
         mains, memory = self._endings.mains, self._endings.memory
         self._endings.look_at_memory()
         memory.release(memory.owners - {attempt.key for attempt in mains.values()})
@@ -45,9 +45,10 @@ class Upkeep:
         return strays or bool(mains)
 
     def _end_strays(self) -> bool:
-        """Kill what left the group of an attempt that has ended; True while there may be more.
+        """Kill processes that left the group of an ended attempt. Return whether there may be more.
 
-        Orphans of our children are ours, as we are their subreaper; those of an earlier shepherd's are the guard's.
+        Orphans of this shepherd's tasks are its children, because it is a subreaper. Those of earlier shepherds' tasks
+        are children of the guard.
         """
         mine = set(proc.children(os.getpid())) - self._endings.mains.keys()
         guards = set(self._keeper.children()) - self._endings.mains.keys() - {os.getpid()}

@@ -100,7 +100,7 @@ class FleetNode:
         for news in self._runtime.receive():
             if isinstance(news, Observed):
                 events.append(self._event(news))
-        actions = self._reconciliation.take()
+        actions = self._reconciliation.next_actions()
         if actions.start:
             self._start(actions.start)
         if actions.stop:

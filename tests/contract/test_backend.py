@@ -145,7 +145,7 @@ def test_a_request_without_its_session_submits_nothing(backend: Backend) -> None
 
 def test_a_name_is_taken_until_its_run_has_ended(backend: Backend) -> None:
     submit(backend)
-    with pytest.raises(ConflictError, match="digits exists and has not ended"):
+    with pytest.raises(ConflictError, match="digits is still active"):
         submit(backend, "digits-2")
     agent(backend).commit([], [("HDEL", KEYS.live, "digits")])
     submit(backend, "digits-2")

@@ -198,7 +198,7 @@ def another_host_key_is_refused_with_what_to_check(cluster: Cluster) -> None:
     cluster.lab.reset("master")
     done = cluster.create()
     assert done.returncode == REFUSED
-    for words in ("host key", "SHA256:", "known_hosts", "installed anew"):
+    for words in ("host key", "SHA256:", "known_hosts", "reinstalled"):
         assert words in done.stderr
     kept = cluster.grass("delete", "e2e")
     assert kept.returncode == UNREACHABLE and "the host key" in kept.stderr and cluster.client.exists()

@@ -128,7 +128,7 @@ def test_others_containers_are_not_touched_even_if_they_have_the_name(run: Docke
     foreign = run.engine.create(container_name(run.config.name, ONE), body)
     try:
         refused = run.run("true")
-        assert refused.reason and "not of this cluster" in refused.reason.message
+        assert refused.reason and "does not belong to this cluster" in refused.reason.message
         run.runtime.forget([ONE])
         run.cut()
         run.listed()
@@ -265,4 +265,4 @@ def test_a_check_that_hangs_in_a_container_is_given_up_in_time_and_not_begun_twi
     assert try_it(inside("touch", "/tmp/over")) == ""
     run.ended()
     assert run.stdout() == "once\n"
-    assert "cannot run in its container" in try_it(hangs)
+    assert "cannot run in the container" in try_it(hangs)

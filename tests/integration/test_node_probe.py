@@ -81,7 +81,7 @@ def test_fewer_gpus_than_were_promised_are_told_with_what_to_do(
     check = place.probe(gpus=(0, 1), seconds=0.1).get("gpu")
     assert (check.ok if check else None) is fine
     if check and not fine:
-        assert "shows 2 of the 3 GPUs" in check.message and "grass leave" in check.message
+        assert "shows 2 of the 3 promised GPUs" in check.message and "grass leave" in check.message
 
 
 def test_a_machine_that_offers_none_of_its_gpus_need_not_have_them_in_order(place: Place) -> None:
@@ -134,7 +134,7 @@ def test_containers_that_cannot_have_the_share_are_no_runtime(place: Place) -> N
 def test_a_gpu_that_no_task_can_see_fails(place: Place) -> None:
     place.start_collector()
     process = place.probe("process", gpus=(0,))["process"]
-    assert not process.ok and "did not do its work" in process.message
+    assert not process.ok and "a trial task (`echo`) failed" in process.message
 
 
 def test_a_share_that_hangs_does_not_hang_the_probe() -> None:

@@ -185,7 +185,7 @@ def test_a_mount_whose_rclone_failed_inside_is_ended(mount: Mount, tmp_path: Pat
     (tmp_path / "bin" / "rclone").chmod(0o755)
     mount.start({**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"})
     (tmp_path / "fail").touch()
-    assert "rclone failed inside; systemd mounts it again" in mount.ended()
+    assert "rclone failed internally; systemd mounts it again" in mount.ended()
     wait_until(lambda: dead(mount.folder), what="an error for whoever uses it")
 
 

@@ -25,7 +25,7 @@ def test_who_was_killed_for_memory_is_told_its_limit() -> None:
     assert seen.signal == 9 and "limit of 64 MiB" in str(seen.reason) and "by the kernel" in str(seen.reason)
     guessed = outcome(state(ExitCode=137), Past(memory=64 << 20))
     assert "probably" in str(guessed.reason)
-    assert outcome(state(ExitCode=137), Past(memory=64 << 20, told=True)).reason is None
+    assert outcome(state(ExitCode=137), Past(memory=64 << 20, signalled=True)).reason is None
 
 
 def test_what_ran_when_the_machine_went_down_has_no_code() -> None:

@@ -292,7 +292,9 @@ def test_a_limit_of_processes_that_leaves_no_room_for_the_daemons_is_named(monke
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "clusters").touch()
-    with pytest.raises(InputError, match=r"cannot write .*/clusters.*: .*; set GRASS_HOME to a folder of yours"):
+    with pytest.raises(
+        InputError, match=r"cannot write .*/clusters.*: .*; set GRASS_HOME to a folder that you can write to"
+    ):
         layout.make_folders(config_in(tmp_path / "clusters" / "c"))
 
 

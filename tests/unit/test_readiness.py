@@ -51,7 +51,7 @@ def readiness(said: Said) -> Iterator[Readiness]:
     yield made
     made.stop()
     for thread in threading.enumerate():
-        if thread.name in {"readiness", "leash"}:
+        if thread.name in {"readiness", "child-programs"}:
             thread.join(5)
             assert not thread.is_alive()
     assert set(psutil.Process().children()) <= set(before)
@@ -93,22 +93,22 @@ def test_an_expression_that_explodes_elsewhere_takes_no_time(tmp_path: Path, log
     (tmp_path / "stdout").write_text("a" * 60_000 + "b\n")
     began = time.thread_time()
     one = check("slow", tmp_path, log=log)
-    assert one.failure(checks.Leash()) == checks.NO_MATCH
+    assert one.failure(checks.ChildPrograms()) == checks.NO_MATCH
     assert time.thread_time() - began < 1
     with (tmp_path / "stdout").open("a") as file:
         file.write("b\n" + "a" * 30 + "\n")
-    assert one.failure(checks.Leash()) == ""
+    assert one.failure(checks.ChildPrograms()) == ""
 
 
 def test_an_output_that_its_task_began_anew_is_read_anew(tmp_path: Path) -> None:
     one = check("one", tmp_path, log="^up$")
     (tmp_path / "stdout").write_text("a first line\n")
     for more in ("a shorter one\n", "another that is a good deal longer than the one before it\n", "same"):
-        assert one.failure(checks.Leash()) == checks.NO_MATCH
+        assert one.failure(checks.ChildPrograms()) == checks.NO_MATCH
         (tmp_path / "stdout").write_text(more)
-    assert one.failure(checks.Leash()) == checks.NO_MATCH
+    assert one.failure(checks.ChildPrograms()) == checks.NO_MATCH
     (tmp_path / "stdout").write_text("up\r\n")
-    assert one.failure(checks.Leash()) == ""
+    assert one.failure(checks.ChildPrograms()) == ""
 
 
 @pytest.mark.parametrize("pieces", [["A" * 300_000 + "up\nno\n"], ["A" * 70_000, "up", "up\n", "no"]])
@@ -117,10 +117,10 @@ def test_the_end_of_a_long_line_is_no_line(tmp_path: Path, pieces: list[str]) ->
     for piece in pieces:
         with (tmp_path / "stdout").open("a") as file:
             file.write(piece)
-        assert one.failure(checks.Leash()) == checks.NO_MATCH
+        assert one.failure(checks.ChildPrograms()) == checks.NO_MATCH
     with (tmp_path / "stdout").open("a") as file:
         file.write("\nup")
-    assert one.failure(checks.Leash()) == ""
+    assert one.failure(checks.ChildPrograms()) == ""
 
 
 def test_what_a_command_leaves_in_its_group_ends_with_it(readiness: Readiness, said: Said, tmp_path: Path) -> None:
@@ -131,8 +131,8 @@ def test_what_a_command_leaves_in_its_group_ends_with_it(readiness: Readiness, s
 
 def test_what_is_no_expression_any_more_is_said(tmp_path: Path) -> None:
     (tmp_path / "stdout").write_text("a line\n")
-    failure = check("one", tmp_path, log="(?=up)").failure(checks.Leash())
-    assert failure == "its check is not a regular expression: invalid perl operator: (?="
+    failure = check("one", tmp_path, log="(?=up)").failure(checks.ChildPrograms())
+    assert failure == "its check is not a valid regular expression: invalid perl operator: (?="
 
 
 def test_commands_that_hang_delay_nobody_and_are_given_up_in_time(
@@ -184,8 +184,8 @@ def test_a_check_of_an_agent_that_comes_late_is_tried_all_the_same(
 
 def test_checks_end_with_an_agent_that_is_killed() -> None:
     script = """
-from node.agent.leash import Leash
-check = Leash().start(["sh", "-c", "sleep 7774; true"])
+from node.agent.child_programs import ChildPrograms
+check = ChildPrograms().start(["sh", "-c", "sleep 7774; true"])
 print(flush=True)
 check.wait(100)
 """

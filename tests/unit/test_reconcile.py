@@ -36,9 +36,9 @@ def test_the_launch_key_is_the_job_and_the_component() -> None:
 def test_nothing_is_started_before_it_is_known_what_runs() -> None:
     state = Reconciliation()
     state.reset({key(0): entry()}, {"j/c": template()})
-    assert state.take() == Actions()
+    assert state.next_actions() == Actions()
     state.listed([(key(0), False, False)])
-    assert state.take() == Actions()
+    assert state.next_actions() == Actions()
 
 
 def test_what_is_desired_is_started_once_in_the_order_of_seq() -> None:
@@ -46,124 +46,126 @@ def test_what_is_desired_is_started_once_in_the_order_of_seq() -> None:
     state.listed([])
     state.apply(DesiredChange(launch={"j/c": template(), "j/d": template()}, set={key(0): entry(3), key(1): entry(1)}))
     state.apply(DesiredChange(set={"j/d.0/1": entry(2)}))
-    assert state.take().start == [key(1), "j/d.0/1", key(0)]
+    assert state.next_actions().start == [key(1), "j/d.0/1", key(0)]
     state.apply(DesiredChange(set={key(0): entry(3)}))
-    assert state.take() == Actions()
+    assert state.next_actions() == Actions()
 
 
 def test_an_entry_waits_for_its_template() -> None:
     state = Reconciliation()
     state.listed([])
     state.apply(DesiredChange(set={key(0): entry()}))
-    assert state.take() == Actions()
+    assert state.next_actions() == Actions()
     state.apply(DesiredChange(launch={"j/c": template()}))
-    assert state.take().start == [key(0)]
+    assert state.next_actions().start == [key(0)]
 
 
 def test_an_array_is_handed_over_a_little_beyond_its_width_and_then_one_by_one() -> None:
     state = of_one_job(200, width=2)
-    assert state.take().start == [key(index) for index in range(2 + AHEAD)]
+    assert state.next_actions().start == [key(index) for index in range(2 + AHEAD)]
     state.ended(key(1))
     state.ended(key(0))
-    assert state.take().start == [key(2 + AHEAD), key(3 + AHEAD)]
+    assert state.next_actions().start == [key(2 + AHEAD), key(3 + AHEAD)]
 
 
 def test_a_wider_template_lets_more_start() -> None:
     state = of_one_job(200, width=1)
-    state.take()
+    state.next_actions()
     state.apply(DesiredChange(launch={"j/c": template(width=None)}))
-    assert len(state.take().start) == 200 - 1 - AHEAD
+    assert len(state.next_actions().start) == 200 - 1 - AHEAD
 
 
 def test_stopping_takes_the_grace_of_the_order_and_is_not_repeated() -> None:
     state = of_one_job(1)
-    state.take()
+    state.next_actions()
     state.apply(DesiredChange(set={key(0): entry(0, grace=3.0)}))
-    assert state.take().stop == {key(0): 3.0}
+    assert state.next_actions().stop == {key(0): 3.0}
     state.apply(DesiredChange(set={key(0): entry(0, grace=3.0)}))
-    assert state.take() == Actions()
+    assert state.next_actions() == Actions()
     state.apply(DesiredChange(set={key(0): entry(0, grace=0.0)}))
-    assert state.take().stop == {key(0): 0.0}
+    assert state.next_actions().stop == {key(0): 0.0}
 
 
 def test_what_is_stopped_before_it_started_never_starts_wherever_it_waits() -> None:
     state = of_one_job(100, width=1)
-    state.take()
+    state.next_actions()
     state.apply(DesiredChange(set={key(98): entry(98, grace=1.0)}))
-    assert state.take().never == [key(98)]
+    assert state.next_actions().not_started == [key(98)]
     for index in range(98):
         state.ended(key(index))
-    assert key(98) not in state.take().start
+    assert key(98) not in state.next_actions().start
     state.apply(DesiredChange(remove=(key(98),)))
-    assert state.take().forget == [key(98)]
+    assert state.next_actions().forget == [key(98)]
 
 
 def test_an_end_is_kept_until_it_is_removed() -> None:
     state = of_one_job(1)
-    state.take()
+    state.next_actions()
     state.ended(key(0))
-    assert state.take() == Actions()
+    assert state.next_actions() == Actions()
     state.apply(DesiredChange(remove=(key(0),)))
-    assert state.take().forget == [key(0)]
+    assert state.next_actions().forget == [key(0)]
 
 
 def test_what_a_runtime_lists_twice_is_forgotten_once() -> None:
     state = Reconciliation()
     for _ in range(2):
         state.listed([(key(0), True, False)])
-    assert state.take().forget == [key(0)]
+    assert state.next_actions().forget == [key(0)]
 
 
 def test_what_is_removed_while_it_runs_is_stopped_and_then_forgotten() -> None:
     state = of_one_job(1)
-    state.take()
+    state.next_actions()
     state.apply(DesiredChange(remove=(key(0),)))
-    assert state.take().stop == {key(0): 7.0}
+    assert state.next_actions().stop == {key(0): 7.0}
     state.ended(key(0))
-    assert state.take().forget == [key(0)]
+    assert state.next_actions().forget == [key(0)]
 
 
 def test_what_is_removed_while_it_waits_leaves_no_trace() -> None:
     state = of_one_job(100, width=1)
-    state.take()
+    state.next_actions()
     state.apply(DesiredChange(remove=(key(99),)))
     for index in range(98):
         state.ended(key(index))
-    actions = state.take()
+    actions = state.next_actions()
     assert key(99) not in actions.start
-    assert actions.forget == actions.never == []
+    assert actions.forget == actions.not_started == []
 
 
 def test_after_a_restart_what_runs_goes_on_what_nobody_wants_is_stopped_and_the_rest_is_started() -> None:
     state = Reconciliation()
     state.reset({key(0): entry(0), key(1): entry(1), key(2): entry(2, grace=4.0)}, {"j/c": template()})
     state.listed([(key(0), False, False), (key(2), False, False), ("x/y.0/1", False, False), ("x/y.1/1", True, False)])
-    assert state.take() == Actions(start=[key(1)], stop={key(2): 4.0, "x/y.0/1": 10.0}, forget=["x/y.1/1"], never=[])
+    assert state.next_actions() == Actions(
+        start=[key(1)], stop={key(2): 4.0, "x/y.0/1": 10.0}, forget=["x/y.1/1"], not_started=[]
+    )
 
 
 def test_a_command_that_was_lost_with_the_runtime_is_repeated() -> None:
     state = of_one_job(3)
-    assert state.take().start == [key(0), key(1), key(2)]
+    assert state.next_actions().start == [key(0), key(1), key(2)]
     state.ended(key(2))
     state.apply(DesiredChange(set={key(1): entry(1, grace=1.0)}))
-    assert state.take().stop == {key(1): 1.0}
+    assert state.next_actions().stop == {key(1): 1.0}
     state.listed([(key(1), False, False), (key(2), True, False)])
-    assert state.take() == Actions(start=[key(0)], stop={key(1): 1.0})
+    assert state.next_actions() == Actions(start=[key(0)], stop={key(1): 1.0})
 
 
 def test_an_end_that_was_reported_without_the_runtime_is_not_undone_by_its_list() -> None:
     state = of_one_job(1)
-    state.take()
+    state.next_actions()
     state.ended(key(0))  # could not be started: its port is taken
     state.listed([])
-    assert state.take() == Actions()
+    assert state.next_actions() == Actions()
 
 
 def test_reading_everything_again_changes_only_what_differs() -> None:
     state = of_one_job(3)
-    state.take()
+    state.next_actions()
     state.reset({key(0): entry(0), key(1): entry(1), key(3): entry(3)}, {"j/c": template()})
-    assert state.take() == Actions(start=[key(3)], stop={key(2): 7.0})
+    assert state.next_actions() == Actions(start=[key(3)], stop={key(2): 7.0})
 
 
 class History:
@@ -200,11 +202,11 @@ class History:
             self.state.apply(DesiredChange(remove=(each,)))
 
     def lose(self) -> None:
-        self.state.take()
+        self.state.next_actions()
         self.state.listed([(each, ended, False) for each, ended in self.runtime.items()])
 
     def act(self) -> None:
-        actions = self.state.take()
+        actions = self.state.next_actions()
         self.ran += actions.start
         self.runtime.update(dict.fromkeys(actions.start, False))
         for each in actions.forget:

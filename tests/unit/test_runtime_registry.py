@@ -55,7 +55,7 @@ def test_one_runtime_is_opened_as_it_is_and_several_as_one() -> None:
 def test_a_command_for_an_attempt_that_may_be_in_a_runtime_that_is_away_is_to_be_asked_again(tmp_path: object) -> None:
     with pytest.raises(UnreachableError, match="the shepherd does not answer"):
         execute(config(str(tmp_path), "process"), "j-1/c.0/1", ["true"], None)
-    with pytest.raises(NotFoundError, match="there is no attempt"):
+    with pytest.raises(NotFoundError, match="no attempt"):
         execute(config(str(tmp_path)), "j-1/c.0/1", ["true"], None)
 
 

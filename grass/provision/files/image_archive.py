@@ -84,7 +84,7 @@ def unpack(stream: IO[bytes], folder: Path, source: str) -> list[Image]:
                 elif info.islnk():
                     links[name] = info.linkname
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise InputError(f"{source} is no image archive: {error}") from error
+        raise InputError(f"{source} is not an image archive: {error}") from error
     return _images(members, links, source)
 
 
@@ -103,7 +103,9 @@ def _store(content: IO[bytes], folder: Path) -> _Member:
     """The blob, uncompressed, under its digest."""
     first = content.read(4)
     if first.startswith(_ZSTD):
-        raise InputError("a layer is compressed with zstd, which is not read here; save the image with gzip or without")
+        raise InputError(
+            "a layer is compressed with zstd, which is not supported; save the image with gzip or uncompressed"
+        )
     whole = _Rewound(first, content)
     reader: Any = gzip.GzipFile(fileobj=cast(Any, whole)) if first.startswith(_GZIP) else whole
     found, size, head = hashlib.sha256(), 0, b""
@@ -142,11 +144,11 @@ class _Rewound:
 def _images(members: Mapping[str, _Member], links: Mapping[str, str], source: str) -> list[Image]:
     manifest = members.get("manifest.json")
     if manifest is None or manifest.content is None:
-        raise InputError(f"{source} is no image: it has no manifest.json (is it what `docker save` wrote?)")
+        raise InputError(f"{source} is not an image: it has no manifest.json; use an archive written by `docker save`")
     try:
         return [_image(one, members, links) for one in _MANIFEST.decode(manifest.content)]
     except (ValueError, KeyError, UndecodableError) as error:
-        raise InputError(f"{source}: its manifest.json cannot be understood ({error})") from error
+        raise InputError(f"{source}: its manifest.json is not valid ({error})") from error
 
 
 def _image(one: _Listed, members: Mapping[str, _Member], links: Mapping[str, str]) -> Image:

@@ -175,7 +175,7 @@ def _check_blob(share: Path, name: str, digest: str) -> None:
             found.update(piece)
     if found.hexdigest() != digest:
         blob.unlink()
-        raise ConflictError(f"image {name}: a part of it was damaged on its way and was removed; push it again")
+        raise ConflictError(f"image {name}: a part was damaged during the transfer and was removed; push it again")
 
 
 def _read_index(share: Path) -> Index:

@@ -185,5 +185,5 @@ def _engine_error(name: str, errors: IO[bytes], code: int) -> Exception:
     errors.seek(0)
     said = errors.read().decode(errors="replace").strip()
     if code == 0:
-        return InputError(f"what `docker image save {name}` wrote cannot be read")
+        return InputError(f"the output of `docker image save {name}` cannot be read")
     return NotFoundError(f"image {name}: {said.splitlines()[-1] if said else f'docker ended with {code}'}")

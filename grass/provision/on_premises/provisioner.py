@@ -79,7 +79,7 @@ class OnPremisesProvisioner(Provisioner):
         if settings is None:
             address = client.node(name).get("address")
             if not address:
-                raise NotFoundError(f"node {name} has not said its address yet")
+                raise NotFoundError(f"node {name} has not reported its address yet")
             return ["ssh", str(address)]
         login = settings.login
         pinned = self._session.client_dir / KNOWN_HOSTS

@@ -1,10 +1,10 @@
-"""Makes this machine a node of a Grass cluster: brings Grass onto it, then runs `grass join`.
+"""Make this machine a node of a Grass cluster: install Grass, then run `grass join`.
 
     curl -sSf http://MASTER:51812/v1/join.py | sudo python3 - --token grass1.…
 
-Needs nothing but Python 3.10 and Linux. It fetches the bundle of programs from the master, holds it against the digest
-that is in the token, and installs it in a virtual environment of its own: /opt/grass/venv as root, ~/.grass/venv with
---rootless. Every other option is handed to `grass join` (see `grass join --help`). The token is the only secret.
+It needs only Python 3.10 and Linux. It fetches the bundle of programs from the master, compares it with the digest in
+the token, and installs it in its own virtual environment: /opt/grass/venv as root, ~/.grass/venv with --rootless. All
+other options are passed to `grass join` (see `grass join --help`). The token is the only secret.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ NOT_FOUND = 404
 REFUSED = 2
 """The exit code of `grass join` when nothing was changed."""
 RECORDS = Path("/var/lib/grass/installed")
-"""Of what Grass made here, as a node or a master."""
+"""Records of what Grass created on this machine, as a node or a master."""
 
 
 class Failed(Exception):
-    """What went wrong and what to do, with the exit code."""
+    """A failure: what went wrong and what to do, with the exit code."""
 
     def __init__(self, message: str, code: int = 2) -> None:
         super().__init__(message)
@@ -47,10 +47,12 @@ class Failed(Exception):
 def main(words: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="join.py", description=__doc__, allow_abbrev=False)
     parser.add_argument("--token", help="made by `grass node token`")
-    parser.add_argument("--url", help="of the master's API, when it is another than the token says")
-    parser.add_argument("--bundle", help="the bundle's digest, where there is no token")
-    parser.add_argument("--rootless", action="store_true", help="without root: in ~/.grass, with user units")
-    parser.add_argument("--install-only", action="store_true", help="bring Grass onto the machine, and stop")
+    parser.add_argument("--url", help="URL of the master's API, if it differs from the one in the token")
+    parser.add_argument("--bundle", help="digest of the bundle, if there is no token")
+    parser.add_argument(
+        "--rootless", action="store_true", help="install without root: in ~/.grass, with systemd user units"
+    )
+    parser.add_argument("--install-only", action="store_true", help="install Grass and do not join")
     options, rest = parser.parse_known_args(words)
     urls, digest, secret = opened(options.token) if options.token else ([], "", "")
     urls = [options.url, *urls] if options.url else urls
@@ -61,7 +63,9 @@ def main(words: list[str]) -> None:
     folder = Path.home() / ".grass" if options.rootless else Path("/opt/grass")
     venv = folder / "venv"
     made = not folder.exists()
-    if secret and not RECORDS.exists() and not (folder / "nodes").exists():  # else it may go on from an earlier join
+    if (
+        secret and not RECORDS.exists() and not (folder / "nodes").exists()
+    ):  # otherwise this may continue an earlier join
         check_token(urls, secret)
     with alone(folder):
         fresh = made and not any(folder.iterdir())
@@ -77,12 +81,12 @@ def main(words: list[str]) -> None:
         code = ended(subprocess.Popen(words))
         if code == REFUSED and not (folder / "nodes").exists() and not RECORDS.exists():
             shutil.rmtree(folder)
-            say(f"nothing of Grass was here before, and it was refused: {folder} is removed again")
+            say(f"the join was refused, and Grass was not installed before: {folder} was removed again")
         sys.exit(code)
 
 
 def ended(child: subprocess.Popen[bytes]) -> int:
-    """Ctrl-C is the child's, which gets it, too."""
+    """Return the child's exit code. Ctrl-C is left to the child, which receives it as well."""
     while True:
         try:
             return child.wait()
@@ -91,7 +95,7 @@ def ended(child: subprocess.Popen[bytes]) -> int:
 
 
 def opened(token: str) -> tuple[list[str], str, str]:
-    """The URLs of the API, the digest of the bundle, the secret."""
+    """Decode a token into the URLs of the API, the digest of the bundle, and the secret."""
     kind, _, rest = token.strip().partition(".")
     try:
         if kind != "grass1":
@@ -103,14 +107,14 @@ def opened(token: str) -> tuple[list[str], str, str]:
 
 
 def check_token(urls: list[str], secret: str) -> None:
-    """A token that is refused is refused before anything is installed. Its secret stays here."""
+    """Check the token before anything is installed. Only a digest of its secret is sent."""
     digest = hashlib.sha256(secret.encode()).hexdigest()
     for url in urls:
         try:
             with urllib.request.urlopen(f"{url}/v1/join-tokens/{digest}", timeout=SECONDS) as answer:
                 problem = json.load(answer)["problem"]
         except (OSError, ValueError, KeyError, TypeError):
-            continue  # the next step says what is wrong there
+            continue  # the next step reports the error
         if problem:
             raise Failed(f"{problem}; nothing was installed")
         return
@@ -122,13 +126,15 @@ def check_machine(rootless: bool) -> None:
     if not sys.platform.startswith("linux"):
         raise Failed(f"a node runs Linux; this is {sys.platform}")
     if not rootless and os.geteuid() != 0:
-        raise Failed("joining makes a user, services and a mount: run it with sudo, or say --rootless")
+        raise Failed(
+            "joining creates a user, services and a mount, which needs root; run it with sudo, or use --rootless"
+        )
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Makes it, and waits for another join, and for what one that was killed had begun: they would install over each
-    other. Programs that are started meanwhile hold it, too."""
+    """Create the folder and lock it, so that two installations do not overwrite each other. Child processes inherit the
+    lock, so that those of a killed installation are waited for as well."""
     while True:
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         held = os.open(folder, os.O_RDONLY)
@@ -142,7 +148,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def taken(held: int, folder: Path) -> bool:
-    """False: whoever had it has removed the folder."""
+    """Lock the folder. False: the previous owner of the lock has removed the folder."""
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -152,7 +158,7 @@ def taken(held: int, folder: Path) -> bool:
 
 
 def installed(venv: Path) -> str:
-    """The digest of the bundle that this environment was made from."""
+    """Return the digest of the bundle from which this environment was installed."""
     try:
         return (venv / "bundle").read_text().strip()
     except OSError:
@@ -160,7 +166,7 @@ def installed(venv: Path) -> str:
 
 
 def install(urls: list[str], digest: str, folder: Path) -> None:
-    """Beside what runs, and then the link is switched: a half-finished installation is never seen."""
+    """Install beside the present version, then switch the link, so that no partial installation is ever used."""
     venv = folder / "venvs" / digest[:16]
     venv.parent.mkdir(mode=0o755, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".bundle-") as name:
@@ -185,19 +191,19 @@ def fetch(urls: list[str], digest: str, target: Path) -> None:
         except OSError as error:
             if getattr(error, "code", None) == NOT_FOUND:
                 raise Failed(
-                    f"the master at {url} has another bundle than the token says: it was set up anew; "
+                    f"the master at {url} has another bundle than the one in the token, because it was set up again; "
                     "`grass node token` makes a new token"
                 ) from None
             failures.append(f"{url}: {getattr(error, 'reason', error)}")
             continue
         if found != digest:
-            raise Failed(f"what {url} sent is not the bundle of the token ({found} instead of {digest})", 4)
+            raise Failed(f"{url} sent another bundle than the one in the token ({found} instead of {digest})", 4)
         return
     raise Failed("no master answers; does a firewall let this machine through?\n  " + "\n  ".join(failures), 3)
 
 
 def copy(source: IO[bytes], target: Path) -> str:
-    """Returns the SHA-256 of what was written."""
+    """Copy, and return the SHA-256 of the content."""
     digest = hashlib.sha256()
     with target.open("wb") as file:
         while piece := source.read(1 << 20):
@@ -212,7 +218,7 @@ def unpack(tar: Path, place: Path, venv: Path) -> None:
         for entry in archive:
             source = archive.extractfile(entry) if entry.isfile() else None
             if source is None or "/" in entry.name or not entry.name.endswith((".whl", ".json")):
-                raise Failed(f"the bundle holds {entry.name!r}, which is no wheel")
+                raise Failed(f"the bundle contains {entry.name!r}, which is not a wheel")
             copy(source, place / entry.name)
             files.append(place / entry.name)
     names = wanted(json.loads((place / "wheels.json").read_text()))
@@ -224,19 +230,19 @@ def unpack(tar: Path, place: Path, venv: Path) -> None:
     python = str(venv / "bin" / "python")
     quiet = ["--quiet", "--no-input", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-compile"]
     run([python, str(pip / "pip"), "install", *quiet, *(str(wheel) for wheel in wheels if wheel != pip)])
-    # nobody but root may write there: compiled now, or at every start
+    # only root may write there, so without this Python would compile at every start
     site = venv / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
     run([python, "-m", "compileall", "-q", "-j", "0", str(site)], check=False)
 
 
 def wanted(contents: dict[str, list[str]]) -> list[str]:
-    """The names of the wheels for this Python on this machine."""
+    """Return the names of the wheels for this Python on this machine."""
     libc = "glibc" if "glibc" in platform.libc_ver()[0] else "musl"
     kind = f"{sys.version_info[0]}.{sys.version_info[1]}-{platform.machine()}-{libc}"
     if kind not in contents:
         raise Failed(
             f"this cluster has no packages for {kind}, only for {', '.join(sorted(contents))}; nothing was installed. "
-            "Another Python will do; for other machines, `bundle: {machines: [...]}` in the cluster's settings"
+            "Use one of these versions of Python, or set `bundle: {machines: [...]}` in the settings for more machines"
         )
     return contents[kind]
 
@@ -248,7 +254,7 @@ def run(command: list[str], check: bool = True) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,
-        close_fds=False,  # it holds the lock, too
+        close_fds=False,  # the child inherits the lock
     )
     if check and done.returncode:
         said = done.stdout.decode(errors="replace").strip()

@@ -1,1 +1,1 @@
-"""Attempts as containers of the node's engine."""
+"""The docker runtime: attempts as containers of the node's engine."""

@@ -1,18 +1,18 @@
-"""The docker runtime's memory of one attempt. The container itself holds what has to survive the node-agent."""
+"""The docker runtime's memory of one attempt. State that must survive the node-agent is in the container itself."""
 
 from __future__ import annotations
 
 from grass import clock
 from grass.model.reasons import Reason
 from node.runtime.docker import plan
+from node.runtime.docker.engine_json import Answer
 from node.runtime.docker.outcome import wall
 from node.runtime.docker.streams import Log
-from node.runtime.docker.wire import Answer
 from node.runtime.protocol import Observed, Start
 
 
 class Container:
-    """``id`` None: the engine was not asked to make it, or has not answered yet (``starting``)."""
+    """One attempt. ``id`` None: the engine was not asked to create it, or has not answered yet (``starting``)."""
 
     __slots__ = (
         "code",
@@ -29,13 +29,13 @@ class Container:
         "reason",
         "same_boot",
         "signal",
+        "signalled",
         "since",
         "sizes",
         "start",
         "started",
         "starting",
         "stopping",
-        "told",
     )
 
     def __init__(self, key: str, launch: str, start: Start | None = None) -> None:
@@ -57,19 +57,19 @@ class Container:
         self.sizes: dict[str, int] | None = None
         self.log: Log | None = None
         self.over: Answer | None = None
-        """Its container's last state; what is left of its log is on the way."""
+        """The final state of its container, while the rest of its log is still being read."""
         self.memory = 0
         self.same_boot = True
-        self.told = False
-        """It was sent a signal."""
+        self.signalled = False
+        """Whether Grass sent it a signal."""
 
     @property
     def runs(self) -> bool:
-        """Its container was started, and its end was not seen."""
+        """Whether its container was started and its end is not known."""
         return self.id is not None and self.ended is None
 
     def take(self, inspected: Answer) -> None:
-        """It has a container, which was started."""
+        """Take over the facts of its started container."""
         labels, state = inspected["Config"]["Labels"], inspected["State"]
         self.id, self.image = inspected["Id"], inspected["Image"]
         self.starting = False

@@ -1,4 +1,4 @@
-"""What a readiness check needs of the container of its attempt: a command run in it, its address."""
+"""Readiness checks inside a container: run a command in it, find its address. Used by ``node.agent.check``."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _FIRST_LOOK, _LONGEST_PAUSE = 0.02, 0.5
 
 
 class ContainerCheck:
-    """The engine cannot end a command alone: one that does not end in time runs on, and is not begun once more.
+    """The check of one attempt. The engine cannot end a command: one that is late runs on, and is not started again.
 
-    ``own_network``: it does not have the host's. What accepts connections to its ports on the host is then the engine,
-    whether or not anything listens in the container.
+    ``own_network``: the container does not use the host's network. The engine then accepts connections to its ports on
+    the host whether or not a program listens in the container, so its own address is checked.
     """
 
     def __init__(self, cluster: str, key: str, argv: list[str], *, own_network: bool = False) -> None:
@@ -32,7 +32,7 @@ class ContainerCheck:
         self._under_way: str | None = None
 
     def addresses(self) -> tuple[str, ...] | None:
-        """Where its ports answer, as far as the engine knows by now; None: where the host's do. Raises GrassError."""
+        """Return its address; empty if it has none yet, None if it shares the host's network. Raises GrassError."""
         if not self._own_network:
             return None
         if not self._address:
@@ -40,7 +40,7 @@ class ContainerCheck:
         return (self._address,) if self._address else ()
 
     def failure(self, seconds: float, cancelled: Callable[[], bool]) -> str:
-        """Why it has not ended with 0 within ``seconds``; empty when it has."""
+        """Return why the command has not ended with 0 within ``seconds``; empty if it has."""
         from node.runtime.docker.engine import Engine
         from node.runtime.docker.plan import container_name
 
@@ -51,7 +51,7 @@ class ContainerCheck:
                 code = _code(engine, self._under_way, clock.steady() + seconds, cancelled)
         except GrassError as error:
             self._under_way = None
-            return f"its check cannot run in its container: {error}"
+            return f"its check cannot run in the container: {error}"
         if code is None:
             return f"its check did not end within {seconds:g} s"
         self._under_way = None

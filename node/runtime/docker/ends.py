@@ -1,6 +1,6 @@
-"""How containers end: by themselves or told to, with all of their log, and with what they left removed.
+"""The end of containers: by themselves or stopped, with their complete log. Part of the docker runtime.
 
-An attempt has ended when its container is over and its log completely written; only then is its end told.
+An attempt ends when its container has ended and its log is completely written. Only then is its end reported.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from node.runtime.attempts import Folders
 from node.runtime.docker import plan
 from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
-from node.runtime.docker.line import Line
+from node.runtime.docker.engine_json import Answer
+from node.runtime.docker.event_stream import EventStream
 from node.runtime.docker.outcome import Past, outcome
 from node.runtime.docker.output import Output
 from node.runtime.docker.reactor import Reactor
-from node.runtime.docker.wire import Answer
 
 _AGAIN = 0.05
-"""Seconds until a log is asked for again that was over before its container."""
+"""Seconds until a log is read again that ended before its container."""
 _LOG_PATIENCE = 5.0
-"""Seconds that the log of a container that is over may take."""
+"""Seconds that the log of an ended container may take."""
 _HEAD = 512
-_UNKNOWN = "its container is gone and nothing saw how it ended"
+_UNKNOWN = "its container is gone; how it ended is unknown"
 
 log = logging.getLogger(__name__)
 
 
 class Ends:
-    """``attempts``: those that the runtime knows, by key. ``ended`` is called for each one that has ended."""
+    """``attempts``: the runtime's attempts by key. ``ended`` is called for each ended attempt."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Ends:
         engine: Engine,
         folders: Folders,
         reactor: Reactor,
-        line: Line,
+        events: EventStream,
         attempts: Mapping[str, Container],
         ended: Callable[[Container], None],
     ) -> None:
@@ -52,15 +52,15 @@ class Ends:
         self._engine = engine
         self._folders = folders
         self._reactor = reactor
-        self._line = line
+        self._events = events
         self._attempts = attempts
         self._ended = ended
-        self.output = Output(engine, folders, reactor, line, self._on_output_over)
+        self.output = Output(engine, folders, reactor, events, self._on_output_over)
 
-    # told to end
+    # stopping
 
     def stop(self, attempt: Container) -> None:
-        """TERM now, KILL when its time is over."""
+        """Send TERM now and KILL at ``kill_at``."""
         assert attempt.kill_at is not None
         self._kill(attempt, signal.SIGTERM)
         self._reactor.at(attempt.kill_at, lambda: self._kill(attempt, signal.SIGKILL))
@@ -71,20 +71,22 @@ class Ends:
 
     def _kill(self, attempt: Container, number: int) -> None:
         if attempt.runs and attempt.id is not None:
-            attempt.told = True
+            attempt.signalled = True
             self._reactor.errands.ask(functools.partial(self._engine.kill, attempt.id, number), self._ignore)
 
     def _ignore(self, _: object) -> None:
-        """A container that is over cannot be signalled; of an engine that is away the line tells."""
+        """Ignore errors: an ended container cannot be signalled, and the event stream notices an engine that is
+        away."""
 
     def _on_removed(self, result: GrassError | None) -> None:
-        if result is not None:  # it is listed again, and then forgotten again
+        if result is not None:  # the next list shows it, and it is removed again
             log.warning("a container could not be removed: %s", result)
 
-    # seen to end
+    # observing ends
 
     def died(self, container: str) -> None:
-        """Normally its log is over at once, and that is what counts; an engine's log that hangs must not hang a job."""
+        """Inspect an ended container after a while. Normally the end of its log comes first; a log that hangs must not
+        hang its job."""
         for attempt in self._attempts.values():
             if attempt.id == container:
                 self._reactor.after(_LOG_PATIENCE, functools.partial(self._look, attempt))
@@ -106,7 +108,7 @@ class Ends:
         if isinstance(inspected, NotFoundError):
             self.finish_unknown(attempt)
         elif isinstance(inspected, GrassError):
-            self._line.cut(str(inspected))
+            self._events.disconnect(str(inspected))
         elif inspected["State"]["Status"] not in ("exited", "dead"):
             self._reactor.after(_AGAIN, lambda: self.output.open(attempt))
         elif attempt.over is None:
@@ -120,7 +122,7 @@ class Ends:
             booted=clock.wall() - clock.steady(),
             stderr=_beginning(self._folders.path(attempt.key, "stderr")),
             memory=attempt.memory,
-            told=attempt.told,
+            signalled=attempt.signalled,
         )
         result = outcome(state, past)
         attempt.code, attempt.signal = result.code, result.signal
@@ -136,7 +138,9 @@ class Ends:
 
     def _on_taken(self, attempt: Container, ended: float, code: int | GrassError) -> None:
         if code != 0:
-            log.warning("%s: its image has no chown, so its scratch folder stays: %s", attempt.key, code)
+            log.warning(
+                "%s: its scratch folder cannot be removed, because its image has no chown: %s", attempt.key, code
+            )
         if self._attempts.get(attempt.key) is attempt and attempt.runs:
             self.finish(attempt, ended)
 
@@ -149,16 +153,16 @@ class Ends:
         self.finish(attempt, clock.wall())
 
     def finish(self, attempt: Container, ended: float) -> None:
-        """It has ended, at this wall time."""
+        """Report the end of an attempt, at this wall time."""
         self.output.close(attempt)
         attempt.ended, attempt.start = ended, None
         attempt.sizes = self._folders.sizes(attempt.key)
-        self._reactor.say(attempt.observed())
+        self._reactor.publish(attempt.observed())
         self._ended(attempt)
 
 
 def _has_others_files(folder: str) -> bool:
-    """Which this process may not remove."""
+    """Return whether the folder has files of other users, which this process may not remove."""
     me = os.geteuid()
     if me == 0:
         return False

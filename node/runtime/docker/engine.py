@@ -1,7 +1,7 @@
-"""The container engine, asked by its API. The only module that imports the docker SDK.
+"""The container engine's API. The only module that imports the docker SDK. Safe for several threads.
 
-Every call blocks, and raises UnreachableError when the engine does not answer (ask again), NotFoundError, ConflictError
-or InputError when it refuses. May be used by several threads.
+Every call blocks. It raises UnreachableError when the engine does not answer (try again later), and NotFoundError,
+ConflictError or InputError when the engine refuses.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from docker import errors
 
 from grass import clock
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
+from node.runtime.docker.engine_json import Answer, Request
 from node.runtime.docker.streams import EngineStream
-from node.runtime.docker.wire import Answer, Request
 
 SOCKET = "/var/run/docker.sock"
 SECONDS = 60
-"""Until an engine that takes a request and does not answer counts as away."""
+"""Limit of a request; an engine that does not answer for longer counts as away."""
 _END_SECONDS = 5.0
 _CONNECTIONS = 10
 
@@ -30,7 +30,7 @@ for noisy in ("docker", "urllib3"):
 
 
 class Engine:
-    """``socket``: its unix socket. Nothing is asked before the first call."""
+    """``socket``: its unix socket. Connects with the first call."""
 
     def __init__(self, socket: str = SOCKET) -> None:
         self.socket = socket
@@ -44,7 +44,7 @@ class Engine:
         return self._made
 
     def renew(self) -> None:
-        """Another engine may answer from now on: agree on the version of the API again."""
+        """Negotiate the API's version again: another engine may answer now."""
         self.close()
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ class Engine:
     # containers
 
     def create(self, name: str, config: Request) -> str:
-        """Its id. ``config``: the body of the engine's request. NotFoundError: the image is not there."""
+        """Create a container and return its id. ``config``: the body of the request. NotFoundError: no such image."""
         with _translated():
             created: Answer = self._client.create_container_from_config(config, name)
             return str(created["Id"])
@@ -70,12 +70,12 @@ class Engine:
             return found
 
     def kill(self, container: str, number: int) -> None:
-        """ConflictError: it does not run."""
+        """Send a signal. ConflictError: the container does not run."""
         with _translated():
             self._client.kill(container, number)
 
     def stop(self, container: str, grace: int) -> None:
-        """TERM, and KILL after ``grace`` seconds; no error when it has ended or is gone."""
+        """Send TERM, and KILL after ``grace`` seconds; no error when it has ended or is gone."""
         try:
             with _translated():
                 self._client.stop(container, timeout=grace)
@@ -83,7 +83,7 @@ class Engine:
             return
 
     def remove(self, container: str) -> None:
-        """Whether it runs or not, with its anonymous volumes; no error when it is not there."""
+        """Remove a container, running or not, with its anonymous volumes; no error when it does not exist."""
         try:
             with _translated():
                 self._client.remove_container(container, v=True, force=True)
@@ -91,7 +91,7 @@ class Engine:
             return
 
     def containers(self, labels: Iterable[str]) -> list[Answer]:
-        """Running or not, those with all of these labels (``name=value``); as `inspect` gives them."""
+        """Inspect all containers, running or not, that have all of these labels (``name=value``)."""
         with _translated():
             found = self._client.containers(all=True, filters={"label": list(labels)})
         inspected = []
@@ -103,7 +103,7 @@ class Engine:
         return inspected
 
     def run(self, config: Request) -> int:
-        """Make a container, wait for its end, remove it; its exit code."""
+        """Create a container, wait for its end and remove it. Return its exit code."""
         with _translated():
             made = str(self._client.create_container_from_config(config)["Id"])
             try:
@@ -116,9 +116,9 @@ class Engine:
     # inside of a container
 
     def begin(self, container: str, argv: list[str], user: str = "") -> str:
-        """The id of a command that runs in a running container from now on; what it prints is dropped.
+        """Start a command in a running container and return its id. Its output is dropped.
 
-        ``user``: empty: as whom the container itself runs.
+        ``user`` empty: the user of the container.
         """
         with _translated():
             made = str(self._client.exec_create(container, argv, stdout=False, stderr=False, user=user)["Id"])
@@ -126,7 +126,7 @@ class Engine:
             return made
 
     def prepare(self, container: str, argv: list[str], *, tty: bool) -> str:
-        """The id of a command that is to run in a running container; ``streams.EngineTerminal`` starts it."""
+        """Prepare a command in a running container and return its id; ``streams.EngineTerminal`` starts it."""
         with _translated():
             made = self._client.exec_create(container, argv, stdin=True, stdout=True, stderr=True, tty=tty)
             return str(made["Id"])
@@ -136,7 +136,8 @@ class Engine:
             self._client.exec_resize(execution, height=rows, width=columns)
 
     def exit_code(self, execution: str) -> int:
-        """Of a command whose output has ended: the engine hears of its end a moment later. 255: it never did."""
+        """Return the exit code of a command whose output has ended. The engine knows it a moment later; 255: it never
+        did."""
         until = clock.steady() + _END_SECONDS
         while (code := self.execution(execution)["ExitCode"]) is None and clock.steady() < until:
             clock.sleep(0.01)
@@ -150,38 +151,38 @@ class Engine:
     # images
 
     def image(self, name: str) -> Answer:
-        """NotFoundError: the engine has none of that name or id."""
+        """Inspect an image. NotFoundError: the engine has none with that name or id."""
         with _translated():
             found: Answer = self._client.inspect_image(name)
             return found
 
     def import_files(self, archive: bytes, name: str) -> None:
-        """``archive``: a tar of all files of the image."""
+        """Create an image. ``archive``: a tar of all its files."""
         repository, _, tag = name.partition(":")
         with _translated():
             self._client.import_image_from_data(archive, repository=repository, tag=tag)
 
     def load(self, archive: Iterator[bytes]) -> None:
-        """``archive``: what `docker save` writes. Raises InputError with what the engine says of a bad one."""
+        """Load an image. ``archive``: the format of `docker save`. Raises InputError with the engine's message."""
         with _translated():
             for line in self._client.load_image(archive):
                 if "error" in line:
-                    raise InputError(f"the engine does not take the image: {line['error']}")
+                    raise InputError(f"the engine refuses the image: {line['error']}")
 
     def remove_image(self, name: str) -> None:
-        """ConflictError: a container uses it."""
+        """Remove an image. ConflictError: a container uses it."""
         with _translated():
             self._client.remove_image(name)
 
     def facts(self) -> Answer:
-        """Version, where images lie (``DockerRootDir``), runtimes; see `docker info`."""
+        """Return the engine's version, its folder (``DockerRootDir``) and runtimes, as `docker info` does."""
         with _translated():
             found: Answer = self._client.info()
             return found
 
 
 def answers(socket: str = SOCKET) -> bool:
-    """Whether there is an engine at all."""
+    """Return whether an engine answers."""
     try:
         EngineStream(socket, "/_ping").close()
     except OSError:

@@ -1,4 +1,4 @@
-"""The end of a command that was begun in a container, and whose caller went. The engine has no way to end it."""
+"""Kill a command in a container whose caller is gone. The engine's API cannot do that."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 _ROOT = "0"
 _BEGIN_SECONDS = 5.0
-"""Within which a command that was just begun has a process."""
+"""Time within which a started command has a process."""
 _LOOK_EVERY = 0.05
 
 
 def kill(engine: Engine, container: str, execution: str) -> None:
-    """Kill it with its process group, if it runs. Raises GrassError.
+    """Kill the command with its process group, if it runs. Raises GrassError.
 
-    This user may not kill a process of root, but may have root of the container do so. Where the container has nothing
-    that kills, and the process is another user's, it runs on.
+    This user may not kill a process of root, so a `kill` runs as root in the container. If the container has no such
+    program and the process belongs to another user, the command runs on.
     """
     pid = _pid(engine, execution)
     if pid is None:
@@ -40,7 +40,7 @@ def kill(engine: Engine, container: str, execution: str) -> None:
 
 
 def _pid(engine: Engine, execution: str) -> int | None:
-    """Of its process, as this machine numbers them; None: it is over."""
+    """Return the pid of its process on this machine; None: it has ended."""
     until = clock.steady() + _BEGIN_SECONDS
     while True:
         found = engine.execution(execution)
@@ -52,7 +52,8 @@ def _pid(engine: Engine, execution: str) -> int | None:
 
 
 def _pid_inside(pid: int) -> int | None:
-    """As the container numbers it: each command there leads a process group. None: it is in no container, or gone."""
+    """Return its pid inside the container, where each command leads a process group. None: not in a container, or
+    gone."""
     with suppress(OSError):
         numbers = re.search(r"^NSpid:\t(.*)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
         inside = numbers[1].split() if numbers else []

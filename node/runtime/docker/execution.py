@@ -1,4 +1,4 @@
-"""A command in the container of an attempt, by the engine."""
+"""A command in the container of an attempt, started through the engine. Used by the node-api-server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WRITE_SECONDS = 2.0
 
 class ContainerExecution:
     def __init__(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> None:
-        from node.runtime.docker.engine import Engine  # 15 MiB, where it is needed only
+        from node.runtime.docker.engine import Engine  # imported at first use: it costs 15 MiB
 
         self._engine = Engine()
         self._tty = size is not None
@@ -25,7 +25,7 @@ class ContainerExecution:
         try:
             container = self._engine.inspect(container_name(config.name, key))
             if (container["Config"]["Labels"] or {}).get(CLUSTER) != config.name:
-                raise NotFoundError(f"there is no attempt {key} on this node")
+                raise NotFoundError(f"no attempt {key} on this node")
             if not container["State"]["Running"]:
                 raise ConflictError(f"attempt {key} does not run now")
             self._container = str(container["Id"])
@@ -35,7 +35,7 @@ class ContainerExecution:
                 self.resize(*size)
         except NotFoundError as error:
             self._engine.close()
-            raise NotFoundError(f"there is no attempt {key} on this node") from error
+            raise NotFoundError(f"no attempt {key} on this node") from error
         except OSError as error:
             self._engine.close()
             raise UnreachableError(f"the container engine does not answer: {error}") from error
@@ -64,14 +64,14 @@ class ContainerExecution:
             self._connection.end_input()
 
     def resize(self, rows: int, columns: int) -> None:
-        with suppress(InputError, ConflictError, NotFoundError):  # it is over, or not quite there
+        with suppress(InputError, ConflictError, NotFoundError):  # it has ended, or has not quite started
             self._engine.resize_terminal(self._id, rows, columns)
 
     def code(self) -> int:
         return self._engine.exit_code(self._id)
 
     def end(self) -> None:
-        """The engine ends no command whose caller went. It is killed by a thread, as the engine may need a while."""
+        """Disconnect and kill the command, which the engine would not. In a thread: the engine may take a while."""
         self._connection.close()
         threading.Thread(target=self._kill, name="exec-end", daemon=True).start()
 

@@ -1,6 +1,6 @@
-"""An image without anything in it, for trying whether containers run: its programs are the host's own, mounted.
+"""An empty image for the trial of a joining node. It runs the host's own programs, which are mounted into it.
 
-So a node can be probed before anybody has brought an image, and without a registry.
+So a node can be probed without a registry, and before any image was pushed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from node.runtime.docker.engine import Engine
 
 _PROGRAMS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/usr")
 _FOLDERS = ("dev", "etc", "proc", "sbin", "sys", "tmp")
-"""``sbin`` is no link, as the engine puts its init there."""
+"""``sbin`` is a folder, not a link, because the engine puts its init there."""
 
 
 def provide(engine: Engine) -> str:
-    """Its name; makes it unless the engine has it. Raises GrassError."""
+    """Return the image's name; create it unless the engine has it. Raises GrassError."""
     try:
         engine.image(PROBE_IMAGE)
     except NotFoundError:
@@ -30,7 +30,7 @@ def provide(engine: Engine) -> str:
 
 
 def container() -> Container:
-    """With what of the host is a folder, and not a link to one, which the image has itself."""
+    """Return the container's settings. Mounts the host's folders; links to folders are part of the image."""
     folders = [path for path in _PROGRAMS if Path(path).is_dir() and not Path(path).is_symlink()]
     return Container(mounts=tuple(Mount(path, path, read_only=True) for path in folders))
 

@@ -1,9 +1,9 @@
-"""Images on the way from the share into the node's engine, and out of it again when the disk fills.
+"""Loads images from the share into the node's engine, and removes them when the disk fills. Used by ``starts``.
 
-In the share lie ``images/index.json``, ``{name: {"id": "sha256:…", "config": digest, "layers": [digests]}}``, and
-``images/blobs/<digest>``: layers as plain tars under their diff ids, and configurations; digests are 64 hexadecimal
+The share has ``images/index.json``, ``{name: {"id": "sha256:…", "config": digest, "layers": [digests]}}``, and
+``images/blobs/<digest>``: layers as plain tars under their diff ids, and configurations. A digest has 64 hexadecimal
 digits. ``id`` is the engine's id of the image, the digest of its configuration. An image is loaded before the first
-container that needs it: what `docker load` wants is put together on the way, with no copy of it in between.
+container that needs it. The archive for `docker load` is assembled while it is sent, without a temporary copy.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from grass.wire.codec import Form, encode
 from node.runtime.docker.engine import Engine
 
 WATERMARK = 0.85
-"""Share of the engine's disk in use above which images that were not used for longest go."""
+"""Used fraction of the engine's disk above which the least recently used images are removed."""
 _PIECE = 1 << 20
 _SAY_EVERY = 1.0
 _NO_INDEX = 0
-"""In the place of a time stamp: nothing was ever pushed."""
+"""Instead of the index's time stamp: no image was ever pushed."""
 LOOK_AGAIN = (0.5, 1.5)
-"""Seconds between looks for an image that is nowhere, or damaged, as far as can be seen."""
+"""Seconds between searches for an image that is missing or damaged."""
 USED_EVERY = 60.0
-"""Seconds by which the time of the last use may be off."""
+"""Seconds by which the recorded time of the last use may be late."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _BLOCK = tarfile.BLOCKSIZE
 
@@ -45,7 +45,8 @@ log = logging.getLogger(__name__)
 
 
 class Remembered(msgspec.Struct):
-    """Of an image that Grass loaded. ``used``: wall time of the last use. ``engine``: its id there."""
+    """An image that Grass loaded. ``used``: wall time of its last use. ``id``: in the share. ``engine``: its id
+    there."""
 
     used: float
     id: str
@@ -56,16 +57,18 @@ _REMEMBERED: Form[dict[str, Remembered]] = Form(dict[str, Remembered])
 
 
 class Entry(NamedTuple):
+    """An image in the share's index."""
+
     id: str
     config: str
     layers: tuple[str, ...]
 
 
 class Images:
-    """``folder``: that of the share. ``state``: remembers which images were loaded by Grass, and when each was used.
-    ``share_is_mounted``: an empty folder in the place of the share holds no images, and says nothing about any.
+    """``folder``: the images in the share. ``state``: file of the images that Grass loaded, with the time of their last
+    use. ``share_is_mounted``: without the mount, the folder is empty and says nothing about images.
 
-    Used by several threads; one image is loaded at a time, and once however many ask for it.
+    Safe for several threads. One image is loaded at a time, and only once if several threads ask for it.
     """
 
     def __init__(
@@ -88,21 +91,21 @@ class Images:
         self._lock = threading.Lock()
         self._loading = threading.Lock()
         self._current: dict[str, int] = {}
-        """Image → the time stamp of the index by which the engine has it as the share does."""
+        """Image → time stamp of the index when the engine's image was last found equal to the share's."""
 
     def prepare(self, image: str, say: Callable[[str], None]) -> None:
-        """Before a container of ``image`` is made: load what the share has of that name and the engine has not.
+        """Make ``image`` available before its container is created: load it from the share if the engine lacks it.
 
-        ``say`` gets what to tell who waits. An image that only the engine has is left alone. One that is nowhere, or
-        damaged, is looked for again: a mount of the share shows what was just pushed a second later, the list of images
-        maybe before what is in it. Raises GrassError; UnreachableError: the share or the engine does not answer.
+        ``say`` is called with messages for users who wait. An image that only the engine has is used as it is. A
+        missing or damaged image is searched for again, because a mount may show a just pushed image a second later, and
+        the index before the blobs. Raises GrassError; UnreachableError: the share or the engine does not answer.
         """
         for pause in self._look_again:
             try:
                 if self._prepared(image, say):
                     return
             except InputError as error:
-                log.info("looking again: %s", error)
+                log.info("%s; trying again", error)
             clock.sleep(pause)
         self._prepared(image, say)
 
@@ -136,13 +139,13 @@ class Images:
         return True
 
     def missing(self, image: str) -> NotFoundError:
-        """What to say when neither the engine nor the share has it."""
-        message = f"image {image} is neither on this node nor in the share; `grass image push {image}` brings it"
+        """Return the error for an image that neither the engine nor the share has."""
+        message = f"image {image} is neither on this node nor in the share; run `grass image push {image}`"
         return NotFoundError(message)
 
     def _load(self, image: str, entry: Entry, say: Callable[[str], None]) -> None:
         if self._loading.locked():
-            say(f"waits for another image to be loaded before {image}")
+            say(f"waits until another image is loaded; image {image} is next")
         with self._loading:
             if self._is_there(image, entry):
                 return
@@ -159,7 +162,8 @@ class Images:
             log.info("loaded image %s", image)
 
     def _is_there(self, image: str, entry: Entry) -> bool:
-        """Not every engine names an image by its configuration: what was loaded is remembered by both names."""
+        """Return whether the engine has the share's image. Not every engine uses the configuration's digest as the id,
+        so both ids of a loaded image are recorded."""
         try:
             found = self._engine.image(image)["Id"]
         except NotFoundError:
@@ -168,7 +172,7 @@ class Images:
         return found == entry.id or (known is not None and (known.id, known.engine) == (entry.id, found))
 
     def _used(self, image: str) -> None:
-        """Only of images that Grass loaded, as only those are removed again."""
+        """Record the use of an image that Grass loaded; only those are ever removed."""
         with self._lock:
             known = self._remembered()
             if image in known and clock.wall() - known[image].used > self._used_every:
@@ -183,11 +187,13 @@ class Images:
                     break
                 try:
                     self._engine.remove_image(image)
-                    log.info("removed image %s: the disk is nearly full, and it was not used for longest", image)
+                    log.info(
+                        "removed image %s: the disk is nearly full, and the image was the least recently used", image
+                    )
                 except ConflictError:
                     continue  # a container uses it
                 except NotFoundError:
-                    log.info("image %s was removed by somebody else", image)
+                    log.info("image %s was already removed by another program", image)
                 del known[image]
                 self._current.pop(image, None)
             self._remember(known)
@@ -197,7 +203,7 @@ class Images:
         return 1 - disk.f_bavail / disk.f_blocks
 
     def _entry(self, image: str) -> Entry | None:
-        """None: the share has none of that name."""
+        """Return the image's entry in the share's index. None: there is none."""
         with _share_asked(image):
             text = (self._folder / "index.json").read_bytes()
         try:
@@ -205,8 +211,8 @@ class Images:
             entry = None if found is None else Entry(str(found["id"]), found["config"], tuple(found["layers"]))
             if entry is not None and not all(_DIGEST.fullmatch(digest) for digest in (entry.config, *entry.layers)):
                 raise ValueError("not a digest")
-        except (ValueError, TypeError, LookupError, AttributeError) as error:  # anybody's job may write there
-            message = f"the share's list of images is damaged at {image} ({error}); push it again"
+        except (ValueError, TypeError, LookupError, AttributeError) as error:  # any job may write there
+            message = f"the share's list of images is damaged at {image} ({error}); push the image again"
             raise InputError(message) from error
         return entry
 
@@ -217,16 +223,16 @@ class Images:
             return {}
 
     def _remember(self, known: dict[str, Remembered]) -> None:
-        """Without it (on a full disk) an image may be loaded once more, or stay for longer."""
+        """Write the record. If that fails (full disk), an image may be loaded again or stay for longer."""
         try:
             self._state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_file(self._state, encode(known))
         except OSError as error:
-            log.warning("what is known of images cannot be kept: %s", error)
+            log.warning("the record of loaded images cannot be written: %s", error)
 
 
 class _Progress:
-    """Says how far it is, about once a second."""
+    """Reports the progress of a load, about once a second."""
 
     def __init__(self, image: str, say: Callable[[str], None]) -> None:
         self._image = image
@@ -245,7 +251,7 @@ class _Progress:
 
 @contextmanager
 def _share_asked(image: str) -> Iterator[None]:
-    """What goes wrong there is the share's fault, not the image's: it may be back in a moment."""
+    """Translate errors of the share: they are temporary, and not the image's fault."""
     try:
         yield
     except OSError as error:
@@ -253,7 +259,7 @@ def _share_asked(image: str) -> Iterator[None]:
 
 
 def _archive(blobs: Path, image: str, entry: Entry, progress: _Progress) -> Iterator[bytes]:
-    """What `docker load` takes: manifest, configuration, layers; piece by piece. InputError: a blob is missing."""
+    """Yield the archive for `docker load`: manifest, configuration, layers. InputError: a blob is missing."""
     files = [(f"{entry.config}.json", blobs / entry.config)]
     files += [(f"{digest}/layer.tar", blobs / digest) for digest in dict.fromkeys(entry.layers)]
     with _share_asked(image):

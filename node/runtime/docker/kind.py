@@ -1,4 +1,4 @@
-"""Attempts as containers, for the registry. The docker SDK is imported by what needs the engine, and only then."""
+"""The ``RuntimeKind`` of containers. The docker SDK is imported only when the engine is used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from node.runtime.protocol import Launch
 if TYPE_CHECKING:
     from node.runtime.docker.runtime import DockerRuntime
 
-_ADVICE = "2: containers cannot write to the share; 3: install the container toolkit of the GPU's maker"
+_ADVICE = "exit code 2: containers cannot write to the share; 3: install the container toolkit of the GPU's vendor"
 
 
 class DockerKind:
@@ -39,7 +39,7 @@ class DockerKind:
         return ContainerCheck(config.name, key, argv, own_network=launch.container.network != "host")
 
     def trial(self, config: ClusterConfig, said: str, gpus: Sequence[int]) -> Trial:
-        """It also writes to the share from within, as jobs will."""
+        """Return a trial that also writes to the share from inside the container, as jobs will."""
         from node.runtime.docker import host_image
         from node.runtime.docker.engine import Engine
         from node.runtime.docker.runtime import DockerRuntime

@@ -1,4 +1,4 @@
-"""What the engine knows of a container that is over → how the attempt ended. Pure."""
+"""Derives the end of an attempt from the engine's state of its ended container. Pure; used by ``ends``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import NamedTuple
 
 from grass.model.reasons import Reason, ReasonCode
-from node.runtime.docker.wire import Answer
+from node.runtime.docker.engine_json import Answer
 
 _KILL = signal.SIGKILL.value
 _SHELL_SIGNAL = 128
 _SIGNALS = 32
-"""From here on they are real-time signals, and such codes are more likely to be a program's own."""
+"""The first real-time signal. Codes from here on are more likely a program's own."""
 _INIT_FAILED = b"[FATAL tini ("
-"""How the engine's init begins its complaint, on stderr, when it cannot run the command."""
+"""Beginning of the message of the engine's init, on stderr, when it cannot run the command."""
 
 
 class Outcome(NamedTuple):
@@ -25,33 +25,33 @@ class Outcome(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What is known besides. ``booted``: wall time of this boot. ``stderr``: its beginning. ``memory``: its limit.
+    """Further facts. ``booted``: wall time of this boot. ``stderr``: its beginning. ``memory``: its limit in bytes.
 
-    ``told``: to stop, or it was sent a signal.
+    ``signalled``: Grass sent it a signal.
     """
 
     same_boot: bool = True
     booted: float = 0.0
     stderr: bytes = b""
     memory: int = 0
-    told: bool = False
+    signalled: bool = False
 
 
 def outcome(state: Answer, past: Past) -> Outcome:
-    """``state``: as inspected.
+    """Return how the attempt ended. ``state``: the engine's, as inspected.
 
-    A container that ran when the machine went down is found dead by the engine after the boot, with a made-up code.
-    Not every engine sees that the kernel killed for want of memory.
+    After a reboot, the engine reports containers that ran before as dead, with a made-up exit code. Not every engine
+    notices that the kernel killed a container for using too much memory.
     """
     ended = wall(state["FinishedAt"])
     if not past.same_boot and (ended is None or ended >= past.booted):
-        message = "the node was started again while it ran"
+        message = "the node was rebooted while it ran"
         return Outcome(None, None, Reason(ReasonCode.NODE_REBOOTED, message), ended)
     code = state["ExitCode"]
     if code in (126, 127) and past.stderr.startswith(_INIT_FAILED):
         text = past.stderr.split(b"\n")[0].decode(errors="replace").partition("] ")[2]
         return Outcome(code, None, Reason(ReasonCode.CANNOT_START, f"cannot start in its image: {text}"), ended)
-    if state.get("OOMKilled") or (code == _SHELL_SIGNAL + _KILL and past.memory and not past.told):
+    if state.get("OOMKilled") or (code == _SHELL_SIGNAL + _KILL and past.memory and not past.signalled):
         return Outcome(None, _KILL, _out_of_memory(bool(state.get("OOMKilled")), past.memory), ended)
     number = code - _SHELL_SIGNAL
     if 0 < number < _SIGNALS:
@@ -62,13 +62,14 @@ def outcome(state: Answer, past: Past) -> Outcome:
 def _out_of_memory(seen: bool, memory: int) -> Reason:
     limit = f"more memory than its limit of {memory >> 20} MiB" if memory else "too much memory"
     message = (
-        f"killed by the kernel: it used {limit}" if seen else f"killed, and not by Grass: it probably used {limit}"
+        f"killed by the kernel: it used {limit}" if seen else f"killed, but not by Grass; it probably used {limit}"
     )
     return Reason(ReasonCode.SIGNAL, message, {"signal": _KILL})
 
 
 def wall(text: str) -> float | None:
-    """Seconds since the epoch of the engine's ``2026-11-21T07:46:43.265937537Z``; None for its year 1: never."""
+    """Return the engine's ``2026-11-21T07:46:43.265937537Z`` as seconds since the epoch; None for its year 1
+    (never)."""
     if text.startswith("0001"):
         return None
     moment, _, fraction = text.rstrip("Z").partition(".")

@@ -1,4 +1,4 @@
-"""What containers print, on its way from the engine's logs into the files of their attempts."""
+"""Copies the output of containers from the engine's logs into the files of their attempts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from node.runtime.attempts import Folders
 from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
-from node.runtime.docker.line import Line
+from node.runtime.docker.event_stream import EventStream
 from node.runtime.docker.reactor import Reactor
 from node.runtime.docker.streams import Log
 
@@ -19,20 +19,20 @@ log = logging.getLogger(__name__)
 
 
 class Output:
-    """``over`` is called when the log of a container has ended, or was broken off."""
+    """``over`` is called when the log of a container has ended or its connection broke."""
 
     def __init__(
-        self, engine: Engine, folders: Folders, reactor: Reactor, line: Line, over: Callable[[Container], None]
+        self, engine: Engine, folders: Folders, reactor: Reactor, events: EventStream, over: Callable[[Container], None]
     ) -> None:
         self._engine = engine
         self._folders = folders
         self._reactor = reactor
-        self._line = line
+        self._events = events
         self._over = over
 
     def open(self, attempt: Container) -> None:
-        """Begin, or go on after a pause. Nothing happens while the engine is away, or where it goes on already."""
-        if not attempt.runs or not self._line.up or (attempt.log is not None and attempt.log.is_open):
+        """Start or resume copying. No effect while the engine is away or if copying is already active."""
+        if not attempt.runs or not self._events.up or (attempt.log is not None and attempt.log.is_open):
             return
         try:
             if attempt.log is None:
@@ -46,7 +46,7 @@ class Output:
 
     def pause(self, attempt: Container) -> None:
         if attempt.log is not None and attempt.log.is_open:
-            self._reactor.forsake(attempt.log.fileno())
+            self._reactor.unwatch(attempt.log.fileno())
             attempt.log.pause()
 
     def close(self, attempt: Container) -> None:
@@ -74,5 +74,5 @@ class Output:
         self._over(attempt)
 
     def _later(self, attempt: Container, error: OSError) -> None:
-        log.warning("%s: its log waits: %s", attempt.key, error)
+        log.warning("%s: its output cannot be copied (%s); trying again", attempt.key, error)
         self._reactor.after(_DISK_RETRY, lambda: self.open(attempt))

@@ -1,7 +1,7 @@
-"""From what is to be started to the engine's request for a container. Pure but for looking up mounts and their links.
+"""Builds the engine's requests for containers. Pure, except that it looks up mounts and resolves links.
 
-The log driver is ``local``: docker's ``json-file`` replaces each byte that is not UTF-8, and tears code points of lines
-over 16 KiB. What it keeps is never rotated away; the container is removed when the master has noted its end.
+The log driver is ``local``: docker's ``json-file`` replaces bytes that are not UTF-8, and cuts code points in lines
+over 16 KiB. The log is never rotated; the container is removed after the master has noted its end.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from grass.config import ClusterConfig
 from grass.model.job import Mount
 from grass.wire.keys import AttemptKey
 from node.mounts import mount_of
-from node.runtime.docker.wire import Request
+from node.runtime.docker.engine_json import Request
 from node.runtime.protocol import Launch, Start
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
 
 LABEL = "grass."
 CLUSTER, NODE, ATTEMPT, LAUNCH, BOOT = (LABEL + name for name in ("cluster", "node", "attempt", "launch", "boot"))
 LEAST_MEMORY = 6 << 20
-"""The engine takes no smaller limit."""
+"""Bytes. The engine refuses a smaller limit."""
 _LOGS = {"Type": "local", "Config": {"max-size": "1p", "max-file": "1", "compress": "false"}}
 _MICRO = 1_000_000
 
 
 def container_name(cluster: str, key: str) -> str:
-    """Several clusters may share an engine."""
+    """Return a name that is unique even if several clusters share an engine."""
     return f"{cluster}.{key.replace('/', '.')}"
 
 
 def mine(config: ClusterConfig) -> list[str]:
-    """The labels of all containers that this node-agent may touch."""
+    """Return the labels of all containers that this node-agent may touch."""
     return [f"{CLUSTER}={config.name}", f"{NODE}={config.node.name}"]
 
 
 def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, cores: int) -> Request:
-    """The body of the engine's ``POST /containers/create``; ``cores``: of this machine.
+    """Return the body of ``POST /containers/create``. ``cores``: the number of this machine's cores.
 
     Raises CannotStartError for a mount that the node does not allow.
     """
@@ -60,7 +60,7 @@ def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, c
         },
     }
     if plan.entrypoint is not None:
-        body["Entrypoint"] = list(plan.entrypoint) or [""]  # the engine's way to say: none, whatever the image has
+        body["Entrypoint"] = list(plan.entrypoint) or [""]  # the engine's notation for none, whatever the image has
     if plan.user is not None:
         body["User"] = plan.user
     if launch.cwd is not None:
@@ -72,9 +72,10 @@ def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, c
 
 
 def takeover(config: ClusterConfig, image: str, folder: str, user: int, group: int) -> Request:
-    """The request for a container that gives what tasks of other users left in ``folder`` to this one.
+    """Return the request for a container that changes the owner of all files in ``folder`` to this user.
 
-    Without it a node-agent that is not root could never remove that. ``image``: one that is there and has ``chown``.
+    Without it, a node-agent that is not root could not remove files of other users. ``image``: a local one with
+    ``chown``.
     """
     return {
         "Image": image,
@@ -101,7 +102,8 @@ def _labels(config: ClusterConfig, start: Start) -> dict[str, str]:
 
 
 def _environment(config: ClusterConfig, start: Start, launch: Launch, scratch: str) -> dict[str, str]:
-    """The devices of a container are numbered from 0, whichever they are outside. An image may ask for them all."""
+    """Return the container's environment. Its devices are numbered from 0. Without GPUs, ``void`` hides them even if
+    the image asks for all."""
     env = {**launch.env, **start.env, "GRASS_SCRATCH": scratch, "TINI_KILL_PROCESS_GROUP": "1"}
     if launch.container.data is not None:
         env["GRASS_DATA"] = launch.container.data
@@ -114,7 +116,7 @@ def _environment(config: ClusterConfig, start: Start, launch: Launch, scratch: s
 
 def _limits(launch: Launch, cores: int) -> Request:
     limits: Request = {}
-    if 0 < launch.cpu < 1000 * cores:  # more than there are is refused, and no limit
+    if 0 < launch.cpu < 1000 * cores:  # the engine refuses more than there are, which is no limit anyway
         limits["NanoCpus"] = max(10, launch.cpu) * _MICRO
     if launch.memory:
         limits["Memory"] = limits["MemorySwap"] = max(LEAST_MEMORY, launch.memory)
@@ -131,8 +133,8 @@ def _devices(start: Start) -> Request:
 
 
 def _share(config: ClusterConfig, launch: Launch) -> Request:
-    """Through FUSE, the mount of today may die; the one after it comes on top of it (``node.share_mount``), and has to
-    reach the container. The engine refuses to pass on the changes of a mount that has none to pass on."""
+    """Return the mount of the share. A FUSE mount may be replaced by one on top of it (``node.share_mount``), which
+    must reach the container: ``rslave``. The engine refuses that for a mount that does not propagate."""
     folder = str(config.data_dir)
     bind = dict(_bind(folder, launch.container.data or folder, False))
     mount = mount_of(config.data_dir)
@@ -142,24 +144,24 @@ def _share(config: ClusterConfig, launch: Launch) -> Request:
 
 
 def _mounts(config: ClusterConfig, start: Start, launch: Launch, scratch: str) -> list[tuple[str, str, bool]]:
-    """(source on the host, target in the container, read only)."""
+    """Return (source on the host, target in the container, read only) of each mount."""
     addresses = addresses_folder(config, start.key)
     own = [(scratch, scratch, False), (addresses, addresses, True)]
     return own + [(allowed(each, config.node.mounts), each.target, each.read_only) for each in launch.container.mounts]
 
 
 def addresses_folder(config: ClusterConfig, key: str) -> str:
-    """The file in it is replaced by rename, so the folder is what a container has to see."""
+    """Return the folder to mount. The file in it is replaced by rename, so mounting the file would show old content."""
     return str(config.node_dir / "jobs" / AttemptKey.parse(key).job_id)
 
 
 def allowed(mount: Mount, folders: Sequence[str]) -> str:
-    """The real path of what is to be mounted, if that lies in one of ``folders``; raises CannotStartError."""
+    """Return the resolved source of a mount if it is inside one of ``folders``. Raises CannotStartError otherwise."""
     real = Path(os.path.realpath(mount.source))
     if any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
         return str(real)
     where = f"only {', '.join(folders)}" if folders else "no paths of the host"
-    message = f"cannot start: this node allows {where} to be mounted, and {mount.source} is not there"
+    message = f"cannot start: this node allows containers to mount {where}, not {mount.source}"
     raise CannotStartError(NOT_EXECUTABLE, message)
 
 

@@ -1,6 +1,6 @@
-"""The loop of the docker runtime: descriptors, timers, threads that ask the engine, and the news for the node-agent.
+"""The event loop of the docker runtime: descriptors, timers, worker threads, and events for the node-agent.
 
-Driven by ``DockerRuntime.receive``, in the node-agent's thread. It knows nothing of containers.
+Driven by ``DockerRuntime.receive`` in the node-agent's thread. It knows nothing of containers.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from contextlib import suppress
 
 from grass import clock
 from node.runtime.docker.workers import Workers
-from node.runtime.protocol import News
+from node.runtime.protocol import RuntimeEvent
 from node.runtime.timers import Timers
 
 STARTERS, ERRANDS, REMOVERS = 4, 3, 2
-"""Threads that start containers, that ask and signal, that remove."""
+"""Threads that start containers, that inspect and signal, and that remove."""
 
 
 class Reactor:
     def __init__(self) -> None:
-        self._news: list[News] = []
+        self._news: list[RuntimeEvent] = []
         self._timers = Timers()
         self._poll = select.epoll()
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -32,12 +32,12 @@ class Reactor:
         self.removers = Workers(REMOVERS, self.wake)
         self._workers = (self.starters, self.errands, self.removers)
 
-    def turn(self) -> list[News]:
-        """Do what is due, without waiting; the news since the last turn."""
+    def turn(self) -> list[RuntimeEvent]:
+        """Do everything that is due, without waiting. Return the events since the last turn."""
         self._timers.run(clock.steady())
         for descriptor, _ in self._poll.poll(0):
             handler = self._handlers.get(descriptor)
-            if handler is not None:  # otherwise one before it closed this one
+            if handler is not None:  # otherwise an earlier handler of this turn closed it
                 handler()
         news, self._news = self._news, []
         return news
@@ -60,13 +60,13 @@ class Reactor:
         self._handlers[descriptor] = handler
         self._poll.register(descriptor, select.EPOLLIN)
 
-    def forsake(self, descriptor: int) -> None:
-        """Before it is closed."""
+    def unwatch(self, descriptor: int) -> None:
+        """Stop watching a descriptor. Must be called before it is closed."""
         del self._handlers[descriptor]
         self._poll.unregister(descriptor)
 
-    def say(self, news: News) -> None:
-        """Also when nobody is in ``turn``: then it is worth calling."""
+    def publish(self, news: RuntimeEvent) -> None:
+        """Add an event for the node-agent and wake it."""
         self._news.append(news)
         self.wake()
 
@@ -75,7 +75,7 @@ class Reactor:
             os.eventfd_write(self._wakeup, 1)
 
     def end_work(self, seconds: float) -> None:
-        """Wait so long for requests under way; those that wait in line are not begun."""
+        """Wait up to ``seconds`` for requests in progress. Queued requests are dropped."""
         deadline = clock.steady() + seconds
         for workers in self._workers:
             workers.close(deadline)

@@ -1,11 +1,12 @@
-"""Attempts as containers. Part of the node-agent's (or any) single-threaded loop; its threads only wait for the engine.
+"""The docker runtime: attempts as containers, for the node-agent's (or any) single-threaded loop.
 
-What has to survive this process is in the containers: their labels say whose they are, their state how they ended, and
-their logs, which the engine keeps, are copied into the attempt's files from where these end. ``forget`` removes the
-container. The parts: ``line`` to the engine, ``starts``, ``output``, ``ends``, ``images``; the ``reactor`` turns them.
+Its threads only wait for the engine. State that must survive this process is in the containers: their labels name the
+attempt, their state tells how it ended. Their logs, which the engine keeps, are copied into the attempt's files; after
+a restart copying resumes at the size of these files. ``forget`` removes the container. The parts: ``event_stream``,
+``starts``, ``output``, ``ends`` and ``images``, driven by the ``reactor``.
 
-When the line breaks, the engine counts as away (see protocol.py), and everything is listed when it is there again. A
-container that was made and never started is removed then.
+When the event stream breaks, the engine counts as away (see protocol.py). When it is back, everything is listed again.
+A container that was created and never started is removed then.
 """
 
 from __future__ import annotations
@@ -22,57 +23,57 @@ from node.runtime.docker import plan
 from node.runtime.docker.container import Container
 from node.runtime.docker.ends import Ends
 from node.runtime.docker.engine import Engine
-from node.runtime.docker.line import Line
+from node.runtime.docker.engine_json import Answer
+from node.runtime.docker.event_stream import EventStream
 from node.runtime.docker.reactor import Reactor
 from node.runtime.docker.starts import ImageSource, LaterError, Made, Starts, why_not
-from node.runtime.docker.wire import Answer
-from node.runtime.lanes import Lanes
-from node.runtime.protocol import Launch, Listed, News, Start, Stop, Waiting
+from node.runtime.parallelism import ParallelismLimits
+from node.runtime.protocol import Launch, Listed, RuntimeEvent, Start, Stop, Waiting
 from node.runtime.spawn import CannotStartError
 
 _LAST_WORDS = 3.0
-"""Seconds that a closing runtime waits for requests under way."""
+"""Seconds that a closing runtime waits for requests in progress."""
 _IMAGE_RETRY = 2.0
-"""Seconds until an image is asked for again that could not be had for now."""
-_ENGINE_AWAY = Reason(ReasonCode.RUNTIME, "waits for its node's container engine, which does not answer")
+"""Seconds until the next attempt to get an image that is not available at the moment."""
+_ENGINE_AWAY = Reason(ReasonCode.RUNTIME, "waits for the container engine of its node, which does not answer")
 
 
 class DockerRuntime:
-    """``images`` None: only what the engine has can be started."""
+    """``images`` None: only images that the engine has can be started."""
 
     def __init__(self, config: ClusterConfig, engine: Engine, images: ImageSource | None = None) -> None:
         self._config = config
         self._engine = engine
         folders = Folders(str(config.node_dir / "attempts"))
         self._launches: dict[str, Launch] = {}
-        self._lanes = Lanes()
+        self._limits = ParallelismLimits()
         self._attempts: dict[str, Container] = {}
         self._listed = False
-        """Since the line is up, what there is was listed."""
+        """Whether the containers were listed since the event stream was opened."""
         self._reactor = Reactor()
-        self._line = Line(engine, self._reactor, self._on_line_up, self._on_line_down, self._on_died)
+        self._events = EventStream(engine, self._reactor, self._on_engine_up, self._on_engine_down, self._on_died)
         self._starts = Starts(config, engine, folders, self._reactor, images)
-        self._ends = Ends(config, engine, folders, self._reactor, self._line, self._attempts, self._on_end)
+        self._ends = Ends(config, engine, folders, self._reactor, self._events, self._attempts, self._on_end)
 
-    # what the node-agent asks
+    # called by the node-agent
 
     def define(self, launches: dict[str, Launch]) -> None:
         self._launches.update(launches)
         for name, launch in launches.items():
-            self._begin(self._lanes.widen(name, launch.width))
+            self._begin(self._limits.set_width(name, launch.width))
 
     def drop(self, launches: Iterable[str]) -> None:
         for name in launches:
             self._launches.pop(name, None)
-            self._lanes.drop(name)
+            self._limits.drop(name)
 
     def start(self, starts: list[Start]) -> None:
         for start in starts:
             if not self._listed:
-                self._reactor.say(Waiting(start.key, _ENGINE_AWAY))  # it is asked for again after the list
+                self._reactor.publish(Waiting(start.key, _ENGINE_AWAY))  # the node-agent asks again after the list
             elif start.key not in self._attempts:
                 self._attempts[start.key] = Container(start.key, start.launch, start)
-                self._begin(self._lanes.add(start.launch, start.key))
+                self._begin(self._limits.add(start.launch, start.key))
 
     def stop(self, stops: list[Stop]) -> None:
         for key, grace, reason in stops:
@@ -99,7 +100,7 @@ class DockerRuntime:
                 if attempt.id is not None:
                     self._ends.remove(attempt.id)
 
-    def receive(self) -> list[News]:
+    def receive(self) -> list[RuntimeEvent]:
         return self._reactor.turn()
 
     def fileno(self) -> int:
@@ -109,7 +110,7 @@ class DockerRuntime:
         return self._reactor.due()
 
     def trouble(self) -> Reason | None:
-        """An engine belongs to the machine's owner, who may stop it; processes of this node run on without it."""
+        """Return None: the machine's owner may stop the engine, and processes of this node run without it."""
         return None
 
     def roots(self) -> list[int]:
@@ -117,19 +118,19 @@ class DockerRuntime:
 
     def close(self) -> None:
         self._reactor.end_work(_LAST_WORDS)
-        self._line.close()
-        self._on_line_down()
+        self._events.close()
+        self._on_engine_down()
         self._engine.close()
         self._reactor.close()
 
-    # what the line tells
+    # called by the event stream
 
-    def _on_line_up(self) -> None:
+    def _on_engine_up(self) -> None:
         running = {attempt.key: attempt.id for attempt in self._attempts.values() if attempt.runs}
         ask = functools.partial(self._engine.containers, plan.mine(self._config))
-        self._reactor.errands.ask(ask, functools.partial(self._on_list, self._line.life, running))
+        self._reactor.errands.ask(ask, functools.partial(self._on_list, self._events.connection, running))
 
-    def _on_line_down(self) -> None:
+    def _on_engine_down(self) -> None:
         self._listed = False
         for attempt in self._attempts.values():
             self._ends.output.close(attempt)
@@ -137,14 +138,14 @@ class DockerRuntime:
     def _on_died(self, container: str) -> None:
         self._ends.died(container)
 
-    def _on_list(self, life: int, running: dict[str, str | None], found: list[Answer] | GrassError) -> None:
-        """``running`` when the list was asked for: what was started since then need not be in it."""
-        if not self._line.up or self._line.life != life:
+    def _on_list(self, connection: int, running: dict[str, str | None], found: list[Answer] | GrassError) -> None:
+        """``running``: the containers when the list was requested. Those started later may be missing in it."""
+        if not self._events.up or self._events.connection != connection:
             return
         if isinstance(found, GrassError):
-            self._line.cut(str(found))
+            self._events.disconnect(str(found))
             return
-        self._line.answered()
+        self._events.reset_retry()
         labelled = [(inspected["Config"]["Labels"].get(plan.ATTEMPT), inspected) for inspected in found]
         here = {key: inspected for key, inspected in labelled if key}
         for key, inspected in here.items():
@@ -153,7 +154,7 @@ class DockerRuntime:
             if attempt.runs and attempt.key not in here and running.get(attempt.key) == attempt.id:
                 self._ends.finish_unknown(attempt)
         self._listed = True
-        self._reactor.say(Listed([attempt.observed() for attempt in self._attempts.values()]))
+        self._reactor.publish(Listed([attempt.observed() for attempt in self._attempts.values()]))
 
     def _adopt(self, key: str, inspected: Answer) -> None:
         attempt = self._attempts.get(key)
@@ -164,17 +165,17 @@ class DockerRuntime:
             launch = inspected["Config"]["Labels"].get(plan.LAUNCH, "")
             attempt = self._attempts[key] = Container(key, launch)
             attempt.take(inspected)
-            self._lanes.enter(launch, key)
+            self._limits.add_running(launch, key)
         if attempt.runs:
             self._go_on(attempt)
 
     def _go_on(self, attempt: Container) -> None:
-        """Its container runs, as far as is known: follow its log, and stop it if that was asked for."""
+        """Copy the output of a container that runs, and stop it if that was requested."""
         self._ends.output.open(attempt)
         if attempt.stopping:
             self._ends.stop(attempt)
 
-    # starting, and what follows an end
+    # starting, and continuing after an end
 
     def _begin(self, keys: Iterable[str]) -> None:
         for key in keys:
@@ -190,9 +191,9 @@ class DockerRuntime:
         if self._attempts.get(attempt.key) is not attempt:
             return
         if isinstance(made, UnreachableError):
-            del self._attempts[attempt.key]  # whoever wants it asks again when the engine is listed
-            self._begin(self._lanes.leave(attempt.launch, attempt.key))
-            self._line.cut(str(made))
+            del self._attempts[attempt.key]  # the node-agent asks again after the next list
+            self._begin(self._limits.leave(attempt.launch, attempt.key))
+            self._events.disconnect(str(made))
         elif isinstance(made, LaterError):
             self._reactor.after(_IMAGE_RETRY, functools.partial(self._begin_again, attempt))
         elif isinstance(made, GrassError):
@@ -201,7 +202,7 @@ class DockerRuntime:
             self._ends.finish(attempt, clock.wall())
         else:
             attempt.take(made)
-            self._reactor.say(attempt.observed())
+            self._reactor.publish(attempt.observed())
             self._go_on(attempt)
 
     def _begin_again(self, attempt: Container) -> None:
@@ -209,6 +210,6 @@ class DockerRuntime:
             self._begin([attempt.key])
 
     def _on_end(self, attempt: Container) -> None:
-        self._begin(self._lanes.leave(attempt.launch, attempt.key))
+        self._begin(self._limits.leave(attempt.launch, attempt.key))
         if attempt.launch not in self._launches:
-            self._lanes.drop(attempt.launch)
+            self._limits.drop(attempt.launch)

@@ -1,4 +1,4 @@
-"""How containers start: image, folders, container, all in threads, as the engine takes its time over each."""
+"""The start of containers: image, folders, container. In threads, because the engine is slow at each step."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from node.runtime.attempts import Folders
 from node.runtime.docker import plan
 from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
+from node.runtime.docker.engine_json import Answer, Request
 from node.runtime.docker.reactor import Reactor
-from node.runtime.docker.wire import Answer, Request
 from node.runtime.protocol import Launch, Waiting
 from node.runtime.spawn import NOT_EXECUTABLE, NOT_FOUND, CannotStartError
 
 _REMOVAL_PATIENCE = 10.0
-"""Seconds that a container of the same name may take to go."""
+"""Seconds that the removal of a container of the same name may take."""
 _REMOVAL_PAUSE = 0.05
 
 
 class ImageSource(Protocol):
     """``images.Images``: brings an image into the engine. Called in threads.
 
-    UnreachableError: not for now, ask again. Another GrassError: it cannot be had.
+    UnreachableError: not now, try again. Other GrassErrors: the image is not available.
     """
 
     def prepare(self, image: str, say: Callable[[str], None]) -> None: ...
@@ -37,15 +37,15 @@ class ImageSource(Protocol):
 
 
 class LaterError(GrassError):
-    """Its image cannot be had for now; that was said."""
+    """The image is not available at the moment; the user was told."""
 
 
 Made = Answer | GrassError | None
-"""A container that runs, as inspected; why there is none; None: it was told to stop before it was there."""
+"""The inspected running container; or the reason why there is none; or None: it was stopped before it was created."""
 
 
 class Starts:
-    """``images`` None: only what the engine has can be started."""
+    """``images`` None: only images that the engine has can be started."""
 
     def __init__(
         self, config: ClusterConfig, engine: Engine, folders: Folders, reactor: Reactor, images: ImageSource | None
@@ -58,11 +58,12 @@ class Starts:
         self._cores = os.cpu_count() or 1
 
     def begin(self, attempt: Container, launch: Launch | None, made: Callable[[Made], None]) -> None:
-        """``made`` is called in the loop. Raises CannotStartError for what cannot even be asked for."""
+        """Start an attempt in a thread; ``made`` is called in the loop. Raises CannotStartError for an invalid
+        request."""
         assert attempt.start is not None
         attempt.since = clock.steady()
         if launch is None:
-            raise CannotStartError(NOT_EXECUTABLE, f"cannot start: nobody said what {attempt.launch} is")
+            raise CannotStartError(NOT_EXECUTABLE, f"cannot start: the launch {attempt.launch} is not defined")
         body = plan.request(self._config, attempt.start, launch, self._folders.scratch(attempt.key), self._cores)
         attempt.starting = True
         self._reactor.starters.ask(functools.partial(self._make, attempt, body, launch.image), made)
@@ -95,11 +96,11 @@ class Starts:
             self._images.prepare(image, functools.partial(self._say_waiting, attempt))
         except UnreachableError as error:
             if not attempt.stopping:
-                self._say_waiting(attempt, f"{error}; it is tried again")
+                self._say_waiting(attempt, f"{error}; trying again")
                 raise LaterError from error
 
     def _create(self, name: str, body: Request) -> str:
-        """A container of the same name is what is left of a start that got lost; its removal may be under way."""
+        """Create the container. One of the same name is left from a lost start; it is removed first."""
         deadline = clock.steady() + _REMOVAL_PATIENCE
         while True:
             try:
@@ -115,12 +116,13 @@ class Starts:
         except NotFoundError:
             return
         if any(labels.get(label) != value for label, value in (each.split("=", 1) for each in plan.mine(self._config))):
-            raise InputError(f"the engine has a container {name} already, which is not of this cluster")
+            raise InputError(f"the engine already has a container {name} that does not belong to this cluster")
         self._engine.remove(name)
         clock.sleep(_REMOVAL_PAUSE)
 
     def _make_folders(self, key: str) -> None:
-        """A container's user may be anybody; nobody else gets into the folders above."""
+        """Create folders that any container user can write to. The folders above keep other users of the machine
+        out."""
         try:
             scratch = self._folders.make(key)
             os.chmod(scratch, 0o1777)  # noqa: PTH101
@@ -129,13 +131,13 @@ class Starts:
             raise InputError(f"cannot make its scratch folder: {error}") from error
 
     def _say_waiting(self, attempt: Container, message: str) -> None:
-        """In a thread. Its time counts from when it has its image."""
+        """In a thread. Report why the attempt waits. Its start time counts from when it has its image."""
         attempt.since = clock.steady()
         reason = Reason(ReasonCode.IMAGE, message)
-        self._reactor.starters.tell(lambda: self._reactor.say(Waiting(attempt.key, reason)))
+        self._reactor.starters.tell(lambda: self._reactor.publish(Waiting(attempt.key, reason)))
 
 
 def why_not(error: GrassError) -> tuple[int, Reason]:
-    """As a shell would have ended, and what the engine says."""
+    """Return the exit code that a shell would return, and the engine's message."""
     code = NOT_FOUND if isinstance(error, NotFoundError) else NOT_EXECUTABLE
     return code, Reason(ReasonCode.CANNOT_START, f"cannot start its container: {error}")

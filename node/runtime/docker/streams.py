@@ -1,7 +1,7 @@
-"""Replies of the engine that go on: what a container prints, and what happens to containers.
+"""Streaming replies of the engine: the output of containers, and events.
 
-They are read in the node-agent's own loop, without a thread each. The request is HTTP/1.0: the reply is then neither
-cut into chunks nor followed by another one, and its end is the end of the connection.
+They are read in the node-agent's loop, without a thread for each. Requests use HTTP/1.0, so that a reply is not chunked
+and its end is the end of the connection.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _NAMES = {1: "stdout", 2: "stderr"}
 
 
 class EngineStream:
-    """GET ``target`` with ``query``. Raises OSError where the engine is not there."""
+    """The reply to GET ``target`` with ``query``. Raises OSError when the engine does not answer."""
 
     def __init__(self, path: str, target: str, **query: str) -> None:
         self._head = b""
         self.status: int | None = None
-        """Of HTTP, once it has come."""
+        """HTTP status, once it was received."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._socket.connect(path)
@@ -43,7 +43,7 @@ class EngineStream:
         return self._socket.fileno()
 
     def read(self) -> bytes | None:
-        """What has come of the body; empty: nothing now; None: it is over."""
+        """Return received data of the body; empty: none now; None: it has ended."""
         try:
             data = self._socket.recv(READ)
         except BlockingIOError:
@@ -68,7 +68,7 @@ class EngineStream:
 
 
 class EngineTerminal:
-    """The input and output of a command that the engine was asked to prepare. Raises OSError."""
+    """Starts a prepared command and connects to its input and output. Raises OSError."""
 
     def __init__(self, path: str, execution: str, *, tty: bool) -> None:
         body = json.dumps({"Detach": False, "Tty": tty}).encode()
@@ -90,7 +90,7 @@ class EngineTerminal:
             self._poll.register(descriptor, select.EPOLLIN)
 
     def _answer(self) -> bytes:
-        """What came of the output with the reply's head."""
+        """Read the reply's head. Return the output that came with it."""
         answer = b""
         while b"\r\n\r\n" not in answer:
             data = self._socket.recv(READ)
@@ -99,14 +99,14 @@ class EngineTerminal:
             answer += data
         head, _, early = answer.partition(b"\r\n\r\n")
         if head.split(None, 2)[1] not in (b"101", b"200"):
-            raise OSError(f"the container engine refused it: {early.decode(errors='replace').strip()}")
+            raise OSError(f"the container engine refused the command: {early.decode(errors='replace').strip()}")
         return early
 
     def fileno(self) -> int:
         return self._poll.fileno()
 
     def read(self) -> bytes | None:
-        """Empty: nothing now; None: it is over."""
+        """Return output; empty: none now; None: it has ended."""
         if self._early:
             os.eventfd_read(self._wakeup)
             data, self._early = self._early, b""
@@ -119,7 +119,7 @@ class EngineTerminal:
             return None
 
     def write(self, data: bytes, seconds: float) -> int:
-        """How much was taken within so many seconds."""
+        """Write data; return how many bytes were taken within so many seconds."""
         if not select.select([], [self._socket], [], seconds)[1]:
             return 0
         try:
@@ -140,13 +140,13 @@ class EngineTerminal:
 
 
 class Demultiplexer:
-    """Cuts the engine's frames (stream, 3 × 0, length of 4 bytes, payload) out of what has come. Pure."""
+    """Splits received data into the engine's frames (stream, 3 zero bytes, 4 bytes of length, payload). Pure."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> Iterator[tuple[str, memoryview]]:
-        """(stream, payload) of each frame that is complete, in order."""
+        """Yield (stream, payload) of each complete frame, in order."""
         data = self._rest + data if self._rest else data
         view = memoryview(data)
         at = 0
@@ -160,14 +160,14 @@ class Demultiplexer:
 
 
 class Log:
-    """What a container prints, from its beginning, on its way into the attempt's files.
+    """Copies the output of a container into the attempt's files.
 
-    ``paths``: of ``stdout`` and ``stderr``. As many bytes as a file holds already are left out at its beginning, so
-    that whoever begins anew repeats nothing and misses nothing. Raises OSError: no engine, or no place on the disk.
+    ``paths``: of ``stdout`` and ``stderr``. Copying skips as many bytes as a file already has, so after a restart
+    nothing is repeated or missing. Raises OSError: the engine does not answer, or the disk is full.
 
-    The engine stamps each entry, and the pieces of a long line alike. By that ``reopen`` goes on where the stream
-    ended, which it has to once more after the container has ended: an engine that hears of the end while it waits for
-    more leaves out what was printed last.
+    The engine stamps each entry; the pieces of a long line have the same stamp. ``reopen`` uses the stamps to continue
+    where the stream ended. It is also called once more after the container has ended, because an engine that waits for
+    output when the container ends may leave out the last entries.
     """
 
     def __init__(self, engine: str, container: str, paths: dict[str, str]) -> None:
@@ -176,9 +176,9 @@ class Log:
         self._files: dict[str, int] = {}
         self._skip: dict[str, int] = {}
         self._last: dict[str, tuple[bytes, int]] = {}
-        """Of each stream: the newest stamp, and how many entries have come with it."""
+        """Stream → newest stamp, and the number of entries with it."""
         self._known: dict[str, tuple[bytes, int]] = {}
-        """As many entries as these are come again at the beginning of this stream."""
+        """Stream → stamp and number of the entries that the reopened stream repeats at its beginning."""
         self._stream: EngineStream | None = None
         try:
             for name, path in paths.items():
@@ -190,7 +190,7 @@ class Log:
             raise
 
     def reopen(self, *, follow: bool) -> None:
-        """``follow`` False: what there is now, and then it is over."""
+        """Open the stream again. ``follow`` False: it ends after the present entries."""
         self.pause()
         self._frames = Demultiplexer()
         self._known = dict(self._last)
@@ -208,7 +208,7 @@ class Log:
         return self._stream.fileno()
 
     def pump(self) -> bool:
-        """Write what has come; False when the stream is over. Raises OSError when the disk takes no more."""
+        """Copy received output. Return False when the stream has ended. Raises OSError when the disk is full."""
         assert self._stream is not None
         data = self._stream.read()
         if data is None:
@@ -224,7 +224,7 @@ class Log:
         return True
 
     def pause(self) -> None:
-        """Let go of the stream; ``reopen`` goes on."""
+        """Close the stream; ``reopen`` continues."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None
@@ -235,7 +235,7 @@ class Log:
             os.close(self._files.popitem()[1])
 
     def _new(self, name: str, payload: memoryview) -> memoryview | None:
-        """The text of an entry; None: it came before."""
+        """Return the text of an entry; None: it was copied before."""
         length = bytes(payload[:_LONGEST_STAMP]).index(b" ")
         stamp = bytes(payload[:length])
         known, count = self._known.get(name, (b"", 0))
@@ -259,7 +259,7 @@ class Log:
 
 
 def _seconds(stamp: bytes) -> str:
-    """The engine's ``2026-11-21T07:46:43.265937537+01:00`` as ``01795247203.265937537``, which compares as text."""
+    """Convert ``2026-11-21T07:46:43.265937537+01:00`` to ``01795247203.265937537``, which can be compared as text."""
     text = stamp.decode().replace("Z", "+00:00")
     moment = datetime.fromisoformat(text[:19] + text[-6:])
     return f"{int(moment.timestamp()):011d}.{text[20:29]}"

@@ -1,7 +1,7 @@
-"""``python -m node.runtime.docker.sweep CLUSTER_JSON [--remove]``: the end of a cluster's containers on this machine.
+"""``python -m node.runtime.docker.sweep CLUSTER_JSON [--remove]``: end a cluster's containers on this machine.
 
-They are told to stop, and killed after ``GRACE``; without ``--remove`` they stay for the node-agent to report how they
-ended. Run when a cluster on one machine is stopped or deleted, as its shepherd ends the processes.
+They get TERM, and KILL after ``GRACE``. Without ``--remove`` they are kept, so that the node-agent can report their
+ends. Run when a cluster on one machine is stopped or deleted, while its shepherd ends the processes.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from grass.config import ClusterConfig
 from grass.errors import GrassError
 from node.runtime.docker import plan
 from node.runtime.docker.engine import Engine
-from node.runtime.docker.wire import Answer
+from node.runtime.docker.engine_json import Answer
 
 GRACE = 10
 AT_ONCE = 8
 
 
 def sweep(config: ClusterConfig, *, remove: bool) -> None:
-    """Raises UnreachableError: there is no engine, and whether it has containers of the cluster nobody knows."""
+    """End the containers. Raises UnreachableError: the engine does not answer, so containers may remain."""
     engine = Engine()
     try:
         found = engine.containers([f"{plan.CLUSTER}={config.name}", f"{plan.NODE}={config.node.name}"])

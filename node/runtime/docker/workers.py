@@ -1,4 +1,4 @@
-"""Threads that ask the engine, and the way back: what they found is handled in the loop of whoever asked."""
+"""Worker threads for blocking requests to the engine. Their results are handled in the caller's loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Workers:
-    """Up to ``count`` threads, made when they are needed. ``wake`` is called, in a thread, when there is a result."""
+    """Up to ``count`` threads, started on demand. ``wake`` is called in a thread when there is a result."""
 
     def __init__(self, count: int, wake: Callable[[], None]) -> None:
         self._count = count
@@ -25,10 +25,10 @@ class Workers:
         self._results: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._threads: list[threading.Thread] = []
         self._open = 0
-        """Asked and not handled yet."""
+        """Number of requests without a handled result."""
 
     def ask(self, question: Callable[[], T], then: Callable[[T | GrassError], None]) -> None:
-        """``then`` gets what ``question`` returned, or the GrassError that it raised."""
+        """Run ``question`` in a thread; ``then`` gets its result, or the GrassError that it raised."""
         self._open += 1
         if len(self._threads) < min(self._count, self._open):
             thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -37,20 +37,20 @@ class Workers:
         self._queue.put((question, then))
 
     def tell(self, then: Callable[[], None]) -> None:
-        """Called in one of the threads: have something done in the loop before the result is there."""
+        """Call ``then`` in the loop, before the result. Called in one of the threads."""
         self._open += 1
         self._results.append((lambda _: then(), None))
         self._wake()
 
     def handle(self) -> None:
-        """Call ``then`` for what was found so far."""
+        """Call ``then`` for the results so far."""
         while self._results:
             then, result = self._results.popleft()
             self._open -= 1
             then(result)
 
     def close(self, deadline: float) -> None:
-        """Waits until this steady time for what is under way; what waits in line is not begun."""
+        """Wait until this steady time for requests in progress. Queued requests are dropped."""
         with suppress(queue.Empty):
             while True:
                 self._queue.get_nowait()

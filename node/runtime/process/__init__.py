@@ -1,1 +1,1 @@
-"""Attempts as processes of the host: the client of the shepherd."""
+"""The process runtime: attempts as processes of the host, started by the shepherd."""

@@ -1,7 +1,7 @@
-"""Attempts as real processes: the client of the shepherd. Part of the node-agent's (or any) single-threaded loop.
+"""The process runtime: a client of the shepherd, for the node-agent's (or any) single-threaded loop.
 
-It also watches over the shepherd: one that does not answer is named (``trouble``), and then killed, as its guard starts
-another one that adopts the tasks.
+It also watches over the shepherd. One that does not answer is reported (``trouble``) and then killed: its guard starts
+another one, which adopts the tasks.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from grass.backoff import Backoff
 from grass.errors import UnreachableError
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime.frames import READ, Lines, Message, Outbox, pack
-from node.runtime.process.hung import end_hung, peer
-from node.runtime.process.pulse import Pulse
-from node.runtime.protocol import Launch, Listed, News, Observed, Start, Stop
+from node.runtime.process.hung_shepherd import kill_hung_shepherd, peer_pid
+from node.runtime.process.silence import Silence
+from node.runtime.protocol import Launch, Listed, Observed, RuntimeEvent, Start, Stop
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.02, 0.5
 
@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 
 class Patience(NamedTuple):
-    """With a shepherd, in seconds: how often to ask a silent one, when to say so, when to kill it.
+    """Limits for a silent shepherd, in seconds: when to ask it, when to report it, when to kill it.
 
-    A shepherd waits for its disk only, and a disk may stall. To be killed harms no task, so the last one may be short.
+    A shepherd waits only for its disk, which may stall. Killing it harms no task, so the last limit may be short.
     """
 
     ask: float = 2.5
@@ -42,44 +42,44 @@ PATIENCE = Patience()
 
 
 class ProcessRuntime:
-    """Connects by itself, and again when the shepherd was restarted; until then commands are lost (see protocol.py)."""
+    """Connects and reconnects by itself. While there is no connection, commands are lost (see protocol.py)."""
 
     def __init__(self, path: Path, patience: Patience = PATIENCE) -> None:
         self._path = str(path)
         self._patience = patience
-        self._pulse = Pulse(patience.ask, clock.steady())
+        self._silence = Silence(patience.ask, clock.steady())
         self._poll = select.epoll()
         self._connection: socket.socket | None = None
         self._outbox: Outbox | None = None
         self._lines = Lines()
         self._launches: dict[str, Launch] = {}
-        self._told: set[str] = set()
-        """Ids of launches that this connection has sent."""
-        self._inherited = False
-        """The shepherd has attempts that wait, and so launches that an earlier connection sent."""
+        self._sent_launches: set[str] = set()
+        """Keys of launches that this connection has sent."""
+        self._has_unknown_launches = False
+        """The shepherd has waiting attempts, and so launches that an earlier connection sent."""
         self._retry = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
         self._due: float | None = 0.0
 
     def define(self, launches: dict[str, Launch]) -> None:
-        """New ones go with their first start; one that the shepherd knows is replaced there at once."""
+        """Define launches. A new one is sent with its first start; one that the shepherd knows is replaced at once."""
         self._launches.update(launches)
-        known = set(launches) if self._inherited else self._told.intersection(launches)
-        self._told.difference_update(launches)
+        known = set(launches) if self._has_unknown_launches else self._sent_launches.intersection(launches)
+        self._sent_launches.difference_update(launches)
         if known and self._connection is not None:
-            self._told |= known
+            self._sent_launches |= known
             self._send([_definition(name, self._launches[name]) for name in known])
 
     def drop(self, launches: Iterable[str]) -> None:
         gone = [name for name in launches if self._launches.pop(name, None)]
-        self._told.difference_update(gone)
+        self._sent_launches.difference_update(gone)
         if gone:
             self._send([["drop", gone]])
 
     def start(self, starts: list[Start]) -> None:
-        fresh = {start.launch for start in starts} - self._told
+        fresh = {start.launch for start in starts} - self._sent_launches
         messages = [_definition(name, self._launches[name]) for name in fresh]
         if self._connection is not None:
-            self._told |= fresh
+            self._sent_launches |= fresh
         self._send([*messages, ["start", [[start.key, start.launch, start.env] for start in starts]]])
 
     def stop(self, stops: list[Stop]) -> None:
@@ -88,14 +88,14 @@ class ProcessRuntime:
     def forget(self, keys: list[str]) -> None:
         self._send([["forget", keys]])
 
-    def receive(self) -> list[News]:
+    def receive(self) -> list[RuntimeEvent]:
         if self._connection is None and self._due is not None and clock.steady() >= self._due:
             self._connect()
         happened = self._received()
         self._watch_over(clock.steady())
         return happened
 
-    def _received(self) -> list[News]:
+    def _received(self) -> list[RuntimeEvent]:
         if self._connection is None:
             return []
         try:
@@ -110,14 +110,14 @@ class ProcessRuntime:
         if not data:
             self._disconnect()
             return []
-        self._pulse.heard()
-        happened: list[News] = []
+        self._silence.received()
+        happened: list[RuntimeEvent] = []
         for message in self._lines.feed(data):
             match message:
                 case ["list", attempts]:
                     self._retry.reset()
                     listed = [_observed(attempt) for attempt in attempts]
-                    self._inherited = any(each.pid is None and each.ended is None for each in listed)
+                    self._has_unknown_launches = any(each.pid is None and each.ended is None for each in listed)
                     happened.append(Listed(listed))
                 case ["events", attempts]:
                     happened += [_observed(attempt) for attempt in attempts]
@@ -127,18 +127,18 @@ class ProcessRuntime:
         return self._poll.fileno()
 
     def due(self) -> float | None:
-        return self._pulse.due if self._due is None else min(self._due, self._pulse.due)
+        return self._silence.due if self._due is None else min(self._due, self._silence.due)
 
     def trouble(self) -> Reason | None:
-        if self._pulse.silent < self._patience.name:
+        if self._silence.total < self._patience.name:
             return None
-        message = "the shepherd of this node does not answer; it is started again, and its running tasks go on"
+        message = "the shepherd of this node does not answer; it is restarted, and running tasks continue"
         return Reason(ReasonCode.RUNTIME, message)
 
     def roots(self) -> list[int]:
         connection = self._connection
         try:
-            return [peer(connection)] if connection is not None else []
+            return [peer_pid(connection)] if connection is not None else []
         except OSError:  # closed meanwhile
             return []
 
@@ -148,17 +148,17 @@ class ProcessRuntime:
 
     def _connect(self) -> None:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.setblocking(False)  # from now on: a shepherd that hangs takes only so many connections
+        connection.setblocking(False)  # before connecting: the queue of a hung shepherd may be full
         try:
             connection.connect(self._path)
         except OSError:
             connection.close()
             self._due = clock.steady() + self._retry.next()
             return
-        self._pulse.met()
+        self._silence.connected()
         self._connection, self._outbox = connection, Outbox(connection)
         self._lines = Lines()
-        self._told.clear()
+        self._sent_launches.clear()
         self._due = None
         self._poll.register(connection.fileno(), select.EPOLLIN)
         self._send([["watch"]])
@@ -171,11 +171,14 @@ class ProcessRuntime:
         self._due = clock.steady() + self._retry.next()
 
     def _watch_over(self, now: float) -> None:
-        if self._pulse.look(now):
+        if self._silence.check(now):
             self._send([["ping"]])
-        if self._pulse.ignored >= self._patience.kill and self._connection is not None:
-            if end_hung(self._connection):
-                log.error("the shepherd did not answer for %g s; it is killed", self._pulse.ignored)
+        if self._silence.of_peer >= self._patience.kill and self._connection is not None:
+            if kill_hung_shepherd(self._connection):
+                log.error(
+                    "the shepherd did not answer for %g s; it is killed, and its guard restarts it",
+                    self._silence.of_peer,
+                )
             self._disconnect()
 
     def _send(self, messages: list[Message]) -> None:
@@ -188,14 +191,14 @@ class ProcessRuntime:
             self._disconnect()
 
     def _arm(self) -> None:
-        """Also wake when the socket takes more, if something waits to be sent."""
+        """Watch for writability, too, while something waits to be sent."""
         assert self._connection is not None and self._outbox is not None
         wanted = select.EPOLLIN | (select.EPOLLOUT if len(self._outbox) else 0)
         self._poll.modify(self._connection.fileno(), wanted)
 
 
 def _definition(name: str, launch: Launch) -> Message:
-    """As much of a launch as the shepherd knows."""
+    """Return the message that defines a launch: the fields that the shepherd uses."""
     return ["launch", name, launch.argv, launch.env, launch.cwd, launch.grace, launch.width]
 
 
@@ -207,7 +210,8 @@ def _observed(attempt: Message) -> Observed:
 
 
 def ask(path: Path, *message: str, seconds: float = 5.0) -> list[Observed]:
-    """One request outside any loop: ``ask(path, "list")``. Raises UnreachableError."""
+    """Send one request and wait for the list: ``ask(path, "list")``. For programs without a loop. Raises
+    UnreachableError."""
     lines = Lines()
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

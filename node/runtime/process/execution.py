@@ -1,4 +1,4 @@
-"""A command beside a running process: in its working folder, with its environment."""
+"""A command beside a task's process: in its working folder, with its environment. Used by the node-api-server."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ except OSError as error:
     print(f"cannot start {sys.argv[1]}: {error.strerror}", file=sys.stderr)
     os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 """
-"""The terminal becomes the controlling one of the command's session: only the session's own leader can do that. Its
-keys work even where this server was started by a shell in the background, which has it ignore them."""
+"""Make the terminal the controlling one of the command's session, which only the session's leader can do. It also
+restores SIGINT and SIGQUIT: a shell that starts this server in the background makes it ignore them."""
 
 
 class ProcessExecution:
-    """Beside the process ``pid``; in a session of its own."""
+    """Starts the command beside the process ``pid``, in a session of its own."""
 
     def __init__(self, pid: int, argv: list[str], size: tuple[int, int] | None) -> None:
         environ = proc.read(f"/proc/{pid}/environ").split(b"\0")
@@ -84,7 +84,8 @@ class ProcessExecution:
         return [*self._outputs, self._pidfd]
 
     def read(self, descriptor: int) -> Output | None:
-        """The end of the command itself ends it; what it left behind may hold its streams open for ever."""
+        """Return output. The session ends with the command; processes that it left may hold its streams open for
+        ever."""
         if descriptor == self._pidfd:
             output = [piece for each in list(self._outputs) for piece in self._drain(each)]
             self._outputs.clear()

@@ -1,4 +1,4 @@
-"""Attempts as processes of the host, for the registry."""
+"""The ``RuntimeKind`` of processes of the host."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ProcessKind:
                 if attempt.pid is None or attempt.ended is not None:
                     raise ConflictError(f"attempt {key} does not run now")
                 return ProcessExecution(attempt.pid, argv, size)
-        raise NotFoundError(f"there is no attempt {key} on this node")
+        raise NotFoundError(f"no attempt {key} on this node")
 
     def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> None:
         return None
@@ -36,4 +36,4 @@ class ProcessKind:
         script = f"echo {said}" + (f'; exec "{sys.executable}" -c "{_NVML}"' if gpus else "")
         env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "GRASS_DATA": str(config.data_dir)}
         launch = Launch(["/bin/sh", "-c", script], env, None, 5.0)
-        return Trial(ProcessRuntime(config.socket("shepherd")), launch, "look into the log of the shepherd")
+        return Trial(ProcessRuntime(config.socket("shepherd")), launch, "look into the shepherd's log")

@@ -1,4 +1,4 @@
-"""One HTTP exchange at a time over a connection that is kept: ``http.client`` with every failure an OSError."""
+"""A kept-alive HTTP connection for one exchange at a time. All failures are OSErrors. Used by ``transport``."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
 
-TO_CONNECT = 5.0
-"""Seconds; a handshake takes less than one even around the world, and may have to be repeated."""
+CONNECT_SECONDS = 5.0
+"""Limit for connecting. A handshake takes less than a second even around the world; a packet may be lost."""
 
-Way = Callable[[str, int], socket.socket]
-"""Opens a socket to there by another way than the network."""
+OpenSocket = Callable[[str, int], socket.socket]
+"""Opens a socket to a host and port, for example through an SSH tunnel."""
 
 
 class NotHttpError(OSError):
-    """The other side closed the connection within its reply, or says what is not HTTP."""
+    """The peer closed the connection during its reply, or does not speak HTTP."""
 
 
 class Connection:
-    """To ``(host, port)``, made when it is first needed."""
+    """A connection to ``(host, port)``, opened with the first request."""
 
-    def __init__(self, address: tuple[str, int], way: Way | None = None) -> None:
-        self._http = _Direct(*address) if way is None else _Detour(*address, way)
+    def __init__(self, address: tuple[str, int], open_socket: OpenSocket | None = None) -> None:
+        self._http = _Direct(*address) if open_socket is None else _Tunnelled(*address, open_socket)
         self._reply: Reply | None = None
 
     def request(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None, *, timeout: float
     ) -> Reply:
-        """``timeout``: seconds without a byte, until the head of the reply is here and after that."""
+        """Send a request and read the head of its reply. ``timeout``: seconds without a received byte, then and
+        later."""
         with _translated():
             if self._reply is not None:
-                self._reply.read()  # what is left of it, which nobody waited for
+                self._reply.read()  # the unread rest of the previous reply
             self._http.timeout = timeout
             if self._http.sock is not None:
                 self._http.sock.settimeout(timeout)
@@ -42,14 +43,14 @@ class Connection:
             return self._reply
 
     def close(self) -> None:
-        """What is left of the last reply is lost."""
+        """Close the connection. The unread rest of the last reply is lost."""
         if self._reply is not None:
-            self._reply.leave()
+            self._reply.abandon()
         self._http.close()
 
 
 class Reply:
-    """Its head was read; the body is read by ``read``, or line by line."""
+    """A reply whose head was read. ``read`` or ``readline`` read the body."""
 
     def __init__(self, response: HTTPResponse, sock: socket.socket | None) -> None:
         self._response = response
@@ -57,49 +58,49 @@ class Reply:
         self.status = response.status
         self.content_type = response.headers.get_content_type()
         self.closes = response.will_close
-        """The connection is of no use after this."""
+        """Whether the server closes the connection after this reply."""
 
     def wait_at_most(self, seconds: float) -> None:
-        """For each further byte, from now on."""
+        """Set the timeout for each further byte."""
         if self._socket is not None:
             self._socket.settimeout(seconds)
 
-    def leave(self) -> None:
-        """The rest of the body is not read; the connection is of no use after this."""
+    def abandon(self) -> None:
+        """Do not read the rest of the body. The connection cannot be used again."""
         self._response.close()
 
     def read(self) -> bytes:
-        """All that is left."""
+        """Return the rest of the body."""
         with _translated():
             return self._response.read()
 
     def readline(self) -> bytes:
-        """The next line, with its end unless the body ends without one; empty at the end of the body."""
+        """Return the next line with its newline; empty at the end of the body."""
         with _translated():
             return self._response.readline()
 
 
 class _Direct(HTTPConnection):
-    """A machine without power, or a firewall that drops, says nothing at all: who waits for a connection waits less."""
+    """Limits the time to connect separately: a machine without power, or a firewall, does not answer at all."""
 
     timeout: float
 
     def connect(self) -> None:
-        host: Any = self.host.encode() if self.host.isascii() else self.host  # a str would have Python import IDNA
-        self.sock = socket.create_connection((host, self.port), min(self.timeout, TO_CONNECT))
+        host: Any = self.host.encode() if self.host.isascii() else self.host  # bytes: no import of IDNA
+        self.sock = socket.create_connection((host, self.port), min(self.timeout, CONNECT_SECONDS))
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock.settimeout(self.timeout)
 
 
-class _Detour(HTTPConnection):
+class _Tunnelled(HTTPConnection):
     timeout: float
 
-    def __init__(self, host: str, port: int, way: Way) -> None:
+    def __init__(self, host: str, port: int, open_socket: OpenSocket) -> None:
         super().__init__(host, port)
-        self._way = way
+        self._open_socket = open_socket
 
     def connect(self) -> None:
-        self.sock = self._way(self.host, self.port)
+        self.sock = self._open_socket(self.host, self.port)
         self.sock.settimeout(self.timeout)
 
 

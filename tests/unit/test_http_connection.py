@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from grass.api.exchange import Connection, Reply
+from grass.api.http_connection import Connection, Reply
 
 Ask = Callable[..., Reply]
 

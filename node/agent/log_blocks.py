@@ -1,7 +1,7 @@
-"""Where a task's output is cut into blocks (``grass.wire.log_block``). Pure.
+"""Cut a task's output into blocks (``grass.wire.log_block``). Pure; called by the shipper.
 
-A block is at most ``BLOCK`` bytes, ends after a newline where there is one, and never inside a UTF-8 code point
-when what is around it is UTF-8: text stays text.
+A block has at most ``BLOCK`` bytes and ends after a newline if there is one. It never ends inside a UTF-8 code point
+of UTF-8 text, so text stays text.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 BLOCK = 64 * 1024
 
 
-def cut(data: bytes, start: int = 0, *, flush: bool = False, end: bool = False) -> int:
-    """Where the block that begins at ``start`` ends; ``start`` itself: wait for more.
+def block_end(data: bytes, start: int = 0, *, flush: bool = False, end: bool = False) -> int:
+    """Return the end of the block that begins at ``start``; ``start`` itself means: wait for more.
 
-    ``flush``: a line without its newline has waited long enough. ``end``: nothing will follow ``data``.
+    ``flush``: an incomplete line has waited long enough. ``end``: nothing follows ``data``.
     """
     stop = min(start + BLOCK, len(data))
     newline = data.rfind(b"\n", start, stop)
@@ -26,7 +26,7 @@ def cut(data: bytes, start: int = 0, *, flush: bool = False, end: bool = False) 
 
 
 def _before_torn_code_point(data: bytes, start: int, stop: int) -> int:
-    """``stop``, or up to three bytes before it when it would tear a code point."""
+    """Return ``stop``, or up to three bytes before it if ``stop`` is inside a code point."""
     for back in range(1, min(3, stop - start) + 1):
         byte = data[stop - back]
         if byte & 0xC0 == 0x80:

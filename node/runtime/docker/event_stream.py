@@ -1,4 +1,4 @@
-"""The line to the engine: the stream of its events. When it breaks, the engine counts as away; it is tried again."""
+"""The stream of the engine's events. When it breaks, the engine counts as away, and the stream is opened again."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _FILTERS = '{"type":["container"],"event":["die"]}'
 log = logging.getLogger(__name__)
 
 
-class Line:
-    """``connected`` is called when the line is up, ``broken`` when it is not any more, ``died`` with the id of each
-    container that ended meanwhile."""
+class EventStream:
+    """``connected`` is called when the stream is open, ``broken`` when it has ended, ``died`` with the id of each
+    container that ended."""
 
     def __init__(
         self,
@@ -36,22 +36,22 @@ class Line:
         self._died = died
         self._stream: EngineStream | None = None
         self._event = b""
-        """The beginning of one that has not come completely."""
+        """The beginning of an incomplete event."""
         self._retry = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
-        self.life = 0
-        """Number of the present connection, to tell an answer of an earlier one."""
+        self.connection = 0
+        """Number of the present connection, so that answers that belong to an earlier one are recognised."""
         reactor.after(0.0, self._connect)
 
     @property
     def up(self) -> bool:
         return self._stream is not None
 
-    def answered(self) -> None:
-        """The engine is really there: after the next break it is tried again soon."""
+    def reset_retry(self) -> None:
+        """Note that the engine answers requests: after the next break, it is tried again soon."""
         self._retry.reset()
 
-    def cut(self, why: str) -> None:
-        """The engine does not answer; it is tried again after a while."""
+    def disconnect(self, why: str) -> None:
+        """Close the stream, because the engine does not answer, and try again after a while."""
         if self._stream is not None:
             self.close()
             self._broken()
@@ -59,7 +59,7 @@ class Line:
 
     def close(self) -> None:
         if self._stream is not None:
-            self._reactor.forsake(self._stream.fileno())
+            self._reactor.unwatch(self._stream.fileno())
             self._stream.close()
             self._stream, self._event = None, b""
 
@@ -69,21 +69,21 @@ class Line:
         except OSError as error:
             self._try_again(str(error))
             return
-        self.life += 1
+        self.connection += 1
         self._reactor.watch(self._stream.fileno(), self._on_event)
         self._engine.renew()
         self._connected()
 
     def _try_again(self, why: str) -> None:
         if self._retry.fresh:
-            log.warning("the container engine is away: %s", why)
+            log.warning("the container engine does not answer: %s; trying again", why)
         self._reactor.after(self._retry.next(), self._connect)
 
     def _on_event(self) -> None:
         assert self._stream is not None
         data = self._stream.read()
         if data is None or self._stream.status not in (None, 200):
-            self.cut("it closed the connection")
+            self.disconnect("it closed the connection")
             return
         *lines, self._event = (self._event + data).split(b"\n")
         for line in lines:

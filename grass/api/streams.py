@@ -1,4 +1,6 @@
-"""Streams that outlive a connection: events by their id, logs by how much of each attempt's output was read, waits."""
+"""Streams that survive a broken connection: events, logs, and waiting for a job. Used by ``Client``.
+
+Each resumes where the last connection stopped: events by their id, logs by the position in each attempt's output."""
 
 from __future__ import annotations
 
@@ -15,21 +17,21 @@ from grass.api.transport import StreamCutError, Transport, with_query
 from grass.errors import InputError, WaitTimeoutError
 from grass.model.lifecycle import JobState
 
-Record = dict[str, Any]
+Record = dict[str, Any]  # Any: plain data for users' programs; the types are in grass.wire.views
 
 _LONGEST_WAIT = 3600.0
 _FOR_EVER = 1e9
-"""Seconds: what is longer is no longer."""
+"""Seconds; longer timeouts count as this."""
 _CUT = 0.1
-"""Seconds to leave a server alone that cut a stream off."""
+"""Seconds to wait before asking again a server that broke a stream off."""
 _SEARCH = 40.0
-"""Seconds that it may take the server to read a long log for its tail."""
+"""Seconds that the server may take to find the tail of a long log."""
 _SLOW = 0.2
-"""Seconds: whoever takes longer over a view than the server from one to the next would fall behind."""
+"""Seconds between two views of the server. A caller that takes longer for one would fall behind."""
 
 
 def follow_events(transport: Transport, query: Mapping[str, str | None], limit: int, follow: bool) -> Iterator[Record]:
-    """Events of ``GET /v1/events``. With ``follow`` it never ends."""
+    """Yield the events of ``GET /v1/events``. With ``follow`` it never ends."""
     after: str | None = None
     while True:
         target = with_query("/v1/events", {**query, "limit": limit, "after": after, "follow": follow})
@@ -52,7 +54,7 @@ def wait_for_job(
     timeout: float | None,
     on_progress: Callable[[Record], object] | None,
 ) -> Record:
-    """The view of the job once it has ended. WaitTimeoutError after ``timeout`` seconds."""
+    """Wait until the job has ended and return its view. Raises WaitTimeoutError after ``timeout`` seconds."""
     if timeout is not None and (not isinstance(timeout, (int, float)) or timeout != timeout):  # not a number
         raise InputError(f"timeout: must be seconds, got {timeout!r}")
     until = None if timeout is None else clock.steady() + min(timeout, _FOR_EVER)
@@ -65,11 +67,11 @@ def wait_for_job(
             with closing(transport.stream("GET", with_query(path_of(job), query))) as pieces:
                 for piece in pieces:
                     view, pause, asked = piece["job"], piece.get("pause", 0.0), clock.steady()
-                    job = view["id"]  # a new run of that name is another job
+                    job = view["id"]  # stay with this run if a new one gets the name
                     if on_progress is not None:
                         on_progress(view)
                     if clock.steady() - asked > _SLOW:
-                        break  # what has come meanwhile is old: ask how it is now
+                        break  # the buffered views are old: ask for the present one
         except StreamCutError:
             pause = _CUT
         if view is not None and JobState(view["state"]).ended:
@@ -92,9 +94,9 @@ class LogQuery:
 
 
 def read_logs(transport: Transport, path_of: Callable[[str], str], job: str, query: LogQuery) -> Iterator[Record]:
-    """The lines that ``query`` asks for. Raises InputError for a bad pattern, before anything is sent.
+    """Yield the lines that ``query`` selects. Raises InputError for a bad pattern, before anything is sent.
 
-    Patterns are searched here; so is the tail of what they find, and of a log that is not followed.
+    Patterns are matched here. The tail of matching lines, and of a log that is not followed, is taken here as well.
     """
     pattern = _compiled(query.grep)
     if query.tail is not None and not (isinstance(query.tail, int) and 0 <= query.tail <= sys.maxsize):
@@ -118,7 +120,7 @@ def _matching(pieces: Iterator[Record], pattern: re.Pattern[str] | None) -> Iter
 def _records(
     task: str, attempt: int, stream: str, time: float, text: str, newline: bool, lost: int
 ) -> Iterator[Record]:
-    """The lines of one run."""
+    """Yield the lines of one run of output."""
     *whole, last = text.split("\n")
     head = {"task": task, "attempt": attempt, "stream": stream, "time": time}
     for line in whole:
@@ -138,11 +140,11 @@ def _last(pieces: Iterator[Record], pattern: re.Pattern[str] | None, count: int,
 
 
 def _log_pieces(
-    transport: Transport, path_of: Callable[[str], str], job: str, body: dict[str, Any]
+    transport: Transport, path_of: Callable[[str], str], job: str, body: dict[str, object]
 ) -> Iterator[Record]:
-    """Pieces of ``POST /v1/jobs/{job}/logs``, over as many streams as it takes.
+    """Yield the pieces of ``POST /v1/jobs/{job}/logs``, over as many connections as needed.
 
-    What the server calls ``cursor`` and ``before`` is kept and sent back, not understood.
+    The server's ``cursor`` and ``before`` are opaque: they are kept and sent back.
     """
     cursor: dict[str, dict[str, int]] = {}
     while True:
@@ -153,10 +155,10 @@ def _log_pieces(
                 yield piece
                 if not piece["open"]:
                     return
-                for task, places in piece["cursor"].items():
-                    cursor.setdefault(task, {}).update(places)
+                for task, positions in piece["cursor"].items():
+                    cursor.setdefault(task, {}).update(positions)
                 body = {**body, "cursor": cursor, "before": piece.get("before", body.get("before"))}
-                job, pause = piece["job_id"], piece.get("pause", 0.0)  # a new run of that name is another job
+                job, pause = piece["job_id"], piece.get("pause", 0.0)  # stay with this run if a new one gets the name
         except StreamCutError:
             pass
         clock.sleep(pause)
@@ -170,4 +172,4 @@ def _compiled(grep: str | None) -> re.Pattern[str] | None:
     try:
         return re.compile(grep)
     except (re.error, OverflowError, RecursionError) as error:
-        raise InputError(f"grep: {grep!r} is no regular expression: {error}") from None
+        raise InputError(f"grep: {grep!r} is not a valid regular expression: {error}") from None

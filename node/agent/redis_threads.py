@@ -1,4 +1,6 @@
-"""The two threads that talk to redis, so that the agent's loop never waits for it: changes in, reports out."""
+"""The two threads that talk to redis, so that the node-agent's loop never waits for it.
+
+``Changes`` reads desired-state changes, ``Reports`` sends reports. Neither decides anything."""
 
 from __future__ import annotations
 
@@ -19,9 +21,9 @@ from grass.wire.task_events import TaskEvent, TaskEvents
 _FIRST_RETRY = 0.05
 _LONGEST_RETRY = 1.0
 _WAIT = 2.0
-"""Seconds that one read waits for changes; well below the client's own timeout, after which redis counts as away."""
+"""Seconds that one read waits for changes; well below the redis client's own timeout."""
 _UNREADABLE_AGAIN = 10.0
-"""Seconds until what could not be read is read again."""
+"""Seconds until undecodable state is read again."""
 _AT_ONCE = 2000
 """Most events in one report."""
 
@@ -29,18 +31,18 @@ log = logging.getLogger(__name__)
 
 
 class Changes:
-    """Reads what is desired once, then what changes. ``obey`` is called with each, in the thread that read it."""
+    """Reads the desired state once, then its changes. Calls ``apply`` with each, in its own thread."""
 
     def __init__(
         self,
         store: NodeStore,
-        obey: Callable[[Sequence[Desired | DesiredChange]], None],
+        apply: Callable[[Sequence[Desired | DesiredChange]], None],
         unreadable: Callable[[str], None],
     ) -> None:
-        """``unreadable`` is called with the reason when this version cannot read what its master wrote; empty: it can
-        again. Until then nothing changes here."""
+        """``unreadable`` is called with the reason when this version cannot decode what the master wrote, and with ""
+        when it can again. Until then nothing changes on this node."""
         self._store = store
-        self._obey = obey
+        self._apply = apply
         self._unreadable = unreadable
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="changes", daemon=True)
@@ -49,11 +51,11 @@ class Changes:
         self._thread.start()
 
     def stop(self) -> None:
-        """Does not wait for a read that is under way."""
+        """Stop without waiting for a read that is in progress."""
         self._stopping.set()
 
     def _run(self) -> None:
-        retry = _Retry("redis does not answer, changes wait", self._stopping)
+        retry = _Retry("redis does not answer; desired-state changes wait", self._stopping)
         cursor: str | None = None
         while not self._stopping.is_set():
             try:
@@ -61,30 +63,33 @@ class Changes:
                     desired = self._store.desired()
                     cursor = desired.cursor
                     self._unreadable("")
-                    self._obey([desired])
+                    self._apply([desired])
                 cursor, changes = self._store.changes(cursor, _WAIT)
             except UnreachableError as error:
                 retry.wait(error)
                 continue
             except ChangesGapError as gap:
-                log.warning("%s; reading all that is desired again", gap)
+                log.warning("%s; reading the whole desired state again", gap)
                 cursor = None
                 continue
             except UndecodableError as error:
-                log.error("cannot read what is desired here, so nothing changes: %s", error)
+                log.error(
+                    "cannot decode the desired state of this node (%s); nothing changes here until it is readable",
+                    error,
+                )
                 self._unreadable(str(error))
                 cursor = None
                 self._stopping.wait(_UNREADABLE_AGAIN)
                 continue
             retry.reset()
             if changes:
-                self._obey(changes)
+                self._apply(changes)
 
 
 class Reports:
-    """Sends what it is given, in order, until it is durable; keeps it in memory while redis is away.
+    """Sends reports in order, and keeps them in memory while redis is away.
 
-    Events that pile up go in one report; of heartbeats only the newest is worth sending.
+    Events that accumulate go into one report. Only the newest heartbeat is sent.
     """
 
     def __init__(self, store: NodeStore) -> None:
@@ -101,7 +106,7 @@ class Reports:
         self._thread.start()
 
     def hello(self, hello: Hello) -> None:
-        """Goes before everything else that has not been sent."""
+        """Send a hello, ahead of everything that is not sent yet."""
         with self._changed:
             self._hello = hello
             self._changed.notify()
@@ -117,7 +122,7 @@ class Reports:
             self._changed.notify()
 
     def stop(self, seconds: float) -> bool:
-        """Ends the thread; waits up to ``seconds`` for what is left. Returns whether all of it was sent."""
+        """Wait up to ``seconds`` for unsent reports, then end the thread. Return whether all reports were sent."""
         with self._changed:
             empty = self._changed.wait_for(lambda: not self._pending() and not self._sending, seconds)
             self._stopping.set()
@@ -129,7 +134,7 @@ class Reports:
         return bool(self._hello or self._events or self._heartbeat)
 
     def _run(self) -> None:
-        retry = _Retry("redis does not answer, reports are kept", self._stopping)
+        retry = _Retry("redis does not answer; reports are kept on this node", self._stopping)
         while (batch := self._next()) is not None:
             while True:
                 try:
@@ -161,7 +166,7 @@ class Reports:
 
 
 class _Retry:
-    """Growing waits while redis is away, with one line in the log when it goes and one when it is back."""
+    """Growing waits while redis is away, with one line in the log when that begins and one when it ends."""
 
     def __init__(self, message: str, stopping: threading.Event) -> None:
         self._message = message
@@ -177,6 +182,6 @@ class _Retry:
 
     def reset(self) -> None:
         if self._since is not None:
-            log.info("redis is back after %.1f s", clock.steady() - self._since)
+            log.info("redis answers again after %.1f s", clock.steady() - self._since)
         self._since = None
         self._backoff.reset()

@@ -1,6 +1,6 @@
-"""Tells the moment that something new is in /dev/shm: a task may crash long before the next look at its memory.
+"""Watches /dev/shm for new segments: a task may crash long before the next regular scan. Used by the shepherd.
 
-inotify through the C library; where it is refused (too many watches) only the regular looks are left.
+It uses inotify through the C library. If that is refused (too many watches), only the regular scans remain.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from node.runtime.timers import Timers
 FOLDER = b"/dev/shm"
 _IN_CREATE = 0x100
 SOON = 0.003
-"""Seconds in which whoever made a segment has mapped it."""
+"""Seconds after its creation by which a segment is mapped."""
 PAUSE = 0.1
-"""Seconds between two looks while segments come and come: each reads the maps of every process."""
+"""Seconds between two scans while many segments are created: a scan reads the maps of every process."""
 
 
 class SegmentWatch:
@@ -54,7 +54,7 @@ class SegmentWatch:
 
 
 def _watch() -> int:
-    """The descriptor of an inotify of ``FOLDER``; -1 without."""
+    """Return an inotify descriptor for ``FOLDER``; -1 if inotify is not available."""
     library = ctypes.CDLL(None)
     descriptor: int = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if descriptor >= 0 and library.inotify_add_watch(descriptor, FOLDER, _IN_CREATE) < 0:

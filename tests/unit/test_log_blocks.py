@@ -11,40 +11,40 @@ from hypothesis import strategies as st
 from grass.wire.codec import builtins
 from grass.wire.log_block import LogBlock
 from master.collector.blocks import block_from_line, block_from_record
-from node.agent.log_cut import BLOCK, cut
+from node.agent.log_blocks import BLOCK, block_end
 
 
 def pieces(data: bytes) -> list[bytes]:
     cuts, start = [], 0
-    while (stop := cut(data, start, end=True)) > start:
+    while (stop := block_end(data, start, end=True)) > start:
         cuts.append(data[start:stop])
         start = stop
     return cuts
 
 
 def test_a_block_ends_after_the_last_newline_that_fits():
-    assert cut(b"one\ntwo\nthr") == len(b"one\ntwo\n")
+    assert block_end(b"one\ntwo\nthr") == len(b"one\ntwo\n")
 
 
 def test_a_line_without_its_end_waits():
-    assert cut(b"progress 10%") == 0
+    assert block_end(b"progress 10%") == 0
 
 
 def test_a_line_that_waited_long_enough_is_sent_without_its_end():
-    assert cut(b"progress 10%", flush=True) == len(b"progress 10%")
+    assert block_end(b"progress 10%", flush=True) == len(b"progress 10%")
 
 
 def test_a_line_longer_than_a_block_is_cut_but_not_in_a_code_point():
     data = b"x" + "ä".encode() * BLOCK
-    assert cut(data) == BLOCK - 1
-    assert cut("ä".encode() * BLOCK) == BLOCK
+    assert block_end(data) == BLOCK - 1
+    assert block_end("ä".encode() * BLOCK) == BLOCK
 
 
 def test_half_a_code_point_waits_for_its_rest_until_the_end():
     torn = "naïve"[:3].encode()[:-1]
-    assert cut(torn, flush=True) == 2
-    assert cut(torn[2:], flush=True) == 0
-    assert cut(torn, end=True) == len(torn)
+    assert block_end(torn, flush=True) == 2
+    assert block_end(torn[2:], flush=True) == 0
+    assert block_end(torn, end=True) == len(torn)
 
 
 @given(st.text(min_size=1).flatmap(lambda text: st.tuples(st.just(text), st.integers(1, 2 * BLOCK))))

@@ -1,7 +1,7 @@
-"""Tasks that do not end although they were killed: a process of theirs waits in the kernel (state D).
+"""Tasks that do not end after KILL, because one of their processes waits in the kernel (state D).
 
-A share that hangs, a disk or a driver that does not answer: KILL has no effect until that wait ends. Used by the loop,
-which says so to the master. Only /proc is read, and of it nothing that could wait for the process.
+The cause is a share, a disk or a driver that does not answer: KILL has no effect until it does. Used by the loop, which
+reports it to the master. Reads only those files in /proc that never wait for the process.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ AFTER_KILL = 5.0
 """Seconds after KILL that a task may take to end."""
 
 
-class Stuck:
-    """``told``, ``ended``: what happens to the attempts. ``look`` once in a while."""
+class StuckTasks:
+    """The caller reports stops and ends, and calls ``look`` with each heartbeat."""
 
     def __init__(self) -> None:
         self._due: dict[str, float] = {}
 
-    def told(self, key: str, grace: float) -> None:
-        """It gets KILL in ``grace`` seconds, if not before."""
+    def stop(self, key: str, grace: float) -> None:
+        """Note that the attempt gets KILL in ``grace`` seconds at the latest."""
         due = clock.steady() + grace + AFTER_KILL
         self._due[key] = min(self._due.get(key, due), due)
 
@@ -33,7 +33,7 @@ class Stuck:
         self._due.pop(key, None)
 
     def look(self, pids: Mapping[str, int]) -> dict[str, Reason]:
-        """Why an attempt does not end, for each that should have. ``pids``: the first processes of what runs."""
+        """Return why attempts that should have ended have not. ``pids``: attempt key → its first process."""
         if not self._due:
             return {}
         now = clock.steady()
@@ -43,17 +43,17 @@ class Stuck:
 
 
 def _reason(pid: int) -> Reason:
-    """It names no job: as the node's condition, users of other jobs read it, too."""
+    """Return the reason. It names no job, because users of other jobs see it as the node's condition."""
     name = proc.read(f"/proc/{pid}/comm").decode(errors="replace").strip()
     message = (
         f"process {pid} ({name}) of a task does not end after KILL, because it waits in the kernel (state D); "
-        "it ends when that wait does: see what it reads or writes (share, disk, device), or reboot the node"
+        "check the share, disk or device that it uses, or reboot the node"
     )
     return Reason(ReasonCode.STUCK, message, {"pid": pid})
 
 
 def _waiting(pid: int) -> Iterator[int]:
-    """Of the process and its descendants: those of which a thread is in state D."""
+    """Yield the process and its descendants that have a thread in state D."""
     threads: list[Path] = []
     with suppress(OSError):
         threads = list(Path(f"/proc/{pid}/task").iterdir())

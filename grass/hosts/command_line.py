@@ -1,4 +1,4 @@
-"""Commands as words: the one place where they are quoted for a shell, and where they are shown to people."""
+"""Command lines as lists of words: quoted for a shell, or shown to people. Used by all hosts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LONGEST_SHOWN = 300
 
 
 class Secret(str):
-    """Text that prints as ``[REDACTED]``. ``reveal()`` is for the one place that sends it, over standard input."""
+    """Text that prints as ``[REDACTED]``. Only code that sends it over standard input calls ``reveal()``."""
 
     __slots__ = ()
 
@@ -27,7 +27,8 @@ class Secret(str):
 
 
 def command_line(argv: Sequence[str]) -> str:
-    """``argv`` for a POSIX shell. A secret has no place in it: everybody on a machine can read command lines."""
+    """Quote ``argv`` for a POSIX shell. Raises ValueError for a secret: every user of a machine can read command
+    lines."""
     if any(isinstance(word, Secret) for word in argv):
         raise ValueError("a secret may not be part of a command line; send it through standard input")
     if any("\0" in word for word in argv):
@@ -36,7 +37,7 @@ def command_line(argv: Sequence[str]) -> str:
 
 
 def shown(argv: Sequence[str]) -> str:
-    """``argv`` for people: a script is cut to its first line, long lines in their middle."""
+    """Return ``argv`` for people: a script is shortened to its first line, a long line in its middle."""
     words = [f"{word.strip().splitlines()[0]} …" if "\n" in word.strip() else word for word in argv]
     line = shlex.join(words)
     return line if len(line) <= _LONGEST_SHOWN else f"{line[: _LONGEST_SHOWN - 40]} … {line[-36:]}"

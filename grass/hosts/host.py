@@ -1,7 +1,7 @@
-"""The port to a machine: run a command, put a file there, get one. Implemented by ``LocalHost`` and ``SshHost``.
+"""The interface to a machine: run a command, write a file, read a file. Implemented by ``LocalHost`` and ``SshHost``.
 
-What differs between the two is only how a command line reaches the machine (``_execute``); becoming root and files are
-the same commands on both. Safe for one thread at a time.
+The two differ only in how a command line reaches the machine (``_execute``). Becoming root and file access use the same
+commands on both. For one thread at a time. Used by ``grass.provision``.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from enum import Enum
 from pathlib import Path
 from typing import IO, TypeVar
 
+from grass.hosts.command_line import Secret, shown
 from grass.hosts.errors import BecomeRootError, CommandFailedError
-from grass.hosts.words import Secret, shown
 
 TIMEOUT = 600.0
-"""Seconds until a command that says nothing else is given up."""
+"""Default limit of a command, in seconds."""
 _SHOWN_LINES = 30
 
 _Host = TypeVar("_Host", bound="Host")
@@ -44,14 +44,15 @@ class Become(str, Enum):
 
 @dataclass(frozen=True)
 class Done:
-    """A command that ended. ``code`` is its exit status, or 128 + the signal that ended it; texts are UTF-8, mended."""
+    """An ended command. ``code``: its exit code, or 128 + signal. ``out`` and ``err`` are decoded as UTF-8; undecodable
+    bytes are replaced."""
 
     argv: tuple[str, ...]
     code: int
     out: str
     err: str
     raw: bytes = field(default=b"", repr=False)
-    """Standard output as it was."""
+    """Standard output as bytes."""
     host: str = ""
 
     @property
@@ -66,12 +67,12 @@ class Done:
 
     def failure(self) -> str:
         said = [line for line in (self.out + "\n" + self.err).splitlines() if line.strip()][-_SHOWN_LINES:]
-        output = "".join(f"\n    {line}" for line in said) or " (it said nothing)"
+        output = "".join(f"\n    {line}" for line in said) or " (no output)"
         return f"{self.host}: `{shown(self.argv)}` ended with code {self.code}:{output}"
 
 
 class Host(ABC):
-    """``name``: how messages call it. ``password``: of sudo; ``ask`` is asked for it, once, when sudo wants one."""
+    """``name``: for messages. ``password``: for sudo; without one, ``ask`` is called once when sudo requires it."""
 
     def __init__(
         self,
@@ -86,14 +87,14 @@ class Host(ABC):
         self._password = password
         self._ask = ask
         self._prefix: tuple[str, ...] | None = None
-        """Words before a command that runs as root, once they are known."""
+        """Words that precede a command to run it as root, once they are known."""
 
     @abstractmethod
     def _execute(self, argv: Sequence[str], stdin: Stdin, before: bytes, timeout: float) -> Done:
         """Run ``argv``; ``before`` is written to its standard input ahead of ``stdin``."""
 
-    def close(self) -> None:  # noqa: B027 nothing to let go of, unless a subclass says so
-        """Let go of the connection; the next command makes a new one."""
+    def close(self) -> None:  # noqa: B027 subclasses without a connection have nothing to close
+        """Close the connection; the next command opens a new one."""
 
     def __enter__(self: _Host) -> _Host:
         return self
@@ -102,7 +103,7 @@ class Host(ABC):
         self.close()
 
     def run(self, argv: Sequence[str], stdin: Stdin = None, sudo: bool = False, timeout: float = TIMEOUT) -> Done:
-        """Run a command to its end. ``sudo``: as root. A code that is not 0 is the caller's to judge (``.check()``).
+        """Run a command to its end. ``sudo``: as root. The caller judges the exit code, for example by ``.check()``.
 
         Raises HostUnreachableError, AccessRefusedError, CommandTimeoutError (``timeout`` in seconds).
         """
@@ -114,7 +115,7 @@ class Host(ABC):
         return Done(tuple(argv), done.code, done.out, done.err, done.raw, done.host)
 
     def put(self, content: bytes | Path, target: str, mode: int, owner: str | None = None, sudo: bool = False) -> None:
-        """Write a file whole: whoever reads it sees the old one or the new. ``owner``: ``USER`` or ``USER:GROUP``."""
+        """Replace a file atomically: readers see the old or the new content. ``owner``: ``USER`` or ``USER:GROUP``."""
         words = ["sh", "-c", _PUT, "put", target, f"{mode:o}", owner or ""]
         done = self.run(words, stdin=content, sudo=sudo)
         if not done.ok:
@@ -127,7 +128,7 @@ class Host(ABC):
         return done.raw
 
     def become_root(self) -> tuple[str, ...]:
-        """Return the words before a command that runs as root. Tried once; BecomeRootError says what failed."""
+        """Return the words that precede a command to run it as root. Raises BecomeRootError. Found out once."""
         if self._prefix is None:
             self._prefix = self._way_to_root()
         return self._prefix
@@ -138,22 +139,23 @@ class Host(ABC):
             return ()
         step = f"become root on {self.name}"
         if self._become is Become.NONE:
-            raise BecomeRootError(f"{step}: the user {who} is not root; say `become: sudo`, or log in as root")
+            raise BecomeRootError(f"{step}: the user {who} is not root; set `become: sudo`, or log in as root")
         free = self._execute(["sudo", "-k", "-n", "true"], None, b"", TIMEOUT)
         if free.ok:
             return ("sudo", "-n", "--")
         if free.code == 127 or "not found" in free.err:
-            raise BecomeRootError(f"{step}: there is no sudo; install it, or log in as root")
+            raise BecomeRootError(f"{step}: sudo is not installed; install it, or log in as root")
         return self._with_password(who, step)
 
     def _with_password(self, who: str, step: str) -> tuple[str, ...]:
-        """``-k`` makes sudo ask at every call, so that the first line of its input is always the password."""
+        """Find the password. ``-k`` makes sudo ask at every call, so the first line of its input is always the
+        password."""
         if self._password is None:
             answer = self._ask(f"sudo password of {who} on {self.name}: ") if self._ask else None
             if answer is None:
                 raise BecomeRootError(
-                    f"{step}: sudo wants the password of {who}; give it with --ask-become-pass or in "
-                    "GRASS_BECOME_PASSWORD, or let sudo ask for none"
+                    f"{step}: sudo needs the password of {who}; give it with --ask-become-pass or in "
+                    "GRASS_BECOME_PASSWORD, or configure sudo to need none"
                 )
             self._password = Secret(answer)
         prefix = ("sudo", "-k", "-S", "-p", "", "--")
@@ -163,11 +165,11 @@ class Host(ABC):
         said = tried.err.strip().splitlines()
         if "may not run sudo" in tried.err or "not in the sudoers" in tried.err or "not allowed" in tried.err:
             raise BecomeRootError(f"{step}: {who} may not use sudo there: {said[-1]}")
-        raise BecomeRootError(f"{step}: sudo refuses the password of {who} ({said[0] if said else 'it said nothing'})")
+        raise BecomeRootError(f"{step}: sudo refuses the password of {who} ({said[0] if said else 'no output'})")
 
 
 def prompt(question: str) -> str | None:
-    """Ask on the terminal without echo; None where there is none."""
+    """Ask on the terminal without echo; None without a terminal."""
     try:
         return getpass.getpass(question)
     except (EOFError, OSError):
