@@ -544,9 +544,7 @@ def test_one_client_serves_many_threads(world: ApiWorld) -> None:
         assert {view["user"] for view in pool.map(lambda _: client.status(), range(40))} == {"ann"}
 
 
-def test_a_defect_of_the_server_is_told_under_seal(
-    world: ApiWorld, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_defect_of_the_server_is_told_under_seal(world: ApiWorld, caplog: pytest.LogCaptureFixture) -> None:
     client = world.client()
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(client.plan, JOB)
