@@ -25,6 +25,8 @@ View = dict[str, Any]
 Document = Mapping[str, Any] | str | Path
 """A manifest: its content, or the path of its file."""
 
+_PAGE = 500
+"""Jobs that one request asks for."""
 _LONGEST_WAIT = 25.0
 
 
@@ -90,10 +92,22 @@ class Client:
     def jobs(self, all: bool = False, limit: int | None = None, before: str | None = None) -> list[View]:
         """Jobs that have not ended, or all that are kept; oldest first.
 
-        ``limit``: the newest so many, of those that were submitted before the job with the id ``before``.
+        ``limit``: the newest so many, of those that were submitted before the job with the id ``before``. The cluster
+        is asked for them page by page.
         """
-        found: list[View] = self._get("/v1/jobs", all=all, limit=limit, before=before)["jobs"]
+        found: list[View] = []
+        while limit is None or len(found) < limit:
+            wanted = _PAGE if limit is None else min(_PAGE, limit - len(found))
+            page: list[View] = self._get("/v1/jobs", all=all, limit=wanted, before=before)["jobs"]
+            found[:0] = page
+            if len(page) < wanted:
+                break
+            before = page[0]["id"]
         return found
+
+    def newest_jobs(self, all: bool = False, limit: int = 100) -> View:
+        """``{"jobs", "total"}``: those that run, then the newest of the others, up to ``limit`` (at most 1,000)."""
+        return self._get("/v1/jobs", all=all, limit=limit, begun_first=True)
 
     def job(self, name: str) -> View:
         """The latest run of that name, or the run with that id."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
@@ -29,6 +30,7 @@ from grass.wire.task_record import TASK_RECORD, TaskRecord
 from grass.wire.tickets import TICKET, JoinNode, PlanJob, Ticket
 from grass.wire.usage_record import USAGE_RECORD, UsageRecord
 
+_T = TypeVar("_T")
 _READ_AT_ONCE = 1_000
 """Entries of each stream. What is more than a round should bear is kept for the next."""
 EVENTS_AT_ONCE = 1_000
@@ -126,10 +128,9 @@ class AgentStore:
 
     def load(self) -> Loaded:
         keys, read = self.keys, self._backend.hgetall
-        jobs = decoded_all(JOB_RECORD, keys.jobs, read(keys.jobs))
+        jobs = self._pieces(JOB_RECORD, keys.jobs)
         nodes = decoded_all(NODE_RECORD, keys.nodes, read(keys.nodes))
         live = {job_id for job_id, record in jobs.items() if not record.state.ended}
-        specs = {job_id: text for job_id, text in read(keys.specs).items() if job_id in live}
         self._cursors = {keys.tickets: "0-0", **read(keys.cursor)}
         self._tickets.clear()
         self._reports.clear()
@@ -138,7 +139,7 @@ class AgentStore:
         for node in nodes:
             self.watch(node)
         return Loaded(
-            specs=decoded_all(JOB, keys.specs, specs),
+            specs=self._pieces(JOB, keys.specs, live),
             jobs=jobs,
             # a QUEUED job has no task records, and there may be many thousands
             tasks={job_id: self._tasks(job_id) for job_id in live if jobs[job_id].state is not JobState.QUEUED},
@@ -148,6 +149,14 @@ class AgentStore:
             usage=decoded_all(USAGE_RECORD, keys.usage, read(keys.usage)),
             changes={node: change_number(self._backend.newest(keys.changes(node))) for node in nodes},
         )
+
+    def _pieces(self, form: Form[_T], key: str, wanted: set[str] | None = None) -> dict[str, _T]:
+        """A large hash, decoded piece by piece: its text is never there as a whole."""
+        found: dict[str, _T] = {}
+        for piece in self._backend.hash_pieces(key):
+            texts = piece if wanted is None else {field: text for field, text in piece.items() if field in wanted}
+            found.update(decoded_all(form, key, texts))
+        return found
 
     def _tasks(self, job_id: str) -> dict[TaskKey, TaskRecord]:
         key = self.keys.tasks(job_id)

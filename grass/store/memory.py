@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from grass.store.backend import Entry, Guard, Op
@@ -14,6 +15,7 @@ class MemoryBackend:
         self._strings: dict[str, str] = {}
         self._hashes: dict[str, dict[str, str]] = {}
         self._streams: dict[str, list[Entry]] = {}
+        self._sets: dict[str, set[str]] = {}
         self._last: dict[str, int] = {}
 
     def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
@@ -48,7 +50,7 @@ class MemoryBackend:
             case ("INCR", _):
                 self._strings[key] = str(int(self._strings.get(key, "0")) + 1)
             case ("DEL", _):
-                for kind in (self._strings, self._hashes, self._streams):
+                for kind in (self._strings, self._hashes, self._streams, self._sets):
                     kind.pop(key, None)
             case ("HSET", _, *pairs):
                 self._hashes.setdefault(key, {}).update(_pairs(pairs))
@@ -67,6 +69,10 @@ class MemoryBackend:
                 entries.append((f"{self._last[key]}-0", _pairs(pairs)))
                 if limit:
                     del entries[:-limit]
+            case ("ZADD", _, 0, member):
+                self._sets.setdefault(key, set()).add(str(member))
+            case ("ZREM", _, member):
+                self._sets.get(key, set()).discard(str(member))
             case ("XDEL", _, *ids):
                 self._streams[key] = [entry for entry in self._streams.get(key, []) if entry[0] not in ids]
             case _:
@@ -83,6 +89,22 @@ class MemoryBackend:
     def hgetall(self, key: str) -> dict[str, str]:
         with self._changed:
             return dict(self._hashes.get(key, {}))
+
+    def hget_many(self, key: str, fields: Sequence[str]) -> dict[str, str]:
+        values = self.hgetall(key)
+        return {field: values[field] for field in fields if field in values}
+
+    def hash_pieces(self, key: str) -> Iterator[dict[str, str]]:
+        yield self.hgetall(key)
+
+    def size(self, key: str) -> int:
+        with self._changed:
+            return len(self._sets.get(key, ()))
+
+    def highest(self, key: str, below: str | None, limit: int) -> list[str]:
+        with self._changed:
+            members = [one for one in self._sets.get(key, ()) if below is None or one < below]
+        return sorted(members, reverse=True)[:limit]
 
     def stream(self, key: str, after: str, limit: int) -> list[Entry]:
         with self._changed:

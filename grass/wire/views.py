@@ -61,7 +61,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 class JobsView(msgspec.Struct, frozen=True):
     jobs: tuple[JobView, ...]
     total: int
-    """How many there are that the caller may see; with a ``limit`` these are the newest of them."""
+    """How many there are that the caller may see: these are a page of them."""
 
 
 class StartedView(msgspec.Struct, frozen=True):

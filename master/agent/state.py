@@ -159,6 +159,8 @@ class JobRun:
     delete: bool = False
     nodes: dict[str, None] = field(default_factory=dict)
     """Nodes that were given a launch template of this job and not yet told to drop it."""
+    listed: JobState | None = None
+    """The state that the index in the store has it in; None: it is not in it."""
     position: int = 0
     """Its number in the order of submission. It keeps it when it is preempted."""
     met: frozenset[int] = _NONE
@@ -175,6 +177,7 @@ class JobRun:
             submitted=record.submitted,
             components={name: ComponentRun(spec) for name, spec in job.components.items()},
             state=record.state,
+            listed=record.state,
             reason=record.reason,
             started=record.started,
             ended=record.ended,

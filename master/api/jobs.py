@@ -9,7 +9,7 @@ from grass.entropy import run_id
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest import Wrong
 from grass.manifest.quantities import duration_or_zero
-from grass.store.job_list import page
+from grass.store.job_index import BEGUN, ENDED, WAITING
 from grass.wire.calls import Stop, Submission
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
@@ -57,12 +57,16 @@ def find_job(call: Call, name_or_id: str) -> JobRecord:
 
 
 def list_jobs(call: Call) -> JobsView:
-    """The newest ``limit`` of them; only of these the whole records are read."""
-    discreet, found, every = Discretion(call), call.api.store.job_list(), call.query["all"]
-    wanted = [head for head in found.heads if call.sees(head.user) and (every or not head.state.ended)]
-    limit = call.query["limit"]
-    chosen = page(wanted, None if limit is None else int(limit), call.query["before"])
-    return JobsView(tuple(job_view(discreet.job(record)) for record in found.records(chosen)), len(wanted))
+    """One page. It costs what it shows: only records of these jobs are read."""
+    discreet, store, query = Discretion(call), call.api.store, call.query
+    groups = [BEGUN, WAITING, ENDED] if query["all"] else [BEGUN, WAITING]
+    states = [state for group in groups for state in group]
+    before = None if query["before"] is None else store.place(query["before"])
+    wanted = groups if query["begun_first"] else [states]
+    chosen = store.job_index.newest(wanted, call.scope, int(query["limit"]), before)
+    counts = store.job_index.counts(call.scope)
+    views = tuple(job_view(discreet.job(record)) for record in store.runs(chosen))
+    return JobsView(views, sum(counts.get(state, 0) for state in states))
 
 
 def start_job(call: Call) -> Reply:

@@ -15,7 +15,8 @@ from grass.wire import calls, views
 LONGEST_WAIT = 25.0
 """Seconds that one request waits at most; the client then asks again."""
 MOST_EVENTS = 10_000
-MOST_JOBS = 100_000
+MOST_JOBS = 1000
+"""In one page of a list."""
 
 _RANK = {Role.VIEWER: 0, Role.USER: 1, Role.ADMIN: 2}
 
@@ -90,8 +91,9 @@ _READ, _WRITE, _RULE = Role.VIEWER, Role.USER, Role.ADMIN
 _ALL = Parameter("boolean", "Also those that have ended", default=False)
 _JOB_LIST = {
     "all": _ALL,
-    "limit": Parameter("integer", "The newest so many; without it all", minimum=0, maximum=MOST_JOBS),
+    "limit": Parameter("integer", "How many at most", 100, minimum=0, maximum=MOST_JOBS),
     "before": Parameter("string", "Only those that were submitted before the job with this id"),
+    "begun_first": Parameter("boolean", "Choose those that run before the newest that wait or have ended", False),
 }
 _COMPONENT = Parameter("string", "Only those of this component")
 _FIRST = Parameter("integer", "So many, those that need attention first; else all, in the order of the job", minimum=0)
@@ -123,7 +125,7 @@ ROUTES: tuple[Route, ...] = (
         calls.SessionWish,
         access=Access.SIGNED,
     ),
-    Route("jobs.list", "GET /v1/jobs", _READ, "Jobs, oldest first", views.JobsView, query=_JOB_LIST),
+    Route("jobs.list", "GET /v1/jobs", _READ, "The newest jobs, oldest first", views.JobsView, query=_JOB_LIST),
     Route(
         "jobs.start",
         "POST /v1/jobs",

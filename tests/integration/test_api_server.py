@@ -24,8 +24,9 @@ import pytest
 from grass.api.client import Client
 from grass.config import ClusterConfig, RedisConfig, Secrets
 from grass.errors import UnreachableError
-from grass.model.lifecycle import TaskState
+from grass.model.lifecycle import JobState, TaskState
 from grass.store.api_store import ApiStore
+from grass.store.job_index import moved
 from grass.store.keys import Keys
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
@@ -95,6 +96,7 @@ class Server:
             [
                 ("HSET", self.keys.jobs, job_id, pack(ended_record)),
                 ("HDEL", self.keys.live, record.name),
+                *moved(self.keys, record.user, record.submitted, job_id, record.state, JobState.SUCCEEDED),
                 ("XADD", self.keys.events, 0, "event", pack(event)),
             ]
         )
