@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -118,7 +119,8 @@ class MemoryBackend:
     def backwards(self, key: str, before: str | None, limit: int) -> list[Entry]:
         with self._changed:
             entries = self._streams.get(key, [])
-            return [entry for entry in reversed(entries) if before is None or _order(entry[0]) < _order(before)][:limit]
+            end = len(entries) if before is None else _first_from(entries, _number(before))
+            return entries[max(0, end - limit) : end][::-1]
 
     def wait(self, after: dict[str, str], seconds: float, limit: int) -> dict[str, list[Entry]]:
         with self._changed:
@@ -127,7 +129,8 @@ class MemoryBackend:
             return {key: entries for key, entries in found.items() if entries}
 
     def _after(self, key: str, after: str) -> list[Entry]:
-        return [entry for entry in self._streams.get(key, []) if _order(entry[0]) > _order(after)]
+        entries = self._streams.get(key, [])
+        return entries[_first_from(entries, _number(after) + 1) :]
 
     def ping(self) -> None:
         return None
@@ -140,8 +143,11 @@ def _pairs(flat: list[Any]) -> dict[str, str]:
     return {str(flat[i]): str(flat[i + 1]) for i in range(0, len(flat), 2)}
 
 
-def _order(entry_id: str) -> tuple[int, int]:
-    if entry_id == "-":
-        return (0, 0)
-    head, _, tail = entry_id.partition("-")
-    return (int(head), int(tail or 0))
+def _number(entry_id: str) -> int:
+    """Ids here are ``<number>-0``; "-" is before the first."""
+    return int(entry_id.partition("-")[0] or 0)
+
+
+def _first_from(entries: list[Entry], number: int) -> int:
+    """The index of the first entry with this number or a higher one."""
+    return bisect_left(entries, number, key=lambda entry: _number(entry[0]))
