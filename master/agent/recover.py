@@ -6,10 +6,11 @@ Called by the loop at the start, and when a round failed. No I/O: the store was 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from grass.model.job import Job
 from grass.model.lifecycle import JobState, TaskState
+from grass.model.reasons import Reason, ReasonCode
 from grass.store.agent_store import Loaded
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import LaunchKey, TaskKey
@@ -23,12 +24,26 @@ from master.agent.booking import book
 from master.agent.state import Cluster, ComponentRun, Drain, JobRun, Launch, NodeRun
 
 
+class _Reasons:
+    """Equal reasons become one object: those of a queue of thousands are a few sentences."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[ReasonCode, str], Reason] = {}
+
+    def shared(self, reason: Reason | None) -> Reason | None:
+        if reason is None:
+            return None
+        known = self._known.setdefault((reason.code, reason.message), reason)
+        return known if known.details == reason.details else reason
+
+
 @dataclass(frozen=True)
 class _Now:
     """Every node counts as heard now; moments of this boot keep their meaning."""
 
     at: float
     boot: str
+    reasons: _Reasons = field(default_factory=_Reasons)
 
     def of(self, moment: Moment, otherwise: float) -> float:
         return moment.at if moment.boot == self.boot else otherwise
@@ -123,8 +138,8 @@ def _job(
         _task(cluster, run, run.components[key.component], key.index, task, agenda, now)
     for name, part in run.components.items():
         _finish_component(part, run.state)
-        part.reason = record.components[name].reason
-    run.outcome = record.outcome
+        part.reason = now.reasons.shared(record.components[name].reason)
+    run.reason, run.outcome = now.reasons.shared(run.reason), record.outcome
     cluster.jobs[run.id] = run
     _requeue(cluster, run)
     if record.deadline is not None:

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from sys import intern
 
 from grass.model.job import Component, GpuNeed, Job
 from grass.model.lifecycle import JobState, NodeState, TaskState, check_task
@@ -171,8 +172,8 @@ class JobRun:
         """The memory of a job of which no task was assigned yet."""
         return cls(
             id=record.id,
-            name=record.name,
-            user=record.user,
+            name=job.name,
+            user=intern(record.user),
             job=job,
             submitted=record.submitted,
             components={name: ComponentRun(spec) for name, spec in job.components.items()},
