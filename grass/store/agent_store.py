@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,7 +30,6 @@ from grass.wire.task_record import TASK_RECORD, TaskRecord
 from grass.wire.tickets import TICKET, JoinNode, PlanJob, Ticket
 from grass.wire.usage_record import USAGE_RECORD, UsageRecord
 
-_T = TypeVar("_T")
 _READ_AT_ONCE = 1_000
 """Entries of each stream. What is more than a round should bear is kept for the next."""
 EVENTS_AT_ONCE = 1_000
@@ -76,12 +75,18 @@ class Message(msgspec.Struct, frozen=True):
         return 1
 
 
-class Loaded(msgspec.Struct, frozen=True):
-    """All that the master-agent's memory is rebuilt from. ``specs`` and ``tasks`` are of jobs that have not ended."""
+class LoadedJob(NamedTuple):
+    record: JobRecord
+    spec: Job | None
+    """None of a job that has ended."""
+    tasks: dict[TaskKey, TaskRecord]
 
-    specs: dict[str, Job]
-    jobs: dict[str, JobRecord]
-    tasks: dict[str, dict[TaskKey, TaskRecord]]
+
+class Loaded(msgspec.Struct, frozen=True):
+    """All that the master-agent's memory is rebuilt from."""
+
+    jobs: Iterator[LoadedJob]
+    """In no order. Read piece by piece while it is gone through, so that their records are never all there."""
     nodes: dict[str, NodeRecord]
     launch: dict[str, dict[LaunchKey, LaunchTemplate]]
     schedules: dict[str, ScheduleRecord]
@@ -128,9 +133,7 @@ class AgentStore:
 
     def load(self) -> Loaded:
         keys, read = self.keys, self._backend.hgetall
-        jobs = self._pieces(JOB_RECORD, keys.jobs)
         nodes = decoded_all(NODE_RECORD, keys.nodes, read(keys.nodes))
-        live = {job_id for job_id, record in jobs.items() if not record.state.ended}
         self._cursors = {keys.tickets: "0-0", **read(keys.cursor)}
         self._tickets.clear()
         self._reports.clear()
@@ -139,10 +142,7 @@ class AgentStore:
         for node in nodes:
             self.watch(node)
         return Loaded(
-            specs=self._pieces(JOB, keys.specs, live),
-            jobs=jobs,
-            # a QUEUED job has no task records, and there may be many thousands
-            tasks={job_id: self._tasks(job_id) for job_id in live if jobs[job_id].state is not JobState.QUEUED},
+            jobs=self._jobs(),
             nodes=nodes,
             launch={node: self._launch(node) for node in nodes},
             schedules=decoded_all(SCHEDULE_RECORD, keys.schedules, read(keys.schedules)),
@@ -150,13 +150,18 @@ class AgentStore:
             changes={node: change_number(self._backend.newest(keys.changes(node))) for node in nodes},
         )
 
-    def _pieces(self, form: Form[_T], key: str, wanted: set[str] | None = None) -> dict[str, _T]:
-        """A large hash, decoded piece by piece: its text is never there as a whole."""
-        found: dict[str, _T] = {}
-        for piece in self._backend.hash_pieces(key):
-            texts = piece if wanted is None else {field: text for field, text in piece.items() if field in wanted}
-            found.update(decoded_all(form, key, texts))
-        return found
+    def _jobs(self) -> Iterator[LoadedJob]:
+        keys, seen = self.keys, set[str]()
+        for texts in self._backend.hash_pieces(keys.jobs):
+            new = {job_id: text for job_id, text in texts.items() if job_id not in seen}
+            seen.update(new)
+            records = decoded_all(JOB_RECORD, keys.jobs, new)
+            live = [job_id for job_id, record in records.items() if not record.state.ended]
+            specs = decoded_all(JOB, keys.specs, self._backend.hget_many(keys.specs, live))
+            for job_id, record in records.items():
+                # a QUEUED job has no task records, and there may be many thousands
+                begun = not record.state.ended and record.state is not JobState.QUEUED
+                yield LoadedJob(record, specs.get(job_id), self._tasks(job_id) if begun else {})
 
     def _tasks(self, job_id: str) -> dict[TaskKey, TaskRecord]:
         key = self.keys.tasks(job_id)

@@ -108,12 +108,10 @@ class MasterAgent:
 
     def _remember(self) -> None:
         """Make memory and agenda anew from the store. What is set aside stays so."""
-        self._agenda = Agenda()
         aside = self._cluster.aside
         gc.disable()  # nothing of a state of 20,000 jobs is garbage, and looking through it takes most of the time
         try:
-            loaded = self._patiently(self._store.load)
-            self._cluster = rebuild(loaded, self._agenda, steady(), boot_id(), self._limits.usage_half_life)
+            self._patiently(self._rebuild)
         finally:
             gc.enable()
         freed_memory.give_back()
@@ -127,6 +125,11 @@ class MasterAgent:
         step = self._step()
         for record in self._cluster.schedules.values():
             arm(step, record)
+
+    def _rebuild(self) -> None:
+        self._agenda = Agenda()
+        loaded = self._store.load()
+        self._cluster = rebuild(loaded, self._agenda, steady(), boot_id(), self._limits.usage_half_life)
 
     def _step(self) -> Step:
         return Step(

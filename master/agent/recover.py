@@ -1,6 +1,7 @@
 """Rebuilding the master-agent's memory from what the store holds. Commits are whole, so nothing has to be repaired.
 
-Called by the loop at the start, and when a round failed. No I/O: the store was read before.
+Called by the loop at the start, and when a round failed. ``Loaded`` reads the jobs from the store while they are gone
+through, which may fail; whoever calls this begins anew then.
 """
 
 from __future__ import annotations
@@ -8,10 +9,9 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
-from grass.model.job import Job
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason, ReasonCode
-from grass.store.agent_store import Loaded
+from grass.store.agent_store import Loaded, LoadedJob
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import LaunchKey, TaskKey
 from grass.wire.launch import LaunchTemplate
@@ -57,12 +57,12 @@ def rebuild(loaded: Loaded, agenda: Agenda, now: float, boot: str, half_life: fl
         cluster.nodes[name] = _node(cluster, record, agenda, at, loaded.changes.get(name, 0))
     _usage(cluster, loaded, at, half_life)
     agenda.add(now + fairness.INTERVAL, "usage")
-    for record_ in sorted(loaded.jobs.values(), key=lambda record: (record.submitted, record.id)):
-        if record_.state.ended:
-            run = cluster.jobs[record_.id] = JobRun.past(record_)
-            cluster.latest[run.name] = run.id
-        elif (spec := loaded.specs.get(record_.id)) is not None:
-            _job(cluster, spec, record_, loaded.tasks.get(record_.id, {}), agenda, at)
+    runs = [run for job in loaded.jobs if (run := _job(cluster, job, agenda, at)) is not None]
+    for run in sorted(runs, key=lambda run: (run.submitted, run.id)):
+        cluster.jobs[run.id] = run
+        cluster.latest[run.name] = run.id
+        if not run.state.ended:
+            _requeue(cluster, run)
     for node in cluster.nodes.values():
         _widths(node, loaded.launch.get(node.name, {}))
     _show_all(cluster)
@@ -130,28 +130,30 @@ def _node(cluster: Cluster, record: NodeRecord, agenda: Agenda, now: _Now, chang
     return node
 
 
-def _job(
-    cluster: Cluster, spec: Job, record: JobRecord, tasks: dict[TaskKey, TaskRecord], agenda: Agenda, now: _Now
-) -> None:
+def _job(cluster: Cluster, loaded: LoadedJob, agenda: Agenda, now: _Now) -> JobRun | None:
+    """None: its specification is not there."""
+    record, spec = loaded.record, loaded.spec
+    if record.state.ended:
+        return JobRun.past(record)
+    if spec is None:
+        return None
     run = JobRun.new(spec, record)
-    for key, task in tasks.items():
+    for key, task in loaded.tasks.items():
         _task(cluster, run, run.components[key.component], key.index, task, agenda, now)
     for name, part in run.components.items():
         _finish_component(part, run.state)
         part.reason = now.reasons.shared(record.components[name].reason)
     run.reason, run.outcome = now.reasons.shared(run.reason), record.outcome
-    cluster.jobs[run.id] = run
-    _requeue(cluster, run)
     if record.deadline is not None:
         run.deadline = Moment(now.of(record.deadline, now.at + (run.job.timeout or 0.0)), now.boot)
         agenda.add(run.deadline.at, "deadline", run.id)
+    return run
 
 
 def _requeue(cluster: Cluster, run: JobRun) -> None:
     cluster.queue[run.id] = None
     cluster.positions += 1
     run.position = cluster.positions
-    cluster.latest[run.name] = run.id
     waits.follow(cluster, run)
     cluster.live[run.name] = run.id
     if run.state is not JobState.QUEUED or run.job.after:
