@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.agent_store import Loaded, LoadedJob
-from grass.wire.job_record import JobRecord
-from grass.wire.keys import LaunchKey, TaskKey
+from grass.wire.keys import LaunchKey
 from grass.wire.launch import LaunchTemplate
 from grass.wire.moment import Moment
 from grass.wire.node_record import NodeRecord

@@ -74,8 +74,9 @@ def submit(store: ApiStore, number: int) -> None:
 
 def restart(cluster: LocalCluster) -> float:
     """Kill the master-agent; seconds until the next one answers what would become of a job."""
+    pid = cluster.daemons()["master-agent"]
     begin = time.perf_counter()
-    os.kill(cluster.daemons()["master-agent"], signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
     while True:
         try:
             cluster.client.plan(one_task("bench-question", ["/bin/true"]))
