@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from grass import __version__, freed_memory
+from grass import __version__, freed_memory, trace
 from grass.clock import boot_id, sleep, steady, wall
 from grass.config import ClusterConfig
 from grass.errors import UnreachableError
@@ -100,6 +100,7 @@ class MasterAgent:
             self._alive()
             wait = self._agenda.wait(steady(), LONGEST_WAIT)
             messages = self._patiently(lambda: self._store.receive(wait))  # noqa: B023 (called at once)
+            trace.mark("master-agent: woken")
             step = self._step()
             if step.now - self._listened > wait + DEAF:
                 nodes.excuse(step, step.now - self._listened)
@@ -160,7 +161,9 @@ class MasterAgent:
                 self._patiently(lambda: self._accounts.add(name, digest))  # noqa: B023 (called at once)
         for job_id in step.changes.admitted:
             self._make_folder(job_id)
+        trace.mark("master-agent: decided")
         self._patiently(lambda: self._store.commit(messages, ops))
+        trace.mark("master-agent: committed")
         self._dispatch(step.changes)
 
     # when a round failed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint
 
+from grass import trace
 from grass.clock import steady
 from grass.entropy import run_id
 from grass.errors import ConflictError, InputError, NotFoundError
@@ -70,13 +71,16 @@ def list_jobs(call: Call) -> JobsView:
 
 
 def start_job(call: Call) -> Reply:
+    trace.mark("API: opened")
     store, submission = call.api.store, call.read(Submission)
     accepted = accept_job(submission, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
     job, job_id = accepted.job, accepted.job_id
     now, warnings = call.api.wall(), [*accepted.warnings, *check_order(call, job, submission.strict)]
+    trace.mark("API: manifest read")
     sighting = call.caller.sighting
     assert sighting is not None  # a route of sessions
     fresh = store.submit(job, job_id=job_id, user=call.user, now=now, warnings=warnings, sighting=sighting)
+    trace.mark("API: stored")
     if not fresh:
         known = store.job(job_id)
         if known is not None and known.user != call.user:
