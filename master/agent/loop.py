@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from grass import __version__, freed_memory, trace
+from grass import __version__, process_memory, trace
 from grass.clock import boot_id, sleep, steady, wall
 from grass.config import ClusterConfig
 from grass.errors import UnreachableError
@@ -115,7 +115,7 @@ class MasterAgent:
             self._patiently(self._rebuild)
         finally:
             gc.enable()
-        freed_memory.give_back()
+        process_memory.give_back()
         self._cluster.aside = aside
         if self._config.master.own_node is not None:
             self._store.watch(self._config.master.own_node)  # it never joins

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from grass import clock, trace
+from grass import clock, process_memory, trace
 from grass.config import ClusterConfig
 from node.runtime import guard
 from node.runtime.adoption import MARK, adopt
@@ -264,6 +264,7 @@ def main(path: str) -> int:
     def live(keeper: guard.Keeper) -> int:
         guard.become_subreaper()
         _hold_patiently(lock)
+        process_memory.collect_rarely()
         return Shepherd(config, keeper).run()
 
     return guard.run(lock, live)

@@ -31,7 +31,10 @@ SHORT = {
         [*ONE_ROUND, "--jobs", "50"],
         {"grass status": "s", "grass job list": "s", "ready after a restart": "s", "master-api-server": "MiB"},
     ),
-    "start_latency": (["--rounds", "2"], {"Grass": "ms", "HyperQueue 0.27": "ms"}),
+    "start_latency": (
+        ["--rounds", "2", "--ladder"],
+        {"Grass": "ms", "HyperQueue 0.27": "ms", "rested → API: opened": "ms", "row → shepherd: spawned": "ms"},
+    ),
 }
 """Bench → how to make it short, and some of the figures that it prints, with their units."""
 
