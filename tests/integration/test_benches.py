@@ -33,7 +33,7 @@ SHORT = {
     ),
     "start_latency": (
         ["--rounds", "2", "--ladder"],
-        {"Grass": "ms", "HyperQueue 0.27": "ms", "rested → API: opened": "ms", "row → shepherd: spawned": "ms"},
+        {"Grass": "ms", "HyperQueue 0.27": "ms", "rested → API: opened": "ms", "row → shepherd: intent written": "ms"},
     ),
 }
 """Bench → how to make it short, and some of the figures that it prints, with their units."""
