@@ -25,7 +25,7 @@ def whole_environment() -> dict[str, str]:
 
 _INHERITED = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"}
-    | {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "LD_LIBRARY_PATH"}
+    | {"GRASS_TRACE", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "LD_LIBRARY_PATH"}
 )
 _INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "OMP_")
 
@@ -47,6 +47,11 @@ def service_manager() -> tuple[str, float]:
     """Return systemd's notification socket (or ""), and its watchdog limit in seconds (0: none)."""
     microseconds = os.environ.get("WATCHDOG_USEC", "")
     return os.environ.get("NOTIFY_SOCKET", ""), int(microseconds) / 1e6 if microseconds.isdigit() else 0.0
+
+
+def trace_file() -> str:
+    """Where marks are written (``grass/trace.py``): ``GRASS_TRACE``."""
+    return os.environ.get("GRASS_TRACE", "")
 
 
 def supervised_by() -> tuple[str, str]:

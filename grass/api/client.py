@@ -26,6 +26,8 @@ View = dict[str, Any]  # Any: plain data for users' programs; the types are in g
 Document = Mapping[str, Any] | str | Path
 """A manifest: its content, or the path of its file."""
 
+_PAGE = 500
+"""Jobs that one request asks for."""
 _LONGEST_WAIT = 25.0
 
 
@@ -92,10 +94,22 @@ class Client:
     def jobs(self, all: bool = False, limit: int | None = None, before: str | None = None) -> list[View]:
         """Return active jobs, or with ``all`` also the finished jobs that are kept; oldest first.
 
-        ``limit``: only the newest so many. ``before``: only jobs submitted before the job with this id.
+        ``limit``: at most this many, the newest. ``before``: only jobs submitted before the job with this id. The jobs
+        are read page by page.
         """
-        found: list[View] = self._get("/v1/jobs", all=all, limit=limit, before=before)["jobs"]
+        found: list[View] = []
+        while limit is None or len(found) < limit:
+            wanted = _PAGE if limit is None else min(_PAGE, limit - len(found))
+            page: list[View] = self._get("/v1/jobs", all=all, limit=wanted, before=before)["jobs"]
+            found[:0] = page
+            if len(page) < wanted:
+                break
+            before = page[0]["id"]
         return found
+
+    def newest_jobs(self, all: bool = False, limit: int = 100) -> View:
+        """Return ``{"jobs", "total"}``: running jobs, then the newest others, up to ``limit`` (at most 1,000)."""
+        return self._get("/v1/jobs", all=all, limit=limit, begun_first=True)
 
     def job(self, name: str) -> View:
         """Return the latest run of that name, or the run with that id."""

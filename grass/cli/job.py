@@ -14,7 +14,7 @@ from grass.cli import job_views, wait
 from grass.cli.command import Group
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.output import Result
+from grass.cli.output import Format, Result
 from grass.cli.values import DURATION, DURATION_OR_ZERO, JOB, PART, PATTERN, SINCE, Part
 from grass.errors import ConflictError
 from grass.model.lifecycle import JobState
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from grass.api.client import View
 
 _TASKS_SHOWN = 20
+_JOBS_SHOWN = 100
+_PAGE = 1000
+"""Jobs that one request can ask for."""
 _LINES = click.IntRange(0, 1_000_000_000)
 
 
@@ -65,12 +68,22 @@ def plan(invocation: Invocation, file: Path) -> None:
 
 @job.command("list")
 @click.option("-a", "--all", "all_jobs", is_flag=True, help="Include finished jobs.")
-@click.option("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="Only the newest N.")
+@click.option("-n", "--limit", metavar="N|all", default=str(_JOBS_SHOWN), show_default=True)
 @pass_invocation
-def list_jobs(invocation: Invocation, all_jobs: bool, limit: int | None) -> None:
-    """List active jobs, and why queued ones wait."""
-    jobs = invocation.client().jobs(all=all_jobs, limit=limit)
-    lines = partial(job_views.job_list, jobs, all_jobs, clock.wall())
+def list_jobs(invocation: Invocation, all_jobs: bool, limit: str) -> None:
+    """List active jobs, and why queued ones wait.
+
+    Of many jobs, those that run and the newest of the others are shown.
+    """
+    most, client = _most(limit, "--limit"), invocation.client()
+    page = client.newest_jobs(all=all_jobs, limit=_PAGE if most is None else min(most, _PAGE))
+    jobs, more = page["jobs"], page["total"] - len(page["jobs"])
+    if more > 0 and (most is None or most > _PAGE):
+        jobs = client.jobs(all=all_jobs, limit=most)
+        more = max(0, page["total"] - len(jobs))
+    if more > 0 and invocation.output.format is not Format.TABLE:
+        invocation.output.warn(job_views.more_jobs(more))
+    lines = partial(job_views.job_list, jobs, all_jobs, clock.wall(), more=more)
     invocation.output.show(Result(jobs, lines, [one["id"] for one in jobs]))
 
 
@@ -80,7 +93,7 @@ def list_jobs(invocation: Invocation, all_jobs: bool, limit: int | None) -> None
 @pass_invocation
 def show(invocation: Invocation, name: str, tasks_shown: str) -> None:
     """Show one job in detail, with its tasks; failed tasks first."""
-    most = _most(tasks_shown)
+    most = _most(tasks_shown, "--tasks")
     client = invocation.client()
     view = client.job(name)
     count = sum(part["replicas"] for part in view["components"].values())
@@ -89,11 +102,11 @@ def show(invocation: Invocation, name: str, tasks_shown: str) -> None:
     invocation.output.show(Result({**view, "tasks": shown}, lines, [task["task"] for task in shown]))
 
 
-def _most(text: str) -> int | None:
+def _most(text: str, option: str) -> int | None:
     if text == "all":
         return None
     if not (text.isascii() and text.isdigit()):
-        raise click.BadParameter(f"must be a number or `all`, got {text!r}", param_hint="--tasks")
+        raise click.BadParameter(f"must be a number or `all`, got {text!r}", param_hint=option)
     return int(text)
 
 

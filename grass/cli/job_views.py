@@ -41,10 +41,16 @@ _TASKS = (
 )
 
 
-def job_list(jobs: Sequence[View], all_jobs: bool, now: float, width: int | None) -> list[str]:
-    if not jobs:
+def job_list(jobs: Sequence[View], all_jobs: bool, now: float, width: int | None, more: int = 0) -> list[str]:
+    """``more``: how many there are that are not among ``jobs``."""
+    if not jobs and not more:
         return ["no jobs" if all_jobs else "no active jobs; use --all to include finished jobs"]
-    return table(_LIST, [_list_row(job, now) for job in jobs], width)
+    lines = table(_LIST, [_list_row(job, now) for job in jobs], width)
+    return [*lines, *paragraph(more_jobs(more), width)] if more else lines
+
+
+def more_jobs(count: int) -> str:
+    return f"… and {count} more jobs; --limit all shows them"
 
 
 def _list_row(job: View, now: float) -> list[str]:

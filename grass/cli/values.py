@@ -129,7 +129,9 @@ SINCE = Since()
 PATTERN = Pattern()
 PART = PartType()
 CLUSTER = Cluster("cluster", _clusters)
-JOB = Known("job", lambda invocation: [job["name"] for job in invocation.client().jobs(all=True)])
+JOB = Known(
+    "job", lambda invocation: [job["name"] for job in invocation.client().newest_jobs(all=True, limit=1000)["jobs"]]
+)
 NODE = Known("node", lambda invocation: [node["name"] for node in invocation.client().nodes()])
 SCHEDULE = Known("schedule", lambda invocation: [one["name"] for one in invocation.client().schedules()])
 TEMPLATE = Known("template", _templates)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from grass.model.resources import Resources
 
+_P = TypeVar("_P")
 EXIT_DO_NOT_RESTART = 64
 EXIT_STOP_JOB = 65
 DEFAULT_GRACE = 10.0
@@ -102,6 +105,14 @@ class Container:
 
 
 PLAIN_CONTAINER = Container()
+_PLAIN_GPU = GpuNeed()
+_EMPTY: dict[str, Any] = {}
+
+
+@lru_cache(maxsize=4096)
+def _same(part: _P) -> _P:
+    """The first of all that are equal to ``part``."""
+    return part
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +143,7 @@ class Component:
     parallelism: int | None = None
     image: str | None = None
     framework: str | None = None
-    gpu: GpuNeed = GpuNeed()
+    gpu: GpuNeed = _PLAIN_GPU
     where: dict[str, tuple[str, ...]] = field(default_factory=dict)
     avoid: tuple[str, ...] = ()
     spread: int | None = None
@@ -141,6 +152,19 @@ class Component:
     base: str | None = None
     runtime: str | None = None
     container: Container = PLAIN_CONTAINER
+
+    def __post_init__(self) -> None:
+        """Parts that are equal to those of others are one object, so that a queue of thousands has few of them."""
+        put = object.__setattr__
+        put(self, "name", _same(self.name))
+        put(self, "resources", _same(self.resources))
+        put(self, "restart", _same(self.restart))
+        put(self, "gpu", _same(self.gpu))
+        if self.container == PLAIN_CONTAINER:
+            put(self, "container", PLAIN_CONTAINER)
+        for name in ("depends_on", "env", "where", "matrix"):
+            if not getattr(self, name):
+                put(self, name, _EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +199,13 @@ class Job:
     together: int | None = None
     preemptible: bool = False
     after: tuple[After, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "success", _same(self.success))
+        object.__setattr__(self, "dialect", _same(self.dialect))
+        object.__setattr__(self, "metric", _same(self.metric))
+        if not self.tags:
+            object.__setattr__(self, "tags", _EMPTY)
 
     @property
     def task_count(self) -> int:

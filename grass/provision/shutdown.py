@@ -42,7 +42,7 @@ def has_work(config: ClusterConfig) -> bool:
     store = ApiStore(backend, Keys(config.key_prefix))
     try:
         scheduled = any(schedule.state is ScheduleState.ACTIVE for schedule in store.schedules())
-        return scheduled or not all(job.state.ended for job in store.jobs())
+        return scheduled or any(not state.ended for state in store.job_index.counts())
     except UnreachableError:
         return True
     finally:

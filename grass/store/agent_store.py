@@ -8,6 +8,7 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -77,12 +78,18 @@ class Message(msgspec.Struct, frozen=True):
         return 1
 
 
-class Loaded(msgspec.Struct, frozen=True):
-    """The state from which the master-agent rebuilds its memory. ``specs`` and ``tasks``: of active jobs only."""
+class LoadedJob(NamedTuple):
+    record: JobRecord
+    spec: Job | None
+    """None of a job that has ended."""
+    tasks: dict[TaskKey, TaskRecord]
 
-    specs: dict[str, Job]
-    jobs: dict[str, JobRecord]
-    tasks: dict[str, dict[TaskKey, TaskRecord]]
+
+class Loaded(msgspec.Struct, frozen=True):
+    """All that the master-agent's memory is rebuilt from."""
+
+    jobs: Iterator[LoadedJob]
+    """In no order. Read piece by piece while it is gone through, so that their records are never all there."""
     nodes: dict[str, NodeRecord]
     launch: dict[str, dict[LaunchKey, LaunchTemplate]]
     schedules: dict[str, ScheduleRecord]
@@ -129,10 +136,7 @@ class AgentStore:
 
     def load(self) -> Loaded:
         keys, read = self.keys, self._backend.hgetall
-        jobs = decoded_all(JOB_RECORD, keys.jobs, read(keys.jobs))
         nodes = decoded_all(NODE_RECORD, keys.nodes, read(keys.nodes))
-        live = {job_id for job_id, record in jobs.items() if not record.state.ended}
-        specs = {job_id: text for job_id, text in read(keys.specs).items() if job_id in live}
         self._cursors = {keys.tickets: "0-0", **read(keys.cursor)}
         self._tickets.clear()
         self._reports.clear()
@@ -141,16 +145,26 @@ class AgentStore:
         for node in nodes:
             self.watch(node)
         return Loaded(
-            specs=decoded_all(JOB, keys.specs, specs),
-            jobs=jobs,
-            # a QUEUED job has no task records, and there may be many thousands
-            tasks={job_id: self._tasks(job_id) for job_id in live if jobs[job_id].state is not JobState.QUEUED},
+            jobs=self._jobs(),
             nodes=nodes,
             launch={node: self._launch(node) for node in nodes},
             schedules=decoded_all(SCHEDULE_RECORD, keys.schedules, read(keys.schedules)),
             usage=decoded_all(USAGE_RECORD, keys.usage, read(keys.usage)),
             changes={node: change_number(self._backend.newest(keys.changes(node))) for node in nodes},
         )
+
+    def _jobs(self) -> Iterator[LoadedJob]:
+        keys, seen = self.keys, set[str]()
+        for texts in self._backend.hash_pieces(keys.jobs):
+            new = {job_id: text for job_id, text in texts.items() if job_id not in seen}
+            seen.update(new)
+            records = decoded_all(JOB_RECORD, keys.jobs, new)
+            live = [job_id for job_id, record in records.items() if not record.state.ended]
+            specs = decoded_all(JOB, keys.specs, self._backend.hget_many(keys.specs, live))
+            for job_id, record in records.items():
+                # a QUEUED job has no task records, and there may be many thousands
+                begun = not record.state.ended and record.state is not JobState.QUEUED
+                yield LoadedJob(record, specs.get(job_id), self._tasks(job_id) if begun else {})
 
     def _tasks(self, job_id: str) -> dict[TaskKey, TaskRecord]:
         key = self.keys.tasks(job_id)

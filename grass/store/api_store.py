@@ -11,7 +11,7 @@ from grass.model.job import Job
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.backend import Backend, Entry, Guard, Op
 from grass.store.decoding import decoded, decoded_all, sound
-from grass.store.job_list import JobList
+from grass.store.job_index import JobIndex, moved, place
 from grass.store.join_tokens import JoinTokens
 from grass.store.keys import EVENTS_KEPT, Keys
 from grass.store.sessions import Sessions, Sighting
@@ -53,6 +53,7 @@ class ApiStore:
         self._keys = keys
         self.join_tokens = JoinTokens(backend, keys)
         self.sessions = Sessions(backend, keys)
+        self.job_index = JobIndex(backend, keys)
 
     def submit(
         self,
@@ -81,6 +82,7 @@ class ApiStore:
             ("HSET", keys.live, job.name, job_id),
             ("HSET", keys.names, job.name, job_id),
             ("XADD", keys.tickets, 0, "body", encode(StartJob(job, record))),
+            *moved(keys, user, record.submitted, job_id, None, record.state),
             self._event("job-submitted", user, f"{job.name} submitted", job=job.name),
         ]
         ops += self.sessions.ops(sighting)
@@ -125,14 +127,15 @@ class ApiStore:
                     return PLAN_ANSWER.decode(fields["body"])
         return None
 
-    def job_list(self) -> JobList:
-        """Read all jobs, for lists and counts."""
-        return JobList(self._backend, self._keys)
+    def runs(self, job_ids: Sequence[str]) -> list[JobRecord]:
+        """Return the records of these jobs that exist and can be decoded."""
+        texts = self._backend.hget_many(self._keys.jobs, job_ids)
+        return [record for _, record in sound(JOB_RECORD, self._keys.jobs, texts.items())]
 
-    def jobs(self) -> list[JobRecord]:
-        """Return all jobs in order of submission."""
-        records = sound(JOB_RECORD, self._keys.jobs, self._backend.hgetall(self._keys.jobs).items())
-        return sorted((record for _, record in records), key=lambda record: (record.submitted, record.id))
+    def place(self, job_id: str) -> str | None:
+        """Return the position of the job in the order of submission (``JobIndex``)."""
+        record = self.run(job_id)
+        return None if record is None else place(record.submitted, job_id)
 
     def job(self, name_or_id: str) -> JobRecord | None:
         """Return the record of the latest run of a name, or of the run with an id."""

@@ -6,6 +6,7 @@ Implemented by ``RedisBackend``, and by ``MemoryBackend`` for tests. Both pass t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 Op = tuple[str | int, ...]
@@ -13,7 +14,8 @@ Op = tuple[str | int, ...]
 ``("INCR", key)``, ``("HSET", key, field, value, …)``, ``("HDEL", key, field, …)``,
 ``("HSWAP", key, field, old, new)`` (only if the field is ``old``; without ``new``, that is "", it is removed),
 ``("XADD", key, max_length, field, value, …)`` (max_length 0: unbounded; its reader deletes what it took),
-``("XDEL", key, id, …)``."""
+``("XDEL", key, id, …)``, ``("ZADD", key, 0, member)``, ``("ZREM", key, member)``: a sorted set in order of its
+members."""
 
 Guard = tuple[str, str, str]
 """``("equals", key, value)``, ``("below", key, number)``, ``("no-field", hash, field)``,
@@ -38,6 +40,22 @@ class Backend(Protocol):
     def hget(self, key: str, field: str) -> str | None: ...
 
     def hgetall(self, key: str) -> dict[str, str]: ...
+
+    def hget_many(self, key: str, fields: Sequence[str]) -> dict[str, str]:
+        """Those of ``fields`` that are there."""
+        ...
+
+    def hash_pieces(self, key: str) -> Iterator[dict[str, str]]:
+        """A large hash in pieces. What is written meanwhile may be in it or not."""
+        ...
+
+    def size(self, key: str) -> int:
+        """Members of a sorted set."""
+        ...
+
+    def highest(self, key: str, below: str | None, limit: int) -> list[str]:
+        """Members of a sorted set that are less than ``below`` (None: all), the highest first."""
+        ...
 
     def stream(self, key: str, after: str, limit: int) -> list[Entry]:
         """Return entries after the id ``after`` (exclusive; ``"0"``: from the beginning), oldest first."""

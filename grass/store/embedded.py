@@ -139,7 +139,9 @@ def conf_text(*, folder: Path, socket: Path, acl_file: Path, tcp: tuple[str, int
     return "".join(re.sub(r"\{\w+\}", lambda word: words[word.group()], line) + "\n" for line in lines)
 
 
-_READS = "+get +hget +hmget +hgetall +hexists +hlen +exists +xrange +xrevrange +xread +xlen +xinfo"
+_READS = (
+    "+get +hget +hmget +hgetall +hexists +hlen +exists +xrange +xrevrange +xread +xlen +xinfo +zcard +zrevrangebylex"
+)
 _EVALS = "+eval +evalsha +script|load"
 _CONNECTS = "+ping +hello +auth +client|setname +client|id +multi +exec"
 
@@ -157,6 +159,7 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
     read = "%R~" if version >= _READ_PATTERNS else "~"
     api_keys = [
         *(f"~{key}" for key in (keys.specs, keys.jobs, keys.live, keys.names, keys.tickets, keys.events)),
+        f"~{keys.jobs_in('*', '*')}",
         f"~{keys.session('*')}",
         *(f"~{key}" for key in (keys.horizon, keys.write_check)),
         f"~{keys.join('*')}",
@@ -165,7 +168,7 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
     rights = {
         "admin": "~* &* +@all",
         "agent": f"~{prefix}* resetchannels -@all {connects} +@read +@write {_EVALS} +xinfo -@dangerous",
-        "api": f"{' '.join(api_keys)} resetchannels -@all {connects} {_READS} {_EVALS} +set +setex +hset +xadd",
+        "api": f"{' '.join(api_keys)} resetchannels -@all {connects} {_READS} {_EVALS} +set +setex +hset +xadd +zadd",
     }
     if node:
         rights["node"] = " ".join(node_rights(prefix, node, version))

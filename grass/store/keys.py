@@ -11,6 +11,7 @@ cursor                   hash     A       stream name → last entry taken
 tickets                  stream   P       requests; A removes each entry with the commit that took it
 specs                    hash     P, A    job id → specification; removed with the job
 jobs                     hash     P, A    job id → job record; P writes only the first, with the ticket, in one step
+jobs-in:<state>:<user>   zset     P, A    jobs in this state, of the user or (empty) of all; removed with the job
 live                     hash     P, A    job name → id of its run that has not ended; without one the name is free
 names                    hash     P, A    job name → id of the latest run
 tasks:<job id>           hash     A       <component>.<index> → task record; a task that never left PENDING has none
@@ -70,6 +71,10 @@ class Keys:
         self.horizon = prefix + "horizon"
         self.write_check = prefix + "write-check"
         self.plans = prefix + "plans"
+
+    def jobs_in(self, state: str, user: str) -> str:
+        """``user``: empty for all."""
+        return f"{self.prefix}jobs-in:{state}:{user}"
 
     def tasks(self, job_id: str) -> str:
         return f"{self.prefix}tasks:{job_id}"

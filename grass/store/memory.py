@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from grass.store.backend import Entry, Guard, Op
@@ -14,6 +16,7 @@ class MemoryBackend:
         self._strings: dict[str, str] = {}
         self._hashes: dict[str, dict[str, str]] = {}
         self._streams: dict[str, list[Entry]] = {}
+        self._sets: dict[str, set[str]] = {}
         self._last: dict[str, int] = {}
 
     def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
@@ -48,7 +51,7 @@ class MemoryBackend:
             case ("INCR", _):
                 self._strings[key] = str(int(self._strings.get(key, "0")) + 1)
             case ("DEL", _):
-                for kind in (self._strings, self._hashes, self._streams):
+                for kind in (self._strings, self._hashes, self._streams, self._sets):
                     kind.pop(key, None)
             case ("HSET", _, *pairs):
                 self._hashes.setdefault(key, {}).update(_pairs(pairs))
@@ -67,6 +70,10 @@ class MemoryBackend:
                 entries.append((f"{self._last[key]}-0", _pairs(pairs)))
                 if limit:
                     del entries[:-limit]
+            case ("ZADD", _, 0, member):
+                self._sets.setdefault(key, set()).add(str(member))
+            case ("ZREM", _, member):
+                self._sets.get(key, set()).discard(str(member))
             case ("XDEL", _, *ids):
                 self._streams[key] = [entry for entry in self._streams.get(key, []) if entry[0] not in ids]
             case _:
@@ -84,6 +91,22 @@ class MemoryBackend:
         with self._changed:
             return dict(self._hashes.get(key, {}))
 
+    def hget_many(self, key: str, fields: Sequence[str]) -> dict[str, str]:
+        values = self.hgetall(key)
+        return {field: values[field] for field in fields if field in values}
+
+    def hash_pieces(self, key: str) -> Iterator[dict[str, str]]:
+        yield self.hgetall(key)
+
+    def size(self, key: str) -> int:
+        with self._changed:
+            return len(self._sets.get(key, ()))
+
+    def highest(self, key: str, below: str | None, limit: int) -> list[str]:
+        with self._changed:
+            members = [one for one in self._sets.get(key, ()) if below is None or one < below]
+        return sorted(members, reverse=True)[:limit]
+
     def stream(self, key: str, after: str, limit: int) -> list[Entry]:
         with self._changed:
             return self._after(key, after)[:limit]
@@ -96,7 +119,8 @@ class MemoryBackend:
     def backwards(self, key: str, before: str | None, limit: int) -> list[Entry]:
         with self._changed:
             entries = self._streams.get(key, [])
-            return [entry for entry in reversed(entries) if before is None or _order(entry[0]) < _order(before)][:limit]
+            end = len(entries) if before is None else _first_from(entries, _number(before))
+            return entries[max(0, end - limit) : end][::-1]
 
     def wait(self, after: dict[str, str], seconds: float, limit: int) -> dict[str, list[Entry]]:
         with self._changed:
@@ -105,7 +129,8 @@ class MemoryBackend:
             return {key: entries for key, entries in found.items() if entries}
 
     def _after(self, key: str, after: str) -> list[Entry]:
-        return [entry for entry in self._streams.get(key, []) if _order(entry[0]) > _order(after)]
+        entries = self._streams.get(key, [])
+        return entries[_first_from(entries, _number(after) + 1) :]
 
     def ping(self) -> None:
         return None
@@ -118,8 +143,11 @@ def _pairs(flat: list[Any]) -> dict[str, str]:
     return {str(flat[i]): str(flat[i + 1]) for i in range(0, len(flat), 2)}
 
 
-def _order(entry_id: str) -> tuple[int, int]:
-    if entry_id == "-":
-        return (0, 0)
-    head, _, tail = entry_id.partition("-")
-    return (int(head), int(tail or 0))
+def _number(entry_id: str) -> int:
+    """Ids here are ``<number>-0``; "-" is before the first."""
+    return int(entry_id.partition("-")[0] or 0)
+
+
+def _first_from(entries: list[Entry], number: int) -> int:
+    """The index of the first entry with this number or a higher one."""
+    return bisect_left(entries, number, key=lambda entry: _number(entry[0]))

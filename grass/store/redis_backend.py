@@ -6,7 +6,7 @@ import errno
 import os
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -65,6 +65,8 @@ return 0
 _MOST_ARGUMENTS = 2_000
 """Lua cannot unpack much longer lists; longer writes are split into several of the same step."""
 
+_PIECE = 500
+"""Fields of a large hash that are read at once."""
 
 _REFUSALS = {
     "OOM": "it uses all the memory that `maxmemory` allows",
@@ -124,6 +126,31 @@ class RedisBackend:
     def hgetall(self, key: str) -> dict[str, str]:
         with _translated():
             return _pairs(self._ask("HGETALL", key))
+
+    def hget_many(self, key: str, fields: Sequence[str]) -> dict[str, str]:
+        if not fields:
+            return {}
+        with _translated():
+            texts = self._ask("HMGET", key, *fields)
+        return {field: text for field, text in zip(fields, texts, strict=True) if text is not None}
+
+    def hash_pieces(self, key: str) -> Iterator[dict[str, str]]:
+        cursor = "0"
+        while True:
+            with _translated():
+                cursor, flat = self._ask("HSCAN", key, cursor, "COUNT", _PIECE)
+            yield _pairs(flat)
+            if cursor == "0":
+                return
+
+    def size(self, key: str) -> int:
+        with _translated():
+            return cast(int, self._ask("ZCARD", key))
+
+    def highest(self, key: str, below: str | None, limit: int) -> list[str]:
+        start = "+" if below is None else f"({below}"
+        with _translated():
+            return cast("list[str]", self._ask("ZREVRANGEBYLEX", key, start, "-", "LIMIT", 0, limit))
 
     def stream(self, key: str, after: str, limit: int) -> list[Entry]:
         with _translated():

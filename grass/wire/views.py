@@ -61,7 +61,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 class JobsView(msgspec.Struct, frozen=True):
     jobs: tuple[JobView, ...]
     total: int
-    """How many jobs match that the caller may see. With a ``limit``, ``jobs`` are the newest of them."""
+    """How many such jobs the caller may see. ``jobs`` is one page of them."""
 
 
 class StartedView(msgspec.Struct, frozen=True):

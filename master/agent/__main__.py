@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import signal
 import sys
 from pathlib import Path
 
+from grass import process_memory
 from grass.config import ClusterConfig, Secrets
 from grass.errors import StaleLeaseError
 from grass.provision.redis_watch import watch_redis
@@ -36,8 +36,7 @@ def main() -> int:
     notifier = Notifier()
     agent = MasterAgent(config, store, _accounts(config, secrets), lambda: request_shutdown(config), notifier.beat)
     signal.signal(signal.SIGTERM, _stop)
-    gc.freeze()  # imported modules are never garbage; collecting them again and again delays decisions
-    gc.set_threshold(50_000, 20, 50)
+    process_memory.collect_rarely()
     watch_supervisor(config, first=True)
     watch_redis(config)
     watch_folder(config)

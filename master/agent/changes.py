@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from grass.store.backend import Op
+from grass.store.job_index import moved
 from grass.store.keys import CHANGES_KEPT, ENDED_AT_MOST, ENDS_KEPT, EVENTS_KEPT, PLANS_KEPT, Keys
 from grass.wire.codec import encode
 from grass.wire.event_record import EventRecord
@@ -61,6 +62,7 @@ class Changes:
     def committed(self) -> None:
         """Reduce ended jobs to a summary in memory, now that the store has their full records."""
         for run in self.jobs.values():
+            run.listed = run.state
             if run.state.ended and not run.summarised:
                 run.summarise()
 
@@ -123,10 +125,12 @@ def _job_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op
         if job_id not in changes.removed and not run.summarised:
             record = encode(job_record(run))
             ops.append(("HSET", keys.jobs, job_id, record))
+            ops += moved(keys, run.user, run.submitted, job_id, run.listed, run.state)
             if run.state.ended and len(record) <= ENDED_AT_MOST:
                 ops.append(("XADD", keys.ends, ENDS_KEPT, "id", job_id, "record", record))
     for job_id, run in changes.removed.items():
         ops += [("HDEL", keys.jobs, job_id), ("HDEL", keys.specs, job_id), ("DEL", keys.tasks(job_id))]
+        ops += moved(keys, run.user, run.submitted, job_id, run.listed, None)
         # the API may have given the name to a newer run already, which no round knows yet
         ops.append(("HSWAP", keys.names, run.name, job_id, cluster.latest.get(run.name, "")))
 

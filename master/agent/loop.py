@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from grass import __version__
+from grass import __version__, process_memory, trace
 from grass.clock import boot_id, sleep, steady, wall
 from grass.config import ClusterConfig
 from grass.errors import UnreachableError
@@ -109,6 +109,7 @@ class MasterAgent:
             self._alive()
             wait = self._agenda.wait(steady(), LONGEST_WAIT)
             messages = self._until_store_answers(lambda: self._store.receive(wait))  # noqa: B023 (called at once)
+            trace.mark("master-agent: woken")
             step = self._step()
             if step.now - self._listened_at > wait + LISTENING_GAP:
                 nodes.extend_contact(step, step.now - self._listened_at)
@@ -117,14 +118,13 @@ class MasterAgent:
 
     def _remember(self) -> None:
         """Rebuild memory and agenda from the store. What is set aside stays set aside."""
-        self._agenda = Agenda()
         set_aside = self._cluster.set_aside
         gc.disable()  # loading 20,000 jobs makes no garbage, and collecting would take most of the time
         try:
-            loaded = self._until_store_answers(self._store.load)
-            self._cluster = rebuild(loaded, self._agenda, steady(), boot_id(), self._limits.usage_half_life)
+            self._until_store_answers(self._rebuild)
         finally:
             gc.enable()
+        process_memory.give_back()
         self._cluster.set_aside = set_aside
         if self._config.master.own_node is not None:
             self._store.watch(self._config.master.own_node)  # it never joins
@@ -136,6 +136,11 @@ class MasterAgent:
         step = self._step()
         for record in self._cluster.schedules.values():
             arm(step, record)
+
+    def _rebuild(self) -> None:
+        self._agenda = Agenda()
+        loaded = self._store.load()
+        self._cluster = rebuild(loaded, self._agenda, steady(), boot_id(), self._limits.usage_half_life)
 
     def _step(self) -> Step:
         return Step(
@@ -169,7 +174,9 @@ class MasterAgent:
                 self._until_store_answers(lambda: self._accounts.add(name, digest))  # noqa: B023 (called at once)
         for job_id in step.changes.admitted:
             self._make_folder(job_id)
+        trace.mark("master-agent: decided")
         self._until_store_answers(lambda: self._store.commit(messages, ops))
+        trace.mark("master-agent: committed")
         self._dispatch(step.changes)
 
     # recovery from a failed round

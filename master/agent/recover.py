@@ -1,18 +1,18 @@
 """Rebuilds the master-agent's memory from the store. Commits are atomic, so nothing has to be repaired.
 
-Called by the loop at the start, and after a round that failed. No I/O: the loop reads the store.
+Called by the loop at the start, and after a round that failed. ``Loaded`` reads jobs from the store while they are
+iterated, which may fail; the caller then begins anew.
 """
 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from grass.model.job import Job
 from grass.model.lifecycle import JobState, TaskState
-from grass.store.agent_store import Loaded
-from grass.wire.job_record import JobRecord
-from grass.wire.keys import LaunchKey, TaskKey
+from grass.model.reasons import Reason, ReasonCode
+from grass.store.agent_store import Loaded, LoadedJob
+from grass.wire.keys import LaunchKey
 from grass.wire.launch import LaunchTemplate
 from grass.wire.moment import Moment
 from grass.wire.node_record import NodeRecord
@@ -23,12 +23,26 @@ from master.agent.allocation import allocate_task
 from master.agent.state import Cluster, ComponentRun, Drain, JobRun, Launch, NodeRun
 
 
+class _Reasons:
+    """Equal reasons become one object: those of a queue of thousands are a few sentences."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[ReasonCode, str], Reason] = {}
+
+    def shared(self, reason: Reason | None) -> Reason | None:
+        if reason is None:
+            return None
+        known = self._known.setdefault((reason.code, reason.message), reason)
+        return known if known.details == reason.details else reason
+
+
 @dataclass(frozen=True)
 class _Now:
     """The present. Nodes count as seen now. Moments of this boot keep their meaning; earlier ones have none."""
 
     at: float
     boot: str
+    reasons: _Reasons = field(default_factory=_Reasons)
 
     def of(self, moment: Moment, otherwise: float) -> float:
         """Return the moment in steady seconds of this boot, or ``otherwise``."""
@@ -43,12 +57,12 @@ def rebuild(loaded: Loaded, agenda: Agenda, now: float, boot: str, half_life: fl
         cluster.nodes[name] = _node(cluster, record, agenda, at, loaded.changes.get(name, 0))
     _usage(cluster, loaded, at, half_life)
     agenda.add(now + fairness.INTERVAL, "usage")
-    for record_ in sorted(loaded.jobs.values(), key=lambda record: (record.submitted, record.id)):
-        if record_.state.ended:
-            run = cluster.jobs[record_.id] = JobRun.past(record_)
-            cluster.latest[run.name] = run.id
-        elif (spec := loaded.specs.get(record_.id)) is not None:
-            _job(cluster, spec, record_, loaded.tasks.get(record_.id, {}), agenda, at)
+    runs = [run for job in loaded.jobs if (run := _job(cluster, job, agenda, at)) is not None]
+    for run in sorted(runs, key=lambda run: (run.submitted, run.id)):
+        cluster.jobs[run.id] = run
+        cluster.latest[run.name] = run.id
+        if not run.state.ended:
+            _requeue(cluster, run)
     for node in cluster.nodes.values():
         _widths(node, loaded.launch.get(node.name, {}))
     _show_all(cluster)
@@ -116,28 +130,30 @@ def _node(cluster: Cluster, record: NodeRecord, agenda: Agenda, now: _Now, chang
     return node
 
 
-def _job(
-    cluster: Cluster, spec: Job, record: JobRecord, tasks: dict[TaskKey, TaskRecord], agenda: Agenda, now: _Now
-) -> None:
+def _job(cluster: Cluster, loaded: LoadedJob, agenda: Agenda, now: _Now) -> JobRun | None:
+    """None: its specification is not there."""
+    record, spec = loaded.record, loaded.spec
+    if record.state.ended:
+        return JobRun.past(record)
+    if spec is None:
+        return None
     run = JobRun.new(spec, record)
-    for key, task in tasks.items():
+    for key, task in loaded.tasks.items():
         _task(cluster, run, run.components[key.component], key.index, task, agenda, now)
     for name, part in run.components.items():
         _finish_component(part, run.state)
-        part.reason = record.components[name].reason
-    run.outcome = record.outcome
-    cluster.jobs[run.id] = run
-    _requeue(cluster, run)
+        part.reason = now.reasons.shared(record.components[name].reason)
+    run.reason, run.outcome = now.reasons.shared(run.reason), record.outcome
     if record.deadline is not None:
         run.deadline = Moment(now.of(record.deadline, now.at + (run.job.timeout or 0.0)), now.boot)
         agenda.add(run.deadline.at, "deadline", run.id)
+    return run
 
 
 def _requeue(cluster: Cluster, run: JobRun) -> None:
     cluster.queue[run.id] = None
     cluster.positions += 1
     run.position = cluster.positions
-    cluster.latest[run.name] = run.id
     job_dependencies.follow(cluster, run)
     cluster.live[run.name] = run.id
     if run.state is not JobState.QUEUED or run.job.after:

@@ -165,6 +165,7 @@ def _submit(step: Step, record: ScheduleRecord, job: Job, seed: str) -> str | No
     job_id = f"{job.name}-{hashlib.sha256(f'{seed}/{job.name}'.encode()).hexdigest()[:8]}"
     first = first_record(job, job_id=job_id, user=record.user, now=step.wall, schedule=record.name)
     run = JobRun.new(job, first)
+    run.listed = None
     step.changes.submitted[job_id] = run
     jobs.admit(step, run)
     return job_id

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from sys import intern
 
 from grass.model.job import Component, GpuNeed, Job
 from grass.model.lifecycle import JobState, NodeState, TaskState, check_task
@@ -163,6 +164,8 @@ class JobRun:
     delete: bool = False
     nodes: dict[str, None] = field(default_factory=dict)
     """Nodes that have a launch template of this job."""
+    listed: JobState | None = None
+    """The state under which the store's index of jobs lists it; None: it is not listed."""
     position: int = 0
     """Its number in the order of submission. Preemption does not change it."""
     met: frozenset[int] = _NONE
@@ -173,12 +176,13 @@ class JobRun:
         """Return the memory of a job of which no task was assigned yet."""
         return cls(
             id=record.id,
-            name=record.name,
-            user=record.user,
+            name=job.name,
+            user=intern(record.user),
             job=job,
             submitted=record.submitted,
             components={name: ComponentRun(spec) for name, spec in job.components.items()},
             state=record.state,
+            listed=record.state,
             reason=record.reason,
             started=record.started,
             ended=record.ended,

@@ -33,6 +33,7 @@ from grass.errors import (
     UnreachableError,
 )
 from grass.store.api_store import ApiStore
+from grass.store.job_index import EVERYBODY
 from grass.wire import calls
 from grass.wire.codec import Form, builtins
 from grass.wire.views import ErrorBody, ErrorView, KeepAlive, ProblemView
@@ -101,6 +102,11 @@ class Call:
     def sees(self, owner: str | None) -> bool:
         """Whether the caller may see what ``owner`` owns: users see their own, viewers and admins see all."""
         return self.role is not Role.USER or owner == self.user
+
+    @property
+    def scope(self) -> str:
+        """Whose jobs the caller sees, as ``JobIndex`` names it."""
+        return self.user if self.role is Role.USER else EVERYBODY
 
     def check_owner(self, owner: str, what: str) -> None:
         """Raise NotAllowedError unless the caller may see what ``owner`` owns."""

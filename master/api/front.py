@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from grass import trace
 from master.api.framing import FramingError, request_length
 
 
@@ -209,9 +210,11 @@ class Front:
         peer.total = None
         self._forget(peer)
         self._busy += 1
+        trace.mark("API: request read")
         self._threads.submit(self._in_thread, peer, request)
 
     def _in_thread(self, peer: _Peer, request: bytes) -> None:
+        trace.mark("API: in a thread")
         answered = Answered(reusable=False)
         try:
             answered = self._handle(peer.socket, peer.address, request)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from flask import Blueprint
 
+from grass import trace
 from grass.clock import steady
 from grass.entropy import run_id
 from grass.errors import ConflictError, NotFoundError
-from grass.store.job_list import page
+from grass.store.job_index import BEGUN, ENDED, WAITING
 from grass.wire.calls import Stop, Submission
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
@@ -56,22 +57,29 @@ def find_job(call: Call, name_or_id: str) -> JobRecord:
 
 
 def list_jobs(call: Call) -> JobsView:
-    """List the newest ``limit`` jobs that the caller may see. Only their complete records are read."""
-    redaction, found, every = Redaction(call), call.api.store.job_list(), call.query["all"]
-    wanted = [head for head in found.heads if call.sees(head.user) and (every or not head.state.ended)]
-    limit = call.query["limit"]
-    chosen = page(wanted, None if limit is None else int(limit), call.query["before"])
-    return JobsView(tuple(job_view(redaction.job(record)) for record in found.records(chosen)), len(wanted))
+    """List one page of jobs. It costs what it shows: only the records of these jobs are read."""
+    redaction, store, query = Redaction(call), call.api.store, call.query
+    groups = [BEGUN, WAITING, ENDED] if query["all"] else [BEGUN, WAITING]
+    states = [state for group in groups for state in group]
+    before = None if query["before"] is None else store.place(query["before"])
+    wanted = groups if query["begun_first"] else [states]
+    chosen = store.job_index.newest(wanted, call.scope, int(query["limit"]), before)
+    counts = store.job_index.counts(call.scope)
+    views = tuple(job_view(redaction.job(record)) for record in store.runs(chosen))
+    return JobsView(views, sum(counts.get(state, 0) for state in states))
 
 
 def start_job(call: Call) -> Reply:
+    trace.mark("API: opened")
     store, submission = call.api.store, call.read(Submission)
     accepted = accept_job(submission, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
     job, job_id = accepted.job, accepted.job_id
     now, warnings = call.api.wall(), [*accepted.warnings, *check_dependencies(call, job, submission.strict)]
+    trace.mark("API: manifest read")
     sighting = call.caller.sighting
     assert sighting is not None  # a route of sessions
     fresh = store.submit(job, job_id=job_id, user=call.user, now=now, warnings=warnings, sighting=sighting)
+    trace.mark("API: stored")
     if not fresh:
         known = store.job(job_id)
         if known is not None and known.user != call.user:

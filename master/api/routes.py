@@ -15,7 +15,8 @@ from grass.wire import calls, views
 LONGEST_WAIT = 25.0
 """Seconds that one request waits, at most. The client then asks again."""
 MOST_EVENTS = 10_000
-MOST_JOBS = 100_000
+MOST_JOBS = 1000
+"""In one page of a list."""
 
 _RANK = {Role.VIEWER: 0, Role.USER: 1, Role.ADMIN: 2}
 
@@ -93,8 +94,9 @@ _READ, _WRITE, _RULE = Role.VIEWER, Role.USER, Role.ADMIN
 _ALL = Parameter("boolean", "Include finished jobs", default=False)
 _JOB_LIST = {
     "all": _ALL,
-    "limit": Parameter("integer", "Only the newest ones, this many; default: all", minimum=0, maximum=MOST_JOBS),
+    "limit": Parameter("integer", "Most jobs of the page", 100, minimum=0, maximum=MOST_JOBS),
     "before": Parameter("string", "Only jobs submitted before the job with this id"),
+    "begun_first": Parameter("boolean", "Choose running jobs before the newest waiting or finished jobs", False),
 }
 _COMPONENT = Parameter("string", "Only tasks of this component")
 _FIRST = Parameter(
@@ -128,7 +130,7 @@ ROUTES: tuple[Route, ...] = (
         calls.SessionRequest,
         access=Access.SIGNED,
     ),
-    Route("jobs.list", "GET /v1/jobs", _READ, "List jobs, oldest first", views.JobsView, query=_JOB_LIST),
+    Route("jobs.list", "GET /v1/jobs", _READ, "List a page of jobs, oldest first", views.JobsView, query=_JOB_LIST),
     Route(
         "jobs.start",
         "POST /v1/jobs",

@@ -19,6 +19,7 @@ from gunicorn.http.parser import RequestParser
 from gunicorn.http.wsgi import create
 from gunicorn.workers.base import Worker as BaseWorker
 
+from grass import process_memory
 from grass.config import ClusterConfig, Secrets
 from grass.store.api_store import ApiStore
 from grass.store.connect import open_backend
@@ -84,6 +85,7 @@ class Worker(BaseWorker):  # type: ignore[misc]
 
     def run(self) -> None:
         _raise_descriptor_limit()
+        process_memory.collect_rarely()
         with closing(asyncio.new_event_loop()) as self._loop:
             self._loop.run_until_complete(self._serve())
 

@@ -28,7 +28,7 @@ def show_status(call: Call) -> StatusView:
         time=call.api.wall(),
         user=call.user,
         role=call.role.value,
-        jobs=dict(Counter(head.state for head in store.job_list().heads if call.sees(head.user))),
+        jobs=store.job_index.counts(call.scope),
         nodes=dict(Counter(record.state for record in store.nodes())),
         store=_refusal(call),
     )

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 
+from grass import process_memory
 from grass.config import ClusterConfig, Secrets
 from grass.environment import whole_environment
 from grass.errors import NotAllowedError
@@ -61,6 +62,7 @@ def main(path: str) -> int:
         again = threading.Timer(PROBE_AGAIN, agent.stop)
         again.daemon = True
         again.start()
+    process_memory.collect_rarely()
     agent.run()
     return 0
 

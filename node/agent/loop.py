@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from grass import clock
+from grass import clock, trace
 from grass.config import ClusterConfig
 from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason, ReasonCode
@@ -153,6 +153,7 @@ class NodeAgent:
     # take
 
     def _apply_desired(self, arrived: Iterable[Desired | DesiredChange]) -> None:
+        trace.mark("node-agent: change read")
         with self._turn:
             if self._stopping:
                 return

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from grass import clock
+from grass import clock, process_memory, trace
 from grass.config import ClusterConfig
 from node.runtime import guard
 from node.runtime.adoption import MARK, adopt
@@ -170,6 +170,7 @@ class Shepherd:
     # starting
 
     def _start(self, starts: list[list[Any]]) -> None:
+        trace.mark("shepherd: start read")
         for key, launch, env in starts:
             if key not in self._attempts and not self._ending:
                 self._attempts[key] = Attempt(key, launch, env)
@@ -189,12 +190,14 @@ class Shepherd:
             self._queue.popleft()
 
     def _spawn(self, attempt: Attempt) -> None:
+        trace.mark("shepherd: intent written")
         try:
             attempt.pid = self._process(attempt)
         except CannotStartError as error:
             attempt.code, attempt.reason = error.code, error.reason.to_wire()
             self._endings.finish(attempt)
             return
+        trace.mark("shepherd: spawned")
         attempt.returned = clock.steady()
         attempt.started = clock.wall()
         attempt.env = {}
@@ -262,6 +265,7 @@ def main(path: str) -> int:
     def live(keeper: guard.Keeper) -> int:
         guard.become_subreaper()
         _hold_patiently(lock)
+        process_memory.collect_rarely()
         return Shepherd(config, keeper).run()
 
     return guard.run(lock, live)

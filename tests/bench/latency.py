@@ -11,9 +11,11 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import figures
 from hyperqueue_peer import HyperQueue
+from ladder import Ladder
 from local_cluster import LocalCluster, one_task
 from stamping import Stamper
 
@@ -25,12 +27,22 @@ def run_stamp(cluster: LocalCluster, command: list[str], stamp: Path) -> dict[st
     return {"submitted": submitted, "stamped": float(stamp.read_text()), "known": known}
 
 
-def compare(options: argparse.Namespace, title: str, bar: str, begin: str, end: str, longest: int) -> None:
+def compare(
+    options: argparse.Namespace, title: str, bar: str, begin: str, end: str, longest: int, ladder: bool = False
+) -> None:
     """Reports the milliseconds from ``begin`` to ``end``; a task lives for up to ``longest`` ms before its stamp.
 
     After a rest, in which both lose what the caches held; and Grass, where tasks end at once, with one job right after
     the other, too (HyperQueue's client looks once a second whether a job has ended).
     """
+    with TemporaryDirectory() as folder:
+        _compare(options, title, bar, (begin, end), longest, Ladder(Path(folder)) if ladder else None)
+
+
+def _compare(
+    options: argparse.Namespace, title: str, bar: str, span: tuple[str, str], longest: int, ladder: Ladder | None
+) -> None:
+    begin, end = span
     with HyperQueue() as peer, LocalCluster() as cluster:
         stamper = Stamper(cluster.folder)
         sides: dict[str, Callable[[list[str], Path], dict[str, float]]] = {
@@ -38,9 +50,13 @@ def compare(options: argparse.Namespace, title: str, bar: str, begin: str, end: 
             "HyperQueue 0.27": peer.stamp,
         }
 
+        ladders: dict[str, list[tuple[float, float]]] = {"rested": [], "row": []}
+
         def sample(name: str, mark: str, delay: int) -> float:
             stamp = cluster.folder / f"{name.split()[0]}.{mark}"
             times = sides[name](stamper.command(stamp, delay), stamp)
+            if ladder is not None and name == "Grass":
+                ladders["row" if mark.startswith("row") else "rested"].append((times[begin], times[end]))
             return 1000 * (times[end] - times[begin])
 
         rested: dict[str, list[float]] = {name: [] for name in sides}
@@ -56,4 +72,8 @@ def compare(options: argparse.Namespace, title: str, bar: str, begin: str, end: 
         if longest == 0:
             row = [sample("Grass", f"row.{number}", 0) for number in range(options.rounds + 2)][2:]
             found.append(figures.Figure("Grass, one after another", row, "ms"))
+        for name, spans in ladders.items() if ladder is not None else ():
+            for span in spans[2:]:
+                ladder.climb(name, *span)
+        found += ladder.figures() if ladder is not None else []
     figures.report(options, title, found, bar)

@@ -11,10 +11,12 @@ import latency
 
 
 def main() -> None:
-    options = figures.arguments(__doc__, rounds=40).parse_args()
+    parser = figures.arguments(__doc__, rounds=40)
+    parser.add_argument("--ladder", action="store_true", help="print the steps on the way, too")
+    options = parser.parse_args()
     title = "submit → first instruction of the task"
     bar = "p50 at most 2.2 × HyperQueue after a rest, 6 ms one after another"
-    latency.compare(options, title, bar, "submitted", "stamped", longest=0)
+    latency.compare(options, title, bar, "submitted", "stamped", longest=0, ladder=options.ladder)
 
 
 if __name__ == "__main__":

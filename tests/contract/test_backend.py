@@ -105,6 +105,28 @@ def test_streams_are_read_in_order_after_an_id(backend: Backend) -> None:
     assert backend.stream("s", "0", 1) == [entries[2]]
 
 
+def test_a_sorted_set_is_read_from_its_highest_member(backend: Backend) -> None:
+    backend.apply([("ZADD", "z", 0, f"{number:03}/x") for number in (7, 1, 30, 9)])
+    backend.apply([("ZADD", "z", 0, "007/x"), ("ZREM", "z", "009/x"), ("ZREM", "z", "not there")])
+    assert (backend.size("z"), backend.size("nothing")) == (3, 0)
+    assert backend.highest("z", None, 2) == ["030/x", "007/x"]
+    assert backend.highest("z", "007/x", 10) == ["001/x"]
+    assert backend.highest("z", "008", 10) == ["007/x", "001/x"]
+    assert backend.highest("z", None, 0) == backend.highest("nothing", None, 5) == []
+
+
+def test_a_large_hash_is_read_in_pieces_and_by_some_of_its_fields(backend: Backend) -> None:
+    fields = {f"field{number}": "x" * 100 for number in range(3_000)}
+    backend.apply([("HSET", "big", *(text for pair in fields.items() for text in pair))])
+    read: dict[str, str] = {}
+    for piece in backend.hash_pieces("big"):
+        read.update(piece)
+    assert read == fields
+    assert list(backend.hash_pieces("nothing")) == [{}]
+    assert backend.hget_many("big", ["field2", "none", "field1"]) == {"field2": "x" * 100, "field1": "x" * 100}
+    assert backend.hget_many("big", []) == {}
+
+
 def test_waiting_ends_with_the_first_entry_of_any_stream(backend: Backend) -> None:
     writer = threading.Timer(0.05, lambda: backend.apply([("XADD", "b", 0, "n", "1")]))
     writer.start()
@@ -140,7 +162,7 @@ def test_a_request_without_its_session_submits_nothing(backend: Backend) -> None
     with pytest.raises(ReplayedError):
         store.submit(JOB, job_id="digits-1", user="ann", now=1.0, warnings=[], sighting=gone)
     assert not store.sessions.first_sight(gone)
-    assert store.jobs() == []
+    assert store.job_index.counts() == {}
 
 
 def test_a_name_is_taken_until_its_run_has_ended(backend: Backend) -> None:

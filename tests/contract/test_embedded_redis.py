@@ -87,7 +87,7 @@ def test_each_facade_of_the_store_works_with_the_rights_of_its_user(server: Redi
         assert api.horizon() == 0.0
         api.keep_horizon(5.5)
         assert api.horizon() == 5.5
-        assert (api.jobs(), api.nodes(), api.schedules(), api.tasks("x")) == ([], [], [], {})
+        assert (api.job_index.counts(), api.nodes(), api.schedules(), api.tasks("x")) == ({}, [], [], {})
         assert [event.record.message for event in api.events()] == ["message"]
         node = NodeStore(node_backend, KEYS, "local")
         node.report([report("hello", HELLO)])

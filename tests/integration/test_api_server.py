@@ -27,8 +27,9 @@ from grass.api.sealing import Session, SessionCall
 from grass.api.session_file import save_session
 from grass.config import ClusterConfig, RedisConfig, Secrets
 from grass.errors import UnreachableError
-from grass.model.lifecycle import TaskState
+from grass.model.lifecycle import JobState, TaskState
 from grass.store.api_store import ApiStore
+from grass.store.job_index import moved
 from grass.store.keys import Keys
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
@@ -98,6 +99,7 @@ class Server:
             [
                 ("HSET", self.keys.jobs, job_id, pack(ended_record)),
                 ("HDEL", self.keys.live, record.name),
+                *moved(self.keys, record.user, record.submitted, job_id, record.state, JobState.SUCCEEDED),
                 ("XADD", self.keys.events, 0, "event", pack(event)),
             ]
         )

@@ -27,7 +27,14 @@ SHORT = {
         [*ONE_ROUND, "--nodes", "10", "20", "--tasks", "200", "--waiting", "400"],
         {"40 kinds of task, 20 nodes": "/s", "400 wait, no limits": "ms", "memory per task, view and plan": "B"},
     ),
-    "start_latency": (["--rounds", "2"], {"Grass": "ms", "HyperQueue 0.27": "ms"}),
+    "queued_jobs": (
+        [*ONE_ROUND, "--jobs", "50"],
+        {"grass status": "s", "grass job list": "s", "ready after a restart": "s", "master-api-server": "MiB"},
+    ),
+    "start_latency": (
+        ["--rounds", "2", "--ladder"],
+        {"Grass": "ms", "HyperQueue 0.27": "ms", "rested → API: opened": "ms", "row → shepherd: intent written": "ms"},
+    ),
 }
 """Bench → how to make it short, and some of the figures that it prints, with their units."""
 

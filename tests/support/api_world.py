@@ -23,6 +23,7 @@ from grass.api.transport import TIMEOUT
 from grass.config import ClusterConfig, MasterConfig
 from grass.model.lifecycle import JobState
 from grass.store.api_store import ApiStore
+from grass.store.job_index import moved
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
 from grass.wire.codec import builtins
@@ -74,10 +75,10 @@ LOCAL = MasterConfig(own_node="local", nodes_on_client=True)
 class ApiWorld:
     """``agent``-like moves on the store, clients by user, and a server that can be stopped and started again."""
 
-    def __init__(self, home: Path, **waits: Any) -> None:
+    def __init__(self, home: Path, backend: MemoryBackend | None = None, **waits: Any) -> None:
         """``waits``: what shall differ from ``WaitLimits``."""
         self.home = home
-        self.backend = MemoryBackend()
+        self.backend = backend or MemoryBackend()
         self.keys = Keys("grass:local:")
         self.store = ApiStore(self.backend, self.keys)
         self.waits = WaitLimits(**{"poll": 0.05, **waits})  # nobody waits for a server to close
@@ -115,10 +116,12 @@ class ApiWorld:
         assert record is not None
         changed = {**builtins(record), **values}
         ops: list[Any] = [("HSET", self.keys.jobs, job_id, pack(changed))]
+        state = JobState(changed["state"])
+        ops += moved(self.keys, record.user, record.submitted, job_id, record.state, state)
         if event:
             body = {"time": 1.0, "kind": event, "user": "", "message": event, "job": record.name}
             ops.append(("XADD", self.keys.events, 0, "event", pack(body)))
-        if values.get("state") and JobState(values["state"]).ended:
+        if values.get("state") and state.ended:
             ops.append(("HDEL", self.keys.live, record.name))
             ops.append(("XADD", self.keys.ends, 0, "id", job_id, "record", pack(changed)))
         self.backend.apply(ops)

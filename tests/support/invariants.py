@@ -32,12 +32,12 @@ def check_invariants(cluster: Cluster, shrunk: Collection[str] = ()) -> None:  #
             begun = {part.next_index / part.size for name, part in run.components.items() if name in run.job.gang}
             assert begun in ({0.0}, {1.0}), f"{run.id}: a part of its gang was placed: {begun}"
         for name, component in run.components.items():
-            counts = Counter(task.state for task in component.tasks.values())
+            counts = dict.fromkeys(TaskState, 0)
+            for task in component.tasks.values():
+                counts[task.state] += 1
             never = component.size - len(component.tasks)
             counts[TaskState.STOPPED if run.state.ended or run.outcome else TaskState.PENDING] += never
-            assert +counts == +Counter(dict(component.counts.items())), (
-                f"{run.id}/{name}: {counts} but {component.counts}"
-            )
+            assert counts == dict(component.counts.items()), f"{run.id}/{name}: {counts} but {component.counts}"
             assert component.ready == sum(task.ready for task in component.tasks.values())
             for index, task in component.tasks.items():
                 if task.state.on_node or task.state is TaskState.LOST:

@@ -9,10 +9,12 @@ from typing import Any
 from msgspec import structs
 
 from grass.model.job import Job
+from grass.model.lifecycle import JobState
 from grass.model.resources import DEVICE, Resources
 from grass.store.accounts import MemoryAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
+from grass.store.job_index import EVERYBODY
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore
@@ -34,6 +36,7 @@ from tests.support.sessions import sighting
 
 BOOT = "boot-1"
 EPOCH = 1_700_000_000.0
+MANY = 1_000_000
 
 
 @dataclass
@@ -278,7 +281,19 @@ class World:
         return [codec.builtins(record) for record in self.api.nodes()]
 
     def jobs(self) -> list[dict[str, Any]]:
-        return [codec.builtins(record) for record in self.api.jobs()]
+        """All, in order of submission. They are in the index by their state, and nothing else is."""
+        index, states = self.api.job_index, list(JobState)
+        found = [self.api.runs(index.newest([[state]], EVERYBODY, MANY, None)) for state in states]
+        for state, records in zip(states, found, strict=True):
+            assert all(record.state is state for record in records), f"the index has another state than {records}"
+            for user in {record.user for record in records}:
+                own = [record.id for record in records if record.user == user]
+                assert index.newest([[state]], user, MANY, None) == own
+        counts = {state: len(records) for state, records in zip(states, found, strict=True) if records}
+        assert counts == index.counts()
+        assert sum(counts.values()) == len(self.backend.hgetall(self.keys.jobs))
+        every = sorted((one for records in found for one in records), key=lambda record: (record.submitted, record.id))
+        return [codec.builtins(record) for record in every]
 
     def events(self) -> list[dict[str, Any]]:
         return [codec.builtins(event.record) for event in self.api.events()]

@@ -87,6 +87,13 @@ def test_an_empty_list_says_how_to_see_more() -> None:
     assert job_list([], True, NOW, 80) == ["no jobs"]
 
 
+def test_a_list_says_how_many_jobs_it_leaves_out() -> None:
+    lines = job_list([job()], False, NOW, None, more=19_900)
+    assert lines[-1] == "… and 19900 more jobs; --limit all shows them"
+    assert lines[:-1] == job_list([job()], False, NOW, None)
+    assert job_list([], False, NOW, None, more=3)[-1].startswith("… and 3 more jobs")
+
+
 def test_progress_is_one_number_that_fits_the_state() -> None:
     assert amounts.show_progress("QUEUED", {"PENDING": 5}) == "5/5 pending"
     assert amounts.show_progress("RUNNING", {"PENDING": 2, "RUNNING": 3}) == "3/5 running"
