@@ -100,9 +100,10 @@ class Client:
         found: list[View] = []
         while limit is None or len(found) < limit:
             wanted = _PAGE if limit is None else min(_PAGE, limit - len(found))
-            page: list[View] = self._get("/v1/jobs", all=all, limit=wanted, before=before)["jobs"]
+            answer = self._get("/v1/jobs", all=all, limit=wanted, before=before)
+            page: list[View] = answer["jobs"]
             found[:0] = page
-            if len(page) < wanted:
+            if not answer["more"] or not page:
                 break
             before = page[0]["id"]
         return found

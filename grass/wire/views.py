@@ -62,6 +62,8 @@ class JobsView(msgspec.Struct, frozen=True):
     jobs: tuple[JobView, ...]
     total: int
     """How many such jobs the caller may see. ``jobs`` is one page of them."""
+    more: bool
+    """Whether the page is full, so that there may be older jobs. A damaged record is left out of its page."""
 
 
 class StartedView(msgspec.Struct, frozen=True):

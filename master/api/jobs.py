@@ -66,7 +66,8 @@ def list_jobs(call: Call) -> JobsView:
     chosen = store.job_index.newest(wanted, call.scope, int(query["limit"]), before)
     counts = store.job_index.counts(call.scope)
     views = tuple(job_view(redaction.job(record)) for record in store.runs(chosen))
-    return JobsView(views, sum(counts.get(state, 0) for state in states))
+    total = sum(counts.get(state, 0) for state in states)
+    return JobsView(views, total, more=len(chosen) == int(query["limit"]))
 
 
 def start_job(call: Call) -> Reply:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from grass.errors import GrassError
+from grass.model.lifecycle import JobState
+from grass.store.job_index import moved
 from grass.wire.codec import encode as pack
 from master.agent.records import node_record
 from master.agent.state import NodeRun
@@ -29,16 +31,19 @@ def world(tmp_path: Path) -> Iterator[ApiWorld]:
 def test_lists_go_on_without_a_damaged_record(world: ApiWorld, caplog: pytest.LogCaptureFixture) -> None:
     client, keys = world.client(), world.keys
     started = client.start(JOB)
-    headless, half = "{", f'{{"id":"half","user":"ann","state":"QUEUED","submitted":{world.store.jobs()[0].submitted}}}'
+    headless, half = "{", '{"id":"half","user":"ann","state":"QUEUED","submitted":2.0}'
+    listed = [op for name in ("headless", "half") for op in moved(keys, "ann", 2.0, name, None, JobState.QUEUED)]
     world.backend.apply(
         [
             ("HSET", keys.jobs, "headless", headless, "half", half),
             ("HSET", keys.nodes, "n1", pack(node_record(NodeRun("n1"))), "n2", "[]"),
             ("HSET", keys.schedules, "s", "null"),
+            *listed,
         ]
     )
     for _ in range(2):
         assert [job["id"] for job in client.jobs()] == [started["id"]]
+        assert client.newest_jobs(limit=2)["more"]
         assert [node["name"] for node in client.nodes()] == ["n1"]
         assert client.schedules() == []
         assert client.status()["nodes"] == {"JOINING": 1}
