@@ -53,17 +53,18 @@ class Damage:
 
 
 def answers(config: ClusterConfig, patience: float = 2.5) -> bool:
-    """Whether the cluster's redis says anything: also that it still loads, or wants a password.
+    """Whether the cluster's redis serves requests, or wants a password first.
 
-    ``patience``: seconds for one that was killed to be started again.
+    One that loads its log does not: a redis with a damaged log says that it loads, again and again, before it ends.
+    ``patience``: seconds for a redis that was killed to be started again.
     """
     until = clock.steady() + patience
-    while not (said := _says_something(config)) and clock.steady() < until:
+    while not (serves := _serves(config)) and clock.steady() < until:
         clock.sleep(0.05)
-    return said
+    return serves
 
 
-def _says_something(config: ClusterConfig) -> bool:
+def _serves(config: ClusterConfig) -> bool:
     if not config.redis.embedded or config.redis.socket is None:
         return True
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
@@ -71,7 +72,8 @@ def _says_something(config: ClusterConfig) -> bool:
         try:
             line.connect(config.redis.socket)
             line.sendall(b"PING\r\n")
-            return bool(line.recv(64))
+            reply = line.recv(64)
+            return bool(reply) and not reply.startswith(b"-LOADING")
         except OSError:
             return False
 
