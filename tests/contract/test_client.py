@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
 import subprocess
 import sys
@@ -653,6 +654,18 @@ def test_a_session_file_that_is_a_link_is_not_followed(world: ApiWorld, tmp_path
     seen = asked_paths(world)
     world.client().jobs()
     assert "/v1/session" in seen and not session_file(world).is_symlink()
+
+
+def test_a_session_file_that_is_a_fifo_is_replaced_without_waiting_for_a_writer(world: ApiWorld) -> None:
+    os.mkfifo(session_file(world), 0o600)
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(lambda: world.client().jobs())
+        try:
+            assert asking.result(timeout=20) == []
+        finally:
+            if session_file(world).is_fifo():
+                os.close(os.open(session_file(world), os.O_RDWR | os.O_NONBLOCK))  # end a read that waits
+    assert session_file(world).is_file()
 
 
 def test_many_clients_at_once_do_not_break_each_others_session(world: ApiWorld) -> None:
