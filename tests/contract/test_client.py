@@ -357,6 +357,24 @@ def test_a_cluster_that_stays_away_is_unreachable(world: ApiWorld) -> None:
         world.serve()
 
 
+def test_a_request_that_may_have_arrived_says_that_its_change_may_still_be_made(world: ApiWorld) -> None:
+    client = world.client(timeout=0.3)
+    client.jobs()
+    world.stop()
+    may = "the requested change may still be made"
+    try:
+        with pytest.raises(UnreachableError) as refused:
+            client.start(JOB)
+        with socket.create_server(("127.0.0.1", world.port)):  # accepts, and never answers
+            with pytest.raises(UnreachableError) as silent:
+                client.start(JOB)
+            with pytest.raises(UnreachableError) as question:
+                client.jobs()
+    finally:
+        world.serve()
+    assert [may in str(each.value) for each in (refused, silent, question)] == [False, True, False]
+
+
 def test_a_stranger_on_the_port_is_not_the_cluster(world: ApiWorld) -> None:
     from werkzeug.serving import make_server
     from werkzeug.wrappers import Response
