@@ -87,8 +87,12 @@ def user_key(client_dir: Path) -> Jwk:
     """Return the public half of ``user.pem``; create the file if it does not exist."""
     if not (client_dir / "user.pem").exists():
         return create_user_key(client_dir)
-    key = _private_key(client_dir / "user.pem")
-    return cast(Jwk, key.as_dict(private=False, kid=key.thumbprint()))
+    return _public_half(_private_key(client_dir / "user.pem"))
+
+
+def master_key(master_dir: Path) -> Jwk:
+    """Return the public half of ``key.pem``. Raises NotFoundError for a missing file, InputError for a damaged one."""
+    return _public_half(load_master_key(master_dir))
 
 
 def save_profile(client_dir: Path, profile: Profile, master: Jwk) -> None:
@@ -164,7 +168,10 @@ def _create_key(path: Path) -> Jwk:
     _folder(path.parent)
     pem = raw.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     write_private(path, pem.decode())
-    key = RSAKey(raw.public_key(), raw.public_key())
+    return _public_half(RSAKey(raw.public_key(), raw.public_key()))
+
+
+def _public_half(key: RSAKey) -> Jwk:
     return cast(Jwk, key.as_dict(private=False, kid=key.thumbprint()))
 
 

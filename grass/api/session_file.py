@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,12 +21,7 @@ _NAME = "session.json"
 def load_session(client_dir: Path, key_id: str) -> Session | None:
     """Return the session of the key ``key_id``. None: there is none, or others can read the file."""
     try:
-        descriptor = os.open(client_dir / _NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(descriptor) as file:
-            facts = os.fstat(descriptor)
-            if facts.st_mode & 0o077 or facts.st_uid != os.geteuid():
-                return None
-            content = json.loads(file.read())
+        content = json.loads(_read(client_dir))
         if content["key_id"] != key_id or not SESSION_ID.fullmatch(content["session"]):
             return None
         return Session(content["session"], decode_key(content["key"]))
@@ -53,6 +49,18 @@ def save_session(client_dir: Path, key_id: str, session: Session) -> None:
 def forget_session(client_dir: Path, session: Session) -> None:
     """Remove the file if it still holds this session."""
     with suppress(OSError, ValueError, TypeError, KeyError):
-        path = client_dir / _NAME
-        if json.loads(path.read_text())["session"] == session.id:
-            path.unlink()
+        if json.loads(_read(client_dir))["session"] == session.id:
+            (client_dir / _NAME).unlink()
+
+
+def _read(client_dir: Path) -> str:
+    """Return the file's text. Raises OSError for anything but a regular file that only this user can read.
+
+    O_NONBLOCK: the open call of a FIFO returns at once instead of waiting for a writer.
+    """
+    descriptor = os.open(client_dir / _NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor) as file:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_mode & 0o077 or facts.st_uid != os.geteuid():
+            raise PermissionError(f"{_NAME}: not a private file of this user")
+        return file.read()

@@ -123,7 +123,7 @@ class _Patience:
         self._until = clock.steady() + timeout
         self._pause = 0.01
         self._corrected = self._renewed = False
-        self.attempt = 0
+        self.attempt, self.arrived = 0, False  # arrived: an attempt may have reached the server
 
     @property
     def left(self) -> float:
@@ -144,6 +144,7 @@ class _Patience:
         """Wait and return True if another attempt is allowed. A server that went away while it held a request gets the
         whole timeout to come back; a silent server does not."""
         now = clock.steady()
+        self.arrived |= not isinstance(error, ConnectionRefusedError)
         if self._wait and self.attempt == 0 and not isinstance(error, (TimeoutError, NodeUnreachableError)):
             self._until = now + self._timeout
         if now >= self._until:
@@ -179,7 +180,8 @@ class Transport:
 
         ``wait``: seconds for which the server may hold the request before it answers.
         """
-        return self._patiently(lambda patience: self._content(self._send(method, target, body, patience)), wait)
+        changes = method != "GET"
+        return self._patiently(lambda each: self._content(self._send(method, target, body, each)), wait, changes)
 
     def stream(
         self, method: str, target: str, body: Body = None, *, silence: float = 0.0
@@ -198,7 +200,7 @@ class Transport:
         if self._tunnel is not None:
             self._tunnel.close()
 
-    def _patiently(self, attempt_once: Callable[[_Patience], _T], wait: float) -> _T:
+    def _patiently(self, attempt_once: Callable[[_Patience], _T], wait: float, changes: bool = False) -> _T:
         patience = _Patience(self._timeout, wait)
         while True:
             try:
@@ -217,10 +219,14 @@ class Transport:
                 self._offset = stale.server_time - self._wall()
             except (UnreachableError, OSError) as error:
                 if not patience.goes_on(error):
-                    if isinstance(error, (NodeUnreachableError, StoreRefusesError)):
-                        raise  # the cluster answered, and the error says everything
-                    said = str(error) or type(error).__name__
-                    raise UnreachableError(self._text(f"does not answer ({said}); see `grass status`")) from error
+                    self._give_up(error, changes and patience.arrived)
+
+    def _give_up(self, error: Exception, may_change: bool) -> NoReturn:
+        if isinstance(error, (NodeUnreachableError, StoreRefusesError)):
+            raise error  # the cluster answered, and the error says everything
+        open_end = "; the requested change may still be made" if may_change else ""
+        said = str(error) or type(error).__name__
+        raise UnreachableError(self._text(f"does not answer ({said}){open_end}; see `grass status`")) from error
 
     def _begin(self, sent: _Sent) -> _Sent:
         if sent.response.status == 200 and sent.response.content_type == JOSE:

@@ -45,7 +45,7 @@ def _details(reason: Mapping[str, Any] | None) -> list[str]:
     details, message = reason.get("details") or {}, reason["message"]
     lines = [str(NodeGroup.from_wire(group)) for group in details.get("nodes", ())]
     if "starts_with" in details:
-        lines.append(f"starts now with {details['starts_with']}")
+        lines.append(details["starts_with"])
     if "starts_in" in details and "starts within" not in message:
         lines.append(starts_within(details["starts_in"]))
     return [line for line in lines if line not in message]

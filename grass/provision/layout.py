@@ -13,7 +13,7 @@ from pathlib import Path
 from grass.api import keyring
 from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets
 from grass.entropy import password
-from grass.errors import ConflictError, InputError, UndecodableError
+from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
 from grass.manifest.settings import RedisSettings, Settings
 from grass.model.amounts import show_cpu, show_memory
 from grass.model.resources import Resources
@@ -167,18 +167,37 @@ def make_redis(config: ClusterConfig, secrets: Secrets) -> list[str]:
 
 
 def make_keys(config: ClusterConfig) -> None:
-    """Both pairs at once, because making one takes a tenth of a second or several."""
+    """Make the keys of a new cluster: both pairs at once, because making one takes a tenth of a second or several."""
     master, client = config.master_dir, Path(config.home) / "client"
-    if all((client / name).exists() for name in ("profile.json", "master.pub.json", "user.pem")):
+    if (master / "key.pem").exists():
+        mend_client(config)
         return
     with ThreadPoolExecutor(2) as pool:
         making = pool.submit(keyring.create_master_key, master), pool.submit(keyring.create_user_key, client)
         master_key, user_key = (key.result() for key in making)
+    _register(config, user_key, master_key)
+
+
+def mend_client(config: ClusterConfig) -> bool:
+    """Make and register a new key of this user if a file of the client is missing or damaged. Return whether one was.
+
+    The master keeps its key, so the cluster may run.
+    """
+    client = Path(config.home) / "client"
+    try:
+        keys = keyring.load_client(client)
+        keys.private(), keys.master()
+    except (InputError, NotFoundError):
+        _register(config, keyring.create_user_key(client), keyring.master_key(config.master_dir))
+        return True
+    return False
+
+
+def _register(config: ClusterConfig, user_key: keyring.Jwk, master_key: keyring.Jwk) -> None:
     user = user_name()
-    keyring.register_user(master, user, keyring.Role.ADMIN, user_key)
-    keyring.save_profile(
-        client, keyring.Profile(config.name, config.master.url, user, str(user_key["kid"])), master_key
-    )
+    keyring.register_user(config.master_dir, user, keyring.Role.ADMIN, user_key)
+    profile = keyring.Profile(config.name, config.master.url, user, str(user_key["kid"]))
+    keyring.save_profile(Path(config.home) / "client", profile, master_key)
 
 
 def refresh_profile(config: ClusterConfig) -> None:

@@ -140,6 +140,9 @@ def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> Cluste
         progress(f"waiting for cluster {config.name}, which an interrupted `grass create` started")
         _wait_ready(config, Secrets.load(config.home), 0.0)
         return config
+    if not down and layout.mend_client(config):
+        progress(f"the client's files of cluster {config.name} were missing or damaged; made a new key")
+        return config
     if not down:
         raise ConflictError(f"cluster {config.name} exists and runs; `grass delete {config.name}` ends it")
     progress(f"starting {', '.join(down)} of cluster {config.name} again")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
 import subprocess
 import sys
@@ -356,6 +357,24 @@ def test_a_cluster_that_stays_away_is_unreachable(world: ApiWorld) -> None:
         world.serve()
 
 
+def test_a_request_that_may_have_arrived_says_that_its_change_may_still_be_made(world: ApiWorld) -> None:
+    client = world.client(timeout=0.3)
+    client.jobs()
+    world.stop()
+    may = "the requested change may still be made"
+    try:
+        with pytest.raises(UnreachableError) as refused:
+            client.start(JOB)
+        with socket.create_server(("127.0.0.1", world.port)):  # accepts, and never answers
+            with pytest.raises(UnreachableError) as silent:
+                client.start(JOB)
+            with pytest.raises(UnreachableError) as question:
+                client.jobs()
+    finally:
+        world.serve()
+    assert [may in str(each.value) for each in (refused, silent, question)] == [False, True, False]
+
+
 def test_a_stranger_on_the_port_is_not_the_cluster(world: ApiWorld) -> None:
     from werkzeug.serving import make_server
     from werkzeug.wrappers import Response
@@ -653,6 +672,18 @@ def test_a_session_file_that_is_a_link_is_not_followed(world: ApiWorld, tmp_path
     seen = asked_paths(world)
     world.client().jobs()
     assert "/v1/session" in seen and not session_file(world).is_symlink()
+
+
+def test_a_session_file_that_is_a_fifo_is_replaced_without_waiting_for_a_writer(world: ApiWorld) -> None:
+    os.mkfifo(session_file(world), 0o600)
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(lambda: world.client().jobs())
+        try:
+            assert asking.result(timeout=20) == []
+        finally:
+            if session_file(world).is_fifo():
+                os.close(os.open(session_file(world), os.O_RDWR | os.O_NONBLOCK))  # end a read that waits
+    assert session_file(world).is_file()
 
 
 def test_many_clients_at_once_do_not_break_each_others_session(world: ApiWorld) -> None:

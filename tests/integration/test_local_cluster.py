@@ -94,7 +94,25 @@ def test_creating_what_runs_already_is_refused_and_changes_nothing(make: Make) -
     assert {entry.name: entry.pid for entry in local.status("local", cluster.home)} == before
 
 
-@pytest.mark.alone  # others have shared memory of their own
+def test_creating_what_runs_already_replaces_lost_and_damaged_files_of_the_client(make: Make) -> None:
+    cluster = make()
+    before = {entry.name: entry.pid for entry in local.status("local", cluster.home)}
+    files = Path(cluster.config.home) / "client"
+    (files / "session.json").unlink(missing_ok=True)
+    (files / "user.pem").unlink()
+    cluster.create()
+    with cluster.client() as client:
+        assert [node["state"] for node in client.nodes()] == ["READY"]
+    for name in ("user.pem", "profile.json", "master.pub.json"):
+        (files / "session.json").unlink(missing_ok=True)
+        (files / name).write_text("garbage")
+        cluster.create()
+        with cluster.client() as client:
+            assert [node["state"] for node in client.nodes()] == ["READY"], name
+        assert (files / name).stat().st_mode & 0o777 == 0o600
+    assert {entry.name: entry.pid for entry in local.status("local", cluster.home)} == before
+
+
 def grass_create(home: Path) -> subprocess.Popen[str]:
     # a shell starts what it runs in the background with SIGINT ignored, and Python then leaves it so
     program = "import signal; signal.signal(2, signal.default_int_handler); from grass.cli.entry import main; main()"
@@ -160,6 +178,7 @@ def test_the_doctor_finds_what_runs_on_without_its_folder_and_create_ends_it(mak
     assert set(again.pids()).isdisjoint(before)
 
 
+@pytest.mark.alone  # others have shared memory of their own
 def test_deleting_leaves_no_process_socket_port_file_or_shared_memory(make: Make, tmp_path: Path) -> None:
     memory = set(os.listdir("/dev/shm"))
     cluster = make()

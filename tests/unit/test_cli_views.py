@@ -11,6 +11,7 @@ from grass.cli.job_views import job_line, job_list, job_page
 from grass.cli.node_views import node_list, node_page
 from grass.cli.schedule import schedule_list, schedule_page
 from grass.model.amounts import show_span
+from grass.model.feasibility import starts_with
 
 NOW = 1_000_000.0
 WAITS = {
@@ -152,7 +153,7 @@ def test_why_tells_node_by_node_what_the_message_does_not() -> None:
         {"count": 1, "why": "draining", "nearest": "n5"},
         {"count": 1, "why": "not enough cpu", "nearest": "n7", "resource": "cpu", "short": 500},
     ]
-    details = {"nodes": groups, "starts_with": "24GiB memory", "starts_in": 300.0}
+    details = {"nodes": groups, "starts_with": starts_with("memory", 24 << 30), "starts_in": 300.0}
     reason = {"code": "gang", "message": "gang starts together; n5: draining", "details": details}
     group = {"component": "w", "state": "PENDING", "count": 1, "reason": reason, "next": None}
     answer = {"name": "d", "id": "d-1", "state": "QUEUED", "reason": reason, "groups": [group]}
