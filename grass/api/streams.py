@@ -37,7 +37,7 @@ def follow_events(transport: Transport, query: Mapping[str, str | None], limit: 
         target = with_query("/v1/events", {**query, "limit": limit, "after": after, "follow": follow})
         pause = 0.0
         try:
-            for piece in transport.stream("GET", target):
+            for piece in transport.stream("GET", target, resumed=after is not None):
                 after, pause = piece["after"], piece.get("pause", 0.0)
                 yield from piece["events"]
             if not follow:
@@ -58,14 +58,16 @@ def wait_for_job(
     if timeout is not None and (not isinstance(timeout, (int, float)) or timeout != timeout):  # not a number
         raise InputError(f"timeout: must be seconds, got {timeout!r}")
     until = None if timeout is None else clock.steady() + min(timeout, _FOR_EVER)
+    resumed = False
     while True:
         left = None if until is None else max(0.0, until - clock.steady())
         most = None if left is None else f"{min(left, _LONGEST_WAIT):.3f}"
         query = {"timeout": most, "progress": on_progress is not None}
         view, pause = None, 0.0
         try:
-            with closing(transport.stream("GET", with_query(path_of(job), query))) as pieces:
+            with closing(transport.stream("GET", with_query(path_of(job), query), resumed=resumed)) as pieces:
                 for piece in pieces:
+                    resumed = True
                     view, pause, asked = piece["job"], piece.get("pause", 0.0), clock.steady()
                     job = view["id"]  # stay with this run if a new one gets the name
                     if on_progress is not None:
@@ -151,7 +153,7 @@ def _log_pieces(
         pause = 0.0
         try:
             silence = 0.0 if body["follow"] else _SEARCH
-            for piece in transport.stream("POST", path_of(job), body, silence=silence):
+            for piece in transport.stream("POST", path_of(job), body, silence=silence, resumed=bool(cursor)):
                 yield piece
                 if not piece["open"]:
                     return

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 TIMEOUT = 5.0
 """Seconds for which a request is retried before the cluster counts as unreachable."""
+_RESTART = 30.0
+"""The same for the rest of a stream, while the server refuses or breaks connections: it is being restarted."""
 _UPLOAD = 128 * 1024
 """Bytes per second of the slowest supported upload."""
 _SHORTEST = 0.2
@@ -117,10 +119,11 @@ class _Sent:
 class _Patience:
     """The retry policy of one exchange."""
 
-    def __init__(self, timeout: float, wait: float) -> None:
+    def __init__(self, timeout: float, wait: float, resumed: bool) -> None:
         self._timeout = timeout
         self._wait = wait
         self._until = clock.steady() + timeout
+        self._restarted = clock.steady() + _RESTART if resumed else self._until
         self._pause = 0.01
         self._corrected = self._renewed = False
         self.attempt, self.arrived = 0, False  # arrived: an attempt may have reached the server
@@ -147,7 +150,7 @@ class _Patience:
         self.arrived |= not isinstance(error, ConnectionRefusedError)
         if self._wait and self.attempt == 0 and not isinstance(error, (TimeoutError, NodeUnreachableError)):
             self._until = now + self._timeout
-        if now >= self._until:
+        if now >= (self._until if isinstance(error, TimeoutError) else max(self._until, self._restarted)):
             return False
         clock.sleep(self._pause)
         self._pause = min(0.3, self._pause * 2)
@@ -184,13 +187,18 @@ class Transport:
         return self._patiently(lambda each: self._content(self._send(method, target, body, each)), wait, changes)
 
     def stream(
-        self, method: str, target: str, body: Body = None, *, silence: float = 0.0
+        self, method: str, target: str, body: Body = None, *, silence: float = 0.0, resumed: bool = False
     ) -> Generator[Piece, None, None]:
         """Yield the objects of a stream, without empty ones. Raises StreamCutError when it breaks off.
 
         ``silence``: seconds that the server may take between two objects, if longer than the timeout.
+        ``resumed``: this is the rest of a stream that broke off.
         """
-        sent = self._patiently(lambda patience: self._begin(self._send(method, target, body, patience)), 0.0)
+
+        def begin(patience: _Patience) -> _Sent:
+            return self._begin(self._send(method, target, body, patience))
+
+        sent = self._patiently(begin, 0.0, resumed=resumed)
         sent.response.wait_at_most(max(silence, self._timeout))
         return _pieces(sent, self._release)
 
@@ -200,8 +208,10 @@ class Transport:
         if self._tunnel is not None:
             self._tunnel.close()
 
-    def _patiently(self, attempt_once: Callable[[_Patience], _T], wait: float, changes: bool = False) -> _T:
-        patience = _Patience(self._timeout, wait)
+    def _patiently(
+        self, attempt_once: Callable[[_Patience], _T], wait: float, changes: bool = False, resumed: bool = False
+    ) -> _T:
+        patience = _Patience(self._timeout, wait, resumed)
         while True:
             try:
                 return attempt_once(patience)

@@ -319,6 +319,20 @@ def test_waiting_survives_a_restart_of_the_server(world: ApiWorld) -> None:
         assert waiting.result(10)["state"] == "SUCCEEDED"
 
 
+def test_waiting_bears_a_restart_that_takes_longer_than_the_timeout_of_a_request(world: ApiWorld) -> None:
+    client = world.client(timeout=0.3)
+    job_id = client.start(JOB)["id"]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.wait, "j")
+        wait_until(lambda: waiting_threads(world) == 1)
+        world.stop()
+        back = threading.Timer(1.5, world.serve)
+        back.start()
+        back.join()
+        world.end_job(job_id)
+        assert waiting.result(10)["state"] == "SUCCEEDED"
+
+
 def test_a_server_that_is_away_for_a_moment_is_not_noticed(world: ApiWorld) -> None:
     client = world.client()
     client.status()
