@@ -99,14 +99,24 @@ class SshHost(Host):
     def _execute(self, argv: Sequence[str], stdin: Stdin, before: bytes, timeout: float) -> Done:
         import paramiko
 
-        transport = self._transport()
         try:
-            channel = transport.open_session(timeout=CONNECT_SECONDS)
+            channel = self._open_session()
             channel.exec_command(command_line(argv).encode())
             return self._talk(channel, argv, stdin, before, timeout)
         except (paramiko.SSHException, EOFError, ConnectionError) as error:
             self.close()
             raise HostUnreachableError(f"{self.name}: the connection broke during `{shown(argv)}` ({error})") from error
+
+    def _open_session(self) -> paramiko.Channel:
+        """Open a channel for one command; connect again if the connection broke since the last one. Nothing was sent
+        yet, so this repeats nothing."""
+        import paramiko
+
+        try:
+            return self._transport().open_session(timeout=CONNECT_SECONDS)
+        except (paramiko.SSHException, EOFError, ConnectionError):
+            self.close()
+            return self._transport().open_session(timeout=CONNECT_SECONDS)
 
     def _talk(
         self, channel: paramiko.Channel, argv: Sequence[str], stdin: Stdin, before: bytes, timeout: float

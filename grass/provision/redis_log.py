@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grass import clock
-from grass.config import ClusterConfig
+from grass.config import ClusterConfig, Secrets
 from grass.errors import GrassError
 from grass.store import embedded
+from grass.store.connect import open_backend
 
 _ANALYZED = re.compile(r"^AOF analyzed: (?:filename=(?P<name>.+), )?size=(?P<size>\d+), ok_up_to=(?P<good>\d+),", re.M)
 _PATIENCE = 60.0
 """Seconds for the check of one log; it reads some hundred MB a second."""
-_ANSWER = 1.0
 
 
 class DamagedLogError(GrassError):
@@ -53,7 +52,7 @@ class Damage:
 
 
 def answers(config: ClusterConfig, patience: float = 2.5) -> bool:
-    """Whether the cluster's redis serves requests, or wants a password first.
+    """Whether the cluster's redis serves requests.
 
     One that loads its log does not: a redis with a damaged log says that it loads, again and again, before it ends.
     ``patience``: seconds for a redis that was killed to be started again.
@@ -65,17 +64,19 @@ def answers(config: ClusterConfig, patience: float = 2.5) -> bool:
 
 
 def _serves(config: ClusterConfig) -> bool:
-    if not config.redis.embedded or config.redis.socket is None:
+    if not config.redis.embedded:
         return True
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-        line.settimeout(_ANSWER)
-        try:
-            line.connect(config.redis.socket)
-            line.sendall(b"PING\r\n")
-            reply = line.recv(64)
-            return bool(reply) and not reply.startswith(b"-LOADING")
-        except OSError:
-            return False
+    try:
+        backend = open_backend(config, Secrets.load(config.home), "admin")
+    except (OSError, GrassError):
+        return False
+    try:
+        backend.ping()
+    except GrassError:
+        return False
+    finally:
+        backend.close()
+    return True
 
 
 def damage(config: ClusterConfig) -> str:

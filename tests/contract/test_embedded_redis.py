@@ -223,6 +223,7 @@ def test_bytes_that_a_node_writes_and_that_are_no_text_fail_no_reader(server: Re
     )
     backend = server.backend("agent")
     try:
+        backend.apply([("DEL", stream)])  # other tests write there, too
         store = AgentStore(backend, KEYS)
         store.acquire("test")
         store.load()
