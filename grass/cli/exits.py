@@ -17,7 +17,7 @@ class Exit(IntEnum):
     NOT_EXECUTABLE = 126  # of `job exec`, as a shell has it
     COMMAND_NOT_FOUND = 127
     INTERRUPTED = 130  # Ctrl-C: 128 + SIGINT
-    PIPE_CLOSED = 141  # whoever read the output went away: 128 + SIGPIPE
+    PIPE_CLOSED = 141  # the reader of the output ended: 128 + SIGPIPE
 
 
 SIGNAL_BASE = 128

@@ -74,7 +74,7 @@ def job_reason(job: View) -> str:
 
 
 def job_line(job: View) -> str:
-    """One line that says how far a job is, for whoever waits."""
+    """One line with the progress of a job, for a waiting user."""
     reason = job_reason(job)
     return f"{job['name']}: {job['state']}, {show_counts(job['counts'])}" + (f" ({reason})" if reason else "")
 

@@ -1,4 +1,4 @@
-"""Waiting for what was asked of a node, with its progress for whoever watches."""
+"""Wait until a request on a node is done, and show its progress."""
 
 from __future__ import annotations
 

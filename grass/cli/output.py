@@ -34,7 +34,7 @@ class Format(str, Enum):
 
 
 class OutputClosedError(Exception):
-    """Whoever read our output is gone (`grass … | head`); there is nobody to tell."""
+    """The reader of our output has ended (`grass … | head`), so no message can reach it."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Output:
         self._write(self._err, text if text.endswith("\n") else text + "\n")
 
     def ask(self, question: str) -> bool:
-        """The answer on a terminal; without one, yes: whoever wrote the script meant it."""
+        """The answer on a terminal; without one, yes: the author of the script meant it."""
         if not (sys.stdin.isatty() and self._err.isatty()):
             return True
         self._write(self._err, f"{question} [y/N] ")

@@ -1,4 +1,4 @@
-"""Waiting for a job, with its progress for whoever watches."""
+"""Wait for a job, and show its progress."""
 
 from __future__ import annotations
 

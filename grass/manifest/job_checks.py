@@ -50,7 +50,7 @@ def _check_dependencies(component: Component, job: Job, names: tuple[str, ...], 
 
 
 def unknown_component(name: str, names: tuple[str, ...], problems: Problems) -> str:
-    """``names``: of the job's components, of which the first few are compared."""
+    """``names``: the names of the job's components; only the first few are compared."""
     close = problems.closest(name[:64], names[:50])
     return f"unknown component; {f'did you mean `{close}`?' if close else f'the job has {some(names)}'}"
 

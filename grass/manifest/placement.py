@@ -51,7 +51,7 @@ def one_word(words: tuple[str, ...]) -> Callable[[Any], str]:
 
 
 def read_where(fields: Fields) -> dict[str, tuple[str, ...]]:
-    """Label → the values of which a node must have one."""
+    """Label → values; a node must have one of them."""
     section = fields.section("where")
     if section is None:
         return {}

@@ -118,7 +118,7 @@ class _Builder:
         self._add(value, event)
 
     def _add(self, value: _Value, event: Any) -> None:
-        """Add a finished value to its parent. The counts bound the work of whoever reads the result."""
+        """Add a finished value to its parent. The counts bound the work of the reader of the result."""
         if not self._stack:
             self.result = value.content
             return

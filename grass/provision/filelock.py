@@ -30,7 +30,7 @@ def cluster_lock(home: Path, name: str, patience: float = PATIENCE) -> Iterator[
     try:
         yield
     finally:
-        path.unlink()  # while it is locked: whoever waits for this file finds out and opens the next one
+        path.unlink()  # while it is locked: a process that waits for this file notices and opens the next one
         os.close(descriptor)
 
 

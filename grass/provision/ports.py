@@ -56,7 +56,7 @@ def _no_address(host: str) -> str:
 
 
 def holder(port: int) -> str:
-    """Who listens there, as far as this user may know."""
+    """The program that listens there, if this user may know it."""
     try:
         for connection in psutil.net_connections("tcp"):
             there = getattr(connection.laddr, "port", None)  # a closed one has no address

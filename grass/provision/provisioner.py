@@ -110,7 +110,7 @@ class NodeRequest:
 class AddedNode:
     """``view``: of the node that joined. ``error``: why it did not, or what it still lacks, with the exit code of that.
 
-    ``entered``: SSH came as far as the machine, so something may have been made there.
+    ``entered``: SSH reached the machine, so something may have been made there.
     """
 
     label: str

@@ -127,7 +127,7 @@ def find_damage(server: Path, folder: Path) -> Damage | None:
     files = list(_ANALYZED.finditer(said))
     if code == 0:
         return None
-    if not files or files[-1]["good"] == files[-1]["size"]:  # a base file, of which the tool tells no size
+    if not files or files[-1]["good"] == files[-1]["size"]:  # a base file: the tool does not tell its size
         return Damage(log, 0, 0, said.rstrip().rpartition("\n")[2])
     last = files[-1]
     file = log.parent / last["name"] if last["name"] else log

@@ -1,4 +1,4 @@
-"""A redis that takes connections and says nothing is killed; whoever supervises it starts it again.
+"""Kill a redis that accepts connections and does not answer; its supervisor restarts it.
 
 A thread of the master-agent, the same under supervisord and systemd: redis gives no sign of life by itself, as the
 other daemons do (``grass.systemd``). Only the cluster's own redis on this machine is watched.

@@ -73,7 +73,7 @@ class Supervisor:
             raise CannotSuperviseError(
                 f"cannot start supervisord with {self._conf}: {(done.stderr or done.stdout).strip()}"
             )
-        with suppress(OSError):  # killed meanwhile: whoever waits for the cluster sees that
+        with suppress(OSError):  # killed meanwhile: the caller, which waits for the cluster, notices
             self._wake()
 
     def _listens(self) -> dict[str, str]:

@@ -93,7 +93,7 @@ class RedisBackend:
         self._folder = folder
         self._redis = redis.Redis(
             decode_responses=True,
-            encoding_errors="replace",  # whoever may write could send any bytes; a reader must not fail on them
+            encoding_errors="replace",  # a writer could send any bytes; a reader must not fail on them
             protocol=2,
             retry=Retry(NoBackoff(), 0),
             socket_timeout=5,

@@ -16,7 +16,7 @@ Item = tuple[Kind, str, str, int]
 
 
 class Agenda:
-    """A heap of timers. An item is never cancelled: whoever carries it out checks that it still applies."""
+    """A heap of timers. An item is never cancelled: its handler checks that it still applies."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, Item]] = []

@@ -173,7 +173,7 @@ class JobRun:
 
     @classmethod
     def new(cls, job: Job, record: JobRecord) -> JobRun:
-        """Return the memory of a job of which no task was assigned yet."""
+        """Return the memory of a job without assigned tasks."""
         return cls(
             id=record.id,
             name=job.name,

@@ -108,7 +108,7 @@ class Node:
 class Shape:
     """What one task needs. Tasks of equal shape are the same to the planner, so a shape is hashable and shared.
 
-    ``where``: label → values of which the node must have one. ``runtime``: None: any.
+    ``where``: label → values; the node must have one of them. ``runtime``: None: any.
     """
 
     resources: Resources

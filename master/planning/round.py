@@ -32,7 +32,7 @@ Cause = Literal[
     ReasonCode.PREEMPTING,
     ReasonCode.QUOTA,
 ]
-"""Why tasks were not placed, as far as the round knows; ``Explainer`` finds the exact reason."""
+"""What the round knows about why tasks were not placed; ``Explainer`` finds the exact reason."""
 Rest = tuple[Demand, int, Cause]
 """A demand, how many of its tasks were not placed, and the cause."""
 

@@ -26,7 +26,7 @@ _WRONG = frozenset({1, 2, 3, 4})
 
 @dataclass(frozen=True)
 class Progress:
-    """``done`` bytes, of which ``percent`` of all that rsync knows of yet; ``rate`` in bytes/s; ``left`` as h:mm:ss."""
+    """``done``: bytes; ``percent``: of all that rsync has found so far; ``rate``: bytes/s; ``left``: h:mm:ss."""
 
     done: int
     percent: int

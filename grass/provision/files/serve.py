@@ -1,6 +1,6 @@
 """The forced command of the files key on the master host: ``python -m grass.provision.files.serve SHARE RSYNCD_CONF``.
 
-sshd runs it as the user `grass` for whoever logs in with that key, and puts what was asked for into
+sshd runs it as the user `grass` for each login with that key, and puts the requested command into
 ``SSH_ORIGINAL_COMMAND``. It does two things and no other: rsync's daemon over this connection, whose modules are the
 folders of the share and which lets no path leave them, and the ``operations``, one request as JSON on stdin, one reply
 on stdout.
@@ -33,7 +33,7 @@ _SETTINGS = (
     "refuse options = copy-links copy-unsafe-links copy-dirlinks keep-dirlinks",
 )
 _AS_ROOT = ["--dparam=uid=0", "--dparam=gid=0"]
-"""Otherwise rsync, if root runs it, becomes nobody. Whoever is not root must not be told of any user: it would try."""
+"""Without these, rsync run by root becomes the user nobody. Only root may pass them: rsync would try to switch."""
 MODULES = {"data": "", "images": "images"}
 """Module → folder of the share."""
 

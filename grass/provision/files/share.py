@@ -1,4 +1,4 @@
-"""What is done beside the share, by whoever may write there: listing, removing, and the index of images.
+"""Operations of a user who may write the share: listing, removing, and the index of images.
 
 Run by ``serve.py`` as the user `grass` of the master host, or in the CLI itself for a cluster on this machine. The
 share's folder is the argument; paths are relative to it and are checked by ``paths``.

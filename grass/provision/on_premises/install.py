@@ -48,7 +48,7 @@ _NO_OLD = '[ "$(ls /opt/grass/venvs | wc -l)" = 1 ]'
 
 
 def record_step(made: Made, path: str) -> Step:
-    """First of all: what is made from here on is known to whoever removes it."""
+    """The first step: everything made after it is recorded for the removal."""
     make = Run(("sh", "-c", f"umask 077 && mkdir -p {FOLDER} && chmod 755 {STATE}"))
     return Step("note what will be made there", (make, Put(path, made.text(), 0o600)))
 

@@ -112,7 +112,7 @@ def steps_after_claim(
 
 
 def expected_share(reach: tuple[tuple[str, str, int], ...]) -> ShareAccess | None:
-    """Return the share that will be mounted, as far as it is known before the claim: without its password."""
+    """Return the share that will be mounted, without its password, which is known only after the claim."""
     for what, host, port in reach:
         if what.startswith("share"):
             return ShareAccess(host, port)

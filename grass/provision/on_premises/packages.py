@@ -41,7 +41,7 @@ for unit in smbd nmbd samba-ad-dc redis-server redis smb nmb; do
   if systemctl cat "$unit.service" >/dev/null 2>&1; then systemctl disable --quiet --now "$unit.service" || exit 1; fi
 done
 """
-# What others need by now stays: a package goes only if nothing goes with it that is not in the list.
+# A package that others need stays: a package is removed only if this removes nothing outside of the list.
 _APT_REMOVE = """
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 there() { for p in "$@"; do

@@ -1,4 +1,4 @@
-"""Starting the daemons of a host under systemd, and looking at what came of it."""
+"""Start the daemons of a host under systemd, and check that they run."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def main(path: str, *options: str) -> int:
     try:
         sweep(ClusterConfig.load(path), remove="--remove" in options)
     except GrassError as error:
-        print(error, file=sys.stderr)  # noqa: T201 (whoever runs this shows it)
+        print(error, file=sys.stderr)  # noqa: T201 (the caller shows it)
         return 1
     return 0
 
