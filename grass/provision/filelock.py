@@ -1,4 +1,7 @@
-"""One `grass` command at a time works on a cluster: a lock file beside the clusters that is gone when nobody has it."""
+"""Lock file that lets one `grass` command at a time work on a cluster.
+
+The file lies beside the clusters' folders, and is removed when no process has the lock.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ PATIENCE = 60.0
 
 @contextmanager
 def cluster_lock(home: Path, name: str, patience: float = PATIENCE) -> Iterator[None]:
-    """``home`` is GRASS_HOME. Waits for another command on the same cluster; ConflictError if that takes too long."""
+    """Lock the cluster, and wait for another command on the same cluster.
+
+    ``home`` is GRASS_HOME. Raises ConflictError if the wait takes too long.
+    """
     path = home / f".{name}.lock"
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -30,7 +36,7 @@ def cluster_lock(home: Path, name: str, patience: float = PATIENCE) -> Iterator[
     try:
         yield
     finally:
-        path.unlink()  # while it is locked: a process that waits for this file notices and opens the next one
+        path.unlink()  # unlinked while locked: a waiting process notices and opens the next file
         os.close(descriptor)
 
 

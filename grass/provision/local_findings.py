@@ -1,4 +1,4 @@
-"""Checks of one local cluster for `grass doctor`. Changes nothing. Called by ``local``."""
+"""Checks of one local cluster for `grass doctor`. Called by ``local``. Must change nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The port between the CLI and the kinds of clusters: what can be done with a cluster from the user's machine.
+"""Interface between the CLI and the kinds of clusters: the operations on a cluster from the user's machine.
 
-Called by the CLI. Implemented once per mode (``registry`` lists them). Holds types only: it must import neither an
-implementation nor anything that speaks SSH, because every call of `grass` may load it.
+Called by the CLI. Each mode has one implementation (``registry`` lists them). This module holds types only. It must
+import neither an implementation nor a module that speaks SSH, because every call of `grass` may load it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Session:
-    """One cluster as one command works on it.
+    """A cluster and the user's terminal, for one command.
 
     ``home``: GRASS_HOME. ``progress`` takes a line for the user. ``ask`` asks the user for a password; None: there is
     nobody to ask.
@@ -44,7 +44,11 @@ class Session:
 
 @dataclass(frozen=True)
 class Created:
-    """``url``: of the API, as this machine reaches it. ``done`` and ``unchanged``: counts of steps on its hosts."""
+    """Result of ``create``.
+
+    ``url``: address of the API, as this machine reaches it. ``done`` and ``unchanged``: counts of steps on the
+    cluster's hosts.
+    """
 
     name: str
     mode: str
@@ -56,7 +60,7 @@ class Created:
 
 @dataclass(frozen=True)
 class Deleted:
-    """``left``: hosts, or nodes by name, that keep what was made there, with the reason."""
+    """Result of ``delete``. ``left``: hosts, or names of nodes, that still keep files of Grass, with the reason."""
 
     name: str
     left: dict[str, str] = field(default_factory=dict)
@@ -64,7 +68,10 @@ class Deleted:
 
 @dataclass(frozen=True)
 class DaemonState:
-    """``start``: wall seconds, None when it does not run. ``state``: supervisord's words (RUNNING, EXITED, …)."""
+    """State of one daemon.
+
+    ``start``: wall seconds, None when the daemon does not run. ``state``: supervisord's words (RUNNING, EXITED, …).
+    """
 
     name: str
     pid: int | None
@@ -74,7 +81,10 @@ class DaemonState:
 
 @dataclass(frozen=True)
 class ClusterStatus:
-    """``problems``: what keeps the cluster, or this machine, from working; each says what to do."""
+    """State of a cluster.
+
+    ``problems``: faults that keep the cluster, or this machine, from working; each text says what to do.
+    """
 
     url: str
     daemons: tuple[DaemonState, ...]
@@ -83,7 +93,7 @@ class ClusterStatus:
 
 @dataclass(frozen=True)
 class Finding:
-    """One check of `grass doctor`; ``fix`` says what to do when it is not ``ok``."""
+    """Result of one check of `grass doctor`. ``fix`` says what to do when the result is not ``ok``."""
 
     name: str
     ok: bool
@@ -93,10 +103,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class NodeRequest:
-    """Machines that shall become nodes: ``[USER@]HOST[:PORT]`` each; ``name`` only if there is one machine.
+    """Machines that are to become nodes.
 
-    ``key``: path of a private key; ``become``: ``none`` or ``sudo``; None, both: as for the master. ``plan``: only tell
-    the steps, with each line.
+    Each machine is given as ``[USER@]HOST[:PORT]``. ``name`` is set only if there is one machine. ``key``: path of a
+    private key. ``become``: ``none`` or ``sudo``. None for either: the same as for the master. ``plan`` takes the lines
+    of the plan; if ``plan`` is set, nothing is changed.
     """
 
     hosts: tuple[str, ...]
@@ -108,9 +119,10 @@ class NodeRequest:
 
 @dataclass(frozen=True)
 class AddedNode:
-    """``view``: of the node that joined. ``error``: why it did not, or what it still lacks, with the exit code of that.
+    """Result of joining one machine.
 
-    ``entered``: SSH reached the machine, so something may have been made there.
+    ``view``: view of the node that joined. ``error``: the reason why the machine did not join, or what the node still
+    lacks; the error has the exit code. ``entered``: SSH reached the machine, so Grass may have created files there.
     """
 
     label: str
@@ -122,35 +134,36 @@ class AddedNode:
 
 
 class Provisioner(Protocol):
-    """Every method raises what ``grass.errors`` has, with a message for the user."""
+    """Operations on a cluster of one mode. Every method raises errors of ``grass.errors``, with a user message."""
 
     def plan(self, settings: Settings) -> list[str]:
-        """Lines that say what ``create`` would do. Changes nothing."""
+        """Return lines that describe what ``create`` would do. Changes nothing."""
 
     def create(self, settings: Settings | None, *, repair: bool = False) -> Created:
-        """Make the cluster, or finish what an interrupted call began. None: as it was when it existed.
+        """Create the cluster, or finish an interrupted call.
 
-        ``repair``: cut off what redis cannot read of its log; InputError where that has to be done on a host.
+        ``settings`` None: the cluster gets the settings that it had before. ``repair``: cut off the part of redis' log
+        that redis cannot read. Raises InputError where the repair has to be done on a host.
         """
 
     def delete(self, *, force: bool, packages: bool) -> Deleted:
-        """End the cluster and remove all of it. What was interrupted can be repeated.
+        """Stop the cluster and remove everything that belongs to it. An interrupted call can be repeated.
 
-        ``force``: go on without hosts that cannot be reached. ``packages``: also remove the packages of the system
-        that were installed for it.
+        ``force``: go on without hosts that cannot be reached. ``packages``: also remove the system packages that were
+        installed for the cluster.
         """
 
     def status(self) -> ClusterStatus:
-        """Works whatever of the cluster is down."""
+        """Return the state of the cluster, even if parts of the cluster are down."""
 
     def findings(self) -> list[Finding]:
         """Return the findings for `grass doctor`. Changes nothing, and calls no other machine."""
 
     def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
-        """One result for each host, in order."""
+        """Join machines to the cluster. Return one result for each host, in order."""
 
     def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
-        """Reach the node's machine, call ``take_out`` (the cluster lets the node go), then clean the machine."""
+        """Reach the node's machine, call ``take_out`` (removes the node from the cluster), then clean the machine."""
 
     def ssh_command(self, name: str, client: Client) -> list[str]:
-        """``ssh`` and its arguments, to log in to the node's machine."""
+        """Return ``ssh`` and its arguments, to log in to the node's machine."""

@@ -1,11 +1,13 @@
-"""Inside supervisord: a daemon that gives no sign of life is killed, and supervisord starts it again.
+"""Watchdog inside supervisord: kills a daemon that gives no sign of life; supervisord then restarts the daemon.
 
-Daemons speak to it as to systemd (`sd_notify(3)`, ``grass.systemd.Notifier``): supervisord's environment names a socket
-and a period, and each daemon's own loop sends ``WATCHDOG=1`` and its name. So the same few lines of a daemon serve both
-kinds of clusters, and a daemon joins in by calling ``Notifier.beat``; nothing here lists them.
+Daemons report to the watchdog as to systemd (`sd_notify(3)`, ``grass.systemd.Notifier``). supervisord's environment
+names a socket and a period. Each daemon's own loop sends ``WATCHDOG=1`` and the daemon's name. The same few lines of a
+daemon therefore serve both kinds of clusters. A daemon joins by calling ``Notifier.beat``; this module has no list of
+daemons.
 
-supervisord loads this by its configuration (``rpcinterface``), in its own process: no daemon more, and no thread.
-Nothing here may wait. A supervisord that hangs itself is seen by the master-agent (``grass.provision.revival``).
+supervisord loads this module through its configuration (``rpcinterface``), in its own process: there is no extra daemon
+and no thread. Nothing in this module may block. The master-agent detects a supervisord that hangs
+(``grass.provision.revival``).
 """
 
 from __future__ import annotations
@@ -25,13 +27,14 @@ from grass.environment import service_manager
 from grass.systemd import DAEMON, SILENCE
 
 TICK = 5.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 _AWAY = 10.0
-"""Seconds that a look may come late. Beyond, the machine slept or supervisord got no turn: nobody else did either."""
+"""Limit for a late check, in seconds. Beyond it, the machine slept or supervisord got no CPU time; neither did daemons.
+"""
 
 
 class SignsOfLife:
-    """Who was heard when. A daemon counts from its first sign: one that gives none is not watched. Pure."""
+    """Times of the daemons' last signs of life. A daemon is watched from its first sign on, and not before. Pure."""
 
     def __init__(self, limit: float = SILENCE) -> None:
         self._limit = limit
@@ -42,7 +45,7 @@ class SignsOfLife:
         self._heard[name] = (pid, now)
 
     def overdue(self, pids: Mapping[str, int], now: float) -> list[str]:
-        """Names of daemons that are silent for too long. ``pids``: of those that run now."""
+        """Return the names of daemons that are silent for too long. ``pids``: pids of the daemons that run now."""
         late = 0.0 if self._looked is None else now - self._looked - TICK
         self._looked = now
         forgiven = late if late > _AWAY else 0.0
@@ -53,7 +56,10 @@ class SignsOfLife:
 
 
 class Watchdog:
-    """What supervisord's loop calls: ``handle_read_event`` when a datagram came, ``look`` every 5 s."""
+    """Event handler for supervisord's loop.
+
+    supervisord calls ``handle_read_event`` when a datagram came, and ``look`` every 5 s.
+    """
 
     def __init__(self, supervisord: Any, path: str) -> None:
         self._supervisord = supervisord
@@ -106,11 +112,13 @@ class Watchdog:
 
 
 class _Nothing:
-    """What a remote caller finds here."""
+    """Empty RPC interface for remote callers."""
 
 
 def attach(supervisord: Any) -> _Nothing:
-    """The factory that supervisord's configuration names; called once, before it starts any daemon."""
+    """Create the watchdog. supervisord's configuration names this factory; supervisord calls it before it starts
+    daemons.
+    """
     address, _ = service_manager()
     if address:
         Watchdog(supervisord, address)

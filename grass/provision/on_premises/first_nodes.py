@@ -1,4 +1,4 @@
-"""The machines under `nodes:` of a settings file: joined when the master is ready, several at once."""
+"""First nodes: the machines under `nodes:` of a settings file. They join at the same time, once the master is ready."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ AT_ONCE = 8
 
 
 class NodesMissingError(GrassError):
-    """The master is ready, but not every node joined, or can be reached by the master."""
+    """The master is ready, but some node did not join, or the master cannot reach it."""
 
     code = "nodes-missing"
 
 
 def join_nodes(session: Session, machines: OnPremises, share: str) -> None:
-    """NodesMissingError names those that did not join or lack something, and why; the others are nodes."""
+    """Join the machines. NodesMissingError names those that did not join or lack something, and why; the others are
+    nodes.
+    """
     cluster, client_dir = session.name, session.client_dir
     with Client(cluster, home=session.home) as client:
         wanted = _not_yet(cluster, machines.nodes, client, client_dir)
@@ -43,9 +45,9 @@ def join_nodes(session: Session, machines: OnPremises, share: str) -> None:
 
 
 def _remember(cluster: str, client_dir: Path, hosts: Sequence[HostSettings]) -> set[str]:
-    """Before anything is done there, so that `grass delete` also cleans a machine that never became a node.
+    """Save the machines before anything is changed on them.
 
-    Returns the names under which they were not known before.
+    `grass delete` then also cleans a machine that never became a node. Returns the names that were not saved before.
     """
     known = load_machines(cluster, client_dir.parents[2])
     if known is None:
@@ -56,7 +58,7 @@ def _remember(cluster: str, client_dir: Path, hosts: Sequence[HostSettings]) -> 
 
 
 def _forget(cluster: str, client_dir: Path, joined: Sequence[HostSettings]) -> None:
-    """Forget the host:port entries of machines that are known by node names now, or that were never reached."""
+    """Forget the host:port entries of machines that now have node names, and of machines that were never reached."""
     known = load_machines(cluster, client_dir.parents[2])
     if known is not None:
         known_as = {_host_port(host) for host in joined}
@@ -66,7 +68,7 @@ def _forget(cluster: str, client_dir: Path, joined: Sequence[HostSettings]) -> N
 
 
 def _host_port(host: HostSettings) -> str:
-    """No name of a node: these hold no colon."""
+    """Return the key ``HOST:PORT``. The key is never a node's name, because node names hold no colon."""
     return f"{host.address}:{host.login.port}"
 
 

@@ -1,7 +1,7 @@
-"""How this user reaches the machines of a cluster: from the settings, and kept in the cluster's client folder.
+"""How this user reaches the machines of a cluster: read from the settings, saved in the cluster's client folder.
 
-``client/machines.json`` says where and as whom, never a password; ``client/known_hosts`` pins the machines' keys. A
-cluster that has this file is one of several hosts.
+``client/machines.json`` holds address and login, never a password. ``client/known_hosts`` pins the machines' keys. A
+cluster that has ``machines.json`` is one of several hosts.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ MACHINES, KNOWN_HOSTS = "machines.json", "known_hosts"
 
 @dataclass(frozen=True)
 class Machines:
-    """The master, the nodes that were added from here by their names, and the address of the API's tunnel's end."""
+    """The master, the nodes that were added from here by name, and the address of the local end of the API's tunnel."""
 
     master: HostSettings
     nodes: dict[str, HostSettings] = field(default_factory=dict)
 
     def save(self, client_dir: Path) -> None:
-        """Passwords are not in it."""
+        """Save the machines, without passwords."""
         kept = Machines(_kept(self.master), {name: _kept(host) for name, host in self.nodes.items()})
         write_private(client_dir / MACHINES, indented(kept))
 
@@ -37,7 +37,7 @@ _MACHINES: Form[Machines] = Form(Machines)
 
 
 def load_machines(cluster: str, home: Path | None = None) -> Machines | None:
-    """None: a cluster on this machine."""
+    """Load the machines of a cluster. None: the cluster is on this machine."""
     try:
         return _MACHINES.decode((cluster_home(cluster, home) / "client" / MACHINES).read_bytes())
     except FileNotFoundError:
@@ -45,7 +45,10 @@ def load_machines(cluster: str, home: Path | None = None) -> Machines | None:
 
 
 def open_host(settings: HostSettings, client_dir: Path, ask: Ask | None = None) -> SshHost:
-    """Connects with its first command. Passwords: of the settings, else of the environment, else ``ask`` is asked."""
+    """Open a host; the first command connects.
+
+    The password comes from the settings, otherwise from the environment, otherwise from ``ask``.
+    """
     login = settings.login
     password = login.password or ssh_password()
     become = become_password() or password

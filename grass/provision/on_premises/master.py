@@ -1,4 +1,4 @@
-"""The steps that make a machine the master of a cluster. Pure."""
+"""Steps that set up a machine as the master of a cluster. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AS_GRASS = ("runuser", "-u", "grass", "--")
 
 @dataclass(frozen=True)
 class Admin:
-    """The user who creates the cluster, with the public halves of its keys. ``files_key``: in the format of ssh."""
+    """The user who creates the cluster, with the public keys of that user. ``files_key``: in the format of ssh."""
 
     name: str
     key: Jwk
@@ -59,13 +59,13 @@ def master_steps(
 
 
 def _image_step(image: str) -> Step:
-    """Pull an image. Like a package, it stays when the cluster is deleted: other containers may use it."""
+    """Pull an image. Like a package, the image stays when the cluster is deleted: other containers may use it."""
     there = Run(("docker", "image", "inspect", "--format", "{{.Id}}", image))
     return Step(f"pull the image {image}", (Run(("docker", "pull", "--quiet", image)),), there)
 
 
 def made_on_master(design: MasterDesign, facts: Facts) -> Made:
-    """Everything that these steps make and that was not there before, with what earlier runs of them noted."""
+    """Return everything that the steps create and that did not exist before, merged with records of earlier runs."""
     config = design.config
     files = [put.target for put in (*unit_files(design), *config_files(design))]
     folders = [path for path, _, _ in _folders(design)[1:] if path not in (ETC, f"{STATE}/clusters", "/srv/grass")]
@@ -84,7 +84,11 @@ def made_on_master(design: MasterDesign, facts: Facts) -> Made:
 
 
 def _folders(design: MasterDesign) -> list[tuple[str, int, str]]:
-    """The first is the home of the user `grass`; a node's tasks have to find the way to their own folders in it."""
+    """Return path, mode and owner of each folder.
+
+    The first folder is the home of the user `grass`. A node's tasks must be able to pass through it to their own
+    folders.
+    """
     config, root, own = design.config, "root:root", "grass:grass"
     folders = [
         (STATE, 0o755, own),
@@ -96,7 +100,7 @@ def _folders(design: MasterDesign) -> list[tuple[str, int, str]]:
     ]
     if config.samba:
         folders += [
-            # As the share's user, smbd looks there whether other smbds live; if it cannot, it takes away their locks.
+            # smbd, as the share's user, checks here whether other smbds live; if it cannot, it removes their locks.
             (samba_folder(config.name), 0o711, root),
             ("/srv/grass", 0o755, root),
             (str(config.share), 0o755, own),
@@ -109,7 +113,7 @@ def _drop_ins(design: MasterDesign) -> list[str]:
 
 
 def _share_step(config: ClusterConfig) -> Step:
-    """Use a share that Grass does not serve. The user `grass` must be able to write there, not only root."""
+    """Use a share that Grass does not serve. The user `grass`, not only root, must be able to write there."""
     folder = str(config.share)
     mount = folder.rpartition("/")[0]
     make = '[ -d "$2" ] || { echo "$2 is not there; mount it on every machine first" >&2; exit 1; }; '
@@ -133,7 +137,7 @@ def _setup(design: MasterDesign, bundle: Bundle, admin: Admin, samba_password: s
 
 
 def _setup_step(config: ClusterConfig, setup: bytes) -> Step:
-    """Done before if it was done with the very same words, and what it made is there."""
+    """Set up the master's own files. Unchanged if the last run had identical input and its results still exist."""
     home, digest = config.home, hashlib.sha256(setup).hexdigest()
     made = ("cluster.json", "secrets.json", "redis/redis.conf", "redis/users.acl", on_host.PUBLIC_KEY, "master/key.pem")
     check = f'for f in {" ".join(made)}; do [ -s "$1/$f" ] || exit 1; done; [ "$(cat "$1/made" 2>/dev/null)" = "$2" ]'
@@ -146,7 +150,7 @@ def _setup_step(config: ClusterConfig, setup: bytes) -> Step:
 
 
 def _samba_step(config: ClusterConfig) -> Step:
-    """The password goes from one file of the master to another; it is on no command line."""
+    """Set the samba password. The password goes from one file of the master to another, never on a command line."""
     assert config.samba is not None
     user, conf = config.samba.user, f"{ETC}/{config.name}.smb.conf"
     say = 'import json, sys; word = json.load(open(sys.argv[1]))["samba"]; print(word); print(word)'
@@ -168,7 +172,7 @@ def _marker(name: str) -> str:
 
 
 def _files_key_step(config: ClusterConfig, admin: Admin) -> Step:
-    """A key that can push and pull files of the share, and nothing else. One line for each administrator."""
+    """Authorize a key that can push and pull files of the share, and nothing else. One line for each administrator."""
     command = f"{VENV}/bin/python -m grass.provision.files.serve {config.share} {ETC}/{config.name}.rsyncd.conf"
     line = f'restrict,command="{command}" {admin.files_key} {_marker(config.name)}'
     path = f"{STATE}/.ssh/authorized_keys"

@@ -14,7 +14,10 @@ from grass.provision.provisioner import NodeRequest
 
 
 def wanted_hosts(request: NodeRequest, master: Login) -> list[HostSettings]:
-    """Missing parts of the login are the master's. InputError: an argument is no host, or is named twice."""
+    """Return the hosts that the request names. Missing parts of a login are taken from the master's.
+
+    Raises InputError: an argument is no host, or names the same host twice.
+    """
     key = str(Path(request.key).absolute()) if request.key else master.key
     login = replace(master, port=22, key=key)
     if request.become is not None:
@@ -32,7 +35,7 @@ def _host(word: str, login: Login) -> HostSettings:
 
 
 def check_distinct(wanted: Sequence[HostSettings]) -> None:
-    """InputError: a machine is named twice, so it would join twice at the same time."""
+    """Check that no machine is named twice; it would join twice at the same time. Raises InputError."""
     seen = set()
     for host in wanted:
         address = (_normalized(host.address), host.login.port)

@@ -1,4 +1,4 @@
-"""The steps that make a machine a node, out of its design. Pure; ``joining`` runs them."""
+"""Steps that make a machine a node, built from its design. Pure. ``joining`` runs the steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROLE = "node"
 
 
 def made(facts: Facts, design: NodeDesign, paths: NodePaths) -> Made:
-    """All that joining makes on this host and that was not there before Grass."""
+    """Return everything that joining creates on this host and that did not exist there before Grass."""
     units = (*unit_names(paths), f"grass@{paths.cluster}.target")
     files = [put.target for put in node_units.unit_puts(paths)] + [paths.env, install.COMMAND]
     mounts: tuple[str, ...] = ()
@@ -37,14 +37,14 @@ def made(facts: Facts, design: NodeDesign, paths: NodePaths) -> Made:
     if facts.grass_user:
         there.add("grass")
     if facts.bundle:
-        there.discard("/opt/grass")  # the join script brought it, for this
+        there.discard("/opt/grass")  # created by the join script, for this node
     key = f"{paths.cluster}+{ROLE}"
     before = facts.records.get(key, Made())
     return record.merged(before, record.claim(wanted, there, facts.records))
 
 
 def before_claim(design: NodeDesign, paths: NodePaths, urls: Sequence[str], bundle: str) -> list[Step]:
-    """Return the steps that come before the cluster knows of the node."""
+    """Return the steps that run before the cluster knows the node."""
     steps = [bundle_step(design.python, paths, urls, bundle)] if bundle else []
     if paths.rootless:
         return [*steps, _user_folders(paths)]
@@ -66,7 +66,7 @@ def _user_folders(paths: NodePaths) -> Step:
 
 
 def bundle_step(python: str, paths: NodePaths, urls: Sequence[str], digest: str) -> Step:
-    """The machine fetches the wheels from the master itself, so that it has the master's version."""
+    """Fetch the wheels from the master itself, so that the machine gets the master's version."""
     words = [python, "-", "--install-only", "--bundle", digest, "--url", urls[0]]
     if paths.rootless:
         words.append("--rootless")
@@ -93,7 +93,7 @@ def unit_step(paths: NodePaths) -> Step:
 
 
 def start_step(paths: NodePaths, *, again: bool) -> Step:
-    """``again``: its configuration is new, so that daemons which run are started anew."""
+    """Start the node's daemons. ``again``: the configuration is new, so running daemons are restarted."""
     units = unit_names(paths)
     control = systemctl(paths)
     target = () if paths.rootless else (f"grass@{paths.cluster}.target",)

@@ -1,4 +1,4 @@
-"""This machine, without root: what would be done as root is done as its user."""
+"""This machine, without root: steps that normally run as root run as the user."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class OnPremisesProvisioner(Provisioner):
         return ClusterStatus(url, tuple(daemons))
 
     def findings(self) -> list[Finding]:
-        """What its hosts need is checked when they are set up, and by each node's self-test."""
+        """Return no findings: setup and each node's self-test check the requirements of the hosts."""
         try:
             self._url()
         except ConflictError as error:
@@ -73,8 +73,11 @@ class OnPremisesProvisioner(Provisioner):
         node_remove.remove_node(self._session, name, take_out, force=force, packages=packages)
 
     def ssh_command(self, name: str, client: Client) -> list[str]:
-        """With the host key that was pinned when it was added; a node that joined by itself is reached by the user's
-        own SSH settings."""
+        """Return the ssh command for a node.
+
+        The command uses the host key that was pinned when the node was added. For a node that joined by itself, the
+        command uses the user's own SSH settings.
+        """
         settings = self._machines().nodes.get(name)
         if settings is None:
             address = client.node(name).get("address")
