@@ -1,1 +1,1 @@
-"""A cluster on machines that you have: facts of a host → steps → a runner. Called by the CLI."""
+"""A cluster on existing machines: facts of a host → steps → a runner. Called by the CLI."""

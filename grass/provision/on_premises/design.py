@@ -31,13 +31,16 @@ PACKAGES = {
     "dnf": {"redis-server": "redis", "smbd": "samba", "python3": "python3", "rsync": "rsync"},
     "yum": {"redis-server": "redis", "smbd": "samba", "python3": "python3", "rsync": "rsync"},
 }
-"""Package manager → what we need → the package that has it."""
+"""Package manager → requirement → the package that provides it."""
 
 
 @dataclass(frozen=True)
 class MasterDesign:
-    """``packages``: to be installed; ``fluentd``: its program, where it is the collector. ``fluentd_image``: it runs as
-    a container of this image instead, which has to be pulled if ``pull``."""
+    """Design of a master.
+
+    ``packages``: packages to install. ``fluentd``: the path of the program, where fluentd is the collector.
+    ``fluentd_image``: run fluentd as a container of this image instead; ``pull``: the image has to be pulled.
+    """
 
     config: ClusterConfig
     python: str
@@ -52,7 +55,7 @@ class MasterDesign:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """Instances, in the order in which they are started."""
+        """Return the names of unit instances, in the order in which they are started."""
         collector = "fluentd" if self.fluentd else "fluentd-container" if self.fluentd_image else "collector"
         samba = ("samba",) if self.config.samba else ()
         names = ("redis", collector, *samba, "master-agent", "master-api-server")
@@ -60,7 +63,10 @@ class MasterDesign:
 
 
 def design(settings: Settings, facts: Facts, peer: str) -> MasterDesign:
-    """``peer``: the address at which SSH reached the machine. InputError, ConflictError: all that is in the way."""
+    """Design the master. ``peer``: the address at which SSH reached the machine.
+
+    Raises InputError or ConflictError with all problems.
+    """
     machines = settings.on_premises
     assert machines is not None
     python = facts.python
@@ -195,7 +201,7 @@ def cluster_address(machines: OnPremises, facts: Facts, peer: str) -> str:
 
 
 def _taken(config: ClusterConfig, machines: OnPremises, facts: Facts) -> Iterator[str]:
-    """Ports that another program has. Those that this cluster has had before are its own."""
+    """Yield ports that another program uses. Ports that this cluster already had belong to the cluster."""
     mine = facts.config
     address = config.node.address
     own = {mine.master.api_port, mine.redis.port, _port_of(mine.collector)} if mine else set()

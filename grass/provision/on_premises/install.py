@@ -11,7 +11,7 @@ from grass.provision.on_premises.steps import Put, Run, Step
 
 BUNDLE = "/opt/grass/bundle"
 COMMAND = "/usr/local/bin/grass"
-"""A link, so that `grass` is a command for everybody on that machine."""
+"""Path of a link, so that every user of the machine has the command `grass`."""
 
 _HOLDS = """
 holds() { [ "$(cat /opt/grass/venv/bundle 2>/dev/null)" = "$1" ] &&
@@ -48,13 +48,13 @@ _NO_OLD = '[ "$(ls /opt/grass/venvs | wc -l)" = 1 ]'
 
 
 def record_step(made: Made, path: str) -> Step:
-    """The first step: everything made after it is recorded for the removal."""
+    """Write the record. This step is the first: all objects created later are recorded for the removal."""
     make = Run(("sh", "-c", f"umask 077 && mkdir -p {FOLDER} && chmod 755 {STATE}"))
     return Step("note what will be made there", (make, Put(path, made.text(), 0o600)))
 
 
 def user_step() -> Step:
-    """A system user without a password. Its shell runs the one command that a files key may."""
+    """Create a system user without a password. Its shell runs the one command that a files key is allowed."""
     make = (
         "useradd",
         "--system",
@@ -74,7 +74,7 @@ def user_step() -> Step:
 
 
 def folder_step(folders: Sequence[tuple[str, int, str]]) -> Step:
-    """Path, mode, owner of each."""
+    """Create folders. ``folders``: path, mode and owner of each."""
     words = [word for path, mode, owner in folders for word in (path, f"{mode:o}", owner)]
     make = (
         'while [ $# -gt 0 ]; do mkdir -p -- "$1" && chown "$3" -- "$1" && chmod "$2" -- "$1" || exit 1; shift 3; done'
@@ -86,9 +86,9 @@ def folder_step(folders: Sequence[tuple[str, int, str]]) -> Step:
 
 
 def bundle_steps(bundle: Bundle, python: str) -> list[Step]:
-    """Bring the wheels, install them beside what runs, and switch: a half-finished installation is never seen.
+    """Bring the wheels, install them beside the running version, and switch, so that no partial installation is used.
 
-    A node that is there already runs from the same bundle, but without what only masters need.
+    A node that already runs on the machine uses the same bundle, but without packages that only masters need.
     """
     megabytes = bundle.tar.stat().st_size / 1e6
     tar = f"{BUNDLE}/bundle.tar"
@@ -106,7 +106,7 @@ def bundle_steps(bundle: Bundle, python: str) -> list[Step]:
 
 
 def command_step() -> Step:
-    """Another `grass` that is there already stays."""
+    """Create the link for the command. An existing other `grass` stays."""
     make = Run(("ln", "-s", f"{VENV}/bin/grass", COMMAND))
     check = '[ -e "$1" ] || [ -L "$1" ] || [ ! -d "$(dirname "$1")" ]'
     return Step("make `grass` a command there", (make,), Run(("sh", "-c", check, "check", COMMAND)))

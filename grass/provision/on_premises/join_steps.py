@@ -1,5 +1,4 @@
-"""The steps with which a machine becomes a node, around the one that changes the cluster. Called by ``joining`` and
-``node_plan``."""
+"""Steps of joining a node, around the one step that changes the cluster. Called by ``joining`` and ``node_plan``."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ def claim_step(
     own: Own,
     made: Made,
 ) -> Step:
-    """The one step that changes the cluster: it makes the node known and writes what the master answers."""
+    """Return the one step that changes the cluster: it registers the node and writes the master's answer."""
 
     def do(host: Host) -> None:
         request = join_request(invitation, offer, own)
@@ -63,7 +62,7 @@ def claim_step(
         reply = join_client.join(request)
         own.node_token, own.share = reply["secrets"]["node_token"], SHARE_ACCESS.convert(reply["share"])
         mounted = None if paths.rootless else reply["config"].get("share") or paths.share
-        share = offer.share or mounted  # without root nothing is mounted: its tasks have a folder of its own
+        share = offer.share or mounted  # without root: no mount, a folder of the node's own
         config = {**reply["config"], "home": paths.home, "runtime_dir": paths.runtime_dir, "share": share}
         host.put(_json(config), paths.config, 0o644, paths.owner, sudo=True)
         host.put(_json(reply["secrets"]), paths.secrets, 0o600, paths.owner, sudo=True)
@@ -103,7 +102,7 @@ def steps_to_claim(
 def steps_after_claim(
     design: NodeDesign, paths: NodePaths, own: Own, *, again: bool, share: ShareAccess | None = None
 ) -> Iterator[Step]:
-    """Return the steps after the claim. The share is known only then; ``share``: the expected one, for a plan."""
+    """Return the steps after the claim, which tells the share. ``share``: the expected share, for a plan."""
     share = own.share or share
     if design.mount is not None and share is not None:
         yield from share_steps(paths, design.mount, builtins(share))

@@ -1,7 +1,7 @@
-"""A machine becomes a node: facts, checks, what the master says, steps, and the wait until it is READY.
+"""Joining of a machine: facts, checks, questions to the master, steps, and the wait until the node is READY.
 
-One path for all ways in: `grass join` works on this machine, `grass node add` over SSH; ``Host`` is the difference.
-What was interrupted is continued by the same call: what the machine chose lies in its record, and is found there.
+All ways of joining use this module: `grass join` works on this machine, `grass node add` works over SSH. ``Host`` is
+the only difference. The same call continues an interrupted one: the machine's record holds its earlier choices.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from grass.provision.on_premises.steps import Progress, plan_lines, run_steps
 
 READY_SECONDS = 120.0
 REACH_SECONDS = 5.0
-"""Time for the node's API to answer the master: it may just be starting."""
+"""Seconds in which the node's API must answer the master; the API may still be starting."""
 _SLICE = 10.0
 _PAUSE = 0.25
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class NotReadyError(InputError):
-    """The machine is set up, but its probe says what is still wrong; the same command again looks anew."""
+    """The machine is set up, but its probe reports an error. The same command checks again."""
 
     code = "not-ready"
 
@@ -60,7 +60,7 @@ class NotReachedError(GrassError):
 
 @dataclass(frozen=True)
 class Asked:
-    """The master's answers before anything was changed."""
+    """Answers of the master before any change."""
 
     cluster: str
     bundle: str
@@ -68,9 +68,9 @@ class Asked:
     reach: tuple[tuple[str, str, int], ...]
     clock_ahead: float
     kinds: tuple[str, ...] = ()
-    """Kinds of machines that the bundle is for; empty: unknown."""
+    """Kinds of machines that the bundle supports; empty: unknown."""
     granted: bool = False
-    """The master knows this node already: there is nothing to ask for."""
+    """The master already knows this node, so no grant is requested."""
 
 
 def join(
@@ -85,16 +85,14 @@ def join(
     taken_in: Callable[[str], None] = lambda _: None,
     check: Callable[[View], View] | None = None,
 ) -> View | None:
-    """The node's view, READY. ``plan``: only tells the steps, changes nothing, returns None.
+    """Join a machine and return the node's view once the node is READY.
 
-    ``check`` asks the master whether the machine could join; None: with the invitation's secret, as the machine does.
+    ``plan`` takes the lines of the steps; then nothing is changed, and the result is None. ``check`` asks the master
+    whether the machine could join; None: the machine asks with the invitation's secret. ``taken_in`` is called with the
+    node's name once the cluster knows the node, even if later steps fail. ``paths`` None: the system's paths, as root.
 
-    ``taken_in`` is called with the node's name once the cluster knows it, whatever becomes of the rest.
-
-    NotReachedError: it is READY, but the master cannot reach its API.
-
-    ``paths`` None: the system's, as root. Raises what ``grass.errors`` and ``grass.hosts`` have; as long as
-    the checks are not through, nothing was changed.
+    Raises errors of ``grass.errors`` and ``grass.hosts``. NotReachedError: the node is READY, but the master cannot
+    reach its API. Nothing is changed before all checks have passed.
     """
     facts, since = gather(host, invitation.cluster), clock.steady()
     paths = paths or node_paths.of_root(invitation.cluster, facts.config)
@@ -157,7 +155,7 @@ print(json.dumps(answers))
 
 
 def _look(host: Host, facts: Facts, targets: list[tuple[str, str, int]]) -> list[tuple[bool, str]]:
-    """Connect from that machine: whether something answers, with its own address on that route; or the error."""
+    """Connect from the machine to each target. Return success and its own address on that route, or the error."""
     if facts.python is None:
         raise InputError(f"{facts.hostname} cannot become a node; nothing was changed:\n  - {facts.no_python()}")
     done = host.run([facts.python.path, "-c", _LOOK], stdin=json.dumps(targets).encode(), timeout=60).check()
@@ -165,7 +163,7 @@ def _look(host: Host, facts: Facts, targets: list[tuple[str, str, int]]) -> list
 
 
 def _way_to(host: Host, facts: Facts, label: str, invitation: Invitation) -> str:
-    """Return its own address on the route to the master; other hosts can use it, too."""
+    """Return the machine's own address on the route to the master; other hosts can use this address, too."""
     wanted = []
     for url in invitation.urls:
         parts = urlsplit(url)
@@ -213,7 +211,7 @@ def _check_reach(host: Host, facts: Facts, label: str, reach: tuple[tuple[str, s
 
 
 def check_reached(join_client: JoinClient, name: str, own: Own, view: View, seconds: float = REACH_SECONDS) -> None:
-    """Check that the master reaches the node; until now only the node reached the master. Raises NotReachedError."""
+    """Check that the master reaches the node; so far only the node has reached the master. Raises NotReachedError."""
     until = clock.steady() + seconds
     while (answer := join_client.reach(own.name or name, own.node_token))["error"] is not None:
         if clock.steady() >= until:
@@ -228,7 +226,7 @@ def check_reached(join_client: JoinClient, name: str, own: Own, view: View, seco
 
 
 def wait_until_ready(join_client: JoinClient, name: str, own: Own, progress: Progress) -> View:
-    """Wait until the self-test has passed. NotReadyError says what failed and what to do."""
+    """Wait until the self-test has passed. Raises NotReadyError with the failure and the next action."""
     until, mark, said = clock.steady() + READY_SECONDS, None, ""
     view: View | None = None
     while (left := until - clock.steady()) > 0:

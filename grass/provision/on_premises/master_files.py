@@ -1,4 +1,4 @@
-"""The files of a master outside its own folder: units, and what they read. Pure; texts are templates in ``deploy/``."""
+"""Files of a master outside its own folder: units and the files they read. Pure; templates are in ``deploy/``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def samba_folder(name: str) -> str:
 def unit_files(design: MasterDesign) -> list[Put]:
     names = sorted({re.sub("@[^.]*", "@", unit) for unit in design.units} | {"grass@.target"})
     puts = [Put(f"{UNIT_FOLDER}/{name}", shared(f"deploy/systemd/{name}").read_bytes()) for name in names]
-    if design.config.samba is None:  # the sandbox of the units knows /srv/grass only
+    if design.config.samba is None:  # the units' sandbox includes only /srv/grass
         text = f"[Service]\nReadWritePaths={design.config.share}\n".encode()
         puts += [Put(f"{UNIT_FOLDER}/{unit}.d/share.conf", text) for unit in design.units if "redis" not in unit]
     return puts

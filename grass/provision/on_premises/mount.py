@@ -1,4 +1,4 @@
-"""The mount of the share on a node: kernel cifs, or FUSE where the kernel has no cifs. Pure; ``joining`` runs it."""
+"""Mount of the share on a node: kernel cifs, or FUSE where the kernel has no cifs. Pure; ``joining`` runs the steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INACTIVE_SECONDS = 60
 
 @dataclass(frozen=True)
 class ShareMount:
-    """How the share is mounted on the node. ``packages``: those that are missing (same names in Debian and Fedora)."""
+    """Way of mounting the share on a node. ``packages``: missing packages (same names in Debian and Fedora)."""
 
     kind: str
     packages: tuple[str, ...] = ()
@@ -34,8 +34,9 @@ class ShareMount:
 
 
 def choose(facts: Facts) -> ShareMount:
-    """Prefer kernel cifs: it is faster, needs no process, and keeps what several nodes write to one file better.
+    """Choose the way of mounting the share.
 
+    Kernel cifs is preferred: it is faster, needs no process, and is more reliable when several nodes write to one file.
     Raises InputError if the kernel has neither cifs nor FUSE.
     """
     if facts.cifs:
@@ -52,7 +53,7 @@ def choose(facts: Facts) -> ShareMount:
 
 
 class ShareServer(msgspec.Struct, frozen=True):
-    """The samba server of the share, as the master tells a joining node. The password goes through standard input."""
+    """The samba server of the share, as the master tells a joining node. The password is passed on standard input."""
 
     host: str
     port: int
@@ -65,7 +66,7 @@ _SERVER: Form[ShareServer] = Form(ShareServer)
 
 
 def share_steps(paths: NodePaths, mount: ShareMount, told: Mapping[str, object]) -> list[Step]:
-    """``told``: a ``ShareServer``, as the master answered."""
+    """Return the steps that mount the share. ``told``: a ``ShareServer``, as the master answered."""
     server = _SERVER.convert(told)
     unit = mount.unit(paths.cluster)
     files = (
@@ -90,7 +91,7 @@ def share_steps(paths: NodePaths, mount: ShareMount, told: Mapping[str, object])
     ]
 
 
-# What is mounted is the master's share, and not something empty in its place.
+# The mounted folder must be the master's share, and not an empty folder in its place.
 _IS_MOUNTED = 'grep -qs " $1 " /proc/self/mounts && timeout 15 test -d "$1/logs"'
 
 _APPEARS = f"""
@@ -115,7 +116,7 @@ exit $code
 
 
 def _credentials(paths: NodePaths, mount: ShareMount, server: ShareServer) -> Put | Run:
-    """rclone wants its passwords obscured, in a way that is its own."""
+    """Write the credentials of the mount. rclone needs passwords obscured in its own way."""
     if mount.kind == CIFS:
         text = f"username={server.user}\npassword={server.password}\n"
         return Put(paths.credentials, text.encode(), 0o600)

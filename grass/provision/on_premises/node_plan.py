@@ -1,6 +1,6 @@
 """Plan of the nodes of a settings file for `grass create --plan`, when there is no master to ask.
 
-Called by ``create``. Looks at the machines, and changes nothing there.
+Called by ``create``. Inspects the machines; must change nothing on them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from grass.provision.provisioner import Session
 
 @dataclass(frozen=True)
 class PlannedMaster:
-    """``kinds``: of machines that its bundle is for."""
+    """The planned master. ``kinds``: kinds of machines that its bundle supports."""
 
     config: ClusterConfig
     settings: HostSettings
@@ -36,7 +36,7 @@ class PlannedMaster:
 
 
 def plan_node(session: Session, master: PlannedMaster, settings: HostSettings, offer: Offer) -> Iterator[str]:
-    """The lines of one machine; the reason, if it cannot be looked at or cannot become a node."""
+    """Yield the plan of one machine, or the reason why it cannot be inspected or cannot become a node."""
     host = open_host(settings, session.client_dir, session.ask)
     label = f"node {host.name}"
     try:

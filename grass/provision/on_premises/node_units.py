@@ -1,4 +1,4 @@
-"""The units of a node: the system's as they are, a user's made from them. Pure."""
+"""Units of a node: unchanged for the system, or converted for a user. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _OF_A_USER = frozenset(
     | {"UMask", "ExecStart", "Restart", "RestartSec", "StandardOutput", "StandardError", "SyslogIdentifier", "KillMode"}
     | {"TimeoutStopSec", "OOMPolicy", "RuntimeDirectory", "RuntimeDirectoryMode", "RuntimeDirectoryPreserve"}
 )
-"""Directives that mean the same in a user's unit: without root there is neither a sandbox nor another user."""
+"""Directives that a user's unit keeps. The others are dropped: without root there is neither a sandbox nor another
+user.
+"""
 
 
 def unit_puts(paths: NodePaths) -> Iterator[Put]:

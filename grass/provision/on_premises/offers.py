@@ -1,4 +1,4 @@
-"""Checks of an offer against the machine's resources and against its former offer. Pure."""
+"""Checks of an offer against the machine's resources and against its earlier offer. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SPELLED = {"runtimes": "runtime", "mounts": "mount"}
 
 
 def beyond(facts: Facts, offer: Offer) -> Iterator[str]:
-    """Yield offers that exceed the machine's resources. The node-agent checks those that are unknown here."""
+    """Yield offers that exceed the machine's resources. The node-agent checks the resources that are unknown here."""
     cure = "say less, or leave it out: then all is offered"
     if facts.cpus and offer.cpu is not None and offer.cpu > 1000 * facts.cpus:
         yield f"--cpu {offer.cpu / 1000:g}: this machine has {_counted(facts.cpus, 'core')}; {cure}"
@@ -30,9 +30,9 @@ def beyond(facts: Facts, offer: Offer) -> Iterator[str]:
 
 
 def check_same(name: str, before: Offer, offer: Offer, *, address_chosen: bool) -> None:
-    """ConflictError: it joined with the offer ``before``, which is another.
+    """Check that the node's offer is unchanged. Raises ConflictError: it joined with another offer, ``before``.
 
-    An address that was not chosen was found: that it is another one now is no wish for a change.
+    An address that was not chosen was detected. A different detected address is not a request for a change.
     """
     names = (*_CHOSEN, "address") if address_chosen else _CHOSEN
     told = [
@@ -49,7 +49,7 @@ def check_same(name: str, before: Offer, offer: Offer, *, address_chosen: bool) 
 
 
 def _value(offer: Offer, name: str) -> Any:
-    """In which order runtimes and mounts were named is no difference."""
+    """Return the value for comparison. The order of runtimes and mounts makes no difference."""
     match name:
         case "runtimes":
             return sorted(runtime.value for runtime in offer.runtimes)

