@@ -1,4 +1,4 @@
-"""Ending the processes of a cluster, in order, whatever state it is in: tasks and daemons first, redis last."""
+"""End of a cluster's processes, in order, in any state of the cluster: tasks and daemons first, redis last."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from grass.provision.processes import Process
 from grass.provision.supervision import Supervisor
 
 TASKS_SECONDS = 20.0
-"""The shepherd gives tasks up to 10 s of grace, then kills them."""
+"""Seconds for tasks and daemons to end. The shepherd gives tasks up to 10 s of grace, then kills them."""
 REDIS_SECONDS = 10.0
 KILL_SECONDS = 5.0
 
 
 class CannotStopError(GrassError):
-    """Processes that not even KILL ends: they hang in the kernel. Try again later."""
+    """Processes survive even KILL: they hang in the kernel. Try again later."""
 
 
 def stop(config: ClusterConfig, *, forever: bool = False) -> None:
-    """Returns when no process of the cluster is left, and no container runs. Its state stays on the disk.
+    """Stop the cluster. Return when no process of it is left and no container runs. Its state stays on the disk.
 
-    ``forever``: nobody will ask any more how its containers ended, so they are removed.
+    ``forever``: the exit states of its containers are no longer needed, so the containers are removed.
     """
     supervisor = Supervisor(config)
     if supervisor.answers():
@@ -38,16 +38,16 @@ def stop(config: ClusterConfig, *, forever: bool = False) -> None:
 
 
 def _end_containers(config: ClusterConfig, forever: bool) -> None:
-    """An engine that is away keeps no cluster from being stopped; what it says is for the user to see."""
+    """End the cluster's containers. An engine that is down does not stop the call; its error is shown to the user."""
     options = ["--remove"] if forever else []
     subprocess.run([sys.executable, "-m", "node.runtime.docker.sweep", str(config.path), *options], check=False)
 
 
 def end_orphans(config: ClusterConfig) -> None:
-    """After supervisord died: end what it left running, so that the next one can start everything anew.
+    """End the processes that a dead supervisord left running, so that the next supervisord can start everything anew.
 
-    The shepherd itself stays, because it is the parent of the tasks; only its guard is ended. The next guard waits
-    for that shepherd, and takes over when it ends.
+    The shepherd itself stays, because it is the parent of the tasks; only its guard is ended. The next guard waits for
+    that shepherd, and takes over when the shepherd ends.
     """
     _end_supervisors(config)
     shepherd = processes.shepherd_pid(config)
@@ -70,7 +70,7 @@ def _stop_supervised(config: ClusterConfig, supervisor: Supervisor) -> None:
         supervisor.shutdown()
         processes.wait_gone([own], KILL_SECONDS)
     except OSError:
-        return  # it died in between; the rest is found without it
+        return  # supervisord died meanwhile; its processes are found in /proc
 
 
 def _stop_unsupervised(config: ClusterConfig) -> None:
@@ -88,8 +88,11 @@ def _stop_unsupervised(config: ClusterConfig) -> None:
 
 
 def _end_supervisors(config: ClusterConfig) -> None:
-    """First, so that nothing is started again; and whatever one forked while it was looked for, itself or a daemon
-    that has not begun its program. One that KILL does not end is left."""
+    """Kill supervisord before other processes, so that no daemon is started again.
+
+    Repeated, because supervisord may fork during the search: itself, or a daemon that has not begun its program. A
+    supervisord that survives KILL is left.
+    """
     left: list[int] = []
     while not left and (found := _sorted(processes.of_cluster(config))[0]):
         left = processes.end(found, signal.SIGKILL, KILL_SECONDS)
@@ -101,7 +104,7 @@ def _end(pids: Iterable[int], seconds: float) -> None:
 
 
 def _sorted(found: list[Process]) -> tuple[list[int], list[int], list[int]]:
-    """Pids of supervisord, of daemons, of redis."""
+    """Return the pids of supervisord, of daemons, and of redis."""
     supervisors = [process.pid for process in found if process.name == SUPERVISOR]
     redis = [process.pid for process in found if process.name == REDIS]
     others = [process.pid for process in found if process.name not in (SUPERVISOR, REDIS)]

@@ -1,5 +1,5 @@
-"""Files in the share of a cluster, from the user's machine: data sets, what jobs wrote, images.
+"""Files in the share of a cluster, from the user's machine: data sets, output of jobs, images.
 
-Bytes travel by rsync (over SSH, or from folder to folder for a cluster on this machine); the few other operations are
-those of ``share.py``, carried out beside the share by ``serve.py``. Called by the CLI only.
+rsync transfers the bytes (over SSH, or between folders for a cluster on this machine). The few other operations are in
+``share.py``; ``serve.py`` runs them on the host of the share. Called by the CLI only.
 """

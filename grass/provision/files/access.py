@@ -1,4 +1,4 @@
-"""Access to the share of a cluster from this machine: a folder of this machine, or over SSH on the master host."""
+"""Access to a cluster's share from this machine: as a local folder, or over SSH on the master host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from grass.provision.files.operations import REPLY, A, AnyOperation, Operation
 from grass.wire.codec import Form, encode, indented
 
 PROFILE = "files.json"
-"""In the cluster's ``client/`` folder: the fields of ``FilesAccess``, written by `grass create`."""
+"""File in the cluster's ``client/`` folder: the fields of ``FilesAccess``, written by `grass create`."""
 
 _CIPHERS = (
     "aes128-gcm@openssh.com",
@@ -29,15 +29,22 @@ _CIPHERS = (
     "aes192-ctr",
     "aes256-ctr",
 )
-"""What OpenSSH offers by itself (ssh_config(5)), in another order: where both ends have AES in hardware, GCM moves a
-quarter more than ChaCha20, which OpenSSH would take. All by name: `^` needs a newer client than some have."""
+"""OpenSSH's default ciphers (ssh_config(5)), in another order.
+
+If both ends have AES in hardware, GCM is a quarter faster than ChaCha20, OpenSSH's first choice. All ciphers are named,
+because `^` needs a newer client than some users have.
+"""
 
 _PATTERN = frozenset("*?[]\\")
 _ERRORS: dict[str, type[GrassError]] = {each.code: each for each in (InputError, NotFoundError, ConflictError)}
 
 
 class ShareAccess(Protocol):
-    """``rsync_path(module, path)`` is what rsync is told, with ``rsync_options``; ``ask`` carries out one operation."""
+    """Access to a share.
+
+    ``rsync_path(module, path)`` is the argument for rsync, used with ``rsync_options``. ``ask`` carries out one
+    operation.
+    """
 
     def rsync_options(self) -> list[str]: ...
 
@@ -47,7 +54,7 @@ class ShareAccess(Protocol):
 
 
 class FilesAccess(msgspec.Struct, frozen=True):
-    """How to reach the share by SSH: with a key that can do nothing else. Paths are those of this machine."""
+    """Access data of the share by SSH, with a key that permits nothing else. Paths are those of this machine."""
 
     host: str
     port: int
@@ -64,7 +71,7 @@ FILES_ACCESS: Form[FilesAccess] = Form(FilesAccess)
 
 @dataclass(frozen=True)
 class LocalShare:
-    """The share of a cluster on this machine."""
+    """Share of a cluster on this machine."""
 
     folder: Path
 
@@ -80,7 +87,7 @@ class LocalShare:
 
 @dataclass(frozen=True)
 class SshShare:
-    """The share of a cluster whose master is reached by SSH."""
+    """Share of a cluster whose master is reached by SSH."""
 
     access: FilesAccess
 
@@ -88,14 +95,17 @@ class SshShare:
         return ["-e", shlex.join(self._ssh())]
 
     def rsync_path(self, module: str, path: str) -> str:
-        """InputError: rsync's daemon would take the path for a pattern, and find, or overwrite, what it matches."""
+        """Return rsync's argument for a path.
+
+        Raises InputError: rsync's daemon would treat the path as a pattern, and read or overwrite every match.
+        """
         if marks := sorted(_PATTERN.intersection(path)):
             raise InputError(
                 f"{path!r}: rsync on the master takes {' '.join(marks)} for a pattern; choose another name there, or "
                 "name the folder in which it lies"
             )
         host = f"[{self.access.host}]" if ":" in self.access.host else self.access.host
-        return f"{self.access.user}@{host}::{module}/./{path}"  # a path that begins with - is no option
+        return f"{self.access.user}@{host}::{module}/./{path}"  # so that a path that begins with - is not an option
 
     def ask(self, operation: Operation[A]) -> A:
         command = [*self._ssh(), f"{self.access.user}@{self.access.host}", serve.COMMAND]
@@ -123,7 +133,7 @@ class SshShare:
 
 
 def access_to(cluster: str, home: Path | None = None) -> ShareAccess:
-    """NotFoundError: this machine has no way to the files of that cluster."""
+    """Return the access to the cluster's share. Raises NotFoundError: this machine has no access to its files."""
     folder = cluster_home(cluster, home)
     try:
         return SshShare(FILES_ACCESS.decode((folder / "client" / PROFILE).read_bytes()))
@@ -156,7 +166,7 @@ def _below(module: str) -> str:
 
 
 def _answer(text: str) -> bytes:
-    """The answer in a reply, as JSON."""
+    """Return the answer in a reply, as JSON."""
     try:
         reply = REPLY.decode(text)
     except UndecodableError as error:

@@ -1,8 +1,8 @@
-"""What `docker save` writes, taken apart: configuration and layers, each a file named by the digest of its content.
+"""Reader of `docker save` archives: unpacks configuration and layers, each into a file named by its content's digest.
 
-Both forms are read: that of old engines (``<id>/layer.tar``) and OCI's (``blobs/sha256/…``, perhaps compressed).
-A layer's digest is that of its uncompressed tar, as the image's configuration names it (its "diff id"), so equal layers
-of different images are equal files.
+Both formats are read: the one of old engines (``<id>/layer.tar``) and OCI's (``blobs/sha256/…``, perhaps compressed). A
+layer's digest is the digest of its uncompressed tar, as in the image's configuration (the "diff id"). Equal layers of
+different images are therefore equal files.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from grass.wire.codec import Form
 
 _PIECE = 1 << 20
 _SMALL = 8 << 20
-"""Configurations and manifests are smaller than this; what is larger is a layer."""
+"""Size limit in bytes: configurations and manifests are smaller than this; anything larger is a layer."""
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 @dataclass(frozen=True)
 class Image:
-    """``names``: its tags. ``config``, ``layers``: digests, lowest layer first. ``size``: bytes of them all."""
+    """An image. ``names``: tags. ``config``, ``layers``: digests, lowest layer first. ``size``: total bytes."""
 
     names: tuple[str, ...]
     config: str
@@ -46,7 +46,7 @@ class _Member:
     digest: str
     size: int
     content: bytes | None
-    """Kept for small ones: whether it is a configuration is known only at the end."""
+    """Content of a small member. Whether a member is a configuration is known only at the end of the archive."""
 
 
 class _Listed(msgspec.Struct, frozen=True, rename="pascal"):
@@ -70,7 +70,7 @@ _CONFIG: Form[_Config] = Form(_Config)
 
 
 def unpack(stream: IO[bytes], folder: Path, source: str) -> list[Image]:
-    """Write every blob of the archive into ``folder`` and return its images. InputError: it is no image."""
+    """Write every blob of the archive into ``folder`` and return its images. Raises InputError: it is not an image."""
     members: dict[str, _Member] = {}
     links: dict[str, str] = {}
     try:
@@ -89,7 +89,7 @@ def unpack(stream: IO[bytes], folder: Path, source: str) -> list[Image]:
 
 
 def _joined(name: str, link: str) -> str:
-    """Old engines store a layer that two images share as a link to the other's."""
+    """Return the target of a link. Old engines store a layer that two images share as a link to the first copy."""
     parts = name.split("/")[:-1]
     for part in link.split("/"):
         if part == "..":
@@ -100,7 +100,7 @@ def _joined(name: str, link: str) -> str:
 
 
 def _store(content: IO[bytes], folder: Path) -> _Member:
-    """The blob, uncompressed, under its digest."""
+    """Store the blob, uncompressed, under its digest."""
     first = content.read(4)
     if first.startswith(_ZSTD):
         raise InputError(
@@ -123,7 +123,7 @@ def _store(content: IO[bytes], folder: Path) -> _Member:
 
 
 class _Rewound:
-    """A stream whose first bytes were looked at."""
+    """A stream whose first bytes were already read for detection."""
 
     def __init__(self, first: bytes, rest: IO[bytes]) -> None:
         self._first = first
@@ -162,5 +162,5 @@ def _image(one: _Listed, members: Mapping[str, _Member], links: Mapping[str, str
 
 
 def blobs_of(images: Collection[Image]) -> list[str]:
-    """Every digest once, in a stable order."""
+    """Return every digest once, in a stable order."""
     return sorted({digest for image in images for digest in (image.config, *image.layers)})

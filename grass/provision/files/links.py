@@ -1,4 +1,4 @@
-"""Symbolic links in a folder that is to be pushed. Called by ``transfers``; looks at the folder and changes nothing."""
+"""Symbolic links in a folder before a push. Called by ``transfers``. Reads the folder and must change nothing."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 
 def outward(folder: Path) -> list[tuple[str, str]]:
-    """The links below ``folder`` that point outside of it, by name: (path within the folder, target).
+    """Return the links below ``folder`` that point outside of it, by name: (path within the folder, target).
 
-    Absolute targets count, wherever they lead: the share lies elsewhere. Judged by the names alone, as rsync does.
+    Absolute targets always count as outside, because the share lies at another path. As in rsync, only the names
+    decide.
     """
     found: list[tuple[str, str]] = []
     for root, folders, files in os.walk(folder):
@@ -21,7 +22,7 @@ def outward(folder: Path) -> list[tuple[str, str]]:
 
 
 def _leaves(depth: int, target: Path) -> bool:
-    """Whether ``target``, of a link ``depth`` folders below the top, leads above the top at any step."""
+    """Return whether ``target`` leads above the top at any step. The link lies ``depth`` folders below the top."""
     for part in target.parts:
         depth += -1 if part == ".." else 1
         if depth < 0:

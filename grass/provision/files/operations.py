@@ -1,8 +1,8 @@
-"""What can be asked of the share besides transfers: each operation and its answer, typed. Pure.
+"""Operations on the share besides transfers, with typed requests and answers. Pure.
 
-Sent by ``access`` as one JSON object over SSH and carried out by ``share`` on the master host; the answer comes back
-the same way. Over SSH, a request is the operation with its name in ``operation``; a reply is ``{"answer": …}`` or
-``{"error": {"code", "message"}}``.
+``access`` sends an operation as one JSON object over SSH, and ``share`` carries it out on the master host. The answer
+comes back the same way. Over SSH, a request is the operation with its name in ``operation``; a reply is ``{"answer":
+…}`` or ``{"error": {"code", "message"}}``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class FileType(str, Enum):
 
 
 class FileEntry(msgspec.Struct, frozen=True):
-    """``size`` in bytes, ``modified`` in wall seconds, ``mode`` in octal digits."""
+    """A file or folder. ``size`` in bytes, ``modified`` in wall seconds, ``mode`` in octal digits."""
 
     name: str
     type: FileType
@@ -38,8 +38,10 @@ class RemovedFiles(msgspec.Struct, frozen=True):
 
 
 class ImageEntry(msgspec.Struct, frozen=True):
-    """An image in ``images/index.json``. ``config``, ``layers``: digests, lowest layer first. ``size``: bytes of them
-    all. ``pushed``: wall seconds."""
+    """An image in ``images/index.json``.
+
+    ``config``, ``layers``: digests, lowest layer first. ``size``: total bytes. ``pushed``: wall seconds.
+    """
 
     id: str
     config: str
@@ -56,20 +58,20 @@ Index = dict[str, ImageEntry]
 
 
 class RemovedImage(msgspec.Struct, frozen=True):
-    """``freed``: bytes."""
+    """Result of removing an image. ``freed``: bytes."""
 
     removed: str
     freed: int
 
 
 class Operation(msgspec.Struct, Generic[A], frozen=True, tag_field="operation"):
-    """Answered with an ``A``, which ``answer`` decodes."""
+    """An operation. Its answer is an ``A``, which ``answer`` decodes."""
 
     answer: ClassVar[Form[Any]]
 
 
 class ListFiles(Operation[list[FileEntry]], frozen=True, tag="list"):
-    """What is in the folder ``path``, or the file."""
+    """List the folder ``path``, or the file."""
 
     path: str
     answer: ClassVar = Form(list[FileEntry])
@@ -91,14 +93,14 @@ class ListImages(Operation[Index], frozen=True, tag="images"):
 
 
 class MissingBlobs(Operation[list[str]], frozen=True, tag="missing"):
-    """Those of ``digests`` that are not in the share."""
+    """Return the ``digests`` that are missing in the share."""
 
     digests: list[str]
     answer: ClassVar = Form(list[str])
 
 
 class AddImage(Operation[ImageEntry], frozen=True, tag="add-image"):
-    """Make an image known whose blobs have arrived."""
+    """Add an image to the index after its blobs have arrived."""
 
     name: str
     entry: ImageEntry
@@ -116,7 +118,7 @@ INDEX: Form[Index] = Form(Index)
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A ``GrassError``, by its code."""
+    """A ``GrassError``, identified by its code."""
 
     code: str
     message: str

@@ -1,10 +1,12 @@
-"""Before a transfer of rsync's daemon: does what was asked for lie in the share? ``pre-xfer exec`` of ``rsyncd.conf``.
+"""Check before a transfer of rsync's daemon that all paths lie in the share. ``pre-xfer exec`` of ``rsyncd.conf``.
 
-The daemon lets no ``..`` lead out of a module, but it follows the symbolic links that a path names on its way, and
-tasks may put any into the share. Here every path that was asked for is followed first; one that leads out ends the
-transfer before it begins (exit code 1). Inside a folder rsync copies links as links: the options that would follow them
-are refused by the configuration. Started anew for each transfer, so it imports little; and isolated (``-I``), because
-the folder in which it starts may be the share.
+The daemon lets no ``..`` lead out of a module. But the daemon follows symbolic links in a path, and tasks may put any
+link into the share. This module therefore resolves every requested path first. A path that leads out ends the transfer
+before it begins (exit code 1). Inside a folder, rsync copies links as links; the configuration refuses the options that
+would follow links.
+
+The module is started anew for each transfer, so it must import little. It runs isolated (``-I``), because its working
+folder may be the share.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ from grass.environment import whole_environment
 
 
 def outside(root: Path, module: str, arguments: Iterable[str]) -> str | None:
-    """Return the first of rsync's arguments that names a path outside ``root``, or None. ``module``: its name.
+    """Return the first of rsync's arguments that names a path outside ``root``, or None. ``module``: the module's name.
 
-    Every word is taken for a path, and so is what follows a ``=``. A word that is no path lies inside and does no harm.
+    Every word is treated as a path, and so is the text after a ``=``. A word that is not a path lies inside and does no
+    harm.
     """
     real = root.resolve()
     for argument in arguments:
@@ -44,7 +47,7 @@ def _paths(argument: str, module: str) -> Iterator[str]:
 
 
 def asked(environ: Mapping[str, str]) -> Iterator[str]:
-    """``RSYNC_ARG1`` and so on, and ``RSYNC_REQUEST``, which may be several paths: as one, and each."""
+    """Yield ``RSYNC_ARG1`` and so on, and ``RSYNC_REQUEST``. The latter may hold several paths: as one, and each."""
     number = 1
     while (argument := environ.get(f"RSYNC_ARG{number}")) is not None:
         yield argument

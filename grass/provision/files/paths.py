@@ -1,7 +1,7 @@
-"""Which paths of the share a user may name. Pure.
+"""Checks of the paths of the share that a user may name. Pure.
 
-The share holds ``logs/`` and ``images/``, which are Grass's own, ``jobs/<job id>/``, what each job wrote, and besides
-them whatever users put there. A task sees all of it under ``GRASS_DATA``.
+The share holds ``logs/`` and ``images/``, which belong to Grass, ``jobs/<job id>/`` with the output of each job, and
+the users' own files. A task sees the whole share under ``GRASS_DATA``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ _LONGEST = 1024
 
 
 def to_read(text: str) -> str:
-    """The path within the share, without a slash at its ends; empty: all of it. InputError: it leaves the share."""
+    """Return the path within the share, without a slash at its ends; empty: the whole share.
+
+    Raises InputError: the path leaves the share.
+    """
     parts = [part for part in text.split("/") if part not in ("", ".")]
     if text.startswith("~") or ".." in parts:
         raise InputError(f"{text!r} leaves the share: name a path inside it, such as mnist/train")
@@ -24,7 +27,7 @@ def to_read(text: str) -> str:
 
 
 def to_write(text: str) -> str:
-    """As ``to_read``, and not one of the folders that Grass keeps."""
+    """Check as ``to_read``, and refuse the folders that belong to Grass."""
     path = to_read(text)
     if not path:
         raise InputError("name a path in the share, such as mnist/train")
@@ -35,7 +38,7 @@ def to_write(text: str) -> str:
 
 
 def to_remove(text: str) -> str:
-    """As ``to_write``, and what a job wrote: ``jobs/<job id>`` and below."""
+    """Check as ``to_write``, but allow the output of a job: ``jobs/<job id>`` and below."""
     path = to_read(text)
     if path.startswith(f"{JOBS}/"):
         return path

@@ -1,7 +1,7 @@
-"""One transfer by rsync: what it is told, how far it is, and what its failures mean.
+"""One transfer by rsync: its arguments, its progress, and the meaning of its failures.
 
-rsync skips what is already there, goes on with what was cut off (``--partial-dir``, so that no task ever sees half a
-file under its name), keeps permissions and times, and is as fast as the line.
+rsync skips existing files and continues interrupted ones (``--partial-dir``, so that no task sees a partial file under
+its final name). rsync keeps permissions and times, and is as fast as the line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _WRONG = frozenset({1, 2, 3, 4})
 
 @dataclass(frozen=True)
 class Progress:
-    """``done``: bytes; ``percent``: of all that rsync has found so far; ``rate``: bytes/s; ``left``: h:mm:ss."""
+    """Progress of a transfer.
+
+    ``done``: bytes; ``percent``: of all files that rsync has found so far; ``rate``: bytes/s; ``left``: h:mm:ss.
+    """
 
     done: int
     percent: int
@@ -39,7 +42,7 @@ def command(program: str, options: Sequence[str], sources: Sequence[str], target
 
 
 def transfer(argv: Sequence[str], what: str, on_progress: Callable[[Progress], object]) -> int:
-    """Runs it to its end and returns the bytes of what was sent. ``what``: the transfer, for messages."""
+    """Run the transfer to its end and return the number of bytes sent. ``what``: the transfer's name, for messages."""
     done = 0
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
@@ -64,7 +67,7 @@ def transfer(argv: Sequence[str], what: str, on_progress: Callable[[Progress], o
 
 
 def parse(line: bytes) -> Progress | None:
-    """A line of ``--info=progress2``: bytes, percent, rate, time left."""
+    """Parse a line of ``--info=progress2``: bytes, percent, rate, time left."""
     match = _PROGRESS.match(line)
     if match is None:
         return None
@@ -73,7 +76,7 @@ def parse(line: bytes) -> Progress | None:
 
 
 def _lines(stream: IO[bytes]) -> Iterator[bytes]:
-    """rsync overwrites its line: the pieces end in carriage returns."""
+    """Yield the lines of rsync. rsync overwrites its line, so the pieces end in carriage returns."""
     rest = b""
     while piece := stream.read1(4096):  # type: ignore[attr-defined]
         *whole, rest = re.split(rb"[\r\n]", rest + piece)

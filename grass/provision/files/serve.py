@@ -1,9 +1,9 @@
-"""The forced command of the files key on the master host: ``python -m grass.provision.files.serve SHARE RSYNCD_CONF``.
+"""Forced command of the files key on the master host: ``python -m grass.provision.files.serve SHARE RSYNCD_CONF``.
 
-sshd runs it as the user `grass` for each login with that key, and puts the requested command into
-``SSH_ORIGINAL_COMMAND``. It does two things and no other: rsync's daemon over this connection, whose modules are the
-folders of the share and which lets no path leave them, and the ``operations``, one request as JSON on stdin, one reply
-on stdout.
+sshd runs this module as the user `grass` for each login with that key, and puts the requested command into
+``SSH_ORIGINAL_COMMAND``. The module must do two things only. It runs rsync's daemon over this connection; the daemon's
+modules are the folders of the share, and no path may leave them. It runs the ``operations``, with one request as JSON
+on stdin and one reply on stdout.
 """
 
 from __future__ import annotations
@@ -33,16 +33,19 @@ _SETTINGS = (
     "refuse options = copy-links copy-unsafe-links copy-dirlinks keep-dirlinks",
 )
 _AS_ROOT = ["--dparam=uid=0", "--dparam=gid=0"]
-"""Without these, rsync run by root becomes the user nobody. Only root may pass them: rsync would try to switch."""
+"""Options for rsync as root: without them, rsync becomes the user nobody.
+
+Only root may pass them, because rsync would try to switch users.
+"""
 MODULES = {"data": "", "images": "images"}
 """Module → folder of the share."""
 
 
 def rsyncd_conf(folder: str, python: str) -> str:
-    """The configuration of the daemon for the share at ``folder``.
+    """Return the configuration of rsync's daemon for the share at ``folder``.
 
-    Symbolic links stay links; rsync takes out of their targets what leads out of the module.
-    No chroot: that would need root. Instead ``path_check``, run by ``python``, looks at each path that is asked for.
+    Symbolic links stay links; rsync removes the parts of their targets that lead out of the module. There is no chroot,
+    which needs root. Instead ``path_check``, run by ``python``, checks each requested path.
     """
     lines = [*_SETTINGS, f"pre-xfer exec = {shlex.quote(python)} -I -m grass.provision.files.path_check"]
     for module, below in MODULES.items():

@@ -1,10 +1,10 @@
-"""Operations of a user who may write the share: listing, removing, and the index of images.
+"""Operations on the share by a user with write access: listing, removing, and the index of images.
 
-Run by ``serve.py`` as the user `grass` of the master host, or in the CLI itself for a cluster on this machine. The
-share's folder is the argument; paths are relative to it and are checked by ``paths``.
+``serve.py`` runs them as the user `grass` of the master host. For a cluster on this machine, the CLI runs them itself.
+The share's folder is the argument; paths are relative to it and are checked by ``paths``.
 
 Images: ``images/blobs/<sha256>`` holds each image's configuration and its layers (uncompressed, by the digest of their
-content, so images share them); ``images/index.json`` is name → ``ImageEntry``.
+content, so that images share layers). ``images/index.json`` maps a name to its ``ImageEntry``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _IMAGE = re.compile(r"[a-z0-9][a-zA-Z0-9._/:@-]{0,254}")
 
 
 def carry_out(share: Path, operation: AnyOperation) -> object:
-    """Return the operation's answer. Raises GrassError; what the system refuses becomes one."""
+    """Return the operation's answer. Raises GrassError; system errors are converted to one."""
     try:
         match operation:
             case ListFiles(path):
@@ -69,7 +69,7 @@ def carry_out(share: Path, operation: AnyOperation) -> object:
 
 
 def list_files(share: Path, path: str) -> list[FileEntry]:
-    """What is in the folder, or the file itself; hidden files are left out."""
+    """List the folder, or the file itself; hidden files are left out."""
     target = _inside(share, paths.to_read(path), follow=True)
     if not target.exists():
         raise NotFoundError(f"there is no {path!r} in the share")
@@ -107,7 +107,7 @@ def missing_blobs(share: Path, digests: list[str]) -> list[str]:
 
 
 def add_image(share: Path, name: str, entry: ImageEntry) -> ImageEntry:
-    """Make an image known once all of its blobs are here; each that is new is checked against its digest."""
+    """Add an image after all its blobs have arrived; each new blob is checked against its digest."""
     if not _IMAGE.fullmatch(name):
         raise InputError(f"{name!r} is not the name of an image")
     absent = missing_blobs(share, list(entry.blobs))
@@ -123,7 +123,7 @@ def add_image(share: Path, name: str, entry: ImageEntry) -> ImageEntry:
 
 
 def remove_image(share: Path, name: str) -> RemovedImage:
-    """Forget an image, and remove the blobs that no other needs."""
+    """Remove an image from the index, and the blobs that no other image needs."""
     with _locked(share):
         index = _read_index(share)
         if name not in index:
@@ -141,7 +141,7 @@ def remove_image(share: Path, name: str) -> RemovedImage:
 
 
 def _inside(share: Path, path: str, *, follow: bool = False) -> Path:
-    """Symbolic links may point anywhere: following one must not lead out. ``follow``: the last one, too."""
+    """Return the path in the share. A symbolic link must not lead out. ``follow``: also follow the last component."""
     target = share / path
     root, real = share.resolve(), (target if follow or not path else target.parent).resolve()
     if real != root and root not in real.parents:

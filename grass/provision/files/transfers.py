@@ -1,4 +1,4 @@
-"""What the CLI asks for: push and pull of data and images. Each can be repeated; what is there is not sent again."""
+"""Push and pull of data and images, for the CLI. Each can be repeated; files that are already there are not resent."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from grass.provision.files.operations import AddImage, FileType, MissingBlobs, T
 
 OnProgress = Callable[[rsync.Progress], object]
 _NAMED = 10
-"""Links that an error names."""
+"""Maximum number of links that an error names."""
 _JUST_MADE = 60.0
-"""Seconds that a push may take from making its folder to holding it."""
+"""Maximum seconds between a push's creation of its folder and its lock on the folder."""
 
 
 def push(access: ShareAccess, local: Path, remote: str, on_progress: OnProgress, *, copy_links: bool = False) -> int:
-    """A folder's content goes into the folder ``remote``; a file becomes ``remote``, or goes into ``remote/``.
+    """Push a folder's content into the folder ``remote``, or a file to ``remote`` or into ``remote/``.
 
-    Symbolic links stay links; ``copy_links``: the content of what they point to is sent instead. Returns the bytes
-    looked at. NotFoundError; InputError, also for a link that leads out of the folder, which rsync's daemon would turn
-    into another link; UnreachableError: the same call goes on where it stopped.
+    Symbolic links stay links; with ``copy_links``, the content of their targets is sent instead. Returns the number of
+    bytes examined. Raises NotFoundError; InputError, also for a link that leads out of the folder, because rsync's
+    daemon would change its target; UnreachableError: the same call continues where it stopped.
     """
     if not local.exists():
         raise NotFoundError(f"there is no {local} on this machine")
@@ -62,14 +62,15 @@ def _refuse_outward_links(folder: Path) -> None:
 
 
 def pull(access: ShareAccess, remote: str, local: Path, on_progress: OnProgress) -> int:
-    """The file or the content of the folder ``remote`` becomes ``local``; a file goes into it when it is a folder.
+    """Pull the file, or the content of the folder, ``remote`` to ``local``. A file goes into ``local`` if that is a
+    folder.
 
-    Links stay as they are. rsync is told absolute paths: since 3.5 it makes no folder whose path contains ``..``.
+    Links stay unchanged. rsync gets absolute paths: since 3.5, rsync creates no folder whose path contains ``..``.
     """
     path = paths.to_read(remote)
     is_folder = not path or access.ask(TypeOf(path)) is FileType.FOLDER
     source = access.rsync_path("data", f"{path}/" if is_folder and path else path)
-    becomes = local.parent.resolve() / local.name  # a link in its place is replaced
+    becomes = local.parent.resolve() / local.name  # an existing link at this path is replaced
     target = f"{local.resolve()}/" if is_folder or local.is_dir() else str(becomes)
     argv = rsync.command(rsync_program(), access.rsync_options(), [source], target)
     return rsync.transfer(argv, f"pull of {remote or 'the share'}", on_progress)
@@ -83,9 +84,10 @@ def push_image(
     say: Callable[[str], object],
     on_progress: OnProgress,
 ) -> list[str]:
-    """Sends the image ``name`` of this machine's engine, or those of the file ``archive``; returns their names.
+    """Push the image ``name`` of this machine's engine, or the images of the file ``archive``. Return their names.
 
-    ``name`` names an image of a file that has no name of its own. ``scratch``: a folder for as much as the image takes.
+    ``name`` also names an archive's image that has no name of its own. ``scratch``: a folder with enough space for the
+    image.
     """
     scratch.mkdir(parents=True, exist_ok=True)
     with _folder(scratch) as folder:
@@ -116,9 +118,9 @@ def push_image(
 
 @contextmanager
 def _folder(scratch: Path) -> Iterator[str]:
-    """For one push. What pushes left that were killed is removed: nobody holds it any more."""
+    """Create a folder for one push. Remove folders that killed pushes left, which no process locks any more."""
     for left in scratch.glob("image-*"):
-        with suppress(OSError), _held(left):  # else another push has it, or has just ended
+        with suppress(OSError), _held(left):  # otherwise another push has locked it, or has just ended
             if left.stat().st_mtime < clock.wall() - _JUST_MADE:
                 shutil.rmtree(left)
     with tempfile.TemporaryDirectory(dir=scratch, prefix="image-") as folder, _held(Path(folder)):
@@ -127,7 +129,7 @@ def _folder(scratch: Path) -> Iterator[str]:
 
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """OSError: somebody else holds it."""
+    """Lock the folder. Raises OSError: another process has locked it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,9 @@
-"""The bundle: Grass and all that it needs, as wheels, in one tar file that hosts are brought.
+"""The bundle: Grass and all its requirements, as wheels, in one tar file that is copied to hosts.
 
-It holds what the master needs, for its Python, and what nodes need, for each Python that Grass runs on: few wheels
-differ. ``wheels.json`` in it says which ones are whose. Made on the machine of the CLI, the only one that needs an
-index of packages; wheels are cached by version of Python, machine and C library. A host installs from the tar alone.
+The bundle holds the wheels of the master, for the master's Python, and the wheels of nodes, for each Python that Grass
+supports. Few wheels differ between them. ``wheels.json`` in the bundle says which wheels belong to which kind of
+machine. The bundle is built on the machine of the CLI, the only one that needs a package index. Wheels are cached by
+version of Python, machine and C library. A host installs from the tar alone.
 """
 
 from __future__ import annotations
@@ -32,16 +33,17 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 """Versions of Python that nodes may have."""
 CONTENTS = "wheels.json"
 _KEPT, _KEPT_SETS = 4, 24
-"""Tars of earlier versions, and sets of wheels, that stay in the cache."""
+"""Numbers of tars of earlier versions, and of sets of wheels, that stay in the cache."""
 _SECONDS = 900
 _AT_ONCE = 4
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """``digest``: SHA-256 of the tar in hexadecimal; with another digest it is another bundle.
+    """A built bundle.
 
-    ``target``: the master's. ``nodes``: the kinds of machines (``Target.kind``) that can be nodes with it.
+    ``digest``: SHA-256 of the tar in hexadecimal; it identifies the bundle. ``target``: the master's. ``nodes``: kinds
+    of machines (``Target.kind``) that can become nodes with this bundle.
     """
 
     tar: Path
@@ -50,7 +52,7 @@ class Bundle:
     nodes: tuple[str, ...] = ()
 
     def description(self) -> bytes:
-        """``bundle.json``, which lies beside the tar on the master."""
+        """Return the content of ``bundle.json``, which lies beside the tar on the master."""
         wire = {
             "file": "bundle.tar",
             "digest": self.digest,
@@ -70,9 +72,11 @@ def make_bundle(
     machines: Iterable[str] = (),
     pythons: Iterable[str] = PYTHONS,
 ) -> Bundle:
-    """``cache``: a folder that is made. ``machines``: of nodes, besides those of the master's kind.
+    """Build the bundle.
 
-    UnreachableError: wheels of the master are missing, and no index has them. Those of other Pythons are left out then.
+    ``cache``: a folder, created if missing. ``machines``: machine types of nodes, besides the master's type. Wheels for
+    other Pythons are left out if no index has them. Raises UnreachableError: wheels of the master are missing, and no
+    index has them.
     """
     own = _wheels(requirements.own(), target, cache, progress)
     others = requirements.of_nodes(target, (target.machine, *machines), pythons)
@@ -84,7 +88,7 @@ def make_bundle(
 
 
 def _sets(targets: list[Target], cache: Path, progress: Callable[[str], None], asked: set[str]) -> dict[str, Path]:
-    """Kind → wheels. Those of machines that were ``asked`` for have to be there, the others only if they can be had."""
+    """Return kind → wheels. Wheels of machines in ``asked`` are required; the others are optional."""
     needed = requirements.of_node()
 
     def one(target: Target) -> tuple[str, Path | None]:
@@ -111,7 +115,10 @@ def _wheels(needed: list[str], target: Target, cache: Path, progress: Callable[[
 
 
 def _fetch(needed: list[str], target: Target, wheels: Path) -> None:
-    """Into a folder beside, renamed when it is whole. pip judges conditions by its own Python, so we judge them."""
+    """Fetch wheels into a temporary folder, renamed when complete.
+
+    pip evaluates markers for its own Python, so this module evaluates them for the target.
+    """
     wheels.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=wheels.parent, prefix=".fetch-"))
     try:
@@ -147,7 +154,7 @@ def _download(wanted: list[str], target: Target, folder: Path) -> None:
 
 
 def _pack(own: Path, sets: dict[str, Path], folder: Path) -> tuple[Path, str]:
-    """The same content always makes the same bytes, so that a host that has it is left alone."""
+    """Pack the tar. The same content always makes the same bytes, so that a host with that bundle is left unchanged."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=folder, prefix=".pack-")
     draft = Path(name)

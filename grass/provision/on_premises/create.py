@@ -1,4 +1,4 @@
-"""`grass create` of a cluster on several hosts: connect, look, decide, carry out, call its API from here."""
+"""`grass create` of a cluster on several hosts: connect, inspect, decide, carry out, call the new API from here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CLOCKS_APART = 60.0
 
 @dataclass(frozen=True)
 class _Known:
-    """Facts, design and bundle: everything that is known before the first change."""
+    """Facts, design and bundle: all data that is gathered before the first change."""
 
     facts: Facts
     design: MasterDesign
@@ -46,9 +46,9 @@ class _Known:
 
 
 def create(settings: Settings, session: Session) -> Created:
-    """Set up the master and join its nodes, or finish what an interrupted call began; return when its API answers.
+    """Set up the master and join its nodes, or finish an interrupted call. Return when the API answers.
 
-    Raises ConflictError (the name is taken), InputError (what is missing there), UnreachableError, StepFailedError.
+    Raises ConflictError (the name is taken), InputError (missing requirements), UnreachableError, StepFailedError.
     """
     machines = _machines(settings)
     client = session.client_dir
@@ -142,12 +142,12 @@ def _look(host: SshHost, settings: Settings, session: Session) -> _Known:
 
 
 def _admin(machines: OnPremises, client: Path) -> Admin:
-    """Both private keys are made here and stay here."""
+    """Create the administrator's keys. Both private keys are created on this machine and stay here."""
     return Admin(machines.admin or user_name(), keyring.user_key(client), _files_key(client))
 
 
 def _files_key(client: Path) -> str:
-    """The public half, as a line of ``authorized_keys`` without comment."""
+    """Return the public key, as a line of ``authorized_keys`` without comment."""
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -168,7 +168,7 @@ def _nodes_before(session: Session) -> dict[str, HostSettings]:
 
 
 def _remember(host: SshHost, machines: OnPremises, config: ClusterConfig, admin: Admin, client: Path) -> str:
-    """The master's public key comes over SSH and is pinned; what the CLI needs from now on is written down."""
+    """Pin the master's public key, which comes over SSH, and save the client's files."""
     master_key = json.loads(host.get(f"{config.home}/{on_host.PUBLIC_KEY}", sudo=True))
     known_hosts, access = str(client / KNOWN_HOSTS), host.access
     tunnel = None
@@ -198,7 +198,7 @@ def api_url(machines: OnPremises, config: ClusterConfig) -> str:
 
 
 def _call_api(host: SshHost, decided: MasterDesign, session: Session, machines: OnPremises, url: str) -> None:
-    """Check that the API is reachable from here; the last step saw it listen. Calls retry by themselves."""
+    """Check that the API is reachable from here; the last step checked that it listens. Calls retry by themselves."""
     from grass.api.client import Client
 
     try:
@@ -219,7 +219,7 @@ def _unready(host: SshHost, decided: MasterDesign, machines: OnPremises, url: st
 
 
 class _kept_if_touched:
-    """A cluster's folder that was made by a call which failed before it did anything goes again."""
+    """Remove a new cluster folder if the call that created it failed before any change."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,7 +1,7 @@
-"""`grass delete` of a cluster on several hosts: clean the nodes, then the master, then what this machine knows of it.
+"""`grass delete` of a cluster on several hosts: clean the nodes, then the master, then this machine's client files.
 
-A host that cannot be cleaned stops it before any other is; ``force`` goes on without such hosts, and says which ones
-keep what was made there. Called by ``provisioner``.
+A host that cannot be cleaned stops the call before any other host is cleaned. ``force`` skips such hosts, and the
+result names the hosts that keep files of Grass. Called by ``provisioner``.
 """
 
 from __future__ import annotations
@@ -30,23 +30,26 @@ _GONE_SECONDS = 10.0
 
 
 class StayedError(UnreachableError):
-    """Some hosts could not be cleaned; the cluster is still there."""
+    """Some hosts could not be cleaned; the cluster still exists."""
 
     code = "hosts-stayed"
 
 
 def delete(session: Session, *, force: bool, packages: bool) -> Deleted:
-    """StayedError: a host could not be cleaned, and ``force`` was not given. Try again: what was done stays done."""
+    """Delete the cluster. A repeated call continues an interrupted one.
+
+    Raises StayedError: a host could not be cleaned, and ``force`` was not given.
+    """
     with cluster_lock(session.home, session.name):
         machines = load_machines(session.name, session.home)
-        # without machines an interrupted call has done all but remove the folder
+        # without machines: an interrupted call left only the folder to remove
         left = _delete_hosts(session, machines, force, packages) if machines is not None else {}
         shutil.rmtree(session.folder)
     return Deleted(session.name, left)
 
 
 def _delete_hosts(session: Session, machines: Machines, force: bool, packages: bool) -> dict[str, str]:
-    """Looks at every host before it cleans the first: one that is away stops it while nothing was changed."""
+    """Clean the hosts. Check all hosts before cleaning the first: a failed check stops the call without changes."""
     left = _self_joined(session, machines)
     if not force:
         away = _out_of_reach(session, machines)
@@ -67,7 +70,7 @@ def _delete_hosts(session: Session, machines: Machines, force: bool, packages: b
 
 
 def _self_joined(session: Session, machines: Machines) -> dict[str, str]:
-    """Nodes that joined by themselves: from here there is no way into them. Nothing is known without the API."""
+    """Return the nodes that joined by themselves and cannot be reached from here. Without the API, none are known."""
     try:
         with Client(session.name, home=session.home) as client:
             nodes = client.nodes()
@@ -91,7 +94,7 @@ def _out_of_reach(session: Session, machines: Machines) -> dict[str, str]:
 
 
 def _on_nodes(machines: Machines, work: Callable[[str, HostSettings], None]) -> dict[str, str]:
-    """Run ``work`` on several nodes at once. Returns the failed ones with the reason."""
+    """Run ``work`` on several nodes at once. Return the failed nodes with the reason."""
 
     def one(item: tuple[str, HostSettings]) -> tuple[str, str]:
         try:
@@ -105,7 +108,7 @@ def _on_nodes(machines: Machines, work: Callable[[str, HostSettings], None]) -> 
 
 
 def _take_out(session: Session, cleaned: Collection[str]) -> None:
-    """The cluster stays, without the nodes that were cleaned: they are out of its list, and can be added again."""
+    """Remove the cleaned nodes from the list of the cluster, which stays; they can be added again."""
     try:
         with Client(session.name, home=session.home) as client:
             known = {node["name"] for node in client.nodes()}
@@ -114,7 +117,7 @@ def _take_out(session: Session, cleaned: Collection[str]) -> None:
                 _wait_until_gone(client, name)
     except GrassError as error:
         session.progress(f"{', '.join(sorted(cleaned))}: cleaned, but still in the list of nodes ({error})")
-        return  # still known here, so that `grass delete` does not take them for nodes that joined by themselves
+        return  # kept here, or `grass delete` would treat them as nodes that joined by themselves
     for name in cleaned:
         remember(session.name, session.client_dir, name, None)
 

@@ -41,7 +41,7 @@ class Listener:
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts of one machine. ``programs``: name → path. ``records``: cluster → record of what was made for it."""
+    """Facts of one machine. ``programs``: name → path. ``records``: cluster → record of objects that Grass created."""
 
     hostname: str = ""
     user: str = ""
@@ -49,11 +49,11 @@ class Facts:
     kernel: str = ""
     os_id: str = ""
     os_version: str = ""
-    """``12`` of Debian 12; empty where it has no number."""
+    """Release, such as ``12`` for Debian 12; empty for a system without a number."""
     os_like: str = ""
     os_name: str = ""
     libc: tuple[str, tuple[int, int]] = ("", (0, 0))
-    """``glibc`` or ``musl`` or empty, and its version."""
+    """C library (``glibc``, ``musl`` or empty) and its version."""
     pythons: tuple[Python, ...] = ()
     systemd: bool = False
     packagers: tuple[str, ...] = ()
@@ -61,17 +61,17 @@ class Facts:
     redis: tuple[int, ...] = ()
     """Version of the first redis or valkey on PATH."""
     docker: str = ""
-    """Version of the engine that answers."""
+    """Version of the docker engine; empty if the engine does not answer."""
     cifs: bool = False
     fuse: bool = False
     memory: int = 0
     cpus: int = 0
     gpus: int | None = None
-    """At most so many: devices that are there, with a driver or without one; None: not known."""
+    """Upper limit: devices that exist, with or without a driver. None: unknown."""
     disk_free: int = 0
-    """Bytes, the least of /opt, /var/lib and /srv."""
+    """Free bytes: the minimum of /opt, /var/lib and /srv."""
     addresses: tuple[tuple[str, str], ...] = ()
-    """Device, address (without its prefix length)."""
+    """Pairs of device and address (without prefix length)."""
     listeners: tuple[Listener, ...] = ()
     time: float = 0.0
     nologin: str = "/bin/false"
@@ -82,25 +82,25 @@ class Facts:
     bundle: str = ""
     """Digest of the bundle from which /opt/grass/venv was installed."""
     config: ClusterConfig | None = None
-    """``cluster.json`` of the cluster in question."""
+    """``cluster.json`` of the requested cluster."""
     records: dict[str, Made] = field(default_factory=dict)
     image: str = ""
     """State of the requested container image: ``there``, ``registry`` (the engine can pull it), or why neither."""
 
     @property
     def python(self) -> Python | None:
-        """The newest that will do."""
+        """Return the newest Python that Grass can use, or None."""
         usable = [python for python in self.pythons if python.version[:2] >= OLDEST_PYTHON]
         return max(usable, key=lambda python: python.version, default=None)
 
     def no_python(self) -> str:
-        """Return the message for a machine without ``python``."""
+        """Return the error message for a machine without a usable Python."""
         found = ", ".join(".".join(map(str, each.version)) for each in self.pythons) or "none"
         system = self.os_name or "its system"
         return f"no Python of 3.10 or newer (found: {found}); install one, or a newer release of {system}"
 
     def listens(self, address: str, port: int) -> Listener | None:
-        """Who has this port, at this address or at all of them."""
+        """Return the listener on this port, at this address or at all addresses."""
         everywhere = {"0.0.0.0", "::", "*", ""}
         for listener in self.listeners:
             if listener.port != port:
@@ -111,7 +111,7 @@ class Facts:
 
 
 def gather(host: Host, cluster: str) -> Facts:
-    """One round trip, as root. Raises what ``Host.run`` raises."""
+    """Gather the facts in one round trip, as root. Raises the errors of ``Host.run``."""
     script = shared("on_premises/facts.sh").read_bytes()
     return parse(host.run(["sh", "-s", cluster], stdin=script, sudo=True, timeout=60).check().out)
 
@@ -126,7 +126,7 @@ def look_for_image(host: Host, image: str) -> str:
 
 
 def parse(text: str) -> Facts:
-    """Parse the script's output. Missing sections leave their default."""
+    """Parse the script's output. Missing sections keep their defaults."""
     sections = dict(_sections(text))
     first = {name: (lines[0].strip() if lines else "") for name, lines in sections.items()}
     os_release = dict(_assignments(sections.get("os", [])))
@@ -238,7 +238,7 @@ def _number(text: str | None) -> int:
 
 
 def _config(text: str) -> ClusterConfig | None:
-    """None: there is none, or one that was not made by Grass."""
+    """Parse ``cluster.json``. None: the file is missing, or was not written by Grass."""
     wire = _json(text)
     try:
         return ClusterConfig.parse(wire) if wire is not None else None

@@ -1,4 +1,4 @@
-"""Data that a joining machine chose and was given, kept on that machine for the next call."""
+"""Data that a joining machine chose and received, kept on the machine for the next call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHARE_ACCESS: Form[ShareAccess | None] = Form(ShareAccess | None)
 
 
 class Own(msgspec.Struct, kw_only=True):
-    """Data that this machine chose and was given: the ``details`` of its record."""
+    """Data that this machine chose and received: the ``details`` of its record."""
 
     join_id: str = msgspec.field(default_factory=request_id)
     password: str = msgspec.field(default_factory=password)
@@ -43,7 +43,7 @@ class Own(msgspec.Struct, kw_only=True):
     urls: list[str] = []
     key: str = ""
     offer: Offer | None = None
-    """Includes the address that was found if none was chosen."""
+    """The offer. Includes the detected address if no address was chosen."""
 
     @classmethod
     def of(cls, facts: Facts, paths: NodePaths) -> Own:
@@ -54,7 +54,7 @@ class Own(msgspec.Struct, kw_only=True):
         return made
 
     def invitation(self, cluster: str) -> Invitation:
-        """To find the master again."""
+        """Return an invitation with which the machine finds the master again."""
         return Invitation(tuple(self.urls), self.key, "", cluster=cluster)
 
 
@@ -62,7 +62,7 @@ _OWN: Form[Own] = Form(Own)
 
 
 def with_record(host: Host, facts: Facts, paths: NodePaths) -> Facts:
-    """A user's record is in the user's own folder, where the facts do not look."""
+    """Return the facts with the rootless user's record. It lies in the user's own folder, which ``gather`` skips."""
     if not paths.rootless:
         return facts
     done = host.run(["cat", record_path(paths)])
@@ -73,7 +73,7 @@ def with_record(host: Host, facts: Facts, paths: NodePaths) -> Facts:
 
 
 def put_record(host: Host, made: Made, paths: NodePaths) -> None:
-    """Write the record, merged with what steps have added to it meanwhile."""
+    """Write the record, merged with the additions that steps have made meanwhile."""
     root = None if paths.rootless else "root:root"
     if (there := host.run(["cat", record_path(paths)], sudo=True)).ok:
         made = record.merged(Made.parse(json.loads(there.out)), made)

@@ -1,4 +1,4 @@
-"""A node leaves: first the cluster, so that its tasks go elsewhere, then all that joining made on the machine."""
+"""Leaving of a node: first from the cluster, so that its tasks move; then from the machine."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def leave(
     may_go: Callable[[str], bool] = lambda _: True,
     packages: bool = False,
 ) -> str:
-    """Remove this node from its cluster and return its name. ``cluster`` None: the only cluster that it belongs to.
+    """Remove this node from its cluster and return its name.
 
-    ``force``: its tasks are placed elsewhere at once, and a master that does not answer is left to itself. Raises
-    NotFoundError (no node of it), UnreachableError, WaitTimeoutError (tasks still run after ``timeout`` seconds).
+    ``cluster`` None: the only cluster that the node belongs to. ``force``: the node's tasks are placed elsewhere at
+    once, and a master that does not answer is skipped. Raises NotFoundError (the machine is not a node of the cluster),
+    UnreachableError, WaitTimeoutError (tasks still run after ``timeout`` seconds).
     """
     facts = gather(host, cluster or "")
     if paths is not None:
@@ -57,7 +58,7 @@ def leave(
 def clean(
     host: Host, facts: Facts, paths: NodePaths, progress: Progress, label: str, *, packages: bool = False
 ) -> None:
-    """Remove all that joining made there. Packages stay, and are named, unless ``packages``."""
+    """Remove everything that joining created on the host. Packages stay, and are named, unless ``packages``."""
     own_record = f"{paths.cluster}+{node_steps.ROLE}"
     made = facts.records.get(own_record, Made())
     if paths.rootless:
@@ -160,7 +161,7 @@ _MEMBER = 'getent group docker | cut -d: -f4 | tr , "\\n" | grep -qx grass'
 
 
 def _group_step() -> Step:
-    """The last node here needs the engine no more; the user stays where it is also a master's."""
+    """Remove the user from the group docker with the last node of the host. The user stays if a master needs it."""
     return Step(
         "take the user grass out of the group docker",
         (Run(("gpasswd", "--delete", "grass", "docker")),),
@@ -169,7 +170,7 @@ def _group_step() -> Step:
 
 
 def _containers_step(paths: NodePaths) -> Step:
-    """The images: those that Grass loaded, as they are (``node/agent/images.py`` wrote them down), and the probe's."""
+    """Remove containers and images: those that Grass loaded (``node/agent/images.py`` lists them), and the probe's."""
     containers = ("sh", "-c", _CONTAINERS, "remove", paths.cluster, PROBE_IMAGE)
     images = ("python3", "-c", _IMAGES, f"{paths.home}/node/images.json")
     return Step("remove its containers, and the images that it loaded", (Run(containers), Run(images)))

@@ -28,12 +28,12 @@ _remembering = threading.Lock()
 
 @dataclass(frozen=True)
 class Adding:
-    """``client``: of an administrator."""
+    """Parameters of `grass node add`. ``client``: the client of an administrator."""
 
     session: Session
     client: Client
     plan: Callable[[str], None] | None = None
-    """Takes the lines of the plan; then nothing is changed. None: join."""
+    """Receives the lines of the plan; then nothing is changed. None: join."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,10 @@ class Machine:
 
 
 def add_machines(adding: Adding, machines: Sequence[Machine], pool: Executor) -> list[AddedNode]:
-    """One result for each, in order; what fails on one does not touch the others. A plan needs no token."""
+    """Join machines. Return one result for each, in order.
+
+    A failure of one machine does not affect the others. A plan needs no token.
+    """
     if adding.plan is None:
         invitation = parse_token(adding.client.join_token(None, TOKEN_SECONDS, len(machines))["token"])
     else:
@@ -84,7 +87,10 @@ def _add(adding: Adding, join_client: JoinClient, invitation: Invitation, machin
 
 
 def remember(cluster: str, client_dir: Path, node: str, settings: HostSettings | None) -> None:
-    """How this user reaches the node; None: forget it, and the key of its machine, which may be installed anew."""
+    """Save how this user reaches the node.
+
+    ``settings`` None: forget the node and its host key, because the machine may be reinstalled.
+    """
     with _remembering:
         machines = load_machines(cluster, client_dir.parents[2])
         if machines is None:

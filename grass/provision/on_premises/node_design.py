@@ -17,14 +17,14 @@ from grass.provision.on_premises.requirements import Target
 _LEAST_DISK = 512 << 20
 _PACKAGERS = ("apt-get", "dnf", "yum")
 _CLIENT_APART = 13
-"""The release of Debian from which on docker's client is a package of its own."""
+"""First release of Debian in which docker's client is a separate package."""
 CLOCK_ERROR, CLOCK_WARNING = 3600.0, 30.0
-"""Seconds by which a clock may be off: beyond the first a machine is refused, beyond the second warned of."""
+"""Limits for a clock's error, in seconds: above the first, the machine is refused; above the second, warned about."""
 
 
 @dataclass(frozen=True)
 class NodeDesign:
-    """``mount``: None where there is nothing to mount. ``packages``: to be installed with ``packager``."""
+    """Design of a node. ``mount``: None if there is nothing to mount. ``packages``: to install with ``packager``."""
 
     name: str
     python: str
@@ -37,10 +37,10 @@ class NodeDesign:
 def design(
     facts: Facts, offer: Offer, paths: NodePaths, *, served: bool, joined: bool, granted: bool = False
 ) -> NodeDesign:
-    """``served``: the master serves its share. ``joined``: the machine is this node already. ``granted``: and the
-    master knows it, with its offer.
+    """Design a node.
 
-    Raises InputError with all that is in the way.
+    ``served``: the master serves its share. ``joined``: the machine is this node already. ``granted``: the master also
+    knows the node, with its offer. Raises InputError with all problems.
     """
     on_master = not paths.rootless and paths.home.startswith("/var/lib/grass/nodes/")
     share = mount.choose(facts) if served and not (offer.share or on_master or paths.rootless) else None
@@ -58,9 +58,9 @@ def design(
 
 
 def fitting(facts: Facts, kinds: Collection[str]) -> Facts:
-    """``facts`` with those of its Pythons for which the cluster has packages. InputError: there is none.
+    """Return ``facts`` with only the Pythons for which the cluster has packages.
 
-    ``kinds``: as ``Target.kind``; empty: not known.
+    ``kinds``: values of ``Target.kind``; empty: unknown. Raises InputError if there is no such Python.
     """
     if not kinds or facts.python is None:
         return facts
@@ -98,7 +98,7 @@ def _problems(facts: Facts, offer: Offer, paths: NodePaths, joined: bool) -> Ite
 
 
 def _runtimes(facts: Facts, offer: Offer, paths: NodePaths) -> tuple[tuple[Runtime, ...], tuple[str, ...]]:
-    """Return the runtimes that it will offer, and the packages that they lack."""
+    """Return the runtimes that the node will offer, and their missing packages."""
     if paths.rootless:
         return (Runtime.PROCESS,), ()
     if not offer.runtimes:
@@ -135,7 +135,10 @@ def _not_installable(packages: tuple[str, ...], packager: str, offer: Offer, pat
 
 
 def clock_warning(name: str, ahead: float) -> str | None:
-    """``ahead``: seconds by which its clock is before the master's. Raises ConflictError for more than an hour."""
+    """Return a warning about the node's clock, or None. ``ahead``: seconds ahead of the master's clock.
+
+    Raises ConflictError for more than an hour.
+    """
     if abs(ahead) <= CLOCK_WARNING:
         return None
     text = f"the clock of {name} is {_span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} the master's"

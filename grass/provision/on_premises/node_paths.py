@@ -37,7 +37,7 @@ class NodePaths:
 
     @property
     def join(self) -> str:
-        """What a machine that joins has to remember until it is a node."""
+        """Return the path of the file that a joining machine needs until it is a node."""
         return f"{self.home}/join.json"
 
     @property
@@ -49,12 +49,12 @@ class NodePaths:
         return f"/etc/grass/{self.cluster}.share.env"
 
     def unit(self, name: str) -> str:
-        """The instance's name."""
+        """Return the name of the unit's instance."""
         return f"grass-{name}@{self.cluster}.service"
 
 
 def of_root(cluster: str, config: ClusterConfig | None) -> NodePaths:
-    """``config``: the ``cluster.json`` that is on the host already, if any: a master keeps its own folder."""
+    """Return the system's paths. ``config``: the host's ``cluster.json``, if any: a master keeps its own folder."""
     is_master = config is not None and config.redis.embedded
     folder = "nodes" if is_master else "clusters"
     return NodePaths(
@@ -70,7 +70,7 @@ def of_root(cluster: str, config: ClusterConfig | None) -> NodePaths:
 
 
 def of_user(cluster: str, user: str, group: str, home: str, runtime: str) -> NodePaths:
-    """``home``: the user's. ``runtime``: the folder for the user's sockets (``/run/user/UID``)."""
+    """Return a user's paths. ``home``: the user's home. ``runtime``: folder of sockets (``/run/user/UID``)."""
     own = f"{home}/.grass"
     return NodePaths(
         cluster,

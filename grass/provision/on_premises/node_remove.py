@@ -1,4 +1,4 @@
-"""`grass node remove`: the cluster lets a node go, and its machine is cleaned over SSH. Called by ``provisioner``."""
+"""`grass node remove`: remove a node from the cluster, then clean its machine over SSH. Called by ``provisioner``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grass.provision.provisioner import Session
 
 
 def remove_node(session: Session, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
-    """``take_out``: make the cluster let the node go. It is called once its machine was reached, and not before."""
+    """Remove a node. ``take_out`` removes it from the cluster, and is called only after its machine was reached."""
     host = _reach(session, name, force)
     take_out()
     if host is not None:
@@ -26,7 +26,7 @@ def remove_node(session: Session, name: str, take_out: Callable[[], None], *, fo
 
 
 def _reach(session: Session, name: str, force: bool) -> SshHost | None:
-    """None: nobody here knows how, or with ``force`` the machine does not answer."""
+    """Connect to the machine. None: no login is known, or with ``force`` the machine does not answer."""
     machines = load_machines(session.name, session.home)
     settings = machines.nodes.get(name) if machines else None
     if settings is None:

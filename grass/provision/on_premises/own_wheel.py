@@ -1,4 +1,4 @@
-"""A wheel of this very Grass, be it installed from a wheel or run from a checkout: no build tool, no network."""
+"""Wheel of the running Grass, installed or in a checkout. Needs no build tool and no network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def write_wheel() -> tuple[str, bytes]:
-    """File name and content; the same sources make the same bytes."""
+    """Return the wheel's file name and content. The same sources make the same bytes."""
     files = dict(_files())
     info = f"{_NAME}-{__version__}.dist-info"
     files[f"{info}/METADATA"] = _metadata().encode()
@@ -43,7 +43,7 @@ def _files() -> Iterator[tuple[str, bytes]]:
         spec = find_spec(package)
         assert spec is not None and spec.origin is not None, f"{package} is not installed beside grass"
         yield from _tree(Path(spec.origin).parent, package)
-    for folder in _SHARED:  # in an installed Grass they are part of the package already: the same names, the same bytes
+    for folder in _SHARED:  # an installed Grass has them in the package already, with equal names and bytes
         yield from _tree(shared(folder), f"grass/share/{folder}")
 
 

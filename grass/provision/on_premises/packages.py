@@ -1,4 +1,4 @@
-"""Packages of the system that Grass installs on a host: what comes with them is noted first, and can go again."""
+"""System packages that Grass installs on a host. Their dependencies are recorded first, so that removal is possible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ get() { apt-get install -y -q --no-install-recommends "$@"; }
 get "$@" || { apt-get update -q && get "$@"; }
 """
 _APT_WOULD = 'LC_ALL=C apt-get install --simulate -y -q --no-install-recommends "$@" 2>&1'
-# Where no mirror answers, one package shows it: each of many would be waited for.
+# If no mirror answers, try one package only: each further package would wait for a timeout as well.
 _APT_FETCH = """
 export LC_ALL=C
 limits="-o Acquire::Retries=0 -o Acquire::http::Timeout=15 -o Acquire::https::Timeout=15"
@@ -41,7 +41,7 @@ for unit in smbd nmbd samba-ad-dc redis-server redis smb nmb; do
   if systemctl cat "$unit.service" >/dev/null 2>&1; then systemctl disable --quiet --now "$unit.service" || exit 1; fi
 done
 """
-# A package that others need stays: a package is removed only if this removes nothing outside of the list.
+# Packages that others need stay: a package is removed only if nothing outside the list is removed with it.
 _APT_REMOVE = """
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 there() { for p in "$@"; do
@@ -64,7 +64,7 @@ _REMOVE = f"if command -v apt-get >/dev/null; then {_APT_REMOVE}\nelse {_RPM_REM
 
 
 def fetch_step(packages: Sequence[str], packager: str) -> Step:
-    """Before anything is changed. InputError with what is missing, and why the package manager cannot get it."""
+    """Download packages before any change. Raises InputError with the missing packages and the manager's reason."""
     words = ", ".join(packages)
 
     def fetch(host: Host) -> None:
@@ -83,8 +83,9 @@ def fetch_step(packages: Sequence[str], packager: str) -> Step:
 
 
 def install_step(packages: Sequence[str], packager: str, noted: str) -> Step:
-    """``noted``: the path of the record. What comes with a package and starts by itself is stopped: nothing may listen
-    that nobody asked for.
+    """Install packages. ``noted``: the path of the record.
+
+    Services that packages start by themselves are stopped, so that no service listens without a request.
     """
     words = " ".join(packages)
     if packager == "apt-get":
@@ -106,7 +107,7 @@ def install_step(packages: Sequence[str], packager: str, noted: str) -> Step:
 
 
 def would_install(said: str) -> tuple[str, ...]:
-    """The names in what ``apt-get install --simulate`` says."""
+    """Return the package names in the output of ``apt-get install --simulate``."""
     return tuple(re.findall(r"^Inst (\S+)", said, re.MULTILINE))
 
 
@@ -117,7 +118,7 @@ def add_to_record(host: Host, path: str, packages: Sequence[str]) -> None:
 
 
 def remove_step(names: tuple[str, ...]) -> Step | None:
-    """Remove packages that Grass installed and that nothing else needs."""
+    """Remove packages that Grass installed and that no other package needs."""
     if not names:
         return None
     action = Run(("sh", "-c", _REMOVE, "remove", *names), timeout=1800)

@@ -1,4 +1,4 @@
-"""Steps that remove what the record of a host names, for masters and nodes. Pure."""
+"""Steps that remove the objects in a host's record, for masters and nodes. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ mounted() { grep -qs " $1 " /proc/self/mounts; }
 disk() { grep -qs "^/dev/[^ ]* $1 " /proc/self/mounts; }
 empty() { find "$1" -xdev -mindepth 1 -maxdepth 1 ! -name lost+found -exec rm -rf --one-file-system -- {} +; }
 """
-"""A disk that an administrator mounted at one of Grass's folders is emptied and stays."""
+"""Shell functions for mounted folders. A disk that an administrator mounted at a folder of Grass is emptied and stays.
+"""
 _FOLDERS = (
     _MOUNTS
     + """
@@ -86,9 +87,10 @@ exit $code
 
 
 def removal_steps(cluster: str, records: Mapping[str, Made], role: str = "", *, packages: bool = False) -> list[Step]:
-    """``records``: all of the host (``Facts.records``). Empty when nothing of this cluster and role is there.
+    """Return the steps that remove a cluster's role from a host. Empty if the host has no record of it.
 
-    ``packages``: those that were installed go as well, unless Grass is there for something else, too.
+    ``records``: all records of the host (``Facts.records``). ``packages``: also remove the installed packages, unless
+    another record shows that Grass still uses the host.
     """
     key = f"{cluster}+{role}" if role else cluster
     if key not in records:
@@ -117,7 +119,7 @@ def removal_steps(cluster: str, records: Mapping[str, Made], role: str = "", *, 
 
 
 def _authorized(own: Made) -> Step | None:
-    """The lines of this cluster's files keys, which stand in a file that other clusters use, too."""
+    """Remove the lines of this cluster's files keys. Other clusters use the same file."""
     marker = own.details.get("authorized")
     if not isinstance(marker, str) or not re.fullmatch(r"[A-Za-z0-9._-]+", marker):
         return None

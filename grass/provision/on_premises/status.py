@@ -28,7 +28,7 @@ def master_daemons(session: Session) -> tuple[list[DaemonState], str]:
 
 
 def parse(text: str) -> Iterator[DaemonState]:
-    """``start`` in wall seconds of the master's clock. Units that are not installed are left out."""
+    """Yield the states of installed units. ``start`` in wall seconds of the master's clock."""
     head, _, rest = text.partition("\n")
     uptime, _, rest = rest.partition("\n")
     booted = float(head or 0) - float(uptime or 0)

@@ -1,9 +1,9 @@
-"""Steps: what is to be done on a host, as data that pure code makes and ``--plan`` prints; and the runner that does it.
+"""Steps: actions on a host, as data that pure code builds and ``--plan`` prints; and the runner for them.
 
-A step is *unchanged* when nothing of it is to be done: its ``check`` ends with 0 and every file of its ``Put``s is
-there with that content, mode and owner. Otherwise all its actions are carried out, in order. So a step that holds only
-files and what has to happen when they change (`systemctl daemon-reload`) needs no check; one with commands needs one,
-or it runs every time. Everything runs as root on the host, unless an action says ``sudo=False``.
+A step is *unchanged* when there is nothing to do: its ``check`` ends with 0, and every file of its ``Put``s is there
+with the right content, mode and owner. Otherwise the runner carries out all actions of the step, in order. A step that
+holds only files and their consequences (`systemctl daemon-reload`) therefore needs no check. A step with commands needs
+a check; without one, the step runs every time. Actions run as root on the host, unless an action says ``sudo=False``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Run:
-    """A command. ``stdin`` may hold secrets: it is never shown. ``timeout`` in seconds."""
+    """A command. ``stdin`` may hold secrets and is never shown. ``timeout`` in seconds."""
 
     argv: tuple[str, ...]
     stdin: bytes | Path | None = field(default=None, repr=False)
@@ -35,7 +35,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Put:
-    """A file with exactly this content (a local path: that file's). ``owner``: ``USER:GROUP``."""
+    """A file with exactly this content (for a local path: that file's content). ``owner``: ``USER:GROUP``."""
 
     target: str
     content: bytes | Path = field(repr=False)
@@ -57,7 +57,9 @@ class Put:
 
 @dataclass(frozen=True)
 class Call:
-    """An action that is no single command: ``do`` gets the host. ``text`` describes it for ``--plan``."""
+    """An action that needs more than a single command. ``do`` gets the host. ``text`` describes the action for
+    ``--plan``.
+    """
 
     text: str
     do: Callable[[Host], None] = field(repr=False)
@@ -71,9 +73,10 @@ Action = Run | Put | Call
 
 @dataclass(frozen=True)
 class Step:
-    """``name``: a short imperative ("install redis-server"). ``hint``: what to do when it fails.
+    """A named list of actions.
 
-    ``looks``: it changes nothing, so carrying it out is no change.
+    ``name``: a short imperative ("install redis-server"). ``hint``: advice for the user when the step fails. ``looks``:
+    the step only inspects, so its run does not count as a change.
     """
 
     name: str
@@ -90,14 +93,14 @@ class Step:
 
 
 class StepFailedError(GrassError):
-    """Names host, step, command and output; the same command again continues there."""
+    """A step failed. The message names host, step, command and output. The same command continues there."""
 
     code = "step-failed"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How many steps had something to do, and how many had not."""
+    """Counts of changed and unchanged steps."""
 
     done: int
     unchanged: int
@@ -106,9 +109,10 @@ class Outcome:
 def run_steps(
     host: Host, steps: Sequence[Step], progress: Progress, label: str | None = None, *, before: int = 0, after: int = 0
 ) -> Outcome:
-    """In order, to the first that fails: StepFailedError with host, step, command and its output.
+    """Run the steps in order, up to the first failure.
 
-    ``before``, ``after``: steps of the same work that other calls do, for the numbers.
+    Raises StepFailedError with host, step, command and its output. ``before``, ``after``: counts of steps that other
+    calls run for the same work; they are part of the displayed step numbers.
     """
     changed = 0
     for number, step in enumerate(steps, before + 1):
@@ -131,7 +135,7 @@ def run_steps(
 
 
 def _as_failure(error: GrassError, message: str) -> StepFailedError:
-    """Keeps the exit code of what went wrong: a host that is away is 3, as everywhere."""
+    """Convert the error, and keep its exit code: an unreachable host is 3, as everywhere."""
     failure = StepFailedError(message)
     failure.exit_code = error.exit_code  # type: ignore[misc]
     return failure
