@@ -1,4 +1,4 @@
-"""Starting a Grass module as a process of its own: nobody's child, which outlives the daemon that asked for it."""
+"""Start of a Grass module as a separate process, which outlives the daemon that asked for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grass.config import ClusterConfig
 
 
 def run_apart(config: ClusterConfig, module: str, log_name: str) -> None:
-    """``python -m module CLUSTER_JSON`` by way of a shell, so that nobody has to wait for it. Returns at once."""
+    """Run ``python -m module CLUSTER_JSON`` through a shell, so that no process has to wait for it. Returns at once."""
     command = [sys.executable, "-m", module, str(config.path)]
     with (Path(config.home) / "log" / log_name).open("w") as log:
         subprocess.run(

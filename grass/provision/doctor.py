@@ -1,6 +1,6 @@
-"""`grass doctor`: what Grass needs of this machine, checked one by one, and the findings of every cluster.
+"""`grass doctor`: checks of Grass's requirements on this machine, and the findings of every cluster.
 
-Called by the CLI. Changes nothing.
+Called by the CLI. Must change nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EARLIEST = datetime(2025, 1, 1, tzinfo=timezone.utc).timestamp()
 
 
 def doctor(home: Path | None = None) -> list[Finding]:
-    """Every check is made, whatever another one finds; one that fails itself is a finding, too."""
+    """Run every check, whatever the other results are. A check that fails with an error is a finding, too."""
     base = (home or grass_home()).absolute()
     checks: list[tuple[str, Callable[[], list[Finding]]]] = [
         ("python", _python),
@@ -91,7 +91,7 @@ def _strays() -> list[Finding]:
 
 
 def _say_nothing(_: str) -> None:
-    """Discard progress lines: results are in the findings."""
+    """Discard progress lines: the findings hold the results."""
 
 
 def _python() -> list[Finding]:
@@ -172,7 +172,7 @@ def _clock() -> list[Finding]:
 
 
 def _gpu() -> list[Finding]:
-    """A machine without devices is fine; devices without the driver's library are not."""
+    """Check the GPUs. A machine without devices passes; devices without the driver's library do not."""
     devices = machine.gpus()
     if devices == 0:
         return [Finding("gpu", True, "no NVIDIA device: jobs that ask for gpu will wait")]

@@ -1,5 +1,7 @@
-"""Files of a local cluster, made from its settings: configuration, secrets, keys. Every step can be repeated, so the
-next `grass create` finishes an interrupted one."""
+"""Files of a local cluster, made from its settings: configuration, secrets, keys.
+
+Every step can be repeated, so that the next `grass create` finishes an interrupted one.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ FOLDERS = ("master", "client", "redis", "log", "data", "data/logs", "data/jobs",
 
 
 def existing(cluster_home: Path) -> ClusterConfig | None:
-    """None: there is none, or creating it was interrupted before the configuration was whole."""
+    """Return the cluster's configuration. None: no cluster, or its creation stopped before the file was complete."""
     path = cluster_home / "cluster.json"
     try:
         json.loads(path.read_text())
@@ -36,9 +38,9 @@ def existing(cluster_home: Path) -> ClusterConfig | None:
 
 
 def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None) -> ClusterConfig:
-    """The configuration that ``settings`` ask for. What they leave open stays as it was ``before``, or is chosen.
+    """Return the configuration for ``settings``. Omitted values stay as ``before``, or are chosen.
 
-    Raises ConflictError for a port that is taken, and for another redis than before: its state is not there.
+    Raises ConflictError for a port that is taken, and for a redis other than before: the cluster's state is not there.
     """
     redis = _redis(settings.redis, cluster_home)
     if before is not None and redis != before.redis:
@@ -78,7 +80,7 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
 
 
 def ruled(master: MasterConfig, settings: Settings) -> MasterConfig:
-    """Apply the settings that mean the same for every kind of cluster."""
+    """Apply the settings that are the same for every kind of cluster."""
     return replace(master, **settings.policy())
 
 
@@ -104,7 +106,10 @@ def _redis(settings: RedisSettings, cluster_home: Path) -> RedisConfig:
 
 
 def check_ports(config: ClusterConfig) -> None:
-    """ConflictError, naming who has it, when a port of the stopped cluster is taken. InputError: no loopback."""
+    """Check the ports of a stopped cluster.
+
+    Raises ConflictError, naming the port's user, when a port is taken. Raises InputError: no loopback.
+    """
     for host in {config.master.api_host, config.node.address}:
         ports.check_address(host)
     for key, host, port in (
@@ -137,7 +142,7 @@ def _make_folders(home: Path) -> None:
 
 
 def make_secrets(config: ClusterConfig, redis_password: str | None) -> Secrets:
-    """Kept if they are there; ``redis_password`` is that of a redis of the user's own."""
+    """Create the secrets, or keep existing ones. ``redis_password``: password of the user's own redis."""
     home = Path(config.home)
     try:
         secrets = Secrets.load(home)
@@ -152,7 +157,7 @@ def make_secrets(config: ClusterConfig, redis_password: str | None) -> Secrets:
 
 
 def make_redis(config: ClusterConfig, secrets: Secrets) -> list[str]:
-    """The files of the embedded server; returns the command that runs it."""
+    """Write the files of the embedded redis, and return the command that runs it."""
     assert config.redis.socket is not None
     server = embedded.find_server()
     files = embedded.write_files(
@@ -167,7 +172,7 @@ def make_redis(config: ClusterConfig, secrets: Secrets) -> list[str]:
 
 
 def make_keys(config: ClusterConfig) -> None:
-    """Make the keys of a new cluster: both pairs at once, because making one takes a tenth of a second or several."""
+    """Create the keys of a new cluster: both pairs in parallel, because one takes a tenth of a second or several."""
     master, client = config.master_dir, Path(config.home) / "client"
     if (master / "key.pem").exists():
         mend_client(config)
@@ -179,9 +184,9 @@ def make_keys(config: ClusterConfig) -> None:
 
 
 def mend_client(config: ClusterConfig) -> bool:
-    """Make and register a new key of this user if a file of the client is missing or damaged. Return whether one was.
+    """Create and register a new key of this user if a client file is missing or damaged. Return whether one was.
 
-    The master keeps its key, so the cluster may run.
+    The master keeps its key, so the cluster may run meanwhile.
     """
     client = Path(config.home) / "client"
     try:
@@ -201,7 +206,7 @@ def _register(config: ClusterConfig, user_key: keyring.Jwk, master_key: keyring.
 
 
 def refresh_profile(config: ClusterConfig) -> None:
-    """After the port changed."""
+    """Update the client's profile after the port changed."""
     client = Path(config.home) / "client"
     profile = keyring.load_profile(client)
     url = config.master.url
@@ -211,7 +216,7 @@ def refresh_profile(config: ClusterConfig) -> None:
 
 
 def user_name() -> str:
-    """The login name; a uid without one is called by its number."""
+    """Return the login name, or the uid if there is no name."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

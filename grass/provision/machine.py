@@ -17,7 +17,7 @@ _GROUP = Path("/sys/fs/cgroup")
 
 
 def offered(wish: OfferedResources) -> Resources:
-    """Return the resources in the settings; missing ones are all that the machine has."""
+    """Return the resources in the settings. Each missing resource defaults to all that the machine has."""
     return Resources(
         cpu=cpu() if wish.cpu is None else wish.cpu,
         memory=memory() if wish.memory is None else wish.memory,
@@ -26,7 +26,7 @@ def offered(wish: OfferedResources) -> Resources:
 
 
 def cpu() -> int:
-    """Thousandths of a core that this process may use: its affinity, and the quota of its container."""
+    """Return the thousandths of a core that this process may use: its affinity, and the quota of its container."""
     cores = len(os.sched_getaffinity(0)) * 1000
     quota = re.fullmatch(r"(\d+) (\d+)\s*", _read(_GROUP / "cpu.max"))
     return min(cores, int(quota[1]) * 1000 // int(quota[2])) if quota else cores
@@ -39,16 +39,16 @@ def memory() -> int:
 
 
 def gpus() -> int:
-    """Thousandths of the devices that this process can see; in a container those that were handed in."""
+    """Return the thousandths of GPUs that this process can see; in a container, only the passed devices count."""
     return DEVICE * sum(re.fullmatch(r"nvidia\d+", path.name) is not None for path in Path("/dev").iterdir())
 
 
 PROCESSES = 32
-"""Processes and threads of an idle cluster, with a margin."""
+"""Number of processes and threads of an idle cluster, with a margin."""
 
 
 def room_for_processes() -> int | None:
-    """How many more processes and threads this user may have (``ulimit -u``); None: it is not limited."""
+    """Return how many more processes and threads this user may start (``ulimit -u``); None: no limit."""
     limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     if limit == resource.RLIM_INFINITY or os.getuid() == 0:
         return None
@@ -63,7 +63,10 @@ def _threads(process: psutil.Process) -> int:
 
 
 def check_processes() -> None:
-    """InputError, naming the limit: daemons that cannot be forked would only be missing."""
+    """Check the limit of processes. Raises InputError, naming the limit.
+
+    Without this check, daemons that cannot be forked would be missing without an error.
+    """
     room = room_for_processes()
     if room is not None and room < PROCESSES:
         raise InputError(

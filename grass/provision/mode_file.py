@@ -8,7 +8,7 @@ _FILE = "mode"
 
 
 def write_mode(folder: Path, mode: str) -> None:
-    """Replaced whole: a reader sees the old file or the new one."""
+    """Write the mode. The file is replaced as a whole: a reader sees the old file or the new one."""
     draft = folder / f"{_FILE}.new"
     draft.write_text(mode + "\n")
     draft.replace(folder / _FILE)

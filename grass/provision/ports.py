@@ -13,11 +13,11 @@ import psutil
 from grass.errors import ConflictError, InputError
 
 LOWEST, HIGHEST = 61000, 65535
-"""Above the range from which the kernel takes ports for outgoing connections: a stopped cluster keeps its own."""
+"""Range of ports, above the kernel's range for outgoing connections, so that a stopped cluster's ports stay free."""
 
 
 def free(host: str, cluster_home: Path, taken: set[int]) -> int:
-    """A free port. The search begins where this folder's name says, so that clusters meet rarely."""
+    """Return a free port. The search starts at a hash of the folder's path, so that clusters rarely collide."""
     count = HIGHEST - LOWEST + 1
     first = int.from_bytes(hashlib.sha256(os.fsencode(cluster_home)).digest()[:4], "big")
     for step in range(count):
@@ -28,9 +28,9 @@ def free(host: str, cluster_home: Path, taken: set[int]) -> int:
 
 
 def available(host: str, port: int) -> bool:
-    """InputError: the machine does not have that address at all."""
+    """Return whether the port is free. Raises InputError: the machine does not have that address."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers do
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the servers also set this option
         try:
             probe.bind((host, port))
         except OSError as error:
@@ -41,7 +41,7 @@ def available(host: str, port: int) -> bool:
 
 
 def check_address(host: str) -> None:
-    """InputError: what listens at this address of the machine cannot be reached from here."""
+    """Check that a server at this address can be reached from this machine. Raises InputError."""
     try:
         with socket.create_server((host, 0)) as server, socket.create_connection(server.getsockname()[:2], 5):
             pass
@@ -56,10 +56,10 @@ def _no_address(host: str) -> str:
 
 
 def holder(port: int) -> str:
-    """The program that listens there, if this user may know it."""
+    """Return the program that listens on the port, if this user has permission to know."""
     try:
         for connection in psutil.net_connections("tcp"):
-            there = getattr(connection.laddr, "port", None)  # a closed one has no address
+            there = getattr(connection.laddr, "port", None)  # a closed connection has no address
             if connection.status == psutil.CONN_LISTEN and there == port and connection.pid:
                 return f"{psutil.Process(connection.pid).name()} (pid {connection.pid})"
     except psutil.Error:

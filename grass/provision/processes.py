@@ -1,7 +1,8 @@
-"""Which processes belong to a cluster, found in /proc: the truth when supervisord is gone.
+"""Processes of a cluster, found in /proc: the source of truth when supervisord is gone.
 
-Only processes of this user count, and only what proves that they are this cluster's: the path of its ``cluster.json``
-as a whole argument of one of our modules, its ``supervisord.conf``, or a redis that works in its folder.
+Only processes of this user count, and only with proof that they belong to the cluster. Proof is: the path of its
+``cluster.json`` as a whole argument of a Grass module, its ``supervisord.conf``, or a redis whose working folder is the
+cluster's.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _NAME_OF = {module: name for name, module in MODULES.items()}
 
 @dataclass(frozen=True)
 class Process:
-    """``start`` in clock ticks since boot: with the pid it names one process for ever."""
+    """A process. ``start`` in clock ticks since boot; pid and ``start`` together identify one process for ever."""
 
     name: str
     pid: int
@@ -36,7 +37,7 @@ class Process:
 
 
 def of_cluster(config: ClusterConfig) -> list[Process]:
-    """Daemons and supervisord, oldest first. A server's workers are in it, under their parent's name."""
+    """Return daemons and supervisord, oldest first. A server's workers are included, under their parent's name."""
     found = []
     for pid in _own_pids():
         name = _daemon_name(pid, config)
@@ -47,7 +48,7 @@ def of_cluster(config: ClusterConfig) -> list[Process]:
 
 
 def strays() -> dict[Path, list[Process]]:
-    """Daemons of this user whose ``cluster.json`` was removed under them, by its path."""
+    """Return daemons of this user whose ``cluster.json`` was removed while they ran, by its path."""
     found: dict[Path, list[Process]] = {}
     for pid in _own_pids():
         words = _words(pid, "cmdline")
@@ -60,19 +61,19 @@ def strays() -> dict[Path, list[Process]]:
 
 
 def start_of(pid: int) -> float | None:
-    """Wall seconds, for display."""
+    """Return the start of a process in wall seconds, for display."""
     stat = _stat(pid)
     return _wall(stat[1]) if stat else None
 
 
 def tasks_of(config: ClusterConfig) -> list[int]:
-    """Pids of tasks: their scratch folder, which the shepherd gave them, lies in this cluster's."""
+    """Return the pids of tasks: their scratch folder, which the shepherd gave them, lies in the cluster's folder."""
     mark = f"GRASS_SCRATCH={config.node_dir / 'attempts'}/".encode()
     return [pid for pid in _own_pids() if any(word.startswith(mark) for word in _words(pid, "environ"))]
 
 
 def shepherd_pid(config: ClusterConfig) -> int | None:
-    """The process whose children the tasks are; it is a child of the one that supervisord knows."""
+    """Return the pid of the tasks' parent process. It is a child of the process that supervisord knows."""
     try:
         return int((config.node_dir / "shepherd.lock").read_text())
     except (OSError, ValueError):
@@ -80,7 +81,7 @@ def shepherd_pid(config: ClusterConfig) -> int | None:
 
 
 def end(pids: Iterable[int], number: signal.Signals, seconds: float) -> list[int]:
-    """Signal them all and wait; returns those that are still there after ``seconds``."""
+    """Signal all processes and wait. Return the pids that are still running after ``seconds``."""
     with _watched(pids) as watched:
         for descriptor in watched:
             with suppress(ProcessLookupError):
@@ -89,14 +90,14 @@ def end(pids: Iterable[int], number: signal.Signals, seconds: float) -> list[int
 
 
 def wait_gone(pids: Iterable[int], seconds: float) -> list[int]:
-    """Returns those that are still there after ``seconds``."""
+    """Wait for the end of processes. Return the pids that are still running after ``seconds``."""
     with _watched(pids) as watched:
         return _wait(watched, seconds)
 
 
 @contextmanager
 def _watched(pids: Iterable[int]) -> Iterator[dict[int, int]]:
-    """A descriptor that becomes readable with its end → pid, for each that is there."""
+    """Yield descriptor → pid for each running process. A descriptor becomes readable when its process ends."""
     watched: dict[int, int] = {}
     try:
         for pid in pids:
@@ -122,7 +123,7 @@ def _wait(watched: dict[int, int], seconds: float) -> list[int]:
 
 
 def is_supervisor(pid: int, config: ClusterConfig) -> bool:
-    """Return whether the process is the supervisord of that cluster."""
+    """Return whether the process is the supervisord of the cluster."""
     return _daemon_name(pid, config) == SUPERVISOR
 
 
@@ -138,12 +139,15 @@ def _daemon_name(pid: int, config: ClusterConfig) -> str | None:
 
 
 def _is_redis(pid: int, words: list[bytes], folder: Path) -> bool:
-    """Redis rewrites its command line, but keeps its folder. A child that rewrites the log counts, too."""
+    """Return whether the process is the cluster's redis.
+
+    Redis rewrites its command line, but keeps its working folder. A child that rewrites the log counts, too.
+    """
     if not words or not (b"redis" in words[0] or b"valkey" in words[0]):
         return False
     try:
         where = os.fspath((_PROC / str(pid) / "cwd").readlink())
-        return where in (os.fspath(folder), f"{folder} (deleted)")  # proc(5): the folder was removed under it
+        return where in (os.fspath(folder), f"{folder} (deleted)")  # proc(5): the folder was removed while redis ran
     except OSError:
         return False
 
@@ -169,7 +173,7 @@ def _words(pid: int, file: str) -> list[bytes]:
 
 
 def _stat(pid: int) -> tuple[int, int] | None:
-    """Parent and start; None for a zombie or one that is gone."""
+    """Return parent and start; None for a zombie or a missing process."""
     try:
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:

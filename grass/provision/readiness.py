@@ -1,4 +1,4 @@
-"""Waiting until a cluster that was started can be used: the node is READY and the API answers."""
+"""Wait until a started cluster can be used: the node is READY and the API answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from grass.store.keys import Keys
 PATIENCE = 30.0
 _STEP = 0.02
 _REDIS_PATIENCE = 2.5
-"""Seconds that redis may be away until its log is looked at: it ends at once when that is damaged."""
+"""Seconds without redis after which its log is checked: a redis with a damaged log ends at once."""
 
 
 class NotReadyError(GrassError):
@@ -33,9 +33,10 @@ class SupervisorGoneError(GrassError):
 
 
 def wait_ready(config: ClusterConfig, secrets: Secrets, *, since: float, patience: float = PATIENCE) -> None:
-    """``since``: wall seconds of the start; what the store says of the node may be older, from an earlier life.
+    """Wait until the cluster is usable.
 
-    Raises NotReadyError, or at once when waiting is of no use: SupervisorGoneError, DamagedLogError (of redis).
+    ``since``: wall seconds of the start; older reports of the node in the store come from an earlier run. Raises
+    NotReadyError, or at once when waiting is useless: SupervisorGoneError, DamagedLogError (of redis).
     """
     until = clock.steady() + patience
     keys = Keys(config.key_prefix)
@@ -58,7 +59,7 @@ def _until(until: float, failure: Callable[[], str], check: Callable[[], None]) 
 
 
 class _Hopeless:
-    """What makes waiting useless: supervisord is gone, or redis cannot read its log."""
+    """Conditions that make waiting useless: supervisord is gone, or redis cannot read its log."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
@@ -83,7 +84,7 @@ class _Hopeless:
 
 
 def _why_no_node(backend: Backend, keys: Keys, node: str, since: float) -> str:
-    """Empty: it is READY."""
+    """Return why the node is not READY; empty: the node is READY."""
     try:
         record = json.loads(backend.hget(keys.nodes, node) or "null")
     except UnreachableError as error:
@@ -97,7 +98,7 @@ def _why_no_node(backend: Backend, keys: Keys, node: str, since: float) -> str:
 
 
 def _why_no_api(config: ClusterConfig) -> str:
-    """Any answer will do: only a worker that is ready gives one."""
+    """Return why the API does not answer. Any answer counts: only a ready worker sends one."""
     connection = http.client.HTTPConnection(config.master.api_host, config.master.api_port, timeout=2)
     try:
         connection.request("GET", "/")

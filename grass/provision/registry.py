@@ -1,7 +1,7 @@
 """Map from the mode of settings or of an existing cluster to its ``Provisioner``. No other code compares modes.
 
-Called by the CLI. A new kind of cluster is one more entry of ``_PROVISIONERS``. A cluster's mode is kept in the file
-``mode`` of its folder, from before anything else is made until all of it is deleted.
+Called by the CLI. A new kind of cluster is one more entry of ``_PROVISIONERS``. The file ``mode`` in a cluster's folder
+holds the mode. The file is written before everything else, and removed last.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PROVISIONERS = {
     LOCAL: "grass.provision.local:LocalProvisioner",
     ON_PREMISES: "grass.provision.on_premises.provisioner:OnPremisesProvisioner",
 }
-"""``module:class`` by mode; imported when it is used, because some import what speaks SSH."""
+"""Mode → ``module:class``. Imported on use, because some of these modules import SSH code."""
 
 
 def for_settings(settings: Settings, session: Session) -> Provisioner:
@@ -31,7 +31,7 @@ def for_settings(settings: Settings, session: Session) -> Provisioner:
 
 
 def for_cluster(session: Session) -> Provisioner:
-    """Return the provisioner of an existing cluster. Without a mode, nothing was made outside this machine."""
+    """Return the provisioner of an existing cluster. Without a mode file, nothing was created on other machines."""
     return _provisioner(read_mode(session.folder) or LOCAL, session)
 
 
@@ -46,5 +46,5 @@ def _provisioner(mode: str, session: Session) -> Provisioner:
 
 
 def clusters(home: Path) -> list[str]:
-    """Names of all clusters of this GRASS_HOME, of every mode."""
+    """Return the names of all clusters of this GRASS_HOME, of every mode."""
     return sorted(path.name for path in (home / "clusters").glob("*") if path.is_dir() and not path.is_symlink())

@@ -1,7 +1,7 @@
-"""The end of a local cluster whose folder was removed under it: nobody could find its processes, or end them, later.
+"""End of a local cluster whose folder was removed while it ran. Later, no command could find or end its processes.
 
-The master-agent calls ``watch_folder``. ``python -m grass.provision.removed CLUSTER_JSON`` does the work, a process of
-its own, because it also ends the one that asked. It must touch nothing while a cluster is at that path.
+The master-agent calls ``watch_folder``. ``python -m grass.provision.removed CLUSTER_JSON`` does the work in a separate
+process, because it also ends the caller. The module must touch nothing while a cluster exists at that path.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from grass.provision.filelock import cluster_lock
 log = logging.getLogger("grass.removed")
 
 _PAUSE = 1.0
-"""Seconds between two looks: one call of stat(2) each."""
+"""Seconds between two checks: one call of stat(2) each."""
 _LOOKS = 3
-"""Consecutive looks that must find nothing."""
+"""Number of consecutive checks that must find no folder."""
 
 
 def watch_folder(config: ClusterConfig) -> None:
-    """If supervisord runs this process, the removal of the cluster's folder ends the cluster. Returns at once."""
+    """Watch the cluster's folder; its removal ends the cluster. Only under supervisord. Returns at once."""
     if processes.is_supervisor(os.getppid(), config):
         threading.Thread(target=_wait, args=(config.path,), name="folder-watch", daemon=True).start()
 
 
 def end_if_removed(path: Path) -> None:
-    """Called by a daemon that starts and finds no configuration at ``path``. Returns at once."""
+    """End a cluster without folder. Called by a starting daemon without configuration at ``path``. Returns at once."""
     if _is_gone(path):
         _end_apart(path)
 
@@ -49,7 +49,7 @@ def _wait(path: Path) -> None:
 
 
 def _is_gone(path: Path) -> bool:
-    """A file system that fails says nothing of that."""
+    """Return whether the path is gone. An error of the file system is no proof of that."""
     try:
         path.stat()
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def _is_gone(path: Path) -> bool:
 
 
 def _end_apart(path: Path) -> None:
-    """Start the work through a shell, so that it is no child of this process. There is no folder for a log."""
+    """Start the work through a shell, so that it is not a child of this process. There is no folder for a log."""
     command = [sys.executable, "-m", "grass.provision.removed", str(path)]
     nowhere = subprocess.DEVNULL
     words = ["/bin/sh", "-c", '"$@" &', "sh", *command]
@@ -68,7 +68,7 @@ def _end_apart(path: Path) -> None:
 
 
 def removed_cluster(path: Path) -> ClusterConfig:
-    """Reconstruct a configuration from its path alone: enough to find and end the processes."""
+    """Rebuild a configuration from its path alone: enough to find and end the processes."""
     return ClusterConfig(path.parent.name, LOCAL, str(path.parent), str(runtime_folder.choose(path.parent)))
 
 
@@ -77,7 +77,7 @@ def main(path: Path) -> None:
     if base.is_dir():
         with cluster_lock(base, path.parent.name):
             _end(path)
-    else:  # GRASS_HOME went, too: no lock, so that it is not made again
+    else:  # GRASS_HOME is gone, too: a lock would create it again
         _end(path)
 
 

@@ -1,4 +1,4 @@
-"""The folder of a cluster's sockets: short enough for the kernel, and nobody else's."""
+"""Folder of a cluster's sockets: short enough for the kernel, and owned by this user alone."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from grass.errors import GrassError
 
 LONGEST_SOCKET = 107
 _LONGEST_NAME = "supervisor.sock.4194304"
-"""supervisord binds to this name with its pid first, then renames."""
+"""Longest socket name: supervisord first binds to its socket's name with its pid, then renames the socket."""
 
 
 class UnsafeFolderError(GrassError):
-    """Fix: remove what lies there, or set GRASS_HOME to a shorter path."""
+    """The folder is unsafe. Fix: remove the existing file or folder, or set GRASS_HOME to a shorter path."""
 
 
 def choose(cluster_home: Path, temporary: Path = Path("/tmp")) -> Path:
-    """``run/`` in the cluster's folder if its sockets' paths are short enough, else one under /tmp."""
+    """Choose ``run/`` in the cluster's folder if the sockets' paths are short enough, otherwise a folder under /tmp."""
     inside = cluster_home / "run"
     if len(os.fsencode(inside / _LONGEST_NAME)) <= LONGEST_SOCKET:
         return inside
@@ -29,7 +29,10 @@ def choose(cluster_home: Path, temporary: Path = Path("/tmp")) -> Path:
 
 
 def make(folder: Path) -> None:
-    """Mode 0700 and ours, also when it was there before: under /tmp anybody could have made it, or a link."""
+    """Create the folder, or check an existing one: mode 0700 and owned by this user.
+
+    Under /tmp, anybody could have created the folder, or a link in its place.
+    """
     try:
         folder.mkdir(mode=0o700)
         return
@@ -45,7 +48,7 @@ def make(folder: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Never follows a link, and leaves alone what is not ours."""
+    """Remove the folder. Never follow a link, and keep a folder of another user."""
     try:
         found = folder.lstat()
     except FileNotFoundError:

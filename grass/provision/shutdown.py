@@ -1,7 +1,7 @@
-"""Idle shut-down: the master-agent asks for the end of the cluster that it is itself a part of.
+"""Idle shut-down: the master-agent requests the end of the cluster that it belongs to.
 
-``python -m grass.provision.shutdown CLUSTER_JSON`` does it, a process of its own, because the asker ends with the rest.
-State stays: `grass create` starts the cluster again with it.
+``python -m grass.provision.shutdown CLUSTER_JSON`` does the work in a separate process, because the caller ends with
+the cluster. The state stays: `grass create` starts the cluster again with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from grass.wire.schedule_record import ScheduleState
 
 
 def request_shutdown(config: ClusterConfig) -> None:
-    """Returns at once."""
+    """Request the end of the cluster. Returns at once."""
     run_apart(config, "grass.provision.shutdown", "shutdown.log")
 
 
@@ -37,7 +37,7 @@ def main(path: str) -> None:
 
 
 def has_work(config: ClusterConfig) -> bool:
-    """A job that has not ended, or a schedule that may start one; or nobody can be asked now."""
+    """Return whether a job is active, or a schedule may start one, or the store cannot be reached now."""
     backend = open_backend(config, Secrets.load(config.home), "api")
     store = ApiStore(backend, Keys(config.key_prefix))
     try:

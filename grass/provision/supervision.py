@@ -1,4 +1,4 @@
-"""Talking to a cluster's `supervisord`, over its unix socket."""
+"""Client of a cluster's `supervisord`, over its unix socket."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATIENCE = 5.0
 
 
 class CannotSuperviseError(GrassError):
-    """supervisord did not start; its own words are in the message."""
+    """supervisord did not start; the message holds its output."""
 
 
 class Supervisor:
@@ -53,11 +53,14 @@ class Supervisor:
         self._tell("startProcess", name, False)
 
     def stop_daemon(self, name: str) -> None:
-        """Sends it TERM, and KILL when its time is over; it is not started again."""
+        """Stop a daemon with TERM, then with KILL after its grace period; supervisord does not restart it."""
         self._tell("stopProcess", name, False)
 
     def start(self) -> None:
-        """Returns when it listens; it then starts everything at once. One that is killed meanwhile is no error here."""
+        """Start supervisord, and return when it listens. It then starts all daemons at once.
+
+        A supervisord that is killed meanwhile raises no error here.
+        """
         self._socket.unlink(missing_ok=True)
         done = subprocess.run(
             [sys.executable, "-m", "supervisor.supervisord", "-c", str(self._conf)],
@@ -73,18 +76,18 @@ class Supervisor:
             raise CannotSuperviseError(
                 f"cannot start supervisord with {self._conf}: {(done.stderr or done.stdout).strip()}"
             )
-        with suppress(OSError):  # killed meanwhile: the caller, which waits for the cluster, notices
+        with suppress(OSError):  # killed meanwhile: the caller notices, because it waits for the cluster
             self._wake()
 
     def _listens(self) -> dict[str, str]:
-        """As systemd does, so that daemons say that they are alive: to the watchdog in supervisord."""
+        """Return the environment for signs of life, as of systemd: daemons send them to the watchdog in supervisord."""
         return {"NOTIFY_SOCKET": str(self._notify), "WATCHDOG_USEC": str(int(SILENCE * 1e6))}
 
     def shutdown(self) -> None:
         self._ask("shutdown")
 
     def _wake(self) -> None:
-        """It looks after its children when something happens, or once a second; this is something."""
+        """Wake supervisord with a call. It handles its children at an event, or once a second."""
         self._ask("getState")
 
     def _ask(self, method: str) -> Any:
@@ -97,7 +100,7 @@ class Supervisor:
         try:
             self._call(method, *arguments)
         except xmlrpc.client.Fault:
-            return  # it is in that state already
+            return  # the daemon is in that state already
         self._wake()
 
     def _call(self, method: str, *arguments: Any) -> Any:

@@ -1,6 +1,6 @@
-"""What explains a cluster on this machine that does not answer, or answers half, and what to do about it.
+"""Reasons why a cluster on this machine does not answer, or only partly, with advice for the user.
 
-Called by `grass status`. ``look`` reads the machine, ``trouble`` decides what to say; neither changes anything.
+Called by `grass status`. ``look`` reads the machine, ``trouble`` builds the text; both must change nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from grass.provision.provisioner import DaemonState
 
 
 def look(config: ClusterConfig, daemons: Sequence[DaemonState]) -> list[str]:
-    """``daemons``: as ``local.status`` returns them."""
+    """Return the problems of a cluster. ``daemons``: as ``local.status`` returns them."""
     home = Path(config.home)
     supervised = any(one.name == SUPERVISOR and one.state == "RUNNING" for one in daemons)
     damage = redis_log.damage(config) if supervised and not redis_log.answers(config) else ""
@@ -26,7 +26,7 @@ def look(config: ClusterConfig, daemons: Sequence[DaemonState]) -> list[str]:
 def trouble(
     name: str, home: Path, daemons: Sequence[DaemonState], *, free: int, tasks: int = 0, log: str = ""
 ) -> list[str]:
-    """One sentence for each trouble. ``free``: bytes on the disk of ``home``. ``log``: the damage of redis' log."""
+    """Return one sentence for each problem. ``free``: bytes on the disk of ``home``. ``log``: damage of redis' log."""
     found = [log] if log else []
     found += _supervision(name, daemons, tasks)
     if free < disk.FULL:
