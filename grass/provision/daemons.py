@@ -1,4 +1,4 @@
-"""The daemons of a local cluster and the configuration of `supervisord`, which runs them."""
+"""Daemons of a local cluster, and the configuration of `supervisord`, which runs them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHEPHERD = "shepherd"
 SUPERVISOR = "supervisord"
 
 _STOP_SECONDS = {SHEPHERD: 20, REDIS: 10}
-"""Until KILL. The shepherd gives its tasks up to 10 s; redis writes its log."""
+"""Seconds until KILL. The shepherd gives its tasks up to 10 s; redis writes its log."""
 _OTHER_STOP_SECONDS = 5
 _MOST_FILES = 65536
 
@@ -41,7 +41,9 @@ class Daemon:
 
 
 def daemons(config: ClusterConfig, redis: list[str]) -> list[Daemon]:
-    """``redis``: the command of the embedded server, empty when the cluster uses a redis of the user's own."""
+    """Return the daemons. ``redis``: the command of the embedded server, empty if the cluster uses the user's own
+    redis.
+    """
     python = [sys.executable, "-m"]
     found = [Daemon(REDIS, tuple(redis))] if redis else []
     return found + [Daemon(name, (*python, module, str(config.path))) for name, module in MODULES.items()]
@@ -52,11 +54,12 @@ def names(config: ClusterConfig) -> list[str]:
 
 
 def supervisord_conf(config: ClusterConfig, redis: list[str], umask: int) -> str:
-    """All start at once; each waits by itself for what it needs. ``umask`` is the user's, for the tasks.
+    """Return supervisord's configuration. All daemons start at once, and each waits for its own requirements.
 
-    ``startsecs=0``: a daemon that ends is started again at once, for ever. With any other value supervisord counts
-    ends in quick succession, waits a second longer after each, and finally gives up; a cluster whose daemon was killed
-    a few times must not stay without it. What it costs is a start per second while a daemon cannot run at all.
+    ``umask``: the user's umask, for the tasks. ``startsecs=0``: a daemon that ends is started again at once, for ever.
+    With any other value, supervisord counts ends in quick succession, waits a second longer after each, and finally
+    gives up. A cluster whose daemon was killed a few times must not lose this daemon. The cost is one start per second
+    while a daemon cannot run at all.
     """
     sections = [_supervisor_sections(config, umask)]
     sections += [_program(config, daemon) for daemon in daemons(config, redis)]
@@ -111,7 +114,10 @@ stdout_logfile_backups=2
 
 
 def _plain(value: str | Path) -> str:
-    """supervisord expands ``%`` in its configuration (in the name of a log twice), and ends a line at `` ;``."""
+    """Escape a value for supervisord.
+
+    supervisord expands ``%`` in its configuration (twice in the name of a log), and ends a line at `` ;``.
+    """
     text = os.fspath(value)
     if "\n" in text or " ;" in text or " #" in text:
         raise InputError(f"the path {text!r} cannot be used in supervisord's configuration; choose another GRASS_HOME")

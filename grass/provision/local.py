@@ -1,4 +1,4 @@
-"""A cluster on this machine, as processes under `supervisord`: create, delete, status. Called by the CLI."""
+"""Cluster on this machine, as processes under `supervisord`: create, delete, status. Called by the CLI."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from grass.api.client import Client
 
 _STARTS = 5
-"""Of supervisord, in a row, until a start counts as failed."""
+"""Number of consecutive starts of supervisord after which the start has failed."""
 
 _UP = frozenset({"RUNNING", "STARTING", "BACKOFF", "EXITED"})
-"""supervisord's words for a daemon that runs or is about to be started again."""
+"""supervisord's states for a daemon that runs or will be started again."""
 
 
 class LocalProvisioner(Provisioner):
@@ -60,7 +60,7 @@ class LocalProvisioner(Provisioner):
         return Created(config.name, config.mode, config.home, config.master.url)
 
     def delete(self, *, force: bool, packages: bool) -> Deleted:
-        """Nothing here can be out of reach, and no packages were installed."""
+        """Delete the cluster. ``force`` and ``packages`` have no effect: no other hosts, no installed packages."""
         delete(self._session.name, home=self._session.home, progress=self._session.progress)
         return Deleted(self._session.name)
 
@@ -88,11 +88,12 @@ class LocalProvisioner(Provisioner):
 def create(
     settings: Settings | None = None, *, home: Path | None = None, progress: Progress, repair: bool = False
 ) -> ClusterConfig:
-    """Make the cluster, or start one that was stopped, and return when it is READY. ``home``: GRASS_HOME.
+    """Create the cluster, or start a stopped one, and return when it is READY. ``home``: GRASS_HOME.
 
-    Without ``settings``: the cluster `local`, as it was when it existed. Raises ConflictError when it runs already or
-    a port is taken, UnreachableError when the redis of your own does not answer, NotReadyError when a daemon fails,
-    DamagedLogError when redis cannot read its log, unless ``repair``: then what cannot be read is cut off.
+    Without ``settings``: the cluster `local`, with its former settings if it existed. Raises ConflictError when the
+    cluster already runs or a port is taken, UnreachableError when the user's own redis does not answer, NotReadyError
+    when a daemon fails, and DamagedLogError when redis cannot read its log. With ``repair``, the unreadable part of the
+    log is cut off instead.
     """
     base = (home or grass_home()).absolute()
     name = settings.name if settings else Settings.name
@@ -117,15 +118,15 @@ def create(
             _end(config, progress)
             raise
         except BaseException:
-            if not config.path.exists():  # nothing was started yet
+            if not config.path.exists():  # no daemon was started yet
                 _remove_files(config)
             raise
 
 
 def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> ClusterConfig:
-    """Complete a running cluster: start stopped daemons, or wait for what a killed `create` started.
+    """Complete a running cluster: start stopped daemons, or wait for daemons that a killed `create` started.
 
-    ConflictError when there is nothing of that kind. OSError: supervisord does not answer.
+    Raises ConflictError when there is nothing to complete. OSError: supervisord does not answer.
     """
     supervisor = Supervisor(config)
     down = [state.name for state in supervisor.daemons() if state.state not in _UP]
@@ -167,9 +168,9 @@ def _start_again(
 
 
 def start_again(config: ClusterConfig, progress: Progress) -> None:
-    """After supervisord died: end what it left running, except the tasks, and start the cluster as it was.
+    """Restart a cluster whose supervisord died: end all remaining processes except the tasks, then start it as before.
 
-    The caller holds the cluster's lock.
+    The caller must hold the cluster's lock.
     """
     _start_again(config, None, Path(config.home), progress)
 
@@ -196,7 +197,7 @@ def _start(config: ClusterConfig, settings: Settings | None, progress: Progress,
 
 
 def _supervise(config: ClusterConfig, secrets: Secrets, progress: Progress) -> None:
-    """Start supervisord, again if it ends while the cluster gets ready: nobody else may be there yet to see that."""
+    """Start supervisord, and restart it if it ends before the cluster is ready: no daemon may be watching it yet."""
     for _ in range(_STARTS):
         since = clock.wall()
         Supervisor(config).start()
@@ -213,7 +214,7 @@ def _supervise(config: ClusterConfig, secrets: Secrets, progress: Progress) -> N
 
 
 def _confirmed(config: ClusterConfig) -> Path:
-    """A file that is there once a `grass create` has seen the cluster READY."""
+    """Return the path of a file that exists once a `grass create` has seen the cluster READY."""
     return Path(config.home) / "confirmed"
 
 
@@ -229,7 +230,7 @@ def _wait_ready(config: ClusterConfig, secrets: Secrets, since: float) -> None:
 
 
 def _check_redis(config: ClusterConfig, secrets: Secrets, fresh: bool, progress: Progress) -> None:
-    """Check the user's own redis: it answers, and holds no other cluster of this name."""
+    """Check that the user's own redis answers, and that it holds no other cluster of this name."""
     where = f"{config.redis.host}:{config.redis.port}"
     backend = open_backend(config, secrets, "admin")
     try:
@@ -250,10 +251,13 @@ def _check_redis(config: ClusterConfig, secrets: Secrets, fresh: bool, progress:
 
 
 def delete(name: str, *, home: Path | None = None, progress: Progress) -> None:
-    """End the cluster and remove all of it. What was interrupted can be repeated. NotFoundError: there is none."""
+    """Stop the cluster and remove everything that belongs to it. An interrupted call can be repeated.
+
+    Raises NotFoundError: there is no such cluster.
+    """
     base = (home or grass_home()).absolute()
     folder = cluster_home(name, base)
-    if name not in _names(base):  # a name such as `../..` is a path, but never the name of a cluster
+    if name not in _names(base):  # a name such as `../..` would be a path outside, and is no cluster's name
         raise NotFoundError(f"there is no cluster {name}; {_others(base)}")
     with cluster_lock(base, name):
         config = layout.existing(folder)
@@ -300,7 +304,7 @@ def _remove_tree(folder: Path) -> None:
     """Remove a folder, even if tasks made parts of it unwritable."""
     if folder.exists():
         for path, inner, _ in os.walk(folder):
-            for name in inner:  # before the walk looks into them
+            for name in inner:  # before the walk enters these folders
                 below = Path(path) / name
                 if not below.is_symlink():
                     below.chmod(0o700)
@@ -308,10 +312,11 @@ def _remove_tree(folder: Path) -> None:
 
 
 def status(name: str, home: Path | None = None) -> list[DaemonState]:
-    """Supervisord and each daemon; works whatever of it is down.
+    """Return the states of supervisord and each daemon, even if parts of the cluster are down.
 
-    ``state`` is supervisord's word (RUNNING, EXITED, …). Without supervisord: ORPHANED for what runs on unsupervised
-    (`grass create` takes it over), STOPPED for the rest. ``start``: wall seconds, null when it does not run.
+    ``state`` is supervisord's word (RUNNING, EXITED, …). Without supervisord: ORPHANED for a process that runs
+    unsupervised (`grass create` takes it over), STOPPED for the others. ``start``: wall seconds, null when the daemon
+    does not run.
     """
     base = home or grass_home()
     config = layout.existing(cluster_home(name, base)) if name in _names(base) else None

@@ -36,7 +36,7 @@ def _daemons(config: ClusterConfig) -> Finding:
 
 
 def _ports(config: ClusterConfig) -> Iterator[Finding]:
-    """Check the ports of a stopped cluster. A running one uses them itself."""
+    """Check the ports of a stopped cluster. A running cluster uses its own ports."""
     if processes.of_cluster(config):
         return
     for port in (config.master.api_port, config.node.api_port):

@@ -1,8 +1,8 @@
-"""The append-only log of a cluster's own redis: is it damaged, where, and the explicit repair.
+"""Append-only log of a cluster's own redis: detection of damage, and the explicit repair.
 
-Called by `grass create` and `grass status` when redis does not answer. redis' own check tool does the work: it is part
-of the server's program, which takes that role when it is called by the tool's name. Nothing is repaired unless asked.
-By hand, on a host: ``python -m grass.provision.redis_log CLUSTER_JSON [--repair]``.
+`grass create` and `grass status` call it when redis does not answer. The check uses redis' own tool: the server's
+program takes that role when it is called by the tool's name. The module must repair nothing without a request. By hand,
+on a host: ``python -m grass.provision.redis_log CLUSTER_JSON [--repair]``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from grass.store.connect import open_backend
 
 _ANALYZED = re.compile(r"^AOF analyzed: (?:filename=(?P<name>.+), )?size=(?P<size>\d+), ok_up_to=(?P<good>\d+),", re.M)
 _PATIENCE = 60.0
-"""Seconds for the check of one log; it reads some hundred MB a second."""
+"""Seconds for the check of one log; the tool reads some hundred MB a second."""
 
 
 class DamagedLogError(GrassError):
-    """redis cannot read what it wrote. Fix: `grass create --repair`, which loses what follows the damage."""
+    """redis cannot read its log. Fix: `grass create --repair`, which loses all data after the damage."""
 
     code = "damaged-log"
     exit_code = 3
@@ -35,9 +35,10 @@ class DamagedLogError(GrassError):
 
 @dataclass(frozen=True)
 class Damage:
-    """``file`` can be read up to the byte ``good`` of ``size``; ``words``: what redis' tool says is wrong there.
+    """Damage of a log.
 
-    ``size`` 0: the tool does not say where, and cannot repair it.
+    ``file`` can be read up to the byte ``good`` of ``size``; ``words``: the error text of redis' tool. ``size`` 0: the
+    tool does not tell the position, and cannot repair the file.
     """
 
     file: Path
@@ -52,10 +53,10 @@ class Damage:
 
 
 def answers(config: ClusterConfig, patience: float = 2.5) -> bool:
-    """Whether the cluster's redis serves requests.
+    """Return whether the cluster's redis serves requests.
 
-    One that loads its log does not: a redis with a damaged log says that it loads, again and again, before it ends.
-    ``patience``: seconds for a redis that was killed to be started again.
+    A redis that loads its log does not serve requests. A redis with a damaged log repeatedly reports that it loads,
+    before it ends. ``patience``: seconds to wait for the restart of a killed redis.
     """
     until = clock.steady() + patience
     while not (serves := _serves(config)) and clock.steady() < until:
@@ -80,7 +81,7 @@ def _serves(config: ClusterConfig) -> bool:
 
 
 def damage(config: ClusterConfig) -> str:
-    """What to tell the user about a redis that does not answer. Empty: its log is whole."""
+    """Return the message for the user about a redis that does not answer. Empty: its log is intact."""
     found = find_damage(embedded.find_server().path, _folder(config))
     if found is None:
         return ""
@@ -93,15 +94,15 @@ def damage(config: ClusterConfig) -> str:
 
 
 def check(config: ClusterConfig) -> None:
-    """Raises DamagedLogError."""
+    """Check the log. Raises DamagedLogError."""
     if said := damage(config):
         raise DamagedLogError(said)
 
 
 def repair(config: ClusterConfig, progress: Callable[[str], None]) -> None:
-    """Cut off what cannot be read, after a copy was kept. redis must not run. Does nothing to a log that is whole.
+    """Cut off the unreadable part of the log, after keeping a copy. redis must not run. An intact log is not changed.
 
-    Raises DamagedLogError when redis' tool cannot mend it: the damage is not at the end of the last file.
+    Raises DamagedLogError when redis' tool cannot repair it: the damage is not at the end of the last file.
     """
     folder, server = _folder(config), embedded.find_server().path
     found = find_damage(server, folder)
@@ -119,7 +120,10 @@ def repair(config: ClusterConfig, progress: Callable[[str], None]) -> None:
 
 
 def find_damage(server: Path, folder: Path) -> Damage | None:
-    """None: all can be read, or there is no log yet. ``server``: its program. ``folder``: the one it works in."""
+    """Find the damage of a log. None: the log is readable, or does not exist yet.
+
+    ``server``: path of the server's program. ``folder``: its working folder.
+    """
     log = _log(folder)
     if not log.exists():
         return None
@@ -127,7 +131,7 @@ def find_damage(server: Path, folder: Path) -> Damage | None:
     files = list(_ANALYZED.finditer(said))
     if code == 0:
         return None
-    if not files or files[-1]["good"] == files[-1]["size"]:  # a base file: the tool does not tell its size
+    if not files or files[-1]["good"] == files[-1]["size"]:  # a base file: the tool does not tell the file's size
         return Damage(log, 0, 0, said.rstrip().rpartition("\n")[2])
     last = files[-1]
     file = log.parent / last["name"] if last["name"] else log
@@ -141,7 +145,7 @@ def _folder(config: ClusterConfig) -> Path:
 
 
 def _log(folder: Path) -> Path:
-    """Servers from 7.0 on keep several files and a list of them."""
+    """Return the log, or its list of files: servers from 7.0 on keep several files and a list of them."""
     manifest = folder / "appendonlydir" / "appendonly.aof.manifest"
     return manifest if manifest.exists() else folder / "appendonly.aof"
 

@@ -1,7 +1,8 @@
-"""Kill a redis that accepts connections and does not answer; its supervisor restarts it.
+"""Watcher that kills a redis that accepts connections but does not answer; its supervisor restarts redis.
 
-A thread of the master-agent, the same under supervisord and systemd: redis gives no sign of life by itself, as the
-other daemons do (``grass.systemd``). Only the cluster's own redis on this machine is watched.
+The watcher is a thread of the master-agent, the same under supervisord and systemd. Redis needs it because redis gives
+no sign of life by itself, unlike the other daemons (``grass.systemd``). Only the cluster's own redis on this machine is
+watched.
 """
 
 from __future__ import annotations
@@ -17,19 +18,22 @@ from grass import clock
 from grass.config import ClusterConfig
 
 LOOK = 5.0
-"""Seconds between two looks …"""
+"""Seconds between two checks."""
 PATIENCE = 5.0
-"""… seconds that an answer may take …"""
+"""Seconds that an answer may take."""
 MISSES = 4
-"""… and looks in a row without one until it is killed: 40 s at most. Looks are counted, not seconds, so that a machine
-that slept, or a watcher that got no turn, is not taken for a redis that hangs."""
+"""Consecutive checks without an answer after which redis is killed: after 40 s at most.
+
+Checks are counted, not seconds: after a sleep of the machine, or a time without CPU for the watcher, redis is not
+considered to hang.
+"""
 _CREDENTIALS = struct.Struct("3i")
 
 log = logging.getLogger("grass.redis-watch")
 
 
 def watch_redis(config: ClusterConfig) -> None:
-    """Returns at once."""
+    """Start the watcher, and return at once."""
     if config.redis.embedded and config.redis.socket is not None:
         threading.Thread(target=_watch, args=(config.redis.socket,), name="redis-watch", daemon=True).start()
 
@@ -48,9 +52,9 @@ def _watch(path: str) -> None:
 
 
 def look(path: str) -> tuple[int, bool]:
-    """The pid of who listens at ``path`` (0: nobody took the connection), and whether it said anything, be it an error.
+    """Return the pid of the listener at ``path`` (0: no connection), and whether it sent an answer or an error.
 
-    One that is away counts as an answer: its supervisor sees that by itself.
+    A redis that is down counts as answering: its supervisor detects that by itself.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as line:
         line.settimeout(PATIENCE)
@@ -63,7 +67,7 @@ def look(path: str) -> tuple[int, bool]:
         pid = _CREDENTIALS.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[0]
         try:
             line.sendall(b"PING\r\n")
-            line.recv(64)  # also the end of the connection: it ended, and did not hang
+            line.recv(64)  # also returns at the end of the connection: redis ended, and did not hang
         except ConnectionError:
             return pid, True
         except OSError:

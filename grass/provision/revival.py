@@ -1,12 +1,12 @@
-"""When supervisord itself dies or hangs: daemons that it started see it, and have it started again.
+"""Revival of a supervisord that died or hangs: daemons that it started detect this, and request a restart.
 
-``python -m grass.provision.revival CLUSTER_JSON`` does the work, a process of its own, because the daemons that it
-replaces include the one that asked. Tasks run on meanwhile: the shepherd is kept.
+``python -m grass.provision.revival CLUSTER_JSON`` does the work in a separate process, because it replaces daemons,
+including the one that asked. Tasks continue to run: the shepherd is kept.
 
-The master-agent and the collector watch, the second a little later; they must do nothing else here. A daemon that was
-started by a supervisord that is gone before it could look (``SUPERVISOR_SERVER_URL`` says who started it) asks at once.
-So no moment is left in which supervisord can die unseen, unless both daemons die with it: the next `grass create` finds
-that.
+The master-agent and the collector watch supervisord, the collector with a short delay; the two must do nothing else in
+this module. A daemon asks at once if its supervisord (``SUPERVISOR_SERVER_URL``) was gone before the daemon's first
+check. supervisord can therefore never die unnoticed, unless both daemons die with it; the next `grass create` detects
+that case.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from grass.provision.apart import run_apart
 from grass.provision.filelock import cluster_lock
 
 LOOK = 10.0
-"""Seconds between two questions to supervisord, which may hang."""
+"""Seconds between two checks whether supervisord hangs."""
 MISSES = 2
-"""Questions in a row that it leaves unanswered, 5 s each, before it counts as hanging."""
+"""Consecutive unanswered checks, of 5 s each, after which supervisord counts as hanging."""
 AGAIN = 60.0
-"""Seconds after which a revival is asked for again. One that succeeds ends the process that asked."""
+"""Seconds until a revival is requested again. A successful revival ends the process that requested it."""
 SECOND = 3.0
-"""Seconds by which the second watcher waits for the first."""
+"""Seconds that the second watcher waits for the first."""
 _LOCK_PATIENCE = 600.0
 
 log = logging.getLogger("grass.revival")
 
 
 def watch_supervisor(config: ClusterConfig, *, first: bool) -> None:
-    """If supervisord started this process, have it started again when it is gone. Returns at once.
+    """Watch the supervisord that started this process, and request its restart when it is gone. Returns at once.
 
-    ``first``: of the watchers; it also asks supervisord whether it hangs.
+    ``first``: this process is the first of the two watchers, and also checks whether supervisord hangs.
     """
     if supervised_by()[0] != f"unix://{config.socket('supervisor')}":
         return  # run by systemd, or by hand
@@ -61,7 +61,7 @@ def _watch(config: ClusterConfig, first: bool) -> None:
 
 
 def _until_gone(config: ClusterConfig, first: bool) -> str:
-    """Returns what is wrong with supervisord."""
+    """Wait until supervisord is gone or hangs, and return the problem."""
     parent = os.getppid()
     try:
         descriptor = os.pidfd_open(parent)
@@ -89,7 +89,7 @@ def _answers(config: ClusterConfig) -> bool:
 
 
 def main(path: str) -> None:
-    """Does nothing when the cluster was ended on purpose, or somebody else has started it again."""
+    """Restart the cluster, unless it was stopped on purpose or is already started again."""
     from grass.provision import local
 
     try:

@@ -26,7 +26,7 @@ class CannotSuperviseError(GrassError):
 
 
 class Supervisor:
-    """The supervisord of one cluster. Every call raises OSError while it does not answer."""
+    """The supervisord of one cluster. Every call raises OSError while supervisord does not answer."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._socket = config.socket("supervisor")

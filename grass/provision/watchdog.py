@@ -116,8 +116,9 @@ class _Nothing:
 
 
 def attach(supervisord: Any) -> _Nothing:
-    """Create the watchdog. supervisord's configuration names this factory; supervisord calls it before it starts
-    daemons.
+    """Create the watchdog. supervisord's configuration names this factory.
+
+    supervisord calls it once, before the start of any daemon.
     """
     address, _ = service_manager()
     if address:

@@ -85,7 +85,7 @@ class Facts:
     """``cluster.json`` of the requested cluster."""
     records: dict[str, Made] = field(default_factory=dict)
     image: str = ""
-    """State of the requested container image: ``there``, ``registry`` (the engine can pull it), or why neither."""
+    """State of the requested container image: ``there``, ``registry`` (the engine can pull it), or the error."""
 
     @property
     def python(self) -> Python | None:

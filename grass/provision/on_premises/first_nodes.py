@@ -19,7 +19,7 @@ AT_ONCE = 8
 
 
 class NodesMissingError(GrassError):
-    """The master is ready, but some node did not join, or the master cannot reach it."""
+    """The master is ready, but a machine did not join, or the master cannot reach a node."""
 
     code = "nodes-missing"
 

@@ -86,7 +86,7 @@ def made_on_master(design: MasterDesign, facts: Facts) -> Made:
 def _folders(design: MasterDesign) -> list[tuple[str, int, str]]:
     """Return path, mode and owner of each folder.
 
-    The first folder is the home of the user `grass`. A node's tasks must be able to pass through it to their own
+    The first folder is the home of the user `grass`. A node's tasks must be able to pass through this home to their own
     folders.
     """
     config, root, own = design.config, "root:root", "grass:grass"

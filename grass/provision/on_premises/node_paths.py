@@ -11,7 +11,7 @@ NODE_UNITS = ("shepherd", "node-agent", "node-api-server")
 
 @dataclass(frozen=True)
 class NodePaths:
-    """``home``: the node's cluster folder. ``owner``: of its files, ``user:group``."""
+    """Paths of one node's files. ``home``: the node's cluster folder. ``owner``: owner of the files, ``user:group``."""
 
     cluster: str
     venv: str

@@ -30,7 +30,7 @@ def beyond(facts: Facts, offer: Offer) -> Iterator[str]:
 
 
 def check_same(name: str, before: Offer, offer: Offer, *, address_chosen: bool) -> None:
-    """Check that the node's offer is unchanged. Raises ConflictError: it joined with another offer, ``before``.
+    """Check that the offer is unchanged. Raises ConflictError: the node joined with another offer, ``before``.
 
     An address that was not chosen was detected. A different detected address is not a request for a change.
     """
