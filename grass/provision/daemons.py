@@ -41,8 +41,9 @@ class Daemon:
 
 
 def daemons(config: ClusterConfig, redis: list[str]) -> list[Daemon]:
-    """Return the daemons. ``redis``: the command of the embedded server, empty if the cluster uses the user's own
-    redis.
+    """Return the daemons of the cluster.
+
+    ``redis``: the command of the embedded server, empty if the cluster uses the user's own redis.
     """
     python = [sys.executable, "-m"]
     found = [Daemon(REDIS, tuple(redis))] if redis else []

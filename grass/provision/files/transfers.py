@@ -62,10 +62,10 @@ def _refuse_outward_links(folder: Path) -> None:
 
 
 def pull(access: ShareAccess, remote: str, local: Path, on_progress: OnProgress) -> int:
-    """Pull the file, or the content of the folder, ``remote`` to ``local``. A file goes into ``local`` if that is a
-    folder.
+    """Pull the file ``remote``, or the content of the folder ``remote``, to ``local``.
 
-    Links stay unchanged. rsync gets absolute paths: since 3.5, rsync creates no folder whose path contains ``..``.
+    A file goes into ``local`` if that is a folder. Links stay unchanged. rsync gets absolute paths: since 3.5, rsync
+    creates no folder whose path contains ``..``.
     """
     path = paths.to_read(remote)
     is_folder = not path or access.ask(TypeOf(path)) is FileType.FOLDER

@@ -25,7 +25,9 @@ class NodesMissingError(GrassError):
 
 
 def join_nodes(session: Session, machines: OnPremises, share: str) -> None:
-    """Join the machines. NodesMissingError names those that did not join or lack something, and why; the others are
+    """Join the machines.
+
+    Raises NodesMissingError with the machines that did not join or lack something, and why. The other machines are
     nodes.
     """
     cluster, client_dir = session.name, session.client_dir

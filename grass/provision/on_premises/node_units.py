@@ -14,8 +14,9 @@ _OF_A_USER = frozenset(
     | {"UMask", "ExecStart", "Restart", "RestartSec", "StandardOutput", "StandardError", "SyslogIdentifier", "KillMode"}
     | {"TimeoutStopSec", "OOMPolicy", "RuntimeDirectory", "RuntimeDirectoryMode", "RuntimeDirectoryPreserve"}
 )
-"""Directives that a user's unit keeps. The others are dropped: without root there is neither a sandbox nor another
-user.
+"""Directives that a user's unit keeps.
+
+The others are dropped: without root there is neither a sandbox nor another user.
 """
 
 

@@ -57,8 +57,9 @@ class Put:
 
 @dataclass(frozen=True)
 class Call:
-    """An action that needs more than a single command. ``do`` gets the host. ``text`` describes the action for
-    ``--plan``.
+    """An action that needs more than a single command.
+
+    ``do`` gets the host. ``text`` describes the action for ``--plan``.
     """
 
     text: str
