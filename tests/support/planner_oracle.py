@@ -281,8 +281,10 @@ def first_in_order(view: View) -> QueuedJob | None:
 
 
 def _room_without(view: View, plan: Plan, victims: list[Allocation], demand: Demand, before: QueuedJob | None) -> int:
-    """How many tasks fit when these, and all that is being stopped, have ended; beside the placements of the plan, or
-    of none of them."""
+    """Return how many tasks fit when the victims and all stopping tasks have ended.
+
+    The count is beside the placements of the plan, or beside none of the placements.
+    """
     then = places(view) if before is not None else capacity(view, plan)
     for held in [*victims, *(held for held in view.allocations if held.stopping)]:
         if held.node in then:
@@ -396,8 +398,10 @@ def _quota(view: View, plan: Plan, job: QueuedJob, demand: Demand, where: str) -
 
 
 def in_order(view: View, plan: Plan) -> list[QueuedJob]:
-    """Priority, then promises, then the user who has least (past use, and the dominant share of what is held and was
-    placed)."""
+    """Return the queue by priority, then kept reservations, then the user with the least use.
+
+    Use is past use and the dominant share of allocated and placed resources.
+    """
     whole: Counter[str] = Counter()
     for node in view.nodes:
         whole.update(node.total.amounts())
