@@ -1,6 +1,6 @@
-"""Times, counts and states as the CLI shows them. Pure; durations are seconds, instants seconds since the epoch.
+"""Format times, counts and states for the CLI. Pure; durations are in seconds, instants in seconds since the epoch.
 
-Amounts of resources and durations are shown by ``grass.model.amounts``, which the planner uses, too.
+``grass.model.amounts`` formats amounts of resources and durations, for the CLI and for the planner.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ def show_age(since: float | None, now: float) -> str:
 
 
 def show_instant(instant: float | None) -> str:
-    """Local time, as ``--since`` takes it."""
+    """Return the local time, in the form that ``--since`` accepts."""
     if instant is None:
         return NOTHING
     return datetime.fromtimestamp(instant, timezone.utc).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def show_stamp(instant: float) -> str:
-    """With milliseconds and zone, for log lines: ``2026-03-01T12:00:00.123+01:00``."""
+    """Return the time with milliseconds and zone, for log lines: ``2026-03-01T12:00:00.123+01:00``."""
     return datetime.fromtimestamp(instant, timezone.utc).astimezone().isoformat(timespec="milliseconds")
 
 
 def show_counts(counts: Mapping[str, int]) -> str:
-    """How many tasks are in each state, the worst state first: ``1 failed, 2 running, 3 pending``."""
+    """Return the number of tasks in each state, the worst state first: ``1 failed, 2 running, 3 pending``."""
     shown = [f"{counts[state.value]} {state.value.lower()}" for state in _ORDER if counts.get(state.value)]
     return ", ".join(shown) or "no tasks"
 
 
 def show_progress(state: str, counts: Mapping[str, int]) -> str:
-    """Progress of a job in one number: ``3/5 running``, ``3000/5000 done``, ``1/5 failed``."""
+    """Return a job's progress in one number: ``3/5 running``, ``3000/5000 done``, ``1/5 failed``."""
     total = sum(counts.values())
     ended = sum(count for name, count in counts.items() if TaskState(name).ended)
     if state == JobState.QUEUED:
@@ -59,7 +59,7 @@ def show_progress(state: str, counts: Mapping[str, int]) -> str:
 
 
 def show_share(free: Mapping[str, Any] | None, total: Mapping[str, Any] | None, name: str) -> str:
-    """``1.5/2``: free of total; ``-`` where the node has not reported. ``name``: built-in or custom."""
+    """Return ``free/total``, such as ``1.5/2``, or ``-`` for a node without a report. ``name``: of any resource."""
     if not total:
         return NOTHING
     left = "?" if free is None else show_quantity(name, _amount(free, name))

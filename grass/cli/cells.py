@@ -1,7 +1,7 @@
-"""Text in terminal cells: how wide it is, cut to a width, broken into lines. Pure.
+"""Text in terminal cells: measure its width, cut it, break it into lines. Pure.
 
-What comes from jobs and files (names, messages) passes ``clean`` before it is laid out, so that no control sequence in
-it reaches the terminal.
+Callers pass text from jobs and files (names, messages) through ``clean`` before layout, so that no control sequence
+in the text reaches the terminal.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ ELLIPSIS = "…"
 
 
 def clean(text: str) -> str:
-    """One line without control characters: white space becomes a blank, the rest its escape (``\\x1b``)."""
+    """Return one line without control characters: white space becomes a blank, the others an escape (``\\x1b``)."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_visible(mark) for mark in text)
@@ -39,7 +39,7 @@ def _cells(mark: str) -> int:
 
 
 def clip(text: str, room: int) -> str:
-    """At most ``room`` cells; what was cut is shown by an ellipsis."""
+    """Cut the text to at most ``room`` cells; an ellipsis marks the cut."""
     if width(text) <= room:
         return text
     return _head(text, room - 1) + ELLIPSIS if room > 0 else ""
@@ -51,7 +51,7 @@ def pad(text: str, room: int, *, right: bool = False) -> str:
 
 
 def wrap(text: str, room: int) -> list[str]:
-    """Lines of at most ``room`` cells, broken at blanks where there are some. Never empty."""
+    """Break the text into lines of at most ``room`` cells, at blanks where possible. The list is never empty."""
     lines = [""]
     for word in text.split(" "):
         joined = f"{lines[-1]} {word}" if lines[-1] else word

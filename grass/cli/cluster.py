@@ -1,4 +1,4 @@
-"""`grass create`, `delete`, `status`, `use`, `clean`"""
+"""Define the commands `grass create`, `delete`, `status`, `use` and `clean`. Loaded by ``main``."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def _settings(file: Path | None) -> Settings:
 
 @contextmanager
 def _used_if_usable(name: str) -> Iterator[None]:
-    """Later commands mean this cluster, also when not all of it could be made: its API may answer already."""
+    """Select this cluster for later commands, even if `create` fails half-way: the cluster's API may answer already."""
     try:
         yield
     except ConflictError:
         raise
     except BaseException:
-        with suppress(OSError):  # what went wrong first is what the user has to know
+        with suppress(OSError):  # the user must see the first error, not this one
             if (environment.cluster_home(name) / "client" / "profile.json").exists():
                 _use(name)
         raise
@@ -169,7 +169,7 @@ def clean(invocation: Invocation, yes: bool, outputs: bool) -> Exit:
 
 
 def _delete(client: Client, job_id: str) -> bool:
-    """Return False if the job is gone already: another `clean` or retention deleted it meanwhile."""
+    """Delete a job. Return False if another `clean` or retention deleted the job meanwhile."""
     try:
         client.delete(job_id)
     except NotFoundError:
@@ -193,7 +193,7 @@ def _unchanged(invocation: Invocation) -> Exit:
 
 
 def _use(name: str) -> None:
-    """Written beside and renamed, so that a reader finds the old name or the new one."""
+    """Select a cluster. Write a new file and rename it, so that a reader finds the old name or the new one."""
     home = environment.grass_home()
     beside = home / f"current.{os.getpid()}"
     beside.write_text(name + "\n")

@@ -1,4 +1,4 @@
-"""The state of a cluster as lines. Pure."""
+"""Render the state of a cluster as lines, for `grass status`. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DAEMONS = (Column("DAEMON"), Column("PID", right=True), Column("STATE"), Column
 
 
 def status_page(view: Mapping[str, Any], now: float, width: int | None) -> list[str]:
-    """The daemons always; nodes and jobs if the API answered."""
+    """Return lines for the daemons; also for nodes and jobs, if the API answered."""
     daemons = [
         [one["name"], str(one["pid"] or NOTHING), one["state"], show_instant(one["start"])] for one in view["daemons"]
     ]

@@ -1,4 +1,4 @@
-"""The classes of all commands and groups: shared options on every one, subcommands imported when they are called."""
+"""Base classes of all commands and groups. Every command has the shared options; subcommands are imported on call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _set_debug(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 def shared_options(taken: set[str]) -> list[click.Parameter]:
-    """The options that every command takes; ``taken``: flags with another meaning there."""
+    """Return the options that every command takes. ``taken``: flags that have another meaning in this command."""
     formats = click.Choice([format.value for format in Format])
     flags = [flag for flag in ("-o", "--output") if flag not in taken]
     return [
@@ -63,7 +63,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """Subcommands named by ``module:attribute``; importing one does not import its siblings."""
+    """Group of subcommands named by ``module:attribute``; importing one subcommand does not import its siblings."""
 
     command_class = Command
 

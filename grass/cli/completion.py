@@ -1,4 +1,4 @@
-"""`grass completion`"""
+"""Define the command `grass completion`. Loaded by ``main``."""
 
 from __future__ import annotations
 

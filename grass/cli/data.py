@@ -1,4 +1,4 @@
-"""`grass data …`: files of the share, which tasks see under GRASS_DATA."""
+"""Define the commands `grass data …` for files of the share, which tasks find under GRASS_DATA. Loaded by ``main``."""
 
 from __future__ import annotations
 

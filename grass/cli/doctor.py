@@ -1,4 +1,4 @@
-"""`grass doctor`"""
+"""Define the command `grass doctor`. Loaded by ``main``."""
 
 from __future__ import annotations
 

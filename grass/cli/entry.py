@@ -1,4 +1,4 @@
-"""Entry point of `grass`. Handles Ctrl-C while the rest is being imported."""
+"""Entry point of the `grass` program. Handles Ctrl-C while the other modules are still being imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    listens = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else it was told to ignore it (nohup)
+    listens = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # False: SIGINT is ignored (nohup)
     if listens:
         signal.signal(signal.SIGINT, _interrupted)
     from grass.cli import main as grass
@@ -20,6 +20,6 @@ def main() -> NoReturn:
 
 
 def _interrupted(number: int, frame: FrameType | None) -> NoReturn:
-    """An exception would be the traceback of whichever import it met; nothing has begun that must be ended."""
+    """Exit at once. An exception would print a traceback of the interrupted import; nothing needs cleaning up yet."""
     os.write(2, b"error: interrupted\n")
     os._exit(128 + number)

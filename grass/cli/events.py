@@ -1,4 +1,4 @@
-"""`grass events`"""
+"""Define the command `grass events`. Loaded by ``main``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def events(invocation: Invocation, follow: bool) -> None:
 
 
 def event_lines(event: Mapping[str, Any], _: int | None) -> list[str]:
-    """One line, never cut: it is read with grep as often as by eye."""
+    """Return one line for the event. Never cut the line: users search it with grep as often as they read it."""
     subject = " ".join(str(event[key]) for key in ("job", "task", "node") if event.get(key))
     who = f" (by {event['user']})" if event.get("user") else ""
     parts = [show_instant(event["time"]), f"{event['kind']:<16}", subject, event.get("message") or ""]

@@ -1,4 +1,4 @@
-"""`grass job exec`: a command beside a running task, with its streams or a terminal."""
+"""Define the command `grass job exec`: run a command beside a running task, with its streams or a terminal."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _write(invocation: Invocation, stream: str, data: bytes) -> None:
 
 
 def _feed(execution: Execution) -> None:
-    """Forward input until it ends or the command ends."""
+    """Forward stdin until the input ends or the command ends."""
     with suppress(NotFoundError, ConflictError, OSError):
         while data := os.read(0, _READ):
             execution.send(data)
@@ -84,14 +84,14 @@ def _end_input(execution: Execution) -> None:
 
 @contextmanager
 def _terminal(execution: Execution, wanted: bool) -> Iterator[None]:
-    """Keys go through as they are pressed, Ctrl-C too; the other side is told when the window changes."""
+    """Put the terminal in raw mode: each key, also Ctrl-C, is sent at once. Report changes of the window size."""
     if not wanted:
         yield
         return
     before = termios.tcgetattr(0)
     handler = signal.signal(signal.SIGWINCH, lambda *_: _resized(execution))
     try:
-        tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is kept
+        tty.setraw(0, termios.TCSADRAIN)  # keeps keys that the user typed early
         yield
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
@@ -108,6 +108,6 @@ def _resize(execution: Execution) -> None:
 
 
 def _size() -> tuple[int, int]:
-    """Rows and columns; a terminal that says none has the usual ones."""
+    """Return rows and columns; a terminal that reports no size gets the usual size."""
     columns, rows = os.get_terminal_size(0)
     return max(1, rows) if rows else 24, max(1, columns) if columns else 80

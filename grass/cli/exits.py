@@ -1,4 +1,4 @@
-"""What the exit code of `grass` means. Errors of ``grass.errors`` bring theirs; a test holds the two together."""
+"""Exit codes of `grass`. Errors of ``grass.errors`` carry their own code; a test checks that both lists agree."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from enum import IntEnum
 
 class Exit(IntEnum):
     OK = 0
-    JOB_FAILED = 1  # … or was stopped: the job did not do what was asked
-    BAD_INPUT = 2  # usage, a file, a name; nothing was changed
+    JOB_FAILED = 1  # the job failed or was stopped
+    BAD_INPUT = 2  # usage, a file or a name is wrong; nothing was changed
     UNREACHABLE = 3
     NOT_ALLOWED = 4
-    DEFECT = 70  # an error of Grass itself (EX_SOFTWARE); the traceback was saved
-    SYSTEM = 74  # a full disk, an output that cannot be written (EX_IOERR); what was asked for may be done
-    TIMED_OUT = 124  # as timeout(1)
-    NOT_EXECUTABLE = 126  # of `job exec`, as a shell has it
+    DEFECT = 70  # an internal error of Grass (EX_SOFTWARE); the traceback was saved
+    SYSTEM = 74  # a full disk or an unwritable output (EX_IOERR); the request itself may have succeeded
+    TIMED_OUT = 124  # same code as timeout(1)
+    NOT_EXECUTABLE = 126  # for `job exec`, as in a shell
     COMMAND_NOT_FOUND = 127
     INTERRUPTED = 130  # Ctrl-C: 128 + SIGINT
-    PIPE_CLOSED = 141  # the reader of the output ended: 128 + SIGPIPE
+    PIPE_CLOSED = 141  # the reader of the output closed the pipe: 128 + SIGPIPE
 
 
 SIGNAL_BASE = 128
-"""A command that a signal ended exits with this plus the signal's number, as in every shell."""
+"""Base of the exit code of a command that a signal ended: this base plus the signal's number, as in every shell."""

@@ -1,4 +1,4 @@
-"""`grass image …`: container images in the share, from where nodes load them."""
+"""Define the commands `grass image …` for container images in the share; nodes load images from the share."""
 
 from __future__ import annotations
 

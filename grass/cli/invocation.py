@@ -1,4 +1,7 @@
-"""One call of `grass`: what all commands share. Made by ``main``, filled by shared options, handed to the command."""
+"""One call of `grass`: the state that all commands share.
+
+``main`` creates the invocation, the shared options fill it, and each command receives it.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +27,18 @@ class Invocation:
 
     @property
     def cluster(self) -> str:
-        """The cluster that the command means."""
+        """Return the name of the cluster that the command applies to."""
         return environment.current_cluster() if self.named_cluster is None else self.named_cluster
 
     def existing_cluster(self, name: str | None = None) -> str:
-        """``name``, or the one that the command means; NotFoundError when there is no such cluster here."""
+        """Return ``name``, or the command's cluster. Raise NotFoundError if this machine has no such cluster."""
         name = self.cluster if name is None else name
         if "/" in name or name in ("", ".", "..") or not environment.cluster_home(name).is_dir():
             raise NotFoundError(f"no cluster {name!r} in {environment.grass_home()}; `grass create` creates one")
         return name
 
     def client(self) -> Client:
-        """The connection to the cluster; the same at every call."""
+        """Return the connection to the cluster; every call returns the same connection."""
         if self._client is None:
             self._client = self._connect()
         return self._client

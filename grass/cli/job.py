@@ -1,4 +1,4 @@
-"""`grass job …`"""
+"""Define the commands `grass job …`. Loaded by ``main``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _TASKS_SHOWN = 20
 _JOBS_SHOWN = 100
 _PAGE = 1000
-"""Jobs that one request can ask for."""
+"""Most jobs that one request can ask for."""
 _LINES = click.IntRange(0, 1_000_000_000)
 
 

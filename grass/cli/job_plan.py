@@ -1,4 +1,4 @@
-"""The answer to `grass job plan` as lines: where each component would go, or why it would wait. Pure.
+"""Render the answer to `grass job plan`: the node of each component, or why the component would wait. Pure.
 
 *Plan view*: ``grass.wire.views.PlanView`` as JSON.
 """
@@ -24,7 +24,7 @@ _COLUMNS = (
 
 
 def page(plan: View, width: int | None) -> list[str]:
-    """Return the lines. ``width``: of the terminal; None: no terminal."""
+    """Return the lines. ``width``: of the terminal; None: output is not a terminal."""
     lines = paragraph(_head(plan), width)
     rows = [row for name, part in plan["components"].items() for row in _rows(name, part)]
     lines += ["", *table(_COLUMNS, rows, width)]

@@ -1,4 +1,4 @@
-"""Job and task views as lines. Pure: views (docs/reference/wire.md) and the time in, lines out."""
+"""Render job and task views as lines. Pure: takes views (docs/reference/wire.md) and the time, returns lines."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _TASKS = (
 
 
 def job_list(jobs: Sequence[View], all_jobs: bool, now: float, width: int | None, more: int = 0) -> list[str]:
-    """``more``: how many there are that are not among ``jobs``."""
+    """Return the table of jobs. ``more``: the number of jobs that are not in ``jobs``."""
     if not jobs and not more:
         return ["no jobs" if all_jobs else "no active jobs; use --all to include finished jobs"]
     lines = table(_LIST, [_list_row(job, now) for job in jobs], width)
@@ -66,7 +66,7 @@ def _list_row(job: View, now: float) -> list[str]:
 
 
 def job_reason(job: View) -> str:
-    """The job's own reason; of a job that has none, why parts of it wait."""
+    """Return the job's own reason; for a job without a reason, why parts of the job wait."""
     if job["reason"] is not None or JobState(job["state"]).ended:
         return show_reason(job["reason"])
     waiting = [f"{name}: {show_reason(part['reason'])}" for name, part in job["components"].items() if part["reason"]]
@@ -74,13 +74,13 @@ def job_reason(job: View) -> str:
 
 
 def job_line(job: View) -> str:
-    """One line with the progress of a job, for a waiting user."""
+    """Return one line with the job's progress, for a waiting user."""
     reason = job_reason(job)
     return f"{job['name']}: {job['state']}, {show_counts(job['counts'])}" + (f" ({reason})" if reason else "")
 
 
 def job_page(job: View, shown: Sequence[View], task_count: int, now: float, width: int | None) -> list[str]:
-    """The job, its components, and those of its ``task_count`` tasks that are to be shown."""
+    """Return the lines for a job, its components and the tasks in ``shown`` (out of ``task_count`` tasks)."""
     lines = pairs(_job_facts(job, now), width)
     lines += ["", *table(_COMPONENTS, [_component_row(*item) for item in job["components"].items()], width)]
     if shown:
@@ -112,7 +112,7 @@ def _job_facts(job: View, now: float) -> list[tuple[str, str]]:
 
 
 def _ran_for(view: View, now: float) -> str:
-    """How long it ran, or has been running. The end may come from another machine's clock than the start's."""
+    """Return how long a task or job has run. Start and end may come from clocks of different machines."""
     if view["started"] is None:
         return NOTHING
     return show_span((now if view["ended"] is None else view["ended"]) - view["started"])
@@ -143,7 +143,7 @@ def _exit(task: View) -> str:
 
 
 def stop_waits(answer: Mapping[str, Any]) -> list[str]:
-    """What a job that is being stopped waits for. ``answer``: a *why view*."""
+    """Return what a stopping job still waits for. ``answer``: a *why view*."""
     return [
         f"waits for {group['count']} task{'s' if group['count'] > 1 else ''} of {group['component']}: "
         f"{show_reason(group['reason'])}"

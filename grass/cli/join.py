@@ -1,4 +1,4 @@
-"""`grass join`: this machine becomes a node."""
+"""Define the command `grass join`, which makes this machine a node. Loaded by ``main``."""
 
 from __future__ import annotations
 

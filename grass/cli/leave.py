@@ -1,4 +1,4 @@
-"""`grass leave`: this machine is a node no more."""
+"""Define the command `grass leave`, which removes this machine from its cluster. Loaded by ``main``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log records as text. A record is what a task wrote, in one piece or, where a line is long, in several."""
+"""Render log records as text. A record is output of a task: a whole line, or a piece of a long line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Style:
 
     @classmethod
     def of(cls, job: View, part: Part | None, *, timestamps: bool) -> Style:
-        """Names only where more than one task can speak; all padded to the longest."""
+        """Return the style for a job. Names appear only if several tasks may write; all are padded to the longest."""
         replicas = {
             name: component["replicas"]
             for name, component in job["components"].items()
@@ -36,7 +36,7 @@ class Style:
 
 
 class LogText:
-    """Turns records into text. Remembers whose line is unfinished, so that pieces of two tasks never share a line."""
+    """Convert records to text. Remember the task of an unfinished line, so that two tasks never share a line."""
 
     def __init__(self, style: Style) -> None:
         self._style = style
@@ -58,7 +58,7 @@ class LogText:
 
 
 def show(output: Output, records: Iterable[Record], style: Style, *, split: bool = False) -> None:
-    """``split``: what tasks wrote to stderr goes to our stderr."""
+    """Print the records. ``split``: print what tasks wrote to stderr on our stderr."""
     texts = LogText(style if output.format is Format.TABLE else Style(timestamps=style.timestamps))
     for record in records:
         if output.format is Format.JSON:

@@ -1,4 +1,4 @@
-"""Main program of `grass`: the tree of commands, and the exit code of every error."""
+"""Main program of `grass`: the tree of commands, and the exit code of every error. Called by ``entry``."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def grass() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Ends the process at once: to take the interpreter apart would take a sixth of a short call."""
+    """Run `grass` and end the process at once: shutting the interpreter down would take a sixth of a short call."""
     code = execute(sys.argv[1:] if arguments is None else list(arguments))
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def execute(arguments: list[str]) -> int:
-    """Runs one command line; returns its exit code. Whatever happens was said by then."""
+    """Run one command line and return its exit code. Every error has been printed before the return."""
     output = Output(_or_nowhere(sys.stdout), _or_nowhere(sys.stderr), wanted_format(arguments))
     invocation = Invocation(output)
     try:
@@ -81,7 +81,7 @@ def execute(arguments: list[str]) -> int:
 
 
 def _or_nowhere(stream: TextIO | None) -> TextIO:
-    """None is what Python makes of a descriptor that was closed before it began (``grass … >&-``)."""
+    """Replace a missing stream. Python sets it to None if its descriptor was closed at start (``grass … >&-``)."""
     return stream if stream is not None else Path(os.devnull).open("w", encoding="utf-8")
 
 
@@ -177,7 +177,7 @@ def _silence_standard_streams() -> None:
 
 
 def wanted_format(arguments: Sequence[str]) -> Format:
-    """The format that the command line asks for, before it is parsed: a usage error is told in it, too."""
+    """Return the output format before the command line is parsed, because usage errors use this format, too."""
     words = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
     for word, following in zip(words, [*words, ""][1:], strict=True):
         for format in Format:

@@ -1,4 +1,7 @@
-"""`grass node …`: what there is, and what is asked of it. How nodes come and go: ``node_add``, ``join``, ``leave``."""
+"""Define the commands `grass node …`: list nodes and send requests to them.
+
+``node_add``, ``node_remove``, ``join`` and ``leave`` add and remove nodes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _LAZY = {
     "ssh": "grass.cli.node_ssh:ssh",
 }
 _TAKEN = 30.0
-"""Seconds for the master-agent to take a ticket; only a cluster that is ill needs them."""
+"""Seconds for the master-agent to accept a ticket; only a faulty cluster needs that long."""
 
 
 @click.group(cls=Group, lazy=_LAZY)

@@ -1,4 +1,4 @@
-"""`grass node add`: machines become nodes over SSH, several at once."""
+"""Define the command `grass node add`: several machines become nodes over SSH at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`grass node remove`: the cluster lets a node go, and its machine is cleaned over SSH."""
+"""Define the command `grass node remove`: remove a node from the cluster, and clean its machine over SSH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`grass node ssh`: a shell on a node's machine, by the system's ssh."""
+"""Define the command `grass node ssh`: open a shell on a node's machine with the system's ssh."""
 
 from __future__ import annotations
 

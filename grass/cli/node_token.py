@@ -1,4 +1,4 @@
-"""`grass node token`"""
+"""Define the command `grass node token`. Loaded by ``node``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes as tables and pages. Pure: views in, lines out."""
+"""Render nodes as tables and pages. Pure: takes views, returns lines."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def show_state(view: View) -> str:
 
 
 def _reason(view: View) -> str:
-    """Why it takes no tasks; else what keeps its devices from them."""
+    """Return why the node accepts no tasks; otherwise why some of its devices accept none."""
     if view["reason"] is not None:
         return show_reason(view["reason"])
     ill = [f"gpu {number} is in quarantine: {why}" for number, why in (view.get("quarantine") or {}).items()]
@@ -92,7 +92,7 @@ def node_page(view: View, now: float, width: int | None) -> list[str]:
 
 
 def _others(view: View) -> list[tuple[str, str]]:
-    """What else the node offers to tasks, and what that is called here: scratch, and things of the user's own."""
+    """Return label and value of the other resources that the node offers: scratch and the user's custom resources."""
     resources = view["resources"] or {}
     scratch = [("scratch", "disk")] if resources.get("disk") else []
     return [*scratch, *((name, name) for name in resources.get("custom", {}))]
@@ -105,7 +105,7 @@ def _failed_checks(reason: View | None) -> Iterator[tuple[str, str]]:
 
 
 def _gpu(gpu: View, view: View) -> str:
-    """Whether it is in quarantine, its model, memory, how busy, and with whom."""
+    """Describe a GPU: quarantine, model, memory, utilisation, and the tasks or programs on it."""
     ill = (view.get("quarantine") or {}).get(str(gpu["id"]))
     now: View = next((one for one in (view["usage"] or {}).get("gpus", ()) if one["id"] == gpu["id"]), {})
     memory = show_memory(gpu["memory"]) if gpu.get("memory") else ""

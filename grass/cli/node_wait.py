@@ -1,4 +1,4 @@
-"""Wait until a request on a node is done, and show its progress."""
+"""Wait until a request on a node is done, and show the progress of the request. Called by the node commands."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def until(
     reached: Callable[[View | None], bool],
     timeout: float | None = None,
 ) -> View | None:
-    """The node's view once ``reached`` says so; None: it is gone. ``asked``: what the request answered.
+    """Return the node's view once ``reached`` accepts it; None: the node is gone. ``asked``: the request's answer.
 
-    WaitTimeoutError after ``timeout`` seconds; it goes on, as it does after Ctrl-C.
+    Raise WaitTimeoutError after ``timeout`` seconds; the request goes on, as it does after Ctrl-C.
     """
     view: View | None = asked["node"]
     mark: str | None = None

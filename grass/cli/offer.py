@@ -1,4 +1,4 @@
-"""Options of `grass join` and `grass node add` for what a machine offers as a node."""
+"""Options of `grass join` and `grass node add` for the resources that a machine offers as a node."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def offer_options(function: Function) -> Function:
 
 
 def offered(base: Offer, given: dict[str, Any]) -> Offer:
-    """``base`` (a file's, or nothing) with what the command line says instead. Raises InputError."""
+    """Return ``base`` (from a file, or empty), overridden by the options ``given``. Raise InputError."""
     from grass.manifest import values
     from grass.manifest.on_premises import Runtime
     from grass.manifest.placement import topology

@@ -1,7 +1,7 @@
-"""The one place that prints. Three formats behind one interface; results go to stdout, everything else to stderr.
+"""The one module that prints. Three formats share one interface; results go to stdout, everything else to stderr.
 
-table  for people: fits the terminal; as wide as it gets in a pipe
-json   for programs: one document, or one object per line where a command streams; errors too, on stderr
+table  for people: fits the terminal; unlimited width in a pipe
+json   for programs: one document, or one object per line if a command streams; errors, too, on stderr
 quiet  names or ids only, one per line
 """
 
@@ -20,7 +20,7 @@ from grass.cli import cells
 from grass.model.exhaustive import assert_never
 
 Lines = Callable[[int | None], list[str]]
-"""A renderer that was given its views: from the width (None: no limit) to the lines."""
+"""A renderer with its views bound: takes the width (None: no limit), returns the lines."""
 
 _WIDTH = 80
 """Width of a terminal that does not report one."""
@@ -34,12 +34,12 @@ class Format(str, Enum):
 
 
 class OutputClosedError(Exception):
-    """The reader of our output has ended (`grass … | head`), so no message can reach it."""
+    """The reader of our output closed the pipe (`grass … | head`), so no message can reach the reader."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a command in its three forms."""
+    """Result of a command in its three formats."""
 
     data: Any
     lines: Lines
@@ -52,7 +52,7 @@ class Output:
         self._out = out
         self._err = err
         self._live: TextIO | None = None
-        """The stream whose last line is a progress line, to be overwritten by whatever comes next."""
+        """Stream whose last line is a progress line; the next output overwrites that line."""
         for stream in (out, err):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
@@ -69,7 +69,7 @@ class Output:
                 assert_never(self.format)
 
     def record(self, result: Result) -> None:
-        """One of a stream: as ``show``, but in json on one line."""
+        """Print one result of a stream: like ``show``, but in json on one line."""
         if self.format is Format.JSON:
             self._write(self._out, json.dumps(result.data) + "\n")
         else:
@@ -91,7 +91,7 @@ class Output:
             self._failed(stream, error)
 
     def progress(self, line: str) -> None:
-        """How far something is: a line that overwrites itself on a terminal, plain lines in a pipe; only in table."""
+        """Show progress, in the table format only: one overwritten line on a terminal, plain lines in a pipe."""
         if self.format is not Format.TABLE:
             return
         if not self._out.isatty():
@@ -104,7 +104,7 @@ class Output:
 
     @property
     def live(self) -> bool:
-        """Whether progress lines overwrite each other, so that they may be shown often."""
+        """Return whether progress lines overwrite each other, so that frequent updates are fine."""
         return self.format is Format.TABLE and self._out.isatty()
 
     def note(self, message: str) -> None:
@@ -124,11 +124,11 @@ class Output:
             self._tell(f"error: {message}")
 
     def verbatim(self, text: str) -> None:
-        """Text of several lines that is meant for a person and is not ours, such as a traceback."""
+        """Print text of several lines that Grass did not write, such as a traceback, for a person."""
         self._write(self._err, text if text.endswith("\n") else text + "\n")
 
     def ask(self, question: str) -> bool:
-        """The answer on a terminal; without one, yes: the author of the script meant it."""
+        """Ask a question on a terminal. Without a terminal return True: the author of the script decided already."""
         if not (sys.stdin.isatty() and self._err.isatty()):
             return True
         self._write(self._err, f"{question} [y/N] ")
@@ -170,7 +170,7 @@ class Output:
             self._failed(stream, error)
 
     def _failed(self, stream: TextIO, error: OSError) -> None:
-        """A result that cannot be written (full disk) is an error to tell; when stderr fails, there is no way to."""
+        """Raise for a result that cannot be written (full disk). Ignore a failed stderr: no stream could report it."""
         if stream is self._err:
             return
         if isinstance(error, BrokenPipeError):

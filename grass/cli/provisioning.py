@@ -1,4 +1,4 @@
-"""The provisioner of the cluster that a command is about, with the user's terminal behind it. Called by commands."""
+"""The provisioner of the command's cluster, which asks and reports on the user's terminal. Called by commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def of_settings(invocation: Invocation, settings: Settings, *, ask_become_pass: 
 
 
 def of_cluster(invocation: Invocation, name: str | None = None, *, ask_become_pass: bool = False) -> Provisioner:
-    """NotFoundError: there is no such cluster."""
+    """Return the provisioner of a cluster. Raise NotFoundError if the cluster does not exist."""
     return registry.for_cluster(_session(invocation, invocation.existing_cluster(name), ask_become_pass))
 
 
@@ -30,14 +30,14 @@ def _session(invocation: Invocation, name: str, ask_become_pass: bool) -> Sessio
     lock, output = threading.Lock(), invocation.output
 
     def progress(line: str) -> None:
-        with lock:  # several machines are set up at once
+        with lock:  # several threads set up machines at once
             output.note(line)
 
     return Session(name, environment.grass_home(), progress, _asker(ask_become_pass))
 
 
 def _asker(first: bool) -> Ask | None:
-    """Asks for a password of sudo: at once if told to, or when a host wants one on a terminal, or never."""
+    """Return how to get the sudo password: ask now (``first``), or when a host needs it; None without a terminal."""
     if not first:
         return _one_at_a_time if sys.stdin is not None and sys.stdin.isatty() else None
     answer = _one_at_a_time("sudo password: ")
@@ -50,7 +50,7 @@ _asking = threading.Lock()
 
 
 def _one_at_a_time(question: str) -> str | None:
-    """Ask one question at a time: several machines may want a password at once."""
+    """Ask one question at a time: several machines may need a password at once."""
     from grass.hosts.host import prompt
 
     with _asking:

@@ -1,4 +1,4 @@
-"""`grass job pull`: what a job wrote into its folder of the share (GRASS_OUTPUT)."""
+"""Define the command `grass job pull`: download the files that a job wrote into its share folder (GRASS_OUTPUT)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`grass run -- CMD…`: one command as a job, followed to its end, with the command's own exit code."""
+"""Define `grass run -- CMD…`: run one command as a job, follow the job, and exit with the command's exit code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 COMPONENT = "main"
 _FIRST_WORDS = 0.05
-"""Seconds that a pipe may take to say something."""
+"""Seconds to wait for the first data on a pipe."""
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -104,14 +104,14 @@ def _in_pipe(descriptor: int) -> bool:
 
 
 def document_of(name: str, command: Sequence[str], resources: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest of one command; amounts that are None are left to the default."""
+    """Return the manifest of one command; the default applies to amounts that are None."""
     given = {key: amount for key, amount in resources.items() if amount is not None}
     component = {"command": list(command), "resources": given}
     return {"name": name, "components": {COMPONENT: component}}
 
 
 def follow(client: Client, output: Output, job_id: str) -> int:
-    """Shows the job's log until it has ended; returns the code to exit with."""
+    """Print the job's log until the job has ended. Return the exit code for `grass run`."""
     _until_started(client, output, job_id)
     records = client.logs(job_id, follow=True)
     logs.show(output, records, logs.Style(), split=True)
@@ -147,7 +147,7 @@ def _until_started(client: Client, output: Output, job_id: str) -> None:
 
 
 def exit_of(job: View, tasks: Sequence[View]) -> int:
-    """The command's code, 128 + its signal; never 0 unless the job SUCCEEDED."""
+    """Return the command's code, or 128 + its signal; never 0 unless the job SUCCEEDED."""
     if job["state"] == JobState.SUCCEEDED:
         return Exit.OK
     task = tasks[0] if tasks else {"signal": None, "exit_code": None}
@@ -157,7 +157,7 @@ def exit_of(job: View, tasks: Sequence[View]) -> int:
 
 
 def _stop(client: Client, output: Output, job: View) -> None:
-    """In a thread of its own: the main thread goes on with the log."""
+    """Stop the job in a separate thread, because the main thread goes on printing the log."""
     output.note(f"stopping {job['name']}; Ctrl-C again returns at once")
     try:
         client.stop(job["id"])
@@ -166,7 +166,7 @@ def _stop(client: Client, output: Output, job: View) -> None:
 
 
 def _stop_unread(client: Client, output: Output, job: View) -> None:
-    """Nobody reads what it prints. A job that has ended by then stays as it is."""
+    """Stop the job when nobody reads its output. A job that has already ended stays unchanged."""
     try:
         if not JobState(client.stop(job["id"])["state"]).ended:
             output.note(f"the reader of the output of {job['name']} is gone; stopping the job")
@@ -175,7 +175,7 @@ def _stop_unread(client: Client, output: Output, job: View) -> None:
 
 
 class Interrupts:
-    """The first Ctrl-C or TERM calls ``first`` in a thread and interrupts nothing; a second is a KeyboardInterrupt."""
+    """Handle Ctrl-C and TERM: the first calls ``first`` in a thread; the second raises KeyboardInterrupt."""
 
     def __init__(self, first: Callable[[], None]) -> None:
         self._first = first

@@ -1,4 +1,4 @@
-"""`grass schedule …`"""
+"""Define the commands `grass schedule …`. Loaded by ``main``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Aligned columns that fit a width. Pure: columns, rows and a width in, lines out.
+"""Lay out aligned columns within a width. Pure: takes columns, rows and a width, returns lines.
 
-When all does not fit, in this order: the wrapping column uses several lines, optional columns go, the widest are cut.
+If the table is too wide, the wrapping column uses several lines; then optional columns go; then the widest are cut.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from grass.cli import cells
 
 GAP = 2
 LEAST_WRAPPED = 24
-"""Below this many cells text is no longer read with ease; an optional column goes first."""
+"""Fewest cells for wrapped text. Narrower text is hard to read, so an optional column is removed first."""
 LEAST_CUT = 4
 
 
 @dataclass(frozen=True)
 class Column:
-    """``drop``: 0 stays; of the others the highest goes first. ``wrap``: at most one, and the last of the table."""
+    """One column. ``drop``: 0 stays; the highest other number is removed first. ``wrap``: only for the last column."""
 
     title: str
     drop: int = 0
@@ -27,13 +27,13 @@ class Column:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
-    """The header and one line (or more, where a cell wraps) per row. ``width`` None: as wide as it gets."""
+    """Return the header and one line (or more, if a cell wraps) per row. ``width`` None: no limit."""
     texts = [[column.title for column in columns], *([cells.clean(cell) for cell in row] for row in rows)]
     return _lines(columns, texts, width)
 
 
 def pairs(rows: Iterable[tuple[str, str]], width: int | None, indent: int = 0) -> list[str]:
-    """``key  value`` lines, values aligned and wrapped."""
+    """Return ``key  value`` lines with aligned and wrapped values."""
     texts = [[cells.clean(key), cells.clean(value)] for key, value in rows]
     lines = _lines((Column(""), Column("", wrap=True)), texts, None if width is None else width - indent)
     return [" " * indent + line for line in lines]
@@ -52,7 +52,7 @@ def _lines(columns: Sequence[Column], texts: list[list[str]], width: int | None)
 
 
 def _fit(columns: Sequence[Column], natural: list[int], width: int) -> dict[int, int]:
-    """The cells that each kept column gets, by its index."""
+    """Return the width in cells of each kept column, by column index."""
     kept = dict(enumerate(natural))
     while True:
         excess = sum(kept.values()) + GAP * (len(kept) - 1) - width

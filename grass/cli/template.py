@@ -1,4 +1,4 @@
-"""`grass template`"""
+"""Define the command `grass template`. Loaded by ``main``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commented example files that `grass template` writes; tests parse each, so they cannot go out of date."""
+"""The commented example files that `grass template` writes. Tests parse each file, so the examples stay valid."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def names() -> tuple[str, ...]:
 
 
 def text(name: str) -> str:
-    """The template as it is shipped; NotFoundError names those that exist."""
+    """Return the shipped template. NotFoundError names the templates that exist."""
     if name not in names():
         raise NotFoundError(f"unknown template '{name}'; use one of {', '.join(names())}")
     return str(_folder().joinpath(name + _SUFFIX).read_text(encoding="utf-8"))

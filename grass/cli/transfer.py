@@ -1,4 +1,4 @@
-"""Access to the share and progress of transfers, for commands that move files."""
+"""Access to the share, and the progress of transfers, for commands that move files."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _EVERY_IN_A_PIPE = 5.0
 
 
 def access(invocation: Invocation) -> ShareAccess:
-    """Access to the share of the cluster that the command means."""
+    """Return access to the share of the command's cluster."""
     return access_to(invocation.existing_cluster())
 
 
 def shown(output: Output) -> Callable[[Progress], None]:
-    """To be called with each step; a terminal sees each, a pipe one in five seconds, counted from the first."""
+    """Return a callback for each progress step. A terminal shows each step; a pipe, one per 5 s from the first."""
     every = _EVERY if output.live else _EVERY_IN_A_PIPE
     last = 0.0 if output.live else None
 

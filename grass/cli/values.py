@@ -1,4 +1,4 @@
-"""Kinds of option values: durations, instants, patterns, a part of a job. Each says what it expected."""
+"""Types of option values: durations, instants, patterns, a part of a job. Each error names the expected form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ else:
 
 @dataclass(frozen=True)
 class Part:
-    """Of a job: one component (``index`` None: all its tasks)."""
+    """Part of a job: one task, or all tasks of one component (``index`` None)."""
 
     component: str
     index: int | None
@@ -33,7 +33,7 @@ class Part:
 
 
 class Quantity(ParamType):
-    """What the manifest's own parser accepts, so that ``--timeout`` and ``timeout:`` read alike."""
+    """A value that the manifest's parser accepts, so that ``--timeout`` and ``timeout:`` have the same syntax."""
 
     def __init__(self, name: str, parser: str) -> None:
         self.name = name
@@ -89,7 +89,7 @@ class PartType(ParamType):
 
 
 class Known(ParamType):
-    """The name of something that exists; the shell completes it from what there is, or from nothing if that fails."""
+    """The name of an existing object. The shell completes the name; if the look-up fails, it offers no names."""
 
     def __init__(self, name: str, names: Callable[[Invocation], Iterable[str]]) -> None:
         self.name = name
@@ -107,7 +107,7 @@ class Known(ParamType):
 
 class Cluster(Known):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """An empty name, as of a variable that is not set, must not come to mean the current cluster."""
+        """Convert the name. Refuse an empty name (as from an unset variable): it must not mean the current cluster."""
         if value == "":
             self.fail("must be the name of a cluster, and is empty", param, ctx)
         return value
@@ -138,7 +138,7 @@ TEMPLATE = Known("template", _templates)
 
 
 def instant_of(text: str, now: float) -> float | None:
-    """Seconds since the epoch of ``10m`` (ago) or an ISO time; None when it is neither."""
+    """Return seconds since the epoch for ``10m`` (ago) or an ISO time; None if the text is neither."""
     from grass.manifest import quantities
     from grass.manifest.values import Wrong
 

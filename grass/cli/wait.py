@@ -1,4 +1,4 @@
-"""Wait for a job, and show its progress."""
+"""Wait for a job, and show its progress. Called by ``job``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def until_ended(client: Client, output: Output, name: str, timeout: float | None) -> ClientView:
-    """The job's last view. WaitTimeoutError after ``timeout`` seconds; the job goes on, as it does after Ctrl-C."""
+    """Return the job's last view. Raise WaitTimeoutError after ``timeout`` seconds.
+
+    The job goes on after the error, as it does after Ctrl-C.
+    """
     said = ""
 
     def tell(view: View) -> None:

@@ -1,7 +1,7 @@
-"""The answer to `grass job why` as paragraphs. Pure.
+"""Render the answer to `grass job why` as paragraphs. Pure.
 
-*Why view* ``{"name", "id", "state", "reason", "groups": [{"component", "state", "count", "reason", "next"}]}``;
-a group is the tasks of one component that wait or ended for the same reason, ``next`` says what would start them.
+*Why view*: ``{"name", "id", "state", "reason", "groups": [{"component", "state", "count", "reason", "next"}]}``.
+A group is the tasks of one component that wait or ended for the same reason; ``next`` says what would start them.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def _head(answer: Mapping[str, Any]) -> str:
 
 
 def _details(reason: Mapping[str, Any] | None) -> list[str]:
-    """What the planner found besides the message: the nodes, what would start now, and when.
+    """Return what the planner found besides the message: the nodes, the amounts that would start now, and the time.
 
-    ``nodes``, ``starts_with``, ``starts_in``: as the planner writes them (``master/planning/model.py``, ``Plan``).
+    The planner documents ``nodes``, ``starts_with`` and ``starts_in`` (``master/planning/model.py``, ``Plan``).
     """
     if reason is None:
         return []

@@ -1,6 +1,6 @@
-"""From documents to jobs, schedules and the settings of a cluster, in Grass's and in MARO's format. Pure.
+"""Parse documents into jobs, schedules and cluster settings, in Grass's format and in MARO's. Pure.
 
-Called by the CLI, the Python client and the API server. Opens no file: ``grass.document_file`` does.
+Called by the CLI, the Python client and the API server. This package opens no file; ``grass.document_file`` does.
 """
 
 from grass.manifest.document import read_document

@@ -1,4 +1,4 @@
-"""Reads ``after`` in a native job file: the jobs to wait for. The API checks that these exist."""
+"""Reads ``after`` in a native job file: the jobs to wait for. The API checks that these jobs exist."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from grass.model.names import MAX_NAME
 STATES = ("succeeded", "ended")
 
 _LONGEST = MAX_NAME + 1 + 8
-"""The id of a run is the name, ``-`` and 8 characters."""
+"""Longest id of a run: the name, ``-`` and 8 characters."""
 
 
 def read_after(fields: Fields) -> tuple[After, ...]:
-    """Read ``NAME``, ``{job: NAME, state: ended}``, or a list of these."""
+    """Read ``NAME``, ``{job: NAME, state: ended}``, or a list of these forms."""
     content = fields.raw("after")
     if isinstance(content, (list, tuple)):
         if not content:
@@ -53,7 +53,7 @@ def _read_one_after(fields: Fields, path: str, item: Any) -> After:
 
 
 def job_or_id(value: Any) -> str:
-    """The name of a job (its latest run), or the id of one run."""
+    """Parse the name of a job (meaning its latest run), or the id of one run."""
     if isinstance(value, str) and MAX_NAME < len(value) <= _LONGEST:
         name, _, run = value.rpartition("-")
         if len(run) == 8:
@@ -62,6 +62,6 @@ def job_or_id(value: Any) -> str:
 
 
 def refuse_itself(fields: Fields, name: str, after: tuple[After, ...]) -> None:
-    """``name``: of the job that waits."""
+    """Report a job that waits for itself. ``name``: of the job that waits."""
     if name and name in (one.job for one in after):
         fields.problems.add(fields.at("after"), f"a job cannot wait for itself; `{name}` is this job")

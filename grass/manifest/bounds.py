@@ -1,4 +1,4 @@
-"""Bounds of a document, checked before anything in it is read, so that a hostile one does not cause unbounded work."""
+"""Checks the bounds of a document before reading its values, so that a hostile document causes no unbounded work."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from grass.manifest.document import MAX_DEPTH, MAX_VALUES, join
 from grass.manifest.fields import Problems
 
 MAX_KEYS = 5_000
-"""Keys of one mapping. The largest real ones are environments and quotas by user."""
+"""Most keys of one mapping. The largest real mappings are environments and quotas by user."""
 
 
 def check_bounds(document: Any, problems: Problems) -> None:
-    """Raise ManifestError for a document with too many values or keys, or one nested too deep.
+    """Raise ManifestError for a document with too many values or keys, or with too deep nesting.
 
-    The reader of files has similar bounds; a document in the body of a request comes unchecked."""
+    The reader of files has similar bounds; a document in the body of a request arrives unchecked.
+    """
     count, level = 0, [("", document)]
     for _ in range(MAX_DEPTH + 2):
         inner: list[tuple[str, Any]] = []

@@ -27,7 +27,7 @@ _KERNELS_FOLDERS = ("/dev/", "/proc/", "/sys/")
 
 
 def read(fields: Fields, warnings: list[str]) -> tuple[str | None, str | None, Container]:
-    """Return runtime (None: docker where there is an image and the node has an engine), image, container."""
+    """Return runtime, image and container. Runtime None: docker if there is an image and the node has an engine."""
     runtime = fields.read("runtime", one_word(RUNTIMES), None)
     image = fields.read("image", image_name, None)
     container = _read_container(fields)
@@ -41,7 +41,7 @@ def read(fields: Fields, warnings: list[str]) -> tuple[str | None, str | None, C
 
 
 def image_name(value: Any) -> str:
-    """An image reference such as ``registry:5000/team/app:1.2``; docker checks the rest."""
+    """Parse an image reference such as ``registry:5000/team/app:1.2``; docker checks the rest."""
     text = values.text(value)
     if any(mark.isspace() or not mark.isprintable() for mark in text) or text.startswith("-") or len(text) > 512:
         raise Wrong(f"must be the name of a container image such as python:3.12, got {show(value)}")
@@ -67,7 +67,7 @@ def _read_container(fields: Fields) -> Container:
 
 
 def inside_path(value: Any) -> str:
-    """An absolute path in its plain form, so that it can be compared with the allowed folders."""
+    """Parse an absolute path into its plain form, so that the path can be compared with the allowed folders."""
     text = values.text(value)
     parts = text.split("/")
     if not text.startswith("/") or ".." in parts or "." in parts or len(text) > _MAX_PATH:
@@ -76,7 +76,7 @@ def inside_path(value: Any) -> str:
 
 
 def data_folder(value: Any) -> str:
-    """Where the share is mounted: not over folders that every program in the container needs."""
+    """Parse the mount point of the share. Refuse folders that every program in the container needs."""
     path = inside_path(value)
     if path in _NEEDED_FOLDERS or path.startswith(_KERNELS_FOLDERS):
         raise Wrong(f"must not be {path}, which the container itself needs; use a folder such as /data")
@@ -87,7 +87,7 @@ def _entrypoint(value: Any) -> tuple[str, ...]:
     if isinstance(value, str) and value.split() != [value]:
         raise Wrong(f"must be a list of arguments or one program, got {show(value)}")
     if value == []:
-        return ()  # no entrypoint, whatever the image has
+        return ()  # an empty list: no entrypoint, even if the image has one
     parsed = values.command([value] if isinstance(value, str) else value)
     assert isinstance(parsed, tuple)
     return parsed

@@ -1,7 +1,7 @@
 """Reads cron rules. APScheduler computes their times, but differs from cron in two ways.
 
-It counts days of the week from Monday = 0, cron from Sunday = 0 (and 7), so days are turned into names. And where a
-rule limits both the day of the month and the day of the week, both must match; in cron, either.
+APScheduler counts days of the week from Monday = 0; cron counts from Sunday = 0 (and 7). So days are turned into names.
+If a rule limits both the day of the month and the day of the week, APScheduler needs both to match; cron needs either.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FIRST = datetime.datetime(2000, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 def rule(value: Any) -> str:
-    """Return the rule with single spaces and names of days. Raise Wrong if it is not a rule, or can never fire."""
+    """Return the rule with single spaces and names of days. Raise Wrong if the rule is invalid or can never fire."""
     fields = text(value).lower().split()
     if len(fields) != 5 or len(value) > MAX_RULE:
         wanted = "minute, hour, day of month, month, day of week"
@@ -40,7 +40,7 @@ def limits_both_days(cron: str) -> bool:
 
 
 def time_zone(value: Any) -> str:
-    """A name of the time zone database, such as ``Europe/Paris``."""
+    """Parse a name of the time zone database, such as ``Europe/Paris``."""
     import zoneinfo
 
     name = text(value)
@@ -66,7 +66,7 @@ def _days(field: str, value: Any) -> str:
 
 
 def _days_of(first: str | None, last: str | None, step: int | None, value: Any) -> list[int]:
-    """`fri-mon` wraps around the end of the week; `2/2` starts on Tuesday, as in cron."""
+    """Return the days' numbers. `fri-mon` wraps around the week's end; `2/2` starts on Tuesday, as in cron."""
     if step == 0:
         raise Wrong(f"must have a step of at least 1, got {show(value)}")
     start = 0 if first is None else _number(first)

@@ -1,7 +1,7 @@
-"""From the text of a file to plain values, safely: bounded in size, depth and expansion, every key once, no objects.
+"""Parses the text of a file to plain values: bounded in size, depth and expansion, without duplicate keys or objects.
 
-YAML is read as the 1.2 core schema, so ``no``, ``on`` and ``1:30`` are text. A number that would not print as it was
-written stays text too: ``VERSION: 1.10`` in an environment is ``1.10``, not ``1.1``.
+YAML follows the 1.2 core schema, so ``no``, ``on`` and ``1:30`` are text. A number that would not print as written
+stays text, too: ``VERSION: 1.10`` in an environment is ``1.10``, not ``1.1``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from grass.errors import ManifestError, Problem
 
 MAX_BYTES = 1 << 20
 MAX_VALUES = 100_000
-"""Values after aliases are expanded; no real job needs as many."""
+"""Most values after aliases are expanded; no real job needs as many."""
 MAX_DEPTH = 32
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -35,9 +35,10 @@ _WORDS: dict[str, bool | None] = {
 
 
 def read_document(content: bytes | str, *, source: str = "", json: bool = False) -> dict[str, Any]:
-    """Return the mapping in the content of a YAML file, or of a JSON file. ``source``: the name of the file.
+    """Return the mapping in the content of a YAML or JSON file. ``source``: the name of the file.
 
-    ManifestError: the content cannot be accepted. Files are read by ``grass.document_file``."""
+    Raise ManifestError for content that cannot be accepted. ``grass.document_file`` reads the file itself.
+    """
     from grass.manifest import json_text, yaml_text
 
     try:
@@ -52,7 +53,7 @@ def read_document(content: bytes | str, *, source: str = "", json: bool = False)
 
 
 class DocumentFault(Exception):
-    """Internal to the readers: why the text cannot be accepted."""
+    """The reason why a reader cannot accept the text. Internal to the readers."""
 
     def __init__(self, path: str, message: str) -> None:
         self.problem = Problem(path, message)
@@ -75,13 +76,13 @@ def number_or_text(text: str) -> int | float | str:
 
 
 def join(path: str, key: str) -> str:
-    """Return the dotted path to ``key``. A key that is not a simple word is quoted, and cut if it is long."""
+    """Return the dotted path to ``key``. A key that is not a simple word is quoted; a long key is cut."""
     shown = key if _WORD.fullmatch(key) else show_text(key)
     return f"{path}.{shown}" if path else shown
 
 
 def show_text(text: str) -> str:
-    """Quote text for a message, at most 60 characters of it."""
+    """Quote at most 60 characters of the text for a message."""
     return f'"{one_line(text, 60)}"'
 
 

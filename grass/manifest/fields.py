@@ -1,4 +1,7 @@
-"""Reads a mapping key by key, so that one pass finds every problem: types, ranges, missing and unknown keys."""
+"""Reads a mapping key by key, so that one pass finds every problem: types, ranges, missing and unknown keys.
+
+Used by every reader of this package.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from grass.manifest.values import Wrong, show
 T = TypeVar("T")
 
 MAX_PROBLEMS = 50
-"""More do not help, and a hostile document must not buy unbounded work."""
+"""Most problems to report: more do not help the user, and a hostile document must not cause unbounded work."""
 MAX_GUESSES = 200
-"""Different words per document that are compared with the known keys: each costs up to a millisecond."""
+"""Most different words per document to compare with the known keys: each comparison costs up to a millisecond."""
 
 _OTHER_WORDS = {
     "num": "replicas",
@@ -70,7 +73,7 @@ _OTHER_WORDS = {
     "limits": "quotas",
     "reserved": "reserve",
 }
-"""What other systems, or the other dialect, call a key; consulted only for a key that is not known."""
+"""Names of keys in other systems or in the other dialect; consulted only for an unknown key."""
 
 
 class Problems:
@@ -93,7 +96,7 @@ class Problems:
             self._fail()
 
     def closest(self, word: str, known: tuple[str, ...]) -> str:
-        """The known word that ``word`` is probably a slip for; empty: none. Raise ManifestError after MAX_GUESSES."""
+        """Return the known word that ``word`` probably means; empty: none. Raise ManifestError after MAX_GUESSES."""
         found = self._guesses.get((word, known))
         if found is None:
             if len(self._guesses) >= MAX_GUESSES:
@@ -110,13 +113,13 @@ class Problems:
 
 
 class Fields:
-    """One mapping. Each key is known once it was asked for; ``done`` reports the others.
+    """One mapping. Reading a key makes the key known; ``done`` reports all other keys.
 
-    A problem is added to ``problems`` and the default returned, so that reading goes on to the next problem.
+    For a problem, a method adds to ``problems`` and returns the default, so that reading goes on to the next problem.
     """
 
     def __init__(self, content: Any, path: str, problems: Problems, *, lenient: bool = False) -> None:
-        """``lenient``: a key without a value counts as absent, as in MARO's files."""
+        """Read ``content``. ``lenient``: a key without a value counts as absent, as in MARO's files."""
         self.path = path
         self.problems = problems
         self.intact = isinstance(content, dict)
@@ -152,7 +155,7 @@ class Fields:
         return self.parsed(self.at(key), parse, value, default)
 
     def require(self, key: str, parse: Callable[[Any], T], default: T, why: str = "is missing") -> T:
-        """As ``read``, but absence is a problem. ``default`` only lets reading go on."""
+        """Read a key like ``read``, but report its absence. ``default`` only allows reading to go on."""
         if not self.has(key):
             if self.intact:
                 self.problems.add(self.at(key), why)
@@ -160,7 +163,7 @@ class Fields:
         return self.read(key, parse, default)
 
     def section(self, key: str) -> Fields | None:
-        """Return the mapping under ``key``; None when it is absent or not a mapping."""
+        """Return the mapping under ``key``; None if the key is absent or has another type."""
         if not self.has(key):
             return None
         section = Fields(self._content[key], self.at(key), self.problems, lenient=self.lenient)
@@ -184,16 +187,16 @@ class Fields:
             yield key, value
 
     def others(self) -> list[tuple[str, Any]]:
-        """Keys that were not asked for yet, with their values."""
+        """Return the keys that were not read yet, with their values."""
         return [(key, value) for key, value in self._content.items() if key not in self._known]
 
     @property
     def known(self) -> tuple[str, ...]:
-        """The keys that were asked for so far."""
+        """Return the keys that were read so far."""
         return tuple(self._known)
 
     def meant(self, key: str, known: tuple[str, ...]) -> str:
-        """The key of ``known`` that an unknown one is probably a slip for; empty: none."""
+        """Return the key of ``known`` that the unknown ``key`` probably means; empty: none."""
         other = _OTHER_WORDS.get(key.lower(), "")
         return other if other in known else self.problems.closest(key.lower(), known)
 
@@ -211,7 +214,7 @@ class Fields:
             self.problems.add(self.at(key), message)
 
     def done(self) -> None:
-        """Report the keys that were not asked for."""
+        """Report the keys that were not read."""
         for key in self._content:
             if key not in self._known:
                 self.problems.add(self.at(key), f"unknown key{self._suggestion(key)}")

@@ -1,4 +1,4 @@
-"""Turns a document into a job, in Grass's or in MARO's dialect."""
+"""Parses a document into a job, in Grass's dialect or in MARO's."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from grass.model.job import Job
 
 @dataclass(frozen=True)
 class ParsedJob:
-    """``warnings``: what was accepted and will be ignored, each with its path."""
+    """A job and its warnings. ``warnings``: accepted keys that Grass ignores, each with its path."""
 
     job: Job
     warnings: tuple[str, ...]
 
 
 def parse_job(document: dict[str, Any], *, source: str = "") -> ParsedJob:
-    """Raise ManifestError with every problem and its path. ``source``: the name of the file."""
+    """Parse a job. Raise ManifestError with every problem and its path. ``source``: the name of the file."""
     problems = Problems(source)
     check_bounds(document, problems)
     warnings: list[str] = []
@@ -35,12 +35,12 @@ def parse_job(document: dict[str, Any], *, source: str = "") -> ParsedJob:
 
 
 def is_maro(document: Any) -> bool:
-    """MARO's files all say `mode`; Grass's own job files never do."""
+    """Return whether the file is MARO's: MARO's files always have `mode`; Grass's own job files never do."""
     return isinstance(document, dict) and "mode" in document
 
 
 def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
-    """Read the keys of a job from ``fields`` and check how they fit together."""
+    """Read the keys of a job from ``fields`` and check that the keys fit together."""
     read = maro.read_job if fields.has("mode") else native.read_job
     job = read(fields, warnings, name=name)
     job_checks.check(job, fields.path, fields.problems)

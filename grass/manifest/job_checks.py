@@ -13,9 +13,9 @@ MAX_COMPONENTS = 1000
 
 
 def check(job: Job, path: str, problems: Problems) -> None:
-    """Add what is wrong with ``job`` as a whole; ``path``: its path in the file. Time: linear in the size of the job.
+    """Report the problems of ``job`` as a whole; ``path``: its path in the file. Time: linear in the size of the job.
 
-    A job without a component is a problem that was added before; nothing else can be said of it.
+    A job without components already has a problem; nothing else is checked for it.
     """
     if not job.components:
         return
@@ -50,7 +50,7 @@ def _check_dependencies(component: Component, job: Job, names: tuple[str, ...], 
 
 
 def unknown_component(name: str, names: tuple[str, ...], problems: Problems) -> str:
-    """``names``: the names of the job's components; only the first few are compared."""
+    """Return the message for an unknown component. ``names``: the job's components; only the first few are compared."""
     close = problems.closest(name[:64], names[:50])
     return f"unknown component; {f'did you mean `{close}`?' if close else f'the job has {some(names)}'}"
 
@@ -60,12 +60,12 @@ def _show_cycle(cycle: list[str]) -> str:
 
 
 def _find_cycle(edges: dict[str, list[str]]) -> list[str]:
-    """The first cycle, its first name repeated at the end; empty when there is none. Looks at each edge once."""
+    """Return the first cycle, with its first name repeated at the end; empty: no cycle. Looks at each edge once."""
     finished: set[str] = set()
     for start in edges:
         if start in finished:
             continue
-        trail = {start: None}  # in order, and quick to look up
+        trail = {start: None}  # a dict keeps the order and makes look-ups fast
         pending = [(start, iter(edges[start]))]
         while pending:
             name, others = pending[-1]

@@ -1,6 +1,6 @@
-"""Reads the file of `grass join FILE`: the master, and what this machine offers. MARO's join file, or Grass's own.
+"""Reads the file of `grass join FILE`, MARO's or Grass's own: the master, and the resources that this machine offers.
 
-Every key is explained in ``docs/guide/joining.md``.
+``docs/guide/joining.md`` explains every key.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from grass.manifest.values import Wrong, show
 
 @dataclass(frozen=True)
 class Offer:
-    """What a machine offers as a node. None: found out on the machine, or all that it has.
+    """The resources that a machine offers as a node. None: detected on the machine, or everything that the machine has.
 
-    ``address``: what the other machines of the cluster use. ``runtimes`` empty: processes, and containers where there
-    is an engine. ``mounts``: folders of the host that containers may mount. ``share``: where the share is mounted
-    already; None: Grass mounts the master's.
+    ``address``: what the other machines of the cluster use. ``runtimes`` empty: processes, and containers if there is
+    an engine. ``mounts``: folders of the host that containers may mount. ``share``: where the share is already mounted;
+    None: Grass mounts the master's share.
     """
 
     name: str | None = None
@@ -45,12 +45,12 @@ class Offer:
     mounts: tuple[str, ...] = ()
     share: str | None = None
     install: bool = True
-    """Packages of the system that are missing may be installed."""
+    """Whether Grass may install missing system packages."""
 
 
 @dataclass(frozen=True)
 class JoinFile:
-    """``url``: of the master's API. ``token`` None: given on the command line, or made with an administrator's key."""
+    """A join file. ``url``: of the master's API. ``token`` None: from an option, or made with an admin's key."""
 
     url: str
     offer: Offer
@@ -58,7 +58,7 @@ class JoinFile:
 
 
 def parse_join(document: Any, source: str = "") -> JoinFile:
-    """Raise ManifestError with every problem and its path."""
+    """Parse a join file. Raise ManifestError with every problem and its path."""
     problems = Problems(source)
     check_bounds(document, problems)
     fields = Fields(document, "", problems)
@@ -91,7 +91,7 @@ def _master(fields: Fields) -> str:
             port = section.read("port", port_number, port)
             section.done()
     for ignored in ("redis", "hostname", "username", "public_ip_address", "fluentd", "samba", "ssh"):
-        master.has(ignored)  # MARO writes them; the master tells the node what it needs
+        master.has(ignored)  # MARO writes these keys; the master sends the node the values
     master.done()
     return f"http://{f'[{where}]' if ':' in where else where}:{port}"
 
@@ -105,7 +105,7 @@ def _offer(fields: Fields) -> Offer:
             section.done()
     node = fields.section("node")
     offer = Offer() if node is None else _node(node)
-    if said and not offer.runtimes:  # in MARO's files it means containers
+    if said and not offer.runtimes:  # in MARO's files this key means containers
         offer = replace(offer, runtimes=tuple(Runtime))
     return replace(offer, install=said is not False)
 
@@ -123,7 +123,7 @@ def _node(node: Fields) -> Offer:
         share=_share(node),
     )
     offer = _limits(offer, node)
-    node.read("username", login_name, None)  # MARO's: for its SSH from the master to the node
+    node.read("username", login_name, None)  # of MARO's files: for SSH from the master to the node
     node.read("public_ip_address", address, None)
     if (ssh := node.section("ssh")) is not None:
         ssh.read("port", port_number, 22)

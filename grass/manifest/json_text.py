@@ -9,7 +9,7 @@ from grass.manifest.document import MAX_DEPTH, MAX_VALUES, DocumentFault, join, 
 
 
 def parse(text: str) -> Any:
-    """Return the value in ``text``; None when it is empty. Raise DocumentFault if it cannot be accepted."""
+    """Return the value in ``text``; None if the text is empty. Raise DocumentFault for text that cannot be accepted."""
     if not text.strip():
         return None
     try:

@@ -1,7 +1,7 @@
-"""Reads MARO's job files (`mode: process`, `mode: grass…`) without changes to them.
+"""Reads MARO's unchanged job files (`mode: process`, `mode: grass…`).
 
-Missing keys have Grass's defaults. Their ``allocation`` is the job's policy; ``mount.target`` is where the share is
-mounted in a container.
+Missing keys have Grass's defaults. ``allocation`` sets the job's policy; ``mount.target`` sets where containers mount
+the share.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Metric(str, Enum):
 
 
 def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
-    """Return the job in ``fields``. ``name``: given by a schedule; None: the file has it."""
+    """Return the job in ``fields``. ``name``: given by a schedule; None: the name is in the file."""
     fields.require("mode", values.one_of(Mode), Mode.PROCESS)
     components = _read_components(fields, warnings)
     policy, metric = _read_allocation(fields)
@@ -69,7 +69,7 @@ def _read_components(fields: Fields, warnings: list[str]) -> dict[str, Component
 
 
 def _read_resources(fields: Fields) -> Resources:
-    """Resources that are not written are not reserved, as in MARO's process mode."""
+    """Read resources. A resource that the file omits is not reserved, as in MARO's process mode."""
     section = fields.section("resources")
     if section is None:
         return Resources()

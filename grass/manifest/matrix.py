@@ -1,4 +1,4 @@
-"""Reads ``matrix`` in a native job file: one task for each combination of values. The combinations are never built."""
+"""Reads ``matrix`` in a native job file: one task per combination of values. Never builds the combinations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COUNTED = 10**15
 
 
 def read_matrix(fields: Fields, env: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return name → values; ``read_replicas`` checks the number of combinations."""
+    """Return name → values. ``read_replicas`` checks the number of combinations."""
     section = fields.section("matrix")
     if section is None:
         return {}
@@ -51,7 +51,7 @@ def _different_values(section: Fields, path: str, content: Any) -> tuple[str, ..
 
 
 def read_replicas(fields: Fields, matrix: dict[str, tuple[str, ...]]) -> int:
-    """Return the number of tasks: the number of combinations, where there is a matrix."""
+    """Return the number of tasks; with a matrix, this is the number of combinations."""
     said = fields.read("replicas", values.whole(1, MAX_TASKS), None)
     if not matrix:
         return said or 1

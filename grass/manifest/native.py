@@ -1,4 +1,4 @@
-"""Reads Grass's own job files. The meaning of every key is in ``docs/reference/job-file.md``."""
+"""Reads Grass's own job files. ``docs/reference/job-file.md`` explains every key."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ JOB_KEYS = (
     *("components", "success", "timeout", "fail_fast", "priority", "tags", "gang", "place", "together"),
     *("preemptible", "after"),
 )
-"""Keys of a schedule that are those of its jobs."""
+"""Keys of a schedule that are also keys of its jobs."""
 UNLIMITED = "unlimited"
 LEAST_ENDLESS_BACKOFF = 0.1
-"""Seconds before the first restart of a task that may be restarted for ever."""
+"""Least seconds before the first restart of a task with unlimited restarts."""
 
 UNKNOWN_COMMAND: str | tuple[str, ...] = ""
 _NOT_RESOURCES = (
@@ -41,7 +41,7 @@ _NO_COMMAND = "is missing; it says what the tasks run"
 
 
 def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
-    """Return the job in ``fields``. ``name``: given by a schedule; None: the file has it."""
+    """Return the job in ``fields``. ``name``: given by a schedule; None: the name is in the file."""
     problems = fields.problems
     components = _read_components(fields, warnings)
     policy, metric = placement.read_place(fields)
@@ -74,7 +74,7 @@ def _read_components(fields: Fields, warnings: list[str]) -> dict[str, Component
 
 
 def component_sections(fields: Fields) -> list[tuple[str, Fields]]:
-    """Return name and fields of each component. Missing components and bad names are added as problems."""
+    """Return name and fields of each component. Report missing components and bad names as problems."""
     problems = fields.problems
     section = fields.section("components")
     if section is None:

@@ -1,7 +1,7 @@
 """Reads the machines in a settings file: ``mode: grass/on-premises``, in Grass's own form and in MARO's.
 
-Every key is explained in ``docs/reference/settings-file.md``. A value that is None is found out on the machine, or has
-the default that is written beside it.
+``docs/reference/settings-file.md`` explains every key. A value None is detected on the machine, or has the default
+beside its field.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ class Become(str, Enum):
 
 
 class Runtime(str, Enum):
-    """How a node runs tasks."""
+    """The runtime of a node's tasks."""
 
     PROCESS = "process"
     DOCKER = "docker"
 
 
 class Processor(str, Enum):
-    """Processors for which all required packages have wheels."""
+    """Processors for which every required package has wheels."""
 
     X86_64 = "x86_64"
     AARCH64 = "aarch64"
 
 
 class ApiWay(str, Enum):
-    """How the command line reaches the API: at its address, or through SSH to the master."""
+    """How the command line reaches the API: at the API's address, or through SSH to the master."""
 
     DIRECT = "direct"
     TUNNEL = "tunnel"
@@ -61,7 +61,7 @@ class Collector(str, Enum):
 
 @dataclass(frozen=True)
 class Login:
-    """How to log in on a machine by SSH and become root. ``username`` None: the name of the user who runs `grass`."""
+    """How to log in to a machine by SSH and become root. ``username`` None: the name of the user who runs `grass`."""
 
     username: str | None = None
     port: int = 22
@@ -72,7 +72,7 @@ class Login:
 
 @dataclass(frozen=True)
 class HostSettings:
-    """``address``: where SSH answers. ``private_address``: what the other machines of the cluster use."""
+    """Addresses of a host. ``address``: for SSH. ``private_address``: for the other machines of the cluster."""
 
     address: str
     login: Login = Login()
@@ -82,7 +82,7 @@ class HostSettings:
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """A machine that joins at create. Resources as in ``OfferedResources``: None: all that the machine has."""
+    """A machine that joins at create. Resources as in ``OfferedResources``; None: all that the machine has."""
 
     host: HostSettings
     labels: dict[str, str] = field(default_factory=dict)
@@ -91,14 +91,17 @@ class NodeSettings:
     memory: int | None = None
     gpu: int | None = None
     runtimes: tuple[Runtime, ...] = ()
-    """Empty: processes, and containers where there is an engine."""
+    """If empty: processes, and containers if there is an engine."""
     mounts: tuple[str, ...] = ()
     api_port: int = NODE_API_PORT
 
 
 @dataclass(frozen=True)
 class OnPremises:
-    """``api_bind`` None: every address with `api: direct`, the cluster's own with `api: tunnel`."""
+    """The machines of a cluster and their shared settings.
+
+    ``api_bind`` None: every address with `api: direct`, the cluster's own address with `api: tunnel`.
+    """
 
     master: HostSettings
     nodes: tuple[NodeSettings, ...] = ()
@@ -110,16 +113,16 @@ class OnPremises:
     collector: Collector = Collector.BUILTIN
     collector_port: int = COLLECTOR_PORT
     fluentd_image: str | None = None
-    """Container image of fluentd, for the master's docker engine; None: an installed one."""
+    """Container image of fluentd for the master's docker engine; None: an installed fluentd."""
     samba_port: int = SAMBA_PORT
     samba_password: str | None = field(default=None, repr=False)
     share: str | None = None
-    """An existing mount that every machine has at the same path; None: the master's samba share."""
+    """An existing mount at the same path on every machine; None: the master's samba share."""
     install_node_runtime: bool = True
-    """System packages that are missing may be installed."""
+    """Whether Grass may install missing system packages."""
     join_after_create: bool = True
     machines: tuple[str, ...] = ()
-    """Of nodes (as ``uname -m`` has it), besides those of the master's kind: Grass is brought along for them, too."""
+    """Machine types of nodes (as in ``uname -m``) besides the master's; `create` brings Grass for these types, too."""
 
 
 def read_on_premises(fields: Fields) -> OnPremises:
@@ -182,12 +185,12 @@ def _image(value: Any) -> str:
 
 
 def _host(fields: Fields, default: Login) -> HostSettings:
-    """In MARO's files, ``public_ip_address`` is the address of SSH and ``private_ip_address`` the other one."""
+    """Read a host. MARO's ``public_ip_address`` is for SSH; ``private_ip_address`` is for the cluster."""
     name = fields.read("name", values.name, None) or fields.read("hostname", values.name, None)
     key = "public_ip_address" if fields.has("public_ip_address") else "address"
     where = fields.require(key, address, "", "is missing; it is where SSH answers")
     private = fields.read("private_ip_address", address, None) or fields.read("private_address", address, None)
-    fields.has("image_files")  # MARO writes it into its own files
+    fields.has("image_files")  # MARO writes this key into its own files
     return HostSettings(where, _login(fields, default), name, private)
 
 
@@ -204,7 +207,7 @@ def _login(fields: Fields, default: Login) -> Login:
         password=section.read("password", values.scalar_text, default.password),
         become=section.read("become", values.one_of(Become), become),
     )
-    section.has("public_key")  # of MARO's files: the machine knows it already
+    section.has("public_key")  # of MARO's files: the machine has the key already
     section.done()
     return login
 
@@ -257,7 +260,7 @@ def _nodes(fields: Fields, default: Login) -> Iterator[NodeSettings]:
 
 
 def read_node(item: Any, path: str, problems: Problems, default: Login) -> NodeSettings | None:
-    """Read ``user@host:port`` or a mapping. None: a problem was added."""
+    """Read ``user@host:port`` or a mapping. Return None after adding a problem."""
     if isinstance(item, str):
         try:
             return NodeSettings(spelled_host(item, default))
@@ -296,7 +299,7 @@ def _runtimes(fields: Fields) -> tuple[Runtime, ...]:
 
 
 def spelled_host(text: str, default: Login) -> HostSettings:
-    """Parse ``[user@]host[:port]``; an IPv6 address with a port is in brackets. Raise Wrong."""
+    """Parse ``[user@]host[:port]``; an IPv6 address with a port needs brackets. Raise Wrong."""
     bare = text.strip()
     if bare.count(":") > 1 and "]" not in bare:
         user, _, host = bare.rpartition("@")

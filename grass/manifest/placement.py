@@ -1,6 +1,6 @@
 """Reads placement constraints in native files: labels, topology, gangs, policies.
 
-Contradictions between them are found by ``placement_checks``.
+``placement_checks`` finds contradictions between the constraints.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from grass.model.job import NODE_LEVEL, Policy
 from grass.model.names import LABEL_RULE, MAX_NAME, MAX_TOPOLOGY_LEVELS, is_label_name, is_topology_path
 
 MAX_ITEMS = 1000
-"""Of a list of nodes, components or values of a label: the planner compares each with each node."""
+"""Most nodes, components or label values in one list: the planner compares each item with each node."""
 METRICS = ("cpu", "memory", "gpu", "disk")
 
 
@@ -33,7 +33,7 @@ def label_value(value: Any) -> str:
 
 
 def level(value: Any) -> int:
-    """``node``, or a level of the topology path: 1 is ``rack1`` in ``rack1/switch3``."""
+    """Parse ``node``, or a level of the topology path: level 1 is ``rack1`` in ``rack1/switch3``."""
     if value == "node":
         return NODE_LEVEL
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_TOPOLOGY_LEVELS:
@@ -51,7 +51,7 @@ def one_word(words: tuple[str, ...]) -> Callable[[Any], str]:
 
 
 def read_where(fields: Fields) -> dict[str, tuple[str, ...]]:
-    """Label → values; a node must have one of them."""
+    """Return label → values; a node must have one of the values."""
     section = fields.section("where")
     if section is None:
         return {}
@@ -72,7 +72,7 @@ def _wanted(section: Fields, path: str, content: Any) -> tuple[str, ...]:
 
 
 def read_avoid(fields: Fields) -> tuple[str, ...]:
-    """Names of nodes: a list, or one."""
+    """Return names of nodes, from a list or from one name."""
     content = fields.raw("avoid")
     if isinstance(content, (list, tuple)):
         return different(fields, fields.at("avoid"), content, values.name)
@@ -81,7 +81,7 @@ def read_avoid(fields: Fields) -> tuple[str, ...]:
 
 
 def different(fields: Fields, path: str, content: Any, parse: Callable[[Any], str]) -> tuple[str, ...]:
-    """Return the parsed items of a list; an item that is named twice is a problem, and so are too many."""
+    """Return the parsed items of a list. Report duplicate items and a list that is too long."""
     if len(content) > MAX_ITEMS:
         fields.problems.add(path, f"must have at most {MAX_ITEMS:,} items, got {len(content):,}")
         return ()
@@ -96,7 +96,7 @@ def different(fields: Fields, path: str, content: Any, parse: Callable[[Any], st
 
 
 def read_gang(fields: Fields, components: tuple[str, ...]) -> tuple[str, ...]:
-    """``true`` (all components), ``false``, or a list of them."""
+    """Read ``true`` (all components), ``false``, or a list of components."""
     content = fields.raw("gang")
     if not isinstance(content, (list, tuple)):
         return components if fields.read("gang", _truth_or_list, False) else ()
@@ -112,7 +112,7 @@ def _truth_or_list(value: Any) -> bool:
 
 
 def read_place(fields: Fields) -> tuple[Policy, str]:
-    """Policy and metric: ``best-fit``, or ``{policy: single-metric-balanced, metric: gpu}``."""
+    """Read policy and metric: ``best-fit``, or ``{policy: single-metric-balanced, metric: gpu}``."""
     policy = values.one_of(Policy)
     if isinstance(fields.raw("place"), str):
         chosen = fields.read("place", policy, Policy.BEST_FIT)
@@ -138,7 +138,7 @@ def _no_metric(fields: Fields, path: str, policy: Policy) -> None:
 
 
 def topology(value: Any) -> tuple[str, ...]:
-    """A node's path, from the outside in: ``rack1/switch3``, or a list of its parts."""
+    """Parse a node's path, from the outside in: ``rack1/switch3``, or a list of its parts."""
     parts = value if isinstance(value, (list, tuple)) and value else values.text(value).split("/")
     if len(parts) > MAX_TOPOLOGY_LEVELS:
         raise Wrong(f"must have at most {MAX_TOPOLOGY_LEVELS} parts, got {len(parts)}")
@@ -148,7 +148,7 @@ def topology(value: Any) -> tuple[str, ...]:
 
 
 def read_labels(fields: Fields) -> dict[str, str]:
-    """Of a node, under ``labels``."""
+    """Read the labels of a node, under ``labels``."""
     section = fields.section("labels")
     if section is None:
         return {}
@@ -161,6 +161,6 @@ def read_labels(fields: Fields) -> dict[str, str]:
 
 
 def read_topology(fields: Fields) -> tuple[str, ...]:
-    """Of a node, under ``topology``."""
+    """Read the topology path of a node, under ``topology``."""
     nowhere: tuple[str, ...] = ()
     return fields.read("topology", topology, nowhere)

@@ -1,4 +1,4 @@
-"""Checks between a job's placement constraints: what can never be satisfied is refused here, with the path."""
+"""Checks between a job's placement constraints. Refuses constraints that no cluster can satisfy, with their path."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from grass.model.job import NODE_LEVEL, Component, Job
 
 
 def check(job: Job, path: str, problems: Problems) -> None:
-    """Add what contradicts itself in ``job``, which has no cycle; ``path``: its path in the file."""
+    """Report contradictions in ``job``, which has no cycle. ``path``: its path in the file."""
     for component in job.components.values():
         _check_topology(component, job, join(join(path, "components"), component.name), problems)
     _check_gang(job, path, problems)
 
 
 def _check_topology(component: Component, job: Job, path: str, problems: Problems) -> None:
-    """Tasks on one node are in one rack, so a pack rules out a spread over its level and every wider one."""
+    """Compare pack and spread. Tasks on one node share a rack, so a pack rules out a spread at that level or wider."""
     spread = component.spread
     if spread is None:
         return
@@ -67,9 +67,10 @@ def _check_member(component: Component, reached: dict[str, str], path: str, prob
 
 
 def _reached_members(job: Job) -> dict[str, str]:
-    """Each component from which ``depends_on`` leads to a member of the gang, and that member. Itself, for a member.
+    """Return component → gang member, for each component from which ``depends_on`` leads to a member.
 
-    Goes from the members backwards and visits each component once."""
+    A member maps to itself. The search starts at the members, goes backwards and visits each component once.
+    """
     dependents: defaultdict[str, list[str]] = defaultdict(list)
     for component in job.components.values():
         for other in component.depends_on:

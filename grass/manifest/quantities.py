@@ -1,6 +1,6 @@
-"""Parses amounts as people write them: ``0.5`` cores, ``512MiB``, ``1h30m``. Bounded, so that slips are found here.
+"""Parses amounts as people write them: ``0.5`` cores, ``512MiB``, ``1h30m``. Bounds catch slips.
 
-The one parser of amounts, for files and for options of the command line. ``grass.model.amounts`` shows them.
+The one parser of amounts, for files and for command line options. ``grass.model.amounts`` formats amounts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MARO_BYTES = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def number(value: Any, expected: str = "a number") -> float:
-    """A finite number, possibly in quotes."""
+    """Parse a finite number, possibly in quotes."""
     if isinstance(value, str) and _PLAIN.fullmatch(value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -55,7 +55,7 @@ def number(value: Any, expected: str = "a number") -> float:
 
 
 def duration(value: Any) -> float:
-    """Seconds, more than 0: ``10m``, ``1h30m``, ``500ms``, or a number of seconds."""
+    """Parse a duration to seconds, more than 0: ``10m``, ``1h30m``, ``500ms``, or a number of seconds."""
     seconds = duration_or_zero(value)
     if seconds <= 0:
         raise Wrong(f"must be more than 0, got {show(value)}")
@@ -80,7 +80,7 @@ def duration_or_zero(value: Any) -> float:
 
 
 def cpu(value: Any) -> int:
-    """Thousandths of a core, from cores: ``1``, ``0.5``, ``0``."""
+    """Parse cores to thousandths of a core: ``1``, ``0.5``, ``0``."""
     cores = number(value, "a number of cores such as 1 or 0.5")
     if cores < 0:
         raise Wrong(f"must not be negative, got {show(value)}")
@@ -93,7 +93,7 @@ def cpu(value: Any) -> int:
 
 
 def memory(value: Any) -> int:
-    """Bytes, from ``512MiB``, ``1.5GiB``, ``2GB``, or a number of bytes."""
+    """Parse ``512MiB``, ``1.5GiB``, ``2GB``, or a number of bytes, to bytes."""
     expected = "a size such as 512MiB or 1.5GiB"
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
@@ -108,7 +108,7 @@ def memory(value: Any) -> int:
 
 
 def maro_memory(value: Any) -> int:
-    """Bytes, from MARO's and docker's ``2048m`` (binary units), or a number of MiB."""
+    """Parse MARO's and docker's ``2048m`` (binary units), or a number of MiB, to bytes."""
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if match is None or not match[2]:
         return _checked_memory(number(value, "a size such as 2048m") * (1 << 20), value)
@@ -130,7 +130,7 @@ def _checked_memory(size: float, value: Any) -> int:
 
 
 def devices(value: Any) -> int:
-    """Thousandths of a device, from whole devices."""
+    """Parse a number of whole devices to thousandths of a device."""
     count = number(value, "a whole number of devices")
     if count < 0:
         raise Wrong(f"must not be negative, got {show(value)}")
@@ -140,7 +140,7 @@ def devices(value: Any) -> int:
 
 
 def gpu(value: Any) -> int:
-    """Thousandths of a device, from whole devices, or from a share of one: ``2``, ``0.25``."""
+    """Parse whole devices, or a share of one device, to thousandths of a device: ``2``, ``0.25``."""
     count = number(value, "a number of devices such as 2, or a share of one such as 0.25")
     if count > 1 and not count.is_integer():
         raise Wrong(f"must be a whole number of devices, or a share of one below 1 such as 0.25; got {show(value)}")
@@ -153,7 +153,7 @@ def gpu(value: Any) -> int:
 
 
 def gpu_total(value: Any) -> int:
-    """Thousandths of a device, summed over many tasks, so ``1.5`` is valid."""
+    """Parse a sum over many tasks to thousandths of a device, so ``1.5`` is valid."""
     count = number(value, "a number of devices such as 2 or 0.5")
     if not 0 <= count <= MAX_GPU:
         raise Wrong(f"must be between 0 and {MAX_GPU} devices, got {show(value)}")
@@ -161,7 +161,7 @@ def gpu_total(value: Any) -> int:
 
 
 def at_least(value: Any) -> int:
-    """Bytes, from a minimum: ``">=40GiB"``, or just ``40GiB``."""
+    """Parse a minimum to bytes: ``">=40GiB"``, or just ``40GiB``."""
     if isinstance(value, str) and value.startswith(">="):
         return memory(value[2:].strip())
     if isinstance(value, str) and value[:1] in ("<", ">", "=", "!"):
@@ -170,12 +170,12 @@ def at_least(value: Any) -> int:
 
 
 def amount(value: Any) -> int:
-    """The amount of a custom resource."""
+    """Parse the amount of a custom resource."""
     return values.whole(0, MAX_CUSTOM)(value)
 
 
 def all_or(parse: Callable[[Any], int]) -> Callable[[Any], int | None]:
-    """Accept what ``parse`` accepts, or the word ``all``, which becomes None."""
+    """Extend ``parse`` to accept the word ``all`` and return None for it."""
 
     def parse_offer(value: Any) -> int | None:
         return None if value == "all" else parse(value)

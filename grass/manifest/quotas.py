@@ -1,4 +1,4 @@
-"""Reads quotas of users, and what a node reserves for the system. Part of every settings file."""
+"""Reads users' quotas, and the resources that a node reserves for the system. Part of every settings file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grass.model.names import MAX_NAME
 DEFAULT = "default"
 
 Quota = dict[str, int]
-"""Resource → the most that all running tasks of one user may use; what is not named is not limited."""
+"""Resource → the most that all running tasks of one user may use. A resource without an entry is unlimited."""
 
 
 def read_quotas(fields: Fields) -> tuple[dict[str, Quota], Quota]:
@@ -38,7 +38,7 @@ def _user(value: Any) -> str:
 
 
 def read_reserve(fields: Fields) -> Quota:
-    """Return what a node reserves for the system, by resource."""
+    """Return the amounts that a node reserves for the system, by resource."""
     section = fields.section("reserve")
     if section is None:
         return {}

@@ -1,7 +1,7 @@
-"""Reads resources: what a task needs, what a quota allows, and custom resources.
+"""Reads the resources of a task, the limits of a quota, and custom resources.
 
-A custom resource is told from a slip as follows. Under ``custom``, any name is one. Beside ``cpu`` and the others, it
-must be a name with a whole number that neither resembles one of these nor is a key of the component.
+Under ``custom``, any name is a custom resource. Beside ``cpu`` and the other built-in resources, a name is a custom
+resource if its value is a whole number, and if the name resembles no built-in resource and is no component key.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from grass.model.resources import DEVICE, Resources
 ANY_GPU = GpuNeed()
 BUILT_IN = ("cpu", "memory", "gpu", "disk")
 MAX_NAMES = 64
-"""Custom resources of one task, node or quota."""
+"""Most custom resources of one task, node or quota."""
 
 
 def read_task(fields: Fields, not_custom: tuple[str, ...]) -> tuple[Resources, GpuNeed]:
-    """Return what one task needs, from ``resources``. ``not_custom``: keys that belong one level up."""
+    """Return the resources of one task, from ``resources``. ``not_custom``: keys that belong one level up."""
     section = fields.section("resources")
     if section is None:
         return Resources(cpu=DEFAULT_TASK_CPU), ANY_GPU
@@ -38,14 +38,14 @@ def read_task(fields: Fields, not_custom: tuple[str, ...]) -> tuple[Resources, G
 
 
 def read_custom(section: Fields, not_custom: tuple[str, ...] = ()) -> dict[str, int]:
-    """Return name → amount of the custom resources. Keys that are slips for built-in ones stay unknown keys."""
+    """Return name → amount of the custom resources. A slip for a built-in resource stays an unknown key."""
     found: dict[str, int] = {}
     under = section.section("custom")
     for name, content in under.entries() if under is not None else ():
         path = under.at(name) if under is not None else ""
         if section.parsed(path, _custom_name, name, ""):
             found[name] = section.parsed(path, quantities.amount, content, 0)
-    known = section.known  # two custom names may be alike
+    known = section.known  # fixed before the loop: two custom names may resemble each other
     for name, content in section.others():
         if name in not_custom:
             section.refuse(name, "belongs to the component, one level up")
@@ -76,7 +76,7 @@ def _custom_name(name: str) -> str:
 
 
 def _read_gpu(section: Fields) -> tuple[int, GpuNeed]:
-    """``2``, ``0.25``, or ``{count: 2, model: A100, memory: ">=40GiB"}``."""
+    """Read ``2``, ``0.25``, or ``{count: 2, model: A100, memory: ">=40GiB"}``."""
     if not isinstance(section.raw("gpu"), dict):
         return section.read("gpu", quantities.gpu, 0), ANY_GPU
     inner = section.section("gpu")
@@ -90,7 +90,7 @@ def _read_gpu(section: Fields) -> tuple[int, GpuNeed]:
 
 
 def read_quota(fields: Fields) -> dict[str, int]:
-    """Return the bound of each resource that is named; 0 means none of it."""
+    """Return the limit of each resource in the quota; 0 allows none of the resource."""
     quota: dict[str, int] = {}
     for name, parse in (
         ("cpu", quantities.cpu),

@@ -1,4 +1,4 @@
-"""Turns a document into a schedule: a batch of job names that share components, or a cron rule with one job."""
+"""Parses a document into a schedule: a batch of job names that share components, or a cron rule with one job."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MAX_BATCH = 1000
 
 @dataclass(frozen=True)
 class ParsedSchedule:
-    """``warnings``: what was accepted and will be ignored, each with its path."""
+    """A schedule and its warnings. ``warnings``: accepted keys that Grass ignores, each with its path."""
 
     schedule: Schedule
     warnings: tuple[str, ...]
 
 
 def parse_schedule(document: dict[str, Any], *, source: str = "") -> ParsedSchedule:
-    """Raise ManifestError with every problem and its path. ``source``: the name of the file."""
+    """Parse a schedule. Raise ManifestError with every problem and its path. ``source``: the name of the file."""
     problems = Problems(source)
     check_bounds(document, problems)
     warnings: list[str] = []
@@ -97,7 +97,7 @@ def _read_cron(fields: Fields, warnings: list[str]) -> Schedule:
 
 
 def _read_template(fields: Fields, warnings: list[str], name: str) -> Job:
-    """The job that is started, under `job` or among the schedule's own keys."""
+    """Read the job to start, under `job` or among the schedule's own keys."""
     if not fields.has("job"):
         return read_job(fields, warnings, name=name)
     for key in JOB_KEYS:

@@ -1,6 +1,6 @@
 """Reads the settings file of `grass create FILE`: Grass's own, MARO's process mode, and MARO's `grass/local`.
 
-The meaning of every key is in ``docs/reference/settings-file.md``.
+``docs/reference/settings-file.md`` explains every key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MARO_REDIS_PORT = 19999
 
 @dataclass(frozen=True)
 class RedisSettings:
-    """``embedded``: the cluster runs its own redis; otherwise, yours at ``host`` and ``port``."""
+    """Settings of redis. ``embedded``: the cluster runs redis itself; otherwise, yours at ``host`` and ``port``."""
 
     embedded: bool = True
     host: str | None = None
@@ -36,9 +36,9 @@ class RedisSettings:
 
 @dataclass(frozen=True)
 class OfferedResources:
-    """What the node offers to tasks: thousandths of a core, bytes, thousandths of a device. None: all that it has.
+    """The resources that the node offers to tasks, in thousandths of a core, bytes and thousandths of a device.
 
-    ``custom``: named countable resources, such as licences.
+    None: all that the node has. ``custom``: named countable resources, such as licences.
     """
 
     cpu: int | None = None
@@ -50,7 +50,7 @@ class OfferedResources:
 
 @dataclass(frozen=True)
 class PortSettings:
-    """None: a free one is chosen."""
+    """Ports of the cluster's servers. None: Grass chooses a free port."""
 
     api: int | None = None
     node_api: int | None = None
@@ -58,8 +58,10 @@ class PortSettings:
 
 @dataclass(frozen=True)
 class Settings(ClusterPolicy):
-    """``reserve``: what of ``resources`` is reserved for the system. ``low_disk``: bytes of free disk below which the
-    node accepts no tasks (None: see ``NodeConfig``). ``labels``, ``topology``: of the node; ``runtimes``: what it has;
+    """Settings of one cluster.
+
+    ``reserve``: the part of ``resources`` that is reserved for the system. ``low_disk``: bytes of free disk below
+    which the node accepts no tasks (None: see ``NodeConfig``). ``labels``, ``topology``, ``runtimes``: of the node.
     ``mounts``: folders of this machine that containers may mount.
     """
 
@@ -75,7 +77,7 @@ class Settings(ClusterPolicy):
     runtimes: tuple[str, ...] = (Runtime.PROCESS.value,)
     mounts: tuple[str, ...] = ()
     on_premises: OnPremises | None = None
-    """The machines; None: a cluster on this one."""
+    """The machines of the cluster; None: a cluster on this machine."""
     warnings: tuple[str, ...] = ()
 
 
@@ -93,7 +95,7 @@ _COUNT = values.whole(*COUNT)
 
 
 def parse_settings(document: dict[str, Any], *, source: str = "") -> Settings:
-    """Raise ManifestError with every problem and its path. ``source``: the name of the file."""
+    """Parse settings. Raise ManifestError with every problem and its path. ``source``: the name of the file."""
     problems = Problems(source)
     check_bounds(document, problems)
     keys = document if isinstance(document, dict) else {}
@@ -136,7 +138,7 @@ def _read_native(fields: Fields) -> Settings:
 
 
 def _read_rules(fields: Fields) -> dict[str, Any]:
-    """Read what means the same for every kind of cluster."""
+    """Read the keys that every kind of cluster has."""
     silent_after, lost_after = _read_silence(fields)
     user_quotas, default_quota = quotas.read_quotas(fields)
     return {
@@ -192,7 +194,7 @@ def _days(value: Any) -> float:
 
 
 def _read_silence(fields: Fields) -> tuple[float, float]:
-    """``silent_after`` and ``lost_after``, seconds."""
+    """Return ``silent_after`` and ``lost_after``, in seconds."""
     silent = fields.read("silent_after", _silence, Settings.silent_after)
     lost = fields.read("lost_after", quantities.duration, max(Settings.lost_after, 2 * silent))
     if lost <= silent:

@@ -1,6 +1,6 @@
-"""Parsers of single values: each takes a value of the document and returns one of the model, or raises ``Wrong``.
+"""Parsers of single values: each takes a value of the document and returns a value of the model, or raises ``Wrong``.
 
-A message says what was expected and what was found; the caller adds the path.
+An error message names the expected form and the value found; the caller adds the path.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from grass.model.expression import compiled
 Choice = TypeVar("Choice", bound=Enum)
 
 MAX_ARGUMENT = 128 * 1024 - 1
-"""Linux refuses a longer argument or environment entry (MAX_ARG_STRLEN)."""
+"""Most bytes of an argument or environment entry; Linux refuses longer ones (MAX_ARG_STRLEN)."""
 MAX_PATTERN = 4096
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -46,7 +46,7 @@ def show(value: Any) -> str:
 
 
 def whole(minimum: int, maximum: int) -> Callable[[Any], int]:
-    """A whole number from ``minimum`` to ``maximum``. true and false are not numbers."""
+    """Return a parser of whole numbers from ``minimum`` to ``maximum``. true and false are not numbers."""
 
     def parse(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -67,7 +67,7 @@ def truth(value: Any) -> bool:
 
 
 def text(value: Any) -> str:
-    """Text that is not blank and that can be passed to a process."""
+    """Parse text that is not blank and that a process can receive."""
     if not isinstance(value, str):
         raise Wrong(f"must be text, got {show(value)}")
     if not value.strip():
@@ -76,7 +76,7 @@ def text(value: Any) -> str:
 
 
 def scalar_text(value: Any) -> str:
-    """Text, or a number as it was written. Not true or false: programs spell these differently."""
+    """Parse text, or a number as written. Refuse true and false: programs spell these differently."""
     if isinstance(value, bool):
         word = show(value)
         raise Wrong(f'must be text or a number, got {word}; write "{word}" to make it text')
@@ -102,7 +102,7 @@ def _passable(value: str) -> str:
 
 
 def absolute_path(value: Any) -> str:
-    """An absolute path without ``..``; a slash at its end is dropped."""
+    """Parse an absolute path without ``..``; drop a slash at its end."""
     path = text(value)
     if not path.startswith("/") or ".." in path.split("/") or "\n" in path:
         raise Wrong(f"must be an absolute path, got {show(value)}")
@@ -110,7 +110,7 @@ def absolute_path(value: Any) -> str:
 
 
 def command(value: Any) -> str | tuple[str, ...]:
-    """Text for /bin/sh, or a list of arguments."""
+    """Parse text for /bin/sh, or a list of arguments."""
     if isinstance(value, (list, tuple)):
         if not value:
             raise Wrong("must not be empty")
@@ -139,7 +139,7 @@ def one_of(kind: type[Choice]) -> Callable[[Any], Choice]:
 
 
 def name(value: Any) -> str:
-    """Name of a job, schedule, node or cluster (``grass.model.names``)."""
+    """Parse the name of a job, schedule, node or cluster (``grass.model.names``)."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = show(value)
     return _word(value, names.is_name, names.NAME_RULE)
@@ -164,7 +164,7 @@ def _word(value: Any, matches: Callable[[object], bool], rule: str) -> str:
 
 
 def variable_name(value: str) -> str:
-    """Name of an environment variable that a job may set."""
+    """Parse the name of an environment variable that a job may set."""
     if not _VARIABLE.fullmatch(value) or len(value) > 255:
         raise Wrong("must be the name of an environment variable (letters, digits and `_`, not starting with a digit)")
     if value.startswith("GRASS_"):
@@ -179,14 +179,14 @@ _TASK_VARIABLES = frozenset(
 
 
 def task_variable(value: str) -> str:
-    """Name of an environment variable that differs from task to task."""
+    """Parse the name of an environment variable that differs from task to task."""
     if value in _TASK_VARIABLES:
         raise Wrong("is reserved; Grass sets it")
     return variable_name(value)
 
 
 def pattern(value: Any) -> str:
-    """A regular expression in RE2's syntax."""
+    """Parse a regular expression in RE2's syntax."""
     expression = text(value)
     if len(expression) > MAX_PATTERN:
         raise Wrong(f"must be at most {MAX_PATTERN} characters long, got {len(expression)}")

@@ -1,4 +1,4 @@
-"""Parses YAML text to plain values, from the parser's events: without recursion, and aliases are counted first."""
+"""Parses YAML text to plain values, from the parser's events. No recursion; aliases are counted before expansion."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MERGE = "<<"
 
 
 def parse(text: str) -> Any:
-    """Return the one document in ``text``; None when it is empty. Raise DocumentFault with the line."""
+    """Return the one document in ``text``; None if the text is empty. Raise DocumentFault with the line."""
     import yaml
 
     builder = _Builder()
@@ -33,7 +33,7 @@ def parse(text: str) -> Any:
 
 @dataclass(frozen=True)
 class _Value:
-    """A finished value, with how many values it expands to and how deep it is."""
+    """A finished value, with its number of expanded values and its depth."""
 
     content: Any
     count: int = 1
@@ -42,7 +42,7 @@ class _Value:
 
 @dataclass
 class _Open:
-    """A mapping or list whose end was not seen yet. ``key`` waits for its value; ``lines``: the line of each key."""
+    """A mapping or list whose end has not been read. ``key`` waits for its value; ``lines``: the line of each key."""
 
     content: Any
     anchor: str | None

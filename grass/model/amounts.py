@@ -1,4 +1,4 @@
-"""Shows amounts as people read them: ``512MiB``, ``1h30m``, ``2 gpu``. ``grass.manifest.quantities`` parses them."""
+"""Formats amounts for people: ``512MiB``, ``1h30m``, ``2 gpu``. ``grass.manifest.quantities`` parses amounts."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _SPAN_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 
 def show_cpu(milli: int) -> str:
-    """Thousandths of a core as cores."""
+    """Format thousandths of a core as cores."""
     return f"{milli / 1000:g}"
 
 
 def show_gpu(milli: int) -> str:
-    """Thousandths of a device as devices."""
+    """Format thousandths of a device as devices."""
     return f"{milli / DEVICE:g}"
 
 
 def show_memory(size: int) -> str:
-    """Bytes with a unit: ``512MiB``, ``1.5GiB``."""
+    """Format bytes with a unit: ``512MiB``, ``1.5GiB``."""
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= factor:
             return f"{size / factor:.4g}{unit}"
@@ -28,7 +28,7 @@ def show_memory(size: int) -> str:
 
 
 def show_span(seconds: float) -> str:
-    """A duration in at most two units: ``7s``, ``1m30s``, ``2d4h``. A negative one is shown as ``0s``."""
+    """Format a duration in at most two units: ``7s``, ``1m30s``, ``2d4h``. A negative duration becomes ``0s``."""
     rest = max(0, int(seconds))
     for number, (unit, size) in enumerate(_SPAN_UNITS[:-1]):
         if rest >= size:
@@ -44,14 +44,14 @@ BUILT_IN: Mapping[str, Callable[[int], str]] = {
     "gpu": show_gpu,
     "disk": show_memory,
 }
-"""The resources that every node has, and how an amount of each is shown."""
+"""The resources that every node has, each with the formatter of its amounts."""
 
 
 def show_quantity(resource: str, amount: int) -> str:
-    """An amount of a resource without its name: ``1.5GiB``, ``2``."""
+    """Format an amount of a resource without its name: ``1.5GiB``, ``2``."""
     return BUILT_IN.get(resource, str)(amount)
 
 
 def show_amount(resource: str, amount: int) -> str:
-    """An amount with the resource's name: ``1.5GiB memory``, ``2 gpu``, ``3 licences``."""
+    """Format an amount with the resource's name: ``1.5GiB memory``, ``2 gpu``, ``3 licences``."""
     return f"{show_quantity(resource, amount)} {resource}"

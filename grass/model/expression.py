@@ -1,7 +1,7 @@
 """Users' regular expressions that Grass evaluates itself, such as readiness checks.
 
-They use RE2, whose time is linear in the length of the text for every expression, so no user can block others. RE2 has
-no lookaround and no backreferences. https://github.com/google/re2/wiki/Syntax
+RE2 runs the expressions. Its time is linear in the length of the text for every expression, so no user can block
+others. RE2 has no lookaround and no backreferences. https://github.com/google/re2/wiki/Syntax
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ class Expression(Protocol):
 
 
 def compiled(source: str) -> Expression:
-    """Compile an expression. Raises ValueError, which says what is wrong with it."""
-    import re2  # imported here: it takes 14 ms, and few processes need it
+    """Compile an expression. Raise ValueError, which says what is wrong with the expression."""
+    import re2  # imported here: the import takes 14 ms, and few processes need RE2
 
     options = re2.Options()
     options.log_errors = False

@@ -20,8 +20,10 @@ NO_SINGLE_NODE = "no single node has everything that one task needs"
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """``count`` nodes that a task cannot use for the same cause. ``short``: the amount of ``resource`` that the node
-    ``nearest`` lacks; no resource: there is another cause."""
+    """``count`` nodes that a task cannot use for the same cause.
+
+    ``short``: the amount of ``resource`` that the node ``nearest`` lacks; no resource: the cause is another one.
+    """
 
     count: int
     why: str
@@ -49,13 +51,13 @@ class NodeGroup:
 
 
 def too_large(resource: str, need: int, largest: int, kind: str = "node") -> str:
-    """``largest``: the largest amount that a node of this ``kind`` has in total."""
+    """Say that a task is too large. ``largest``: the largest total amount on a node of this ``kind``."""
     have = show_quantity(resource, largest)
     return f"needs {show_amount(resource, need)} per task; the largest {kind} has {have}"
 
 
 def starts_with(resource: str, amount: int) -> str:
-    """``amount``: smaller than requested; it would fit now."""
+    """Say with which smaller ``amount`` of a resource the task would start now."""
     return f"starts now with {show_amount(resource, amount)}"
 
 
@@ -64,18 +66,21 @@ def starts_within(seconds: float) -> str:
 
 
 def behind(job: str) -> str:
-    """``job``: the job that must not be delayed; empty: not known."""
+    """Say that the task waits behind a job. ``job``: the job that must not be delayed; empty: not known."""
     return f"a task would fit now, but could delay {job or 'a job'}, which is served first"
 
 
 def preempting(tasks: int, jobs: str) -> str:
-    """``tasks``: the number of tasks that are being stopped; ``jobs``: their jobs in words (``job a``)."""
+    """Say for whom tasks stop.
+
+    ``tasks``: the number of tasks being stopped; ``jobs``: their jobs in words (``job a``).
+    """
     what, have = ("task", "has") if tasks == 1 else (f"{tasks} tasks", "have")
     return f"starts once the {what} being preempted for it (from {jobs}) {have} ended"
 
 
 def named_jobs(names: Sequence[str], most: int = 3) -> str:
-    """``job a``, ``jobs a, b``, ``jobs a, b, c and 4 more``."""
+    """Return the names in words: ``job a``, ``jobs a, b``, ``jobs a, b, c and 4 more``."""
     noun = "job" if len(names) == 1 else "jobs"
     return f"{noun} {some(names, most)}"
 

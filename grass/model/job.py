@@ -1,6 +1,6 @@
 """A job as users describe it: components and their policies. Frozen; made by ``grass.manifest``.
 
-The form in redis and in messages is that of ``grass.wire.codec``: JSON objects of these fields.
+``grass.wire.codec`` defines the form in redis and in messages: JSON objects of these fields.
 Durations are seconds, sizes bytes, cpu thousandths of a core.
 """
 
@@ -20,7 +20,7 @@ DEFAULT_GRACE = 10.0
 DEFAULT_TASK_CPU = 1000
 DEFAULT_METRIC = "cpu"
 DEFAULT_RESOURCES = Resources(cpu=DEFAULT_TASK_CPU)
-"""The default of a task: one core and no reserved memory, so that a laptop is never overrun."""
+"""The default of a task: one core and no reserved memory, so that a laptop is never overloaded."""
 
 
 class Condition(str, Enum):
@@ -39,7 +39,10 @@ class RestartOn(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """``limit`` restarts per task (None: no limit); the wait before them doubles from ``backoff``, up to one minute."""
+    """Restart policy. ``limit``: restarts per task (None: no limit).
+
+    Waits double from ``backoff``, up to one minute.
+    """
 
     policy: RestartOn = RestartOn.NEVER
     limit: int | None = 3
@@ -51,7 +54,7 @@ NO_RESTART = Restart()
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """One readiness check; exactly one of the three is set. ``timeout`` in seconds from the start of the attempt."""
+    """One readiness check; exactly one of the three is set. ``timeout``: seconds from the start of the attempt."""
 
     port: str | None = None
     command: tuple[str, ...] | str | None = None
@@ -60,20 +63,22 @@ class Ready:
 
 
 NODE_LEVEL = 99
-"""As a topology level: the node itself. Levels 1, 2, … are the first parts of a node's path (``rack1/switch3``)."""
+"""Topology level of the node itself. Levels 1, 2, … are the first parts of a node's path (``rack1/switch3``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuNeed:
-    """Which GPUs match; ``Resources.gpu`` says how many. ``model``: part of the name that NVML gives, in any case
-    (None: any). ``memory``: the least bytes of each."""
+    """The GPUs that match; ``Resources.gpu`` has their number.
+
+    ``model``: part of the name that NVML gives, in any case (None: any). ``memory``: the least bytes of each GPU.
+    """
 
     model: str | None = None
     memory: int = 0
 
 
 class Policy(str, Enum):
-    """How the nodes on which a task fits are ranked. Those with a metric are MARO's."""
+    """How to rank the nodes on which a task fits. The policies with a metric come from MARO."""
 
     BEST_FIT = "best-fit"
     BALANCED = "single-metric-balanced"
@@ -82,7 +87,7 @@ class Policy(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A path of the host that is mounted into a container. The cluster's settings say which are allowed."""
+    """A path of the host to mount into a container. The cluster's settings list the allowed paths."""
 
     source: str
     target: str
@@ -91,8 +96,9 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """Settings that only containers have. ``shm``: bytes of /dev/shm (None: the engine's default). ``network``: host or
-    bridge. ``data``: where the share is mounted inside (None: at the host's path).
+    """Settings of containers only. ``shm``: bytes of /dev/shm (None: the engine's default).
+
+    ``network``: host or bridge. ``data``: where the share is mounted inside (None: at the host's path).
     """
 
     entrypoint: tuple[str, ...] | None = None
@@ -111,7 +117,7 @@ _EMPTY: dict[str, Any] = {}
 
 @lru_cache(maxsize=4096)
 def _same(part: _P) -> _P:
-    """The first of all that are equal to ``part``."""
+    """Return the first object that is equal to ``part``."""
     return part
 
 
@@ -154,7 +160,7 @@ class Component:
     container: Container = PLAIN_CONTAINER
 
     def __post_init__(self) -> None:
-        """Parts that are equal to those of others are one object, so that a queue of thousands has few of them."""
+        """Share equal parts among components, so that a queue of thousands of components has few part objects."""
         put = object.__setattr__
         put(self, "name", _same(self.name))
         put(self, "resources", _same(self.resources))
@@ -177,12 +183,13 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """``success``: the components that must succeed; the others are stopped once those have.
+    """A job.
 
-    ``fail_fast``: the first task that fails for good ends the job; otherwise the rest goes on and the job fails when
-    it is done. ``gang``: components whose tasks start all together or not at all. ``policy`` ranks nodes, by ``metric``
-    (a resource) where it needs one. ``together``: all tasks in one domain of this topology level. ``preemptible``:
-    may be stopped and queued again for a job of higher priority.
+    ``success``: the components that must succeed; the other components are stopped after these have succeeded.
+    ``fail_fast``: the first task that fails for good ends the job; otherwise the other tasks go on and the job fails at
+    its end. ``gang``: components whose tasks start all together or not at all. ``policy`` ranks nodes, by ``metric`` (a
+    resource) if the policy needs one. ``together``: all tasks in one domain of this topology level. ``preemptible``:
+    the job may be stopped and queued again for a job of higher priority.
     """
 
     name: str

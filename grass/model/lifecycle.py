@@ -33,7 +33,7 @@ class TaskState(str, Enum):
 
     @property
     def on_node(self) -> bool:
-        """Whether its attempt may exist on a node, so that its resources stay allocated."""
+        """Whether the task's attempt may exist on a node, so that its resources stay allocated."""
         return self in _TASK_ON_NODE
 
 
@@ -54,7 +54,7 @@ _TASK_ON_NODE = frozenset({TaskState.ASSIGNED, TaskState.RUNNING})
 
 JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     # QUEUED → STOPPING never happens: a queued job has no attempts to wait for and stops at once. A running job never
-    # goes back: if it loses every task, it stays RUNNING, with pending tasks and a reason.
+    # goes back: after losing every task, the job stays RUNNING, with pending tasks and a reason.
     JobState.QUEUED: frozenset({JobState.RUNNING, JobState.STOPPED, JobState.FAILED}),
     JobState.RUNNING: frozenset({JobState.STOPPING, JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED}),
     # A STOPPING job has an outcome (`JobRun.outcome`): the state in which it ends once no attempt is left on any node.
@@ -70,7 +70,7 @@ TASK_TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.PENDING: frozenset({TaskState.ASSIGNED, TaskState.STOPPED}),
     TaskState.ASSIGNED: frozenset({TaskState.RUNNING}) | _ATTEMPT_ENDS,
     TaskState.RUNNING: _ATTEMPT_ENDS,
-    # A lost attempt is replaced (PENDING), given up (FAILED, STOPPED), or its node comes back with it.
+    # A lost attempt is replaced (PENDING), given up (FAILED, STOPPED), or returns with its node.
     TaskState.LOST: frozenset(
         {
             TaskState.PENDING,

@@ -1,4 +1,4 @@
-"""The combinations of a component's ``matrix``, computed by index. They are never all in memory. Pure.
+"""The combinations of a component's ``matrix``, computed by index and never all in memory. Pure.
 
 Used by the manifest (their number), by the node (the environment of a task) and by `grass job plan`.
 """

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 MAX_NAME = 63
 MAX_TOPOLOGY_LEVELS = 8
-"""Parts of a node's topology path."""
+"""Most parts of a node's topology path."""
 
 NAME_RULE = "letters, digits and `-` `_` `.`, with a letter or digit at both ends"
 COMPONENT_RULE = "letters, digits and `-` `_`, with a letter or digit at both ends"
@@ -25,7 +25,7 @@ _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
 
 
 def is_name(text: object) -> bool:
-    """Check the name of a cluster, job, schedule or node (``NAME_RULE``). It must not contain ``..``."""
+    """Check the name of a cluster, job, schedule or node (``NAME_RULE``). The name must not contain ``..``."""
     return _matches(_NAME, text) and ".." not in str(text)
 
 
@@ -45,7 +45,7 @@ def is_label_name(text: object) -> bool:
 
 
 def is_topology_path(parts: Sequence[object]) -> bool:
-    """Check a topology path, ``("rack1", "switch3")`` from the outside in; empty: the node has none."""
+    """Check a topology path, ``("rack1", "switch3")`` from the outside in; empty: the node has no path."""
     return len(parts) <= MAX_TOPOLOGY_LEVELS and all(map(is_name, parts))
 
 

@@ -12,35 +12,35 @@ from typing import Any
 COUNT = (1, 1_000_000)
 """Bounds of every setting that is a count."""
 CHECK_INTERVAL = (0.1, 86_400.0)
-"""Bounds in seconds."""
+"""Bounds of the interval, in seconds."""
 MOST_KEEP_DAYS = 36_500.0
 LEAST_SILENT_AFTER = 4.0
-"""Seconds: two heartbeats."""
+"""Least value in seconds: two heartbeats."""
 
 
 @dataclass(frozen=True)
 class ClusterPolicy:
     parallel_level: int | None = None
-    """Most jobs that run at once; None: no limit except what the nodes have free."""
+    """Most jobs that run at once; None: only the free resources of the nodes limit the number."""
     check_interval: float = 5.0
     """Seconds between housekeeping rounds (retention, idle count). Work never waits for it."""
     keep_agent_alive: bool = True
     agent_countdown: int = 5
-    """With ``keep_agent_alive`` false, the cluster shuts down after so many idle rounds."""
+    """Idle rounds after which the cluster shuts down if ``keep_agent_alive`` is false."""
     keep_jobs: int = 1000
     keep_days: float = 30.0
-    """Finished jobs beyond either bound are removed with their logs."""
+    """Days to keep finished jobs. A job beyond this bound or the other one is removed with its logs."""
     silent_after: float = 8.0
     """Seconds without a heartbeat (one every 2 s) until a node is SILENT."""
     lost_after: float = 300.0
-    """Seconds of silence until its tasks are replaced. Long, because a node that is only cut off keeps working."""
+    """Seconds of silence until a node's tasks are replaced. Long, because a disconnected node keeps working."""
     quotas: dict[str, dict[str, int]] = field(default_factory=dict)
     """User → resource → the most that all running tasks of that user may use (units of ``Resources``)."""
     default_quota: dict[str, int] = field(default_factory=dict)
-    """For users without a quota of their own. A resource that a quota does not name is not limited."""
+    """Quota of users without their own. A resource that a quota does not name is not limited."""
     usage_half_life: float = 86_400.0
     """Seconds after which past use counts half in fair shares. Not in settings files."""
 
-    def policy(self) -> dict[str, Any]:  # Any: values of several types, to be passed on as keyword arguments
+    def policy(self) -> dict[str, Any]:  # Any: values of several types, passed on as keyword arguments
         """Return name → value of these fields, for another class that extends this one."""
         return {each.name: getattr(self, each.name) for each in fields(ClusterPolicy)}

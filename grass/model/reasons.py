@@ -1,7 +1,7 @@
-"""Reasons why something does not run: typed, and the same from the planner to `grass job why`. Pure.
+"""Reasons why a task, job or node does not run or accept tasks. Pure.
 
-A reason is stored and sent as ``{"code": …, "message": …, "details": {…}}``: ``code`` is stable, ``message`` is for
-people.
+Typed, and the same from the planner to `grass job why`. A reason is stored and sent as
+``{"code": …, "message": …, "details": {…}}``: ``code`` is stable, ``message`` is for people.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ class ReasonCode(str, Enum):
     JOB_LIMIT = "job-limit"  # parallel_level jobs already run
     NO_NODES = "no-nodes"  # no node is READY
     TOO_LARGE = "too-large"  # no node is large enough for one task
-    NO_FREE_RESOURCES = "no-free-resources"  # fits an empty node, but not what is free now
+    NO_FREE_RESOURCES = "no-free-resources"  # fits an empty node, but not the resources that are free now
     DEPENDS_ON = "depends-on"  # waits for another component
     BACKOFF = "backoff"  # restarts after a delay
-    PARALLELISM = "parallelism"  # the component's own limit of tasks at once
+    PARALLELISM = "parallelism"  # the component's own limit of concurrent tasks
     AFTER = "after"  # waits for another job
     QUOTA = "quota"  # the quota of its user is used up
-    CONSTRAINTS = "constraints"  # no node satisfies its labels, devices, topology or runtime
-    GANG = "gang"  # some of its tasks would fit now, but not all
+    CONSTRAINTS = "constraints"  # no node satisfies the task's labels, devices, topology or runtime
+    GANG = "gang"  # some of the gang's tasks would fit now, but not all
     BEHIND = "behind"  # would fit, but could delay a job that is served first
     SET_ASIDE = "set-aside"  # planning it failed: an internal error
-    PREEMPTING = "preempting"  # tasks of lower priority are being stopped for it
-    PREEMPTED = "preempted"  # was stopped for a job of higher priority; queued again
+    PREEMPTING = "preempting"  # tasks of lower priority are being stopped for this job
+    PREEMPTED = "preempted"  # stopped for a job of higher priority; queued again
     DRAINED = "drained"  # its node was drained; queued again
-    IMAGE = "image"  # waits for its image
-    NOT_READY = "not-ready"  # runs, but its readiness check has not passed yet
-    # a node that takes no tasks
+    IMAGE = "image"  # waits for its container image
+    NOT_READY = "not-ready"  # the task runs, but its readiness check has not passed yet
+    # a node that accepts no tasks
     PROBE = "probe"  # has not passed its probe
     PROTOCOL = "protocol"  # speaks another protocol than the master
     VERSION = "version"  # runs another version of Grass than the master
     DISK = "disk"  # its disk is almost full
-    RUNTIME = "runtime"  # a runtime does not answer; also of a task that waits for it
-    SHARE = "share"  # the share is gone or does not answer; also of a task that waits for it
+    RUNTIME = "runtime"  # a runtime does not answer; also the reason of a task that waits for the runtime
+    SHARE = "share"  # the share is gone or does not answer; also the reason of a task that waits for the share
     STUCK = "stuck"  # one of its tasks does not end after KILL, because its process waits in the kernel
     # ended
     EXIT_CODE = "exit-code"
@@ -49,10 +49,10 @@ class ReasonCode(str, Enum):
     COMPONENT_FAILED = "component-failed"
     USER_STOPPED = "user-stopped"
     JOB_ENDED = "job-ended"  # stopped because the job reached its outcome
-    EXIT_UNKNOWN = "exit-unknown"  # the process is gone; how it ended is unknown
-    PORT_TAKEN = "port-taken"  # another program holds the port; the task gets a new one
-    OVERLAP = "overlap"  # of a schedule: a job of that name has not ended
-    AFTER_FAILED = "after-failed"  # the job that it waited for did not succeed
+    EXIT_UNKNOWN = "exit-unknown"  # the process is gone; its exit status is unknown
+    PORT_TAKEN = "port-taken"  # another program uses the port; the task gets a new port
+    OVERLAP = "overlap"  # for a schedule: a job of the same name has not ended
+    AFTER_FAILED = "after-failed"  # the job in `after` did not succeed
     NODE_LOST = "node-lost"
     NODE_REBOOTED = "node-rebooted"
 

@@ -1,4 +1,4 @@
-"""Amounts of resources: what a node has and what a task needs. ``grass.model.amounts`` shows them."""
+"""Amounts of resources: the total of a node, the need of a task. ``grass.model.amounts`` formats them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 DEVICE = 1000
-"""One whole GPU. Devices are counted in thousandths, as cores are, because a task may need a share of one."""
+"""One whole GPU. GPUs are counted in thousandths, as cores are, because a task may need a share of one GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """``cpu`` in thousandths of a core, ``memory`` and ``disk`` (scratch) in bytes, ``gpu`` in thousandths of a device.
+    """Amounts. ``cpu`` in thousandths of a core, ``memory`` and ``disk`` in bytes, ``gpu`` in thousandths of a device.
 
-    ``custom``: named countable resources (licences), as sorted pairs without zeros. Integers, so sums are exact.
+    ``disk``: scratch. ``custom``: named countable resources (licences), as sorted pairs without zeros. All amounts are
+    integers, so sums are exact.
     """
 
     cpu: int = 0
@@ -56,7 +57,7 @@ class Resources:
         )
 
     def amount(self, name: str) -> int:
-        """The amount of one resource by its name; 0 for an unknown custom one."""
+        """Return the amount of one resource by its name; 0 for an unknown custom resource."""
         match name:
             case "cpu":
                 return self.cpu
@@ -69,7 +70,7 @@ class Resources:
         return dict(self.custom).get(name, 0)
 
     def amounts(self) -> dict[str, int]:
-        """Every amount by name, the four built-in resources first."""
+        """Return every amount by name, the four built-in resources first."""
         return {"cpu": self.cpu, "memory": self.memory, "gpu": self.gpu, "disk": self.disk, **dict(self.custom)}
 
     def to_wire(self) -> dict[str, object]:

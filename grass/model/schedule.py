@@ -14,14 +14,14 @@ class ScheduleKind(str, Enum):
 
 
 class Missed(str, Enum):
-    """What happens to start times that passed while the cluster was down: nothing, or one run for all of them."""
+    """The treatment of start times that passed while the cluster was down: no run, or one run for all of them."""
 
     SKIP = "skip"
     RUN_ONCE = "run-once"
 
 
 class Overlap(str, Enum):
-    """What happens when the previous run is still active: no run, a run after it, or a run that replaces it."""
+    """The treatment of an active previous run: start no run, start a run after it, or replace it."""
 
     SKIP = "skip"
     QUEUE = "queue"
@@ -30,7 +30,7 @@ class Overlap(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """``jobs``: each job of a batch; or the one job of a cron rule, whose runs are named after the schedule.
+    """A schedule. ``jobs``: the jobs of a batch, or the one job of a cron rule; the schedule's name names its runs.
 
     ``cron`` has five fields. Days of the week are names (``mon``, not ``1``), because cron and APScheduler number them
     differently.

@@ -1,8 +1,8 @@
-"""The nodes on which a task of one need fits, the best first, kept up to date while other tasks are allocated.
+"""The nodes on which a task of one need fits, the best first, updated while other tasks are allocated.
 
-Used by ``Finder``. Built from arrays over all nodes: first a list of the few best, then of all once those are used up.
-From then on only nodes that changed are considered again. So the cost of a task depends on what other tasks changed,
-not on the size of the cluster.
+Used by ``Finder``. Arrays over all nodes give a list of the few best nodes, and after these are used up a list of all.
+Later, only changed nodes are considered again. So the cost of a task depends on the changes by other tasks, not on
+the size of the cluster.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from master.planning.node_table import Mask
 from master.planning.ranking import Ranking
 
 FEW = 8
-"""Up to so many nodes are considered one by one: after a rest, the first use of numpy costs more than it saves."""
+"""Up to this number of nodes, score one by one: after a rest, the first use of numpy costs more than it saves."""
 SOME = 32
 
 
@@ -34,10 +34,11 @@ class Candidates:
         self._sort(SOME)
 
     def best(self, seconds: float | None) -> Iterator[tuple[int, int]]:
-        """Yield (node index, how many fit there now), the best first. ``seconds``: the time limit of the task.
+        """Yield (node index, number of tasks that fit there now), the best first.
 
-        Between two steps the caller may allocate on the node that it was given. Nodes on which nothing fits are
-        left out, and so are those that a reservation closes to a task with this time limit."""
+        ``seconds``: the time limit of the task. Between two steps the caller may allocate on the yielded node. Full
+        nodes are left out, and so are nodes that a reservation closes to a task with this time limit.
+        """
         kept: list[tuple[float, int, int]] = []
         try:
             while True:
@@ -60,7 +61,7 @@ class Candidates:
                 heappush(self._changed, entry)
 
     def _sort(self, most: int | None) -> None:
-        """List the nodes as they are now, the best ``most`` of them (None: all)."""
+        """List the nodes in their present state, the best ``most`` of them (None: all)."""
         self._next, self._cut = 0, False
         self._built = self._seen = len(self._ledger.log)
         self._changed.clear()
@@ -100,7 +101,10 @@ class Candidates:
         return self._ledger.free_on(index).count(self._need, self._table.usable(self._need, index)) > 0
 
     def _pop(self) -> tuple[float, int, int] | None:
-        """The best entry that is up to date: a node that changed since has a newer entry, or is full."""
+        """Return the best current entry.
+
+        Drop outdated entries: their node changed, and has a newer entry or is full.
+        """
         last, changed = self._ledger.last, self._changed
         while changed and changed[0][2] != last[changed[0][1]]:
             heappop(changed)
@@ -112,7 +116,7 @@ class Candidates:
         return heappop(changed) if changed else None
 
     def _spent(self) -> bool:
-        """Whether no node is left in the list that has not changed since the list was made."""
+        """Return whether every node in the list has changed since the list was made."""
         first, last, size = self._first, self._ledger.last, len(self._first)
         while self._next < size and last[first[self._next]] >= self._built:
             self._next += 1

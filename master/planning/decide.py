@@ -1,5 +1,6 @@
-"""Turns a view into a plan: where waiting tasks go, and why the others wait. The planner's one entry point, for
-``master.agent``. Everything in this package is pure: no I/O, no clock.
+"""Turns a view into a plan: where waiting tasks go, and why the other tasks wait.
+
+The planner's one entry point, for ``master.agent``. Everything in this package is pure: no I/O, no clock.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from master.planning.round import Round
 
 
 def decide(view: View) -> Plan:
-    """Return the plan for a view. It depends only on the view, and not on the order of anything in it."""
+    """Return the plan for a view. The plan depends only on the view, and not on the order of anything in the view."""
     decided = Round(view)
     decided.run()
     waiting = Explainer(view, decided).waiting()

@@ -1,7 +1,7 @@
 """Explains why a task was not placed: the reasons that `grass job why` prints. Called by ``decide``.
 
-Reads what is free at the end of the plan: what a reason says is true once the plan is carried out. Sentences about
-nodes are those of ``grass.model.feasibility``.
+Reads the free resources at the end of the plan: a reason is true once the plan is carried out. The sentences about
+nodes come from ``grass.model.feasibility``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Details = dict[str, Any]
 
 
 class Explainer:
-    """Explains what one ``Round`` left unplaced."""
+    """Explains the tasks that one ``Round`` did not place."""
 
     def __init__(self, view: View, decided: Round) -> None:
         self._view = view
@@ -33,7 +33,7 @@ class Explainer:
         self._full: dict[str, Reason] = {}
 
     def waiting(self) -> Waiting:
-        """One reason for each (job, component) with a task that was not placed."""
+        """Return one reason for each (job, component) with a task that was not placed."""
         return Waiting([(left.jobs, left.demand.component, self._reason(left)) for left in self._decided.left])
 
     def _reason(self, left: Left) -> Reason:
@@ -73,18 +73,18 @@ class Explainer:
         return self._behind(job, demand)
 
     def _reserved(self, job: QueuedJob) -> dict[int, str]:
-        """Indexes of the nodes on which something is reserved for other jobs, and for which job (empty: not known)."""
+        """Return node index → job, for nodes with a reservation for another job. Empty job: not known."""
         reservations = sorted(self._decided.ledger.reservations.items())
         return {index: each.job for index, here in reservations for each in here if each.job != job.id}
 
     def _fits_only_reserved(self, job: QueuedJob, demand: Demand) -> bool:
-        """Whether a task fits only on nodes where something is reserved for other jobs."""
+        """Return whether a task fits only on nodes that have reservations for other jobs."""
         fitting = self._survey(demand.shape).fitting.copy()
         fitting[list(self._reserved(job))] = False
         return not fitting.any()
 
     def _with_start(self, job: QueuedJob, reason: Reason) -> Reason:
-        """Add when a job with a reservation starts, where time limits tell."""
+        """Add the start time of a job with a reservation, if time limits determine the time."""
         starts = self._decided.starts[job.id]
         if starts is None:
             return reason
@@ -120,7 +120,7 @@ class Explainer:
         return found
 
     def _never_fits(self, shape: Shape) -> Reason | None:
-        """The reason, when no node could run one such task even if it were empty."""
+        """Return the reason if no node could run one such task even when empty; otherwise None."""
         if shape.key not in self._never:
             self._never[shape.key] = self._find_never(shape)
         return self._never[shape.key]

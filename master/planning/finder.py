@@ -17,7 +17,7 @@ from master.planning.topology import Topology
 
 
 class Finder:
-    """Keeps the candidates of each need and policy from one demand to the next. ``placements``: what was allocated."""
+    """Keeps the candidates of each need and policy between demands. ``placements``: what was allocated."""
 
     def __init__(self, free_table: FreeTable, topology: Topology) -> None:
         self.free_table = free_table
@@ -31,7 +31,7 @@ class Finder:
         self._candidates: dict[tuple[str, str, str, float], tuple[Candidates, Ranking, Need]] = {}
 
     def place(self, job: QueuedJob, demand: Demand, most: int, within: Mask | None = None) -> int:
-        """Allocate up to ``most`` tasks, on the nodes of ``within`` (None: all). Return how many."""
+        """Allocate up to ``most`` tasks on the nodes of ``within`` (None: all). Return the number allocated."""
         if most <= 0:
             return 0
         if within is not None or demand.spread is not None or demand.pack is not None:
@@ -47,7 +47,7 @@ class Finder:
         return most - left
 
     def news(self) -> list[tuple[QueuedJob, Demand, int, Placement]]:
-        """What was allocated since the last call. Must not be called while an allocation may still be undone."""
+        """Return the placements since the last call. Must not be called while an allocation may still be undone."""
         reported, self._reported = self._reported, len(self.placements)
         return [
             (*booked, placement)

@@ -1,4 +1,4 @@
-"""What one node has free: amounts and devices. The only code that allocates and releases them."""
+"""The free amounts and devices of one node. The only code that allocates and releases them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from grass.model.resources import DEVICE
 from master.planning.need import Need
 
 UNLIMITED = 1 << 40
-"""How many tasks fit that need nothing."""
+"""The number of tasks that fit if a task needs nothing."""
 
 Shares = tuple[tuple[int, int], ...]
-"""What one task gets of a node's devices: (device index in the order of ids, thousandths)."""
+"""The devices of one task: (device index in the order of ids, thousandths)."""
 
 
 class FreeResources:
-    """``row``: amounts by column (``need.COLUMNS``, then custom ones). ``devices``: free thousandths, by order of ids.
+    """Free resources of a node. ``row``: amounts by column (``need.COLUMNS``, then custom ones).
 
-    A device that takes no tasks (a program that is not Grass's runs on it) has none free.
+    ``devices``: free thousandths, by order of ids. A device that accepts no tasks (because a program other than Grass's
+    runs on the device) has none free.
     """
 
     __slots__ = ("devices", "row")
@@ -28,12 +29,15 @@ class FreeResources:
         return FreeResources(self.row[:], self.devices[:])
 
     def minimum(self, other: FreeResources) -> FreeResources:
-        """What is free in both."""
+        """Return the resources that are free in both."""
         devices = [min(pair) for pair in zip(self.devices, other.devices, strict=True)]
         return FreeResources([min(pair) for pair in zip(self.row, other.row, strict=True)], devices)
 
     def count(self, need: Need, usable: tuple[int, ...]) -> int:
-        """How many such tasks fit side by side. ``usable``: indexes of the devices that match (``Need.usable``)."""
+        """Return how many such tasks fit side by side.
+
+        ``usable``: indexes of the matching devices (``Need.usable``).
+        """
         most = UNLIMITED
         for column, amount in need.amounts:
             times = self.row[column] // amount
@@ -44,13 +48,13 @@ class FreeResources:
         return max(most, 0)
 
     def count_devices(self, need: Need, usable: tuple[int, ...]) -> int:
-        """For how many tasks that use GPUs there are free devices."""
+        """Return for how many tasks that use GPUs devices are free."""
         if need.whole:
             return sum(1 for device in usable if self.devices[device] >= DEVICE) // need.whole
         return sum(max(0, self.devices[device]) // need.share for device in usable)
 
     def choose(self, need: Need, usable: tuple[int, ...]) -> Shares:
-        """The devices of one more task that fits: whole ones, or a share of the fullest that suffices."""
+        """Return the devices of one more task that fits: whole devices, or a share of the fullest sufficient device."""
         if need.whole:
             whole = [device for device in usable if self.devices[device] >= DEVICE]
             return tuple((device, DEVICE) for device in whole[: need.whole])
@@ -69,7 +73,7 @@ class FreeResources:
             self.devices[device] += sign * share
 
     def reserve(self, need: Need, usable: tuple[int, ...], times: int) -> None:
-        """Take the amounts and devices of ``times`` tasks, which fit."""
+        """Take the amounts and devices of ``times`` tasks, which must fit."""
         self.take(need, times)
         if need.whole or need.share:
             for _ in range(times):

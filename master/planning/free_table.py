@@ -1,6 +1,6 @@
-"""What all nodes have free, as arrays. Reads the ledger; allocates nothing.
+"""The free resources of all nodes, as arrays. Reads the ledger; allocates nothing.
 
-Made on first use and brought up to date by ``sync``: a plan for a few nodes asks the ledger about each and needs none.
+Made on first use and updated by ``sync``: a plan for a few nodes asks the ledger about each node and needs no arrays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from master.planning.node_table import Floats, Ints, Mask
 
 
 class FreeTable:
-    """``amounts``, ``busy`` and ``devices`` are as they were at the last ``sync``."""
+    """Arrays of free resources. ``amounts``, ``busy`` and ``devices`` have the state of the last ``sync``."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -27,7 +27,7 @@ class FreeTable:
 
     @cached_property
     def amounts(self) -> Ints:
-        """Nodes × columns. ``sync`` writes to a copy of the view's own array."""
+        """Free amounts, nodes × columns. ``sync`` writes to a copy of the view's own array."""
         amounts: Ints = self.table.free.copy(order="F")
         return amounts
 
@@ -46,7 +46,7 @@ class FreeTable:
         return self._devices
 
     def sync(self) -> None:
-        """Bring the arrays up to the ledger."""
+        """Update the arrays from the ledger."""
         ledger, devices = self.ledger, self._devices
         amounts, busy = self.amounts, self.busy
         for index in set(ledger.log[self._seen :]):
@@ -57,7 +57,7 @@ class FreeTable:
         self._seen = len(ledger.log)
 
     def fitting(self, need: Need, eligible: Mask) -> Mask:
-        """The eligible nodes on which at least one such task fits now, reservations aside."""
+        """Return the eligible nodes on which at least one such task fits now, ignoring reservations."""
         self.sync()
         mask = eligible
         for column, amount in need.amounts:
@@ -70,7 +70,7 @@ class FreeTable:
         return mask
 
     def counts(self, need: Need) -> Ints:
-        """How many such tasks fit on each node now, reservations aside."""
+        """Return how many such tasks fit on each node now, ignoring reservations."""
         self.sync()
         most = np.where(self.table.eligible(need.shape), UNLIMITED, 0)
         for column, amount in need.amounts:
@@ -82,7 +82,7 @@ class FreeTable:
         return np.maximum(most, 0)
 
     def shortages(self, need: Need) -> Floats:
-        """How much must become free on each node for one task, as a sum of shares of what it needs."""
+        """Return how much must become free on each node for one task, as a sum of shares of the task's need."""
         self.sync()
         shortages: Floats = np.zeros(len(self.table))
         for column, amount in need.amounts:

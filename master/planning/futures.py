@@ -1,4 +1,4 @@
-"""What nodes have free once running tasks have ended, and reservations of it. For ``Reserver`` and ``Preemption``."""
+"""Future free resources of nodes, and their reservations. Used by ``Reserver`` and ``Preemption``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from master.planning.reservation import Reservation
 
 
 class Futures:
-    """``allocations``: node index → what is allocated there, in an order that does not depend on the view's.
-    ``stopping``: the nodes with an allocation that was told to stop."""
+    """Future states of nodes.
+
+    ``allocations``: node index → its allocations, in an order independent of the view's order. ``stopping``: the nodes
+    with an allocation that was told to stop.
+    """
 
     def __init__(self, free_table: FreeTable, allocations: Iterable[Allocation], now: float) -> None:
         self.free_table = free_table
@@ -38,7 +41,7 @@ class Futures:
         self._ids: dict[int, dict[int, int]] = {}
 
     def add(self, placed: Iterable[tuple[QueuedJob, Demand, int, Placement]]) -> None:
-        """Count what this plan has placed as allocated."""
+        """Count the placements of this plan as allocated."""
         for job, demand, index, placement in placed:
             allocation = Allocation(
                 job.id,
@@ -54,7 +57,7 @@ class Futures:
             self.allocations[index].append(allocation)
 
     def free_soon(self, index: int) -> FreeResources:
-        """What a node has free once every task that was told to stop has ended, less what is reserved of it."""
+        """Return a node's free resources after every stopping task has ended, less its reservations."""
         for reservation in self.ledger.reservations.get(index, ()):
             if reservation.preempted:
                 return reservation.free.copy()
@@ -66,7 +69,7 @@ class Futures:
         return free
 
     def free_when_empty(self, index: int) -> FreeResources:
-        """What a node has free once every task on it has ended, less what is reserved of it."""
+        """Return a node's free resources after every task on the node has ended, less its reservations."""
         free = self.free_soon(index)
         for each in self.allocations[index]:
             if not each.stopping:
@@ -74,7 +77,7 @@ class Futures:
         return free
 
     def reserve(self, index: int, free: FreeResources, job: str) -> None:
-        """Leave only ``free`` to other jobs: a copy of ``free_soon`` less what ``job`` needs."""
+        """Leave only ``free`` to other jobs: a copy of ``free_soon`` less the needs of ``job``."""
         for reservation in self.ledger.reservations.get(index, ()):
             if reservation.preempted:
                 reservation.free = free
@@ -84,7 +87,7 @@ class Futures:
         self.ledger.touch(index)
 
     def release(self, free: FreeResources, index: int, allocation: Allocation, count: int, first: int = 0) -> None:
-        """Add to ``free`` what ``count`` tasks of the allocation use, from its task ``first`` on."""
+        """Add to ``free`` the use of ``count`` tasks of the allocation, from its task ``first`` on."""
         need = self.table.need(allocation.shape)
         free.take(need, -count)
         if allocation.devices and free.devices:
@@ -93,7 +96,7 @@ class Futures:
                 free.move(tuple((ids[device], share) for device, share in shares if device in ids), 1)
 
     def unreserved(self, shape: Shape, within: Mask | None) -> Mask:
-        """The eligible nodes on which nothing is reserved for a job that is served earlier."""
+        """Return the eligible nodes without a reservation for a job that is served earlier."""
         eligible = self.table.eligible(shape)
         for index, reservations in self.ledger.reservations.items():
             if not all(reservation.preempted for reservation in reservations):
@@ -104,7 +107,7 @@ class Futures:
         return free.count(need, self.table.usable(need, index))
 
     def _devices(self, index: int) -> dict[int, int]:
-        """Device id → its index in ``FreeResources``. Leaves out devices that others use or that are in quarantine."""
+        """Return device id → index in ``FreeResources``. Leaves out devices in quarantine or used by other programs."""
         found = self._ids.get(index)
         if found is None:
             by_id = self.table.nodes[index].by_id

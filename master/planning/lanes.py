@@ -1,7 +1,7 @@
 """The order in which jobs are served: priority, then kept reservations, then fair share, then submission.
 
-Used by ``Round``. Jobs of one kind (``QueuedJob.kind``) are in one lane: once nothing of the first fits, nothing of the
-others does, and the lane is closed at once, however many jobs are in it.
+Used by ``Round``. Jobs of one kind (``QueuedJob.kind``) share a lane. If nothing of the first job fits, nothing of the
+others fits, and the lane closes at once, however many jobs are in the lane.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ class Lane:
         self.next = 0
 
     def close(self) -> list[QueuedJob]:
-        """Serve none of them again. Return the job that was served last and those behind it."""
+        """Serve no more jobs of this lane. Return the job that was served last and the jobs behind it."""
         first, self.next = self.next - 1, len(self.jobs)
         return self.jobs[first:] if first else self.jobs
 
 
 class Lanes:
-    """``share``: user → past and present use (``Shares.of``). Called again after each job, because it changes."""
+    """All lanes. ``share``: user → past and present use (``Shares.of``).
+
+    Called after each job, because the share changes.
+    """
 
     def __init__(self, queue: Sequence[QueuedJob], share: Callable[[str], float]) -> None:
         self._share = share
@@ -39,14 +42,14 @@ class Lanes:
         self._levels: defaultdict[tuple[int, float], defaultdict[str, list[Lane]]]
         self._levels = defaultdict(lambda: defaultdict(list))
         for jobs in alike:
-            if not ordered:  # they mostly are ordered, and there may be very many
+            if not ordered:  # the jobs usually are in order already, and a queue may be very long
                 jobs.sort(key=_IN_LINE)
             first = jobs[0]
             level = -first.priority, inf if first.reservation_rank is None else first.reservation_rank
             self._levels[level][first.user].append(Lane(jobs))
 
     def custom(self) -> list[str]:
-        """The names of the custom resources that any of the tasks needs."""
+        """Return the names of the custom resources that the tasks need."""
         lanes = [lane for users in self._levels.values() for lanes in users.values() for lane in lanes]
         demands = [demand for lane in lanes for demand in lane.jobs[0].demands]
         return sorted({name for demand in demands for name, _ in demand.shape.resources.custom})
@@ -80,9 +83,9 @@ class Lanes:
 
 
 def _alike(queue: Sequence[QueuedJob]) -> tuple[list[list[QueuedJob]], bool]:
-    """The jobs of each kind, in the order of the queue; and whether the queue is in the order of positions.
+    """Return the jobs of each kind, in queue order, and whether the queue is in the order of positions.
 
-    One loop instead of several faster ones: with 100,000 jobs, fetching each from memory is what costs.
+    One loop instead of several faster loops: with 100,000 jobs, fetching each job from memory is the main cost.
     """
     by_kind: defaultdict[str, list[QueuedJob]] = defaultdict(list)
     ordered, last = True, -1

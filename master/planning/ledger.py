@@ -1,4 +1,4 @@
-"""What every node has free while a plan is made: nothing is allocated twice. One node at a time.
+"""The free resources of each node while a plan is made: nothing is allocated twice.
 
 The array form of the same facts is ``FreeTable``, which follows ``Ledger.log``.
 """
@@ -18,9 +18,10 @@ NEVER = 1e12
 
 
 class Ledger:
-    """``log``: the indexes of nodes that changed, in order; ``last``: a node's last index in the log (-1: none).
-    ``reservations``: node index → what is reserved there for jobs that cannot start yet.
-    ``busy``: upper bound of the seconds until each node is empty (0: it is empty now).
+    """Allocations of one plan. ``log``: indexes of changed nodes, in order.
+
+    ``last``: a node's last index in the log (-1: none). ``reservations``: node index → the reservation there, for jobs
+    that cannot start yet. ``busy``: upper bound of the seconds until each node is empty (0: the node is empty now).
     """
 
     def __init__(self, table: NodeTable, allocations: Iterable[Allocation] = (), now: float = 0.0) -> None:
@@ -34,7 +35,7 @@ class Ledger:
         self._depth = 0
 
     def free_on(self, index: int) -> FreeResources:
-        """What a node has free, reservations aside."""
+        """Return the free resources of a node, ignoring reservations."""
         free = self._free.get(index)
         if free is None:
             devices = [device.offered for device in self.table.nodes[index].by_id]
@@ -42,7 +43,7 @@ class Ledger:
         return free
 
     def offer(self, index: int, seconds: float | None) -> FreeResources:
-        """What a task with this time limit (None: no limit) may have of a node."""
+        """Return the resources of a node that a task with this time limit (None: no limit) may use."""
         free = self.free_on(index)
         for reservation in self.reservations.get(index, ()):
             if reservation.limits(seconds):
@@ -53,7 +54,7 @@ class Ledger:
         return self.offer(index, seconds).count(need, self.table.usable(need, index))
 
     def take(self, need: Need, index: int, times: int, seconds: float | None) -> tuple[DeviceShares, ...]:
-        """Allocate ``times`` tasks, which must fit in the offer. Return the devices of each, where they use GPUs."""
+        """Allocate ``times`` tasks, which must fit in the offer. Return the devices of each task that uses GPUs."""
         reservations = self.reservations.get(index, ())
         changed = [self.free_on(index), *(each.free for each in reservations if each.limits(seconds))]
         if self._depth:
@@ -77,7 +78,7 @@ class Ledger:
         self.last[index] = len(self.log)
         self.log.append(index)
 
-    # all or nothing
+    # transactions: all or nothing
 
     def begin(self) -> int:
         """Begin a transaction; transactions may be nested. Return the mark that ``roll_back`` takes."""

@@ -1,6 +1,6 @@
-"""What the planner takes and returns: frozen values, no I/O, no clock. Made by ``master.agent``.
+"""The planner's input and output: frozen values, no I/O, no clock. Made by ``master.agent``.
 
-Amounts are those of ``grass.model.resources``; durations are seconds from the moment of the view.
+Amounts are those of ``grass.model.resources``; durations are seconds from the time of the view.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ DeviceShares = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU. ``free``: thousandths that are not allocated; ``busy``: the owner of another program on it;
-    ``quarantine``: why it is in quarantine, or empty."""
+    """One GPU. ``free``: thousandths that are not allocated; ``busy``: the owner of another program on the GPU.
+
+    ``quarantine``: why the GPU is in quarantine; empty: no quarantine.
+    """
 
     id: int
     model: str = ""
@@ -38,7 +40,7 @@ class Device:
 
     @property
     def offered(self) -> int:
-        """Free thousandths that a task may get."""
+        """Free thousandths that a task may use."""
         return self.free if self.usable else 0
 
 
@@ -47,10 +49,10 @@ _ROW = struct.Struct("11q")
 
 @dataclass(frozen=True)
 class Node:
-    """``free``: what is not allocated (negative when the node has shrunk below what is allocated).
+    """One node. ``free``: amounts that are not allocated; negative if the node shrank below its allocations.
 
-    ``path``: in the topology (``("rack1", "switch3")``). ``closed``: why it accepts no tasks ("draining", "silent");
-    empty: it is open. A closed node still counts as a size. ``ports``: free named ports.
+    ``path``: in the topology (``("rack1", "switch3")``). ``closed``: why the node accepts no tasks ("draining",
+    "silent"); empty: the node is open. The size of a closed node still counts. ``ports``: free named ports.
     """
 
     name: str
@@ -87,28 +89,28 @@ class Node:
 
     @cached_property
     def kinds(self) -> tuple[tuple[str, int], ...]:
-        """(model, memory) of each device, in the order of their ids: most nodes of a cluster share few of these."""
+        """Return (model, memory) of each device, in the order of ids: most nodes of a cluster share few such lists."""
         return tuple((device.model, device.memory) for device in self.by_id)
 
     @cached_property
     def quarantine(self) -> str:
-        """Which devices are in quarantine, and why; empty: none."""
+        """Return the devices in quarantine, and why, in words; empty: none."""
         return "; ".join(
             f"gpu {device.id} is in quarantine: {device.quarantine}" for device in self.by_id if device.quarantine
         )
 
     @cached_property
     def packed_devices(self) -> bytes:
-        """What each device offers, in the order of their ids."""
+        """Return what each device offers, in the order of ids."""
         free = [device.offered for device in self.by_id]
         return struct.pack(f"{len(free)}q", *free)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What one task needs. Tasks of equal shape are the same to the planner, so a shape is hashable and shared.
+    """The needs of one task. The planner treats tasks of equal shape alike, so a shape is hashable and shared.
 
-    ``where``: label → values; the node must have one of them. ``runtime``: None: any.
+    ``where``: label → values; the node must have one of the values. ``runtime`` None: any.
     """
 
     resources: Resources
@@ -120,12 +122,12 @@ class Shape:
 
     @cached_property
     def amounts(self) -> tuple[tuple[str, int], ...]:
-        """(name, amount) of every resource that is needed."""
+        """Return (name, amount) of every needed resource."""
         return tuple((name, amount) for name, amount in self.resources.amounts().items() if amount)
 
     @cached_property
     def key(self) -> str:
-        """Equal for equal shapes. A string caches its hash, so that comparing 100,000 tasks costs little."""
+        """Key that is equal for equal shapes. A string caches its hash, so comparing 100,000 tasks costs little."""
         r, gpu = self.resources, self.gpu
         key = f"{r.cpu},{r.memory},{r.gpu},{r.disk}"
         if self.ports or self.where or self.avoid or self.runtime or gpu.model or gpu.memory or r.custom:
@@ -135,10 +137,10 @@ class Shape:
 
 @dataclass(frozen=True)
 class Demand:
-    """``count`` equal tasks of one component that wait only to be placed.
+    """``count`` equal tasks of one component that only wait for placement.
 
-    ``spread``/``pack``: a topology level (``grass.model.job.NODE_LEVEL``: the node). ``gang``: starts together
-    with all other gang demands of its job.
+    ``spread``/``pack``: a topology level (``grass.model.job.NODE_LEVEL``: the node). ``gang``: the tasks start together
+    with all other gang demands of the job.
     """
 
     component: str
@@ -150,17 +152,17 @@ class Demand:
 
     @cached_property
     def key(self) -> str:
-        """Equal for demands that are the same to the planner."""
+        """Key that is equal for demands that the planner treats alike."""
         return f"{self.component!r},{self.count},{self.spread},{self.pack},{self.gang};{self.shape.key}"
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """A job with tasks to place. ``position``: its number in the order of submission (a preempted job keeps its own).
+    """A job with tasks to place. ``position``: its number in submission order (a preempted job keeps its position).
 
-    ``begun``: some task was placed before, so the job limit does not apply. ``seconds``: its time limit once all of it
-    is placed; None: unknown. ``reservation_rank``: its number among the jobs that kept a reservation from an earlier
-    plan (``Plan.reserved``); they are served before all others of their priority.
+    ``begun``: some task was placed before, so the job limit does not apply. ``seconds``: the time limit once the whole
+    job is placed; None: unknown. ``reservation_rank``: its number among the jobs that kept a reservation from an
+    earlier plan (``Plan.reserved``); these jobs are served before all other jobs of their priority.
     """
 
     id: str
@@ -178,10 +180,10 @@ class QueuedJob:
     kind: str = field(default="", init=False, repr=False, compare=False)
 
     def set_kind(self) -> str:
-        """Fill in ``kind``, which is equal for jobs that differ only in their queue position: where one
-        does not fit, the next does not fit either.
+        """Set ``kind``, which is equal for jobs that differ only in queue position: if one does not fit, no other fits.
 
-        Interned: most of 100,000 waiting jobs are of few kinds and share the string."""
+        The string is interned: most of 100,000 waiting jobs are of few kinds and share the string.
+        """
         tied = self.begun and (self.together is not None or any(d.pack or d.spread for d in self.demands))
         demands = self.demands
         kind = sys.intern(
@@ -197,9 +199,9 @@ class QueuedJob:
 class Allocation:
     """``count`` tasks of one component that are allocated on one node.
 
-    ``devices``: those of each task, where they use GPUs. ``ends``: when they must have ended (their time limit), on the
-    clock of ``View.now``; None: unknown. ``stopping``: they were told to stop, so their resources are free soon.
-    ``gang``: some component of the job is a gang, so the job is evicted whole.
+    ``devices``: of each task that uses GPUs. ``ends``: when the tasks must have ended (their time limit), on the clock
+    of ``View.now``; None: unknown. ``stopping``: the tasks were told to stop, so their resources are free soon.
+    ``gang``: some component of the job is a gang, so eviction takes the whole job.
     """
 
     job: str
@@ -218,11 +220,12 @@ class Allocation:
 
 @dataclass(frozen=True)
 class View:
-    """``usage``: user → decayed use of the dominant resource, in any unit (a user who is missing has used nothing).
+    """The cluster at one time.
 
-    ``quotas``: user → the most that all running tasks of that user may use; what a quota does not name is not limited.
-    ``level``: most jobs at once (None: no limit), ``running``: jobs that have begun and not ended. ``now``: the time of
-    the view, on any clock, so that an allocation can be reused from one view to the next.
+    ``usage``: user → decayed use of the dominant resource, in any unit; a missing user has used nothing. ``quotas``:
+    user → the most that all running tasks of the user may use; a resource without an entry is not limited. ``level``:
+    most jobs at once (None: no limit). ``running``: jobs that have begun and not ended. ``now``: the time of the view,
+    on any clock, so that the next view can reuse an allocation.
     """
 
     nodes: Sequence[Node]
@@ -238,7 +241,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """``count`` tasks of a component go to ``node``. ``devices``: those of each task, where they use GPUs."""
+    """``count`` tasks of a component go to ``node``. ``devices``: of each task that uses GPUs."""
 
     job: str
     component: str
@@ -249,10 +252,10 @@ class Placement:
 
 @dataclass(frozen=True)
 class Eviction:
-    """``count`` tasks of a preemptible job on ``node`` are to be stopped, with notice, for the job ``beneficiary``.
+    """``count`` tasks of a preemptible job on ``node`` must stop, with notice, for the job ``beneficiary``.
 
-    A job with a gang is evicted whole: one eviction for each of its components and nodes. ``devices``: which tasks, by
-    their devices, where they use GPUs (as in ``Allocation.devices``); otherwise any.
+    A job with a gang is evicted whole: one eviction for each of its components and nodes. ``devices``: identify the
+    tasks that use GPUs (as in ``Allocation.devices``); otherwise any tasks may stop.
     """
 
     job: str
@@ -264,8 +267,10 @@ class Eviction:
 
 
 class Waiting(Mapping[tuple[str, str], Reason]):
-    """(job, component) → reason. ``groups``: (equal jobs, component, reason). The mapping is made on first use, because
-    there may be 100,000 jobs."""
+    """(job, component) → reason. ``groups``: (equal jobs, component, reason).
+
+    The mapping is made on first use, because the queue may have 100,000 jobs.
+    """
 
     def __init__(self, groups: list[tuple[Sequence[QueuedJob], str, Reason]]) -> None:
         self.groups = groups
@@ -286,12 +291,14 @@ class Waiting(Mapping[tuple[str, str], Reason]):
 
 @dataclass(frozen=True)
 class Plan:
-    """``waiting``: (job, component) → the reason, for each demand with a task that was not placed.
-    ``reserved``: jobs whose reservation the next view must carry on (``QueuedJob.reservation_rank``): emptying a node
-    costs what idles there meanwhile, so a reservation that was begun is kept until its job starts.
+    """The result of a plan. ``waiting``: (job, component) → the reason, for each demand with an unplaced task.
+
+    ``reserved``: jobs whose reservation the next view must carry on (``QueuedJob.reservation_rank``). Emptying a node
+    leaves resources idle meanwhile, so a job keeps its reservation until the job starts.
 
     ``Reason.details`` may have ``nodes`` (``grass.model.feasibility.NodeGroup``), ``fits`` (the resources with which
-    one task would start now), ``starts_with`` (that in words) and ``starts_in`` (seconds; only where time limits tell).
+    one task would start now), ``starts_with`` (the same in words) and ``starts_in`` (seconds; only if time limits
+    tell).
     """
 
     placements: list[Placement] = field(default_factory=list)

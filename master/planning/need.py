@@ -1,4 +1,4 @@
-"""A shape in the form in which it is compared quickly with what nodes have free."""
+"""A shape in a form that is fast to compare with the free resources of nodes. Used throughout the planner."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from master.planning.model import Shape
 
 CPU, MEMORY, GPU, DISK, PORTS = range(5)
 COLUMNS = ("cpu", "memory", "gpu", "disk", "ports")
-"""The amounts that every node has, in the order of a row. Custom resources that a queued task needs follow."""
+"""The amounts that every node has, in the order of a row. Custom resources of queued tasks follow them."""
 
 
 class Need:
-    """``amounts``: (column, amount) of all that is needed; ``whole`` devices, or a ``share`` of one, in thousandths.
+    """The need of one task. ``amounts``: (column, amount); ``whole`` devices, or a ``share`` of one, in thousandths.
 
-    A custom resource without a column is one that no queued task needs.
+    A custom resource without a column is a resource that no queued task needs.
     """
 
     def __init__(self, shape: Shape, columns: dict[str, int]) -> None:
@@ -27,7 +27,7 @@ class Need:
         self._usable: dict[tuple[tuple[str, int], ...], tuple[int, ...]] = {}
 
     def usable(self, kinds: tuple[tuple[str, int], ...]) -> tuple[int, ...]:
-        """Indexes of a node's devices that match, the smallest first: large ones stay free for tasks that need them."""
+        """Return indexes of a node's matching devices, the smallest first, to keep large devices free for others."""
         found = self._usable.get(kinds)
         if found is None:
             gpu = self.shape.gpu
@@ -37,6 +37,6 @@ class Need:
 
 
 def matches(gpu: GpuNeed, kind: tuple[str, int]) -> bool:
-    """``kind``: (model, memory) of a device."""
+    """Return whether a device matches. ``kind``: (model, memory) of the device."""
     model, memory = kind
     return memory >= gpu.memory and (gpu.model is None or gpu.model.casefold() in model.casefold())

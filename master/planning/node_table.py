@@ -1,7 +1,7 @@
-"""The nodes of a view: what does not change while a plan is made. Allocations are in ``Ledger`` and ``FreeTable``.
+"""The nodes of a view: their facts that do not change during a plan. ``Ledger`` and ``FreeTable`` have allocations.
 
-Nodes are in the order of their names, so that no answer depends on the order in which the view lists them. A node is
-named by its index in that order. Arrays are made on first use, because a plan for a few nodes needs none.
+Nodes are in the order of their names, so that no answer depends on the order in the view. A node is identified by its
+index in that order. Arrays are made on first use, because a plan for a few nodes needs no arrays.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GRAIN = 1e9
 
 
 class NodeTable:
-    """``columns``: name of an amount → its column. ``custom``: the custom resources that any queued task needs."""
+    """Nodes of one view. ``columns``: name of an amount → its column. ``custom``: custom resources of queued tasks."""
 
     def __init__(self, nodes: Iterable[Node], custom: Sequence[str]) -> None:
         self.nodes = sorted(nodes, key=lambda node: node.name)
@@ -50,7 +50,7 @@ class NodeTable:
     # one node
 
     def row(self, index: int) -> list[int]:
-        """The free amounts of a node by column, as the view has them."""
+        """Return the free amounts of a node by column, as in the view."""
         node = self.nodes[index]
         free = node.free
         row = [free.cpu, free.memory, free.gpu, free.disk, node.ports]
@@ -60,7 +60,7 @@ class NodeTable:
         return row
 
     def weights_of(self, index: int) -> tuple[float, ...]:
-        """``GRAIN`` over the total of each of the four amounts that all nodes have; 0 where there is none."""
+        """Return ``GRAIN`` over the total of each of the four amounts that all nodes have; 0 if the total is 0."""
         found = self._weights.get(index)
         if found is None:
             total = self.nodes[index].total
@@ -69,12 +69,12 @@ class NodeTable:
         return found
 
     def is_eligible(self, shape: Shape, index: int) -> bool:
-        """Whether a node is open and satisfies the constraints of a shape, however full it is."""
+        """Return whether a node is open and satisfies a shape's constraints, regardless of free resources."""
         node = self.nodes[index]
         return not node.closed and all(test(node) for _, _, test in _tests(shape))
 
     def usable(self, need: Need, index: int) -> tuple[int, ...]:
-        """Indexes of a node's devices that match a need."""
+        """Return indexes of a node's devices that match a need."""
         return need.usable(self.nodes[index].kinds) if need.whole or need.share else ()
 
     # all nodes
@@ -90,12 +90,12 @@ class NodeTable:
 
     @cached_property
     def free(self) -> Ints:
-        """Nodes × columns, as the view has it."""
+        """Free amounts, nodes × columns, as in the view."""
         return np.array(np.hstack((self._packed[:, :5], self._customs(lambda node: node.free.custom))), order="F")
 
     @cached_property
     def total(self) -> Ints:
-        """Nodes × columns."""
+        """Total amounts, nodes × columns."""
         return np.array(np.hstack((self._packed[:, 5:10], self._customs(lambda node: node.total.custom))), order="F")
 
     @cached_property
@@ -105,30 +105,30 @@ class NodeTable:
 
     @cached_property
     def weights(self) -> Floats:
-        """As ``weights_of``, for all nodes."""
+        """Weights of all nodes, as in ``weights_of``."""
         sizes = self.total[:, :4]
         return np.divide(GRAIN, sizes, out=np.zeros(sizes.shape, order="F"), where=sizes > 0)
 
     def eligible(self, shape: Shape) -> Mask:
-        """The nodes that are open and satisfy the constraints of a shape, however full they are. A fresh array."""
+        """Return a new array of the open nodes that satisfy a shape's constraints, regardless of free resources."""
         mask: Mask = self.open.copy()
         for _, part in self.constraints(shape):
             mask &= part
         return mask
 
     def constraints(self, shape: Shape) -> list[tuple[str, Mask]]:
-        """Each constraint of a shape: why a node fails it, in words, and the nodes that satisfy it."""
+        """Return each constraint of a shape: why a node fails it, in words, and the nodes that satisfy it."""
         return [(text, self._mask(key, test)) for text, key, test in _tests(shape)]
 
     def fits_empty(self, need: Need) -> bool:
-        """Whether any eligible node could run one such task if it were empty."""
+        """Return whether any eligible node could run one such task when empty."""
         found = self._fits_empty.get(need.shape.key)
         if found is None:
             found = self._fits_empty[need.shape.key] = bool(self.capacities(need).any())
         return found
 
     def capacities(self, need: Need) -> Ints:
-        """How many such tasks each eligible node runs when it is empty."""
+        """Return how many such tasks each eligible node runs when empty."""
         most = np.where(self.eligible(need.shape), UNLIMITED, 0)
         for column, amount in need.amounts:
             if column != PORTS:
@@ -140,13 +140,13 @@ class NodeTable:
 
     @cached_property
     def devices(self) -> Ints:
-        """Free thousandths of each device (nodes × most devices of a node), as the view has it."""
+        """Free thousandths of each device (nodes × most devices of a node), as in the view."""
         width = max((len(node.devices) for node in self.nodes), default=0)
         packed = b"".join([node.packed_devices.ljust(width * 8, b"\0") for node in self.nodes])
         return np.frombuffer(packed, np.int64).reshape(len(self.nodes), width)
 
     def usable_devices(self, need: Need) -> Mask:
-        """The devices that match a need (nodes × most devices of a node)."""
+        """Return the devices that match a need (nodes × most devices of a node)."""
         gpu = need.shape.gpu
         key = ("devices", gpu)
         found = self._masks.get(key)
@@ -162,7 +162,7 @@ class NodeTable:
         return found
 
     def quarantined(self, need: Need) -> Ints:
-        """How many devices of each node match a need, but are in quarantine."""
+        """Return how many devices of each node match a need, but are in quarantine."""
         counts: Ints = (self._quarantine & self.usable_devices(need)).sum(axis=1)
         return counts
 
@@ -175,9 +175,10 @@ class NodeTable:
         return quarantined
 
     def domains(self, level: int) -> tuple[Ints, list[tuple[str, ...]]]:
-        """The topology at one level: for each node the number of its domain, and the domains in the order of names.
+        """Return the topology at one level: the domain number of each node, and the domains in the order of names.
 
-        A node whose path is shorter is in the domain of its whole path."""
+        A node with a shorter path is in the domain of its whole path.
+        """
         found = self._domains.get(level)
         if found is None:
             keys = [(n.name,) if level == NODE_LEVEL else n.path[:level] for n in self.nodes]
@@ -201,7 +202,7 @@ class NodeTable:
 
 
 def _tests(shape: Shape) -> list[tuple[str, object, Callable[[Node], bool]]]:
-    """Each constraint of a shape: why a node fails it, a key that is equal for equal constraints, and the test."""
+    """Return each constraint of a shape: why a node fails, a key that is equal for equal constraints, and the test."""
     parts: list[tuple[str, object, Callable[[Node], bool]]] = []
     if shape.avoid:
         avoided = frozenset(shape.avoid)

@@ -1,7 +1,7 @@
-"""Chooses tasks of lower priority to stop for a job that does not fit: as few as possible, and only if it then fits.
+"""Chooses tasks of lower priority to stop for a job that does not fit: as few as possible, only if the job then fits.
 
 Called by ``Round``. Tasks that are being stopped already count as free soon, so nothing is stopped twice for the same
-need. Part of a gang is worth nothing, so a job with a gang is stopped whole.
+need. Part of a gang is useless, so a job with a gang is stopped whole.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from master.planning.need import Need
 from master.planning.node_table import Mask
 
 _FEW = 12
-"""Kinds of victims on one node up to which pairs are tried before the greedy choice."""
+"""Most kinds of victims on one node for which pairs are tried before the greedy choice."""
 
 
 @dataclass
 class Victims:
-    """One task or one gang. ``parts``: (node index, allocation, how many of its tasks, the first of them)."""
+    """One task or one gang to stop. ``parts``: (node index, allocation, number of its tasks, first of these tasks)."""
 
     priority: int
     parts: list[tuple[int, Allocation, int, int]] = field(default_factory=list)
@@ -58,9 +58,10 @@ class Preemption:
         return bool(self._futures.stopping) or (self._lowest is not None and self._lowest < job.priority)
 
     def make(self, job: QueuedJob, demands: list[tuple[Demand, int]], within: Mask | None) -> dict[str, int]:
-        """Reserve for as many tasks as possible (of a gang: all or none), evicting where necessary.
+        """Reserve for as many tasks as possible (of a gang: all or none), evicting if necessary.
 
-        Return how many tasks of each component start soon."""
+        Return how many tasks of each component start soon.
+        """
         found: dict[str, int] = {}
         gang = [each for each in demands if each[0].gang]
         attempt = Attempt(self._futures, self._gone)
@@ -106,7 +107,7 @@ class Preemption:
         return sum(each.tasks for each in victims), max(each.priority for each in victims)
 
     def _cheapest(self, attempt: Attempt, need: Need, index: int, priority: int) -> list[Victims] | None:
-        """The fewest tasks to stop so that one more fits on a node; None when stopping all is not enough."""
+        """Return the fewest tasks to stop so that one more task fits on a node; None: no choice is enough."""
         units = self._units(attempt, index, priority)
         if not units or not attempt.would_fit(need, index, units):
             return None
@@ -136,7 +137,7 @@ class Preemption:
         return chosen
 
     def _units(self, attempt: Attempt, index: int, priority: int) -> list[Victims]:
-        """What could be stopped on a node, in a fixed order: single tasks, and gangs with a part there."""
+        """Return the possible victims on a node, in a fixed order: single tasks, and gangs with a part on the node."""
         units: list[Victims] = []
         gangs: set[str] = set()
         for allocation in self._futures.allocations[index]:
@@ -168,7 +169,7 @@ class Preemption:
 
 
 class Attempt:
-    """Evictions and reservations that are carried out together or not at all."""
+    """Evictions and reservations of one try, carried out together or not at all."""
 
     def __init__(self, futures: Futures, gone: dict[int, set[int]]) -> None:
         self._futures = futures
@@ -179,7 +180,7 @@ class Attempt:
         self._now: defaultdict[int, set[int]] = defaultdict(set)
 
     def gone(self, allocation: Allocation) -> set[int]:
-        """Which tasks of the allocation are evicted."""
+        """Return the evicted tasks of the allocation."""
         return self._gone.get(id(allocation), set()) | self._now[id(allocation)]
 
     def free_on(self, index: int) -> FreeResources:
@@ -204,7 +205,7 @@ class Attempt:
         return self._futures.count(free, need, index) > 0
 
     def evict(self, victims: Iterable[Victims]) -> set[int]:
-        """Return the indexes of the nodes on which something becomes free."""
+        """Evict the victims. Return the indexes of the nodes on which resources become free."""
         touched: set[int] = set()
         for unit in victims:
             for index, allocation, count, first in unit.parts:

@@ -1,4 +1,7 @@
-"""What a user's quota leaves. A job that waits for quota keeps what it waits for from the user's later jobs."""
+"""The amounts that users' quotas still allow.
+
+A job that waits for quota reserves its needs, so that the user's later jobs cannot use them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ class Quotas:
         return self._view.quotas.get(user, self._view.default_quota)
 
     def remaining(self, user: str, shape: Shape) -> int:
-        """How many more tasks of a shape the user may run besides running tasks and reservations."""
+        """Return how many more tasks of a shape the user may run besides running tasks and reservations."""
         quota = self.of(user)
         most = UNLIMITED
         if quota:
@@ -30,18 +33,18 @@ class Quotas:
         return most
 
     def allows(self, user: str, demands: Sequence[Demand]) -> bool:
-        """Whether the user may run all of these now, besides running tasks and reservations."""
+        """Return whether the user may run all demands now, besides running tasks and reservations."""
         allocated, reserved, quota = self._shares.allocated(user), self._reserved[user], self.of(user)
         needs = self._needs(user, demands)
         return all(allocated[name] + reserved[name] + need <= quota[name] for name, need in needs.items())
 
     def could(self, user: str, demands: Sequence[Demand]) -> bool:
-        """Whether all of these are within the quota when the user runs nothing else."""
+        """Return whether all demands are within the quota when the user runs nothing else."""
         quota = self.of(user)
         return all(need <= quota[name] for name, need in self._needs(user, demands).items())
 
     def reserve(self, user: str, demands: Sequence[Demand]) -> None:
-        """Reserve what these wait for, if the quota can ever allow it."""
+        """Reserve the needs of the demands, if the quota can ever allow them."""
         if self.could(user, demands):
             self._reserved[user].update(self._needs(user, demands))
 
@@ -49,7 +52,7 @@ class Quotas:
         return Counter(self._reserved[user])
 
     def restore(self, user: str, reserved: Counter[str]) -> None:
-        """Return to what ``reserved`` returned before."""
+        """Restore the state that ``reserved`` returned before."""
         self._reserved[user] = reserved
 
     def _needs(self, user: str, demands: Sequence[Demand]) -> Counter[str]:
@@ -61,6 +64,6 @@ class Quotas:
 
 
 def limited_amounts(quota: Mapping[str, int], shape: Shape) -> list[tuple[str, int]]:
-    """(name, amount) of what a shape needs of the resources that a quota limits."""
+    """Return (name, amount) of the needs of a shape for the resources that a quota limits."""
     amounts = shape.resources.amounts()
     return [(name, amounts[name]) for name in sorted(quota) if amounts.get(name, 0) > 0]

@@ -1,10 +1,10 @@
-"""Ranks the nodes on which a task fits: one number per node, the smaller the better. Used by ``Finder``.
+"""Ranks the nodes on which a task fits: one number per node; the smallest is best. Used by ``Finder``.
 
-``best-fit``: first the nodes that are busy for as long as the task may take, or that the task keeps busy least longer,
-so that whole nodes become empty. Of these, the node with the least left over, as a sum of shares of its totals; GPUs
-weigh most for a task that uses them. So large tasks and gangs fit later. A share of a GPU prefers a device that is
-shared already. ``single-metric-balanced``: the node with most left of one metric. ``single-metric-compacted``: the
-node with least.
+``best-fit`` first prefers nodes that stay busy for the whole task, or that the task keeps busy for the least extra
+time, so that whole nodes become empty. Among these nodes, the node with the least left over wins, as a sum of shares of
+its totals; GPUs weigh most for a task that uses GPUs. So large tasks and gangs fit later. A share of a GPU prefers a
+device that is already shared. ``single-metric-balanced``: the node with the most left of one metric.
+``single-metric-compacted``: the node with the least left.
 """
 
 from __future__ import annotations
@@ -22,26 +22,30 @@ from master.planning.need import GPU, PORTS, Need
 from master.planning.node_table import GRAIN, Floats
 
 GPU_WEIGHT = 16.0
-"""The weight of a node's GPUs against its cores or its memory, for a task that uses GPUs."""
+"""Weight of a node's GPUs, relative to its cores or its memory, for a task that uses GPUs."""
 LONGER = 32.0 * GRAIN
-"""The weight of one step of ``_STEPS``: more than any sum of shares."""
+"""Weight of one step of ``_STEPS``: more than any sum of shares."""
 BREAKS_A_DEVICE = 1024.0 * GRAIN
-"""More than all steps: a whole device becomes shared only where no shared device suffices."""
+"""More than all steps: a whole device becomes shared only if no shared device suffices."""
 _STEPS = [0.0, *(450.0 * 2**power for power in range(1, 14))]
-"""Seconds by which a task may keep a node busy longer. Time limits are rough, so small differences mean nothing."""
+"""Steps, in seconds, of the extra time that a task keeps a node busy. Time limits are rough, so small differences
+mean nothing.
+"""
 _MANY = 64
 
 
 def length_of(seconds: float | None) -> float:
-    """Round a time limit up to the next power of the root of two, so that few lists serve all tasks."""
+    """Round a time limit up to the next power of the square root of two, so that few lists serve all tasks."""
     if seconds is None or seconds >= NEVER:
         return NEVER
     return float(2.0 ** (ceil(2.0 * log2(max(seconds, 1.0))) / 2.0))
 
 
 class BaseScores:
-    """The part of a node's score that does not depend on the need: what is free, as a sum of shares, and the steps. It
-    is the same for all needs of one length and weight of GPUs, so it is kept and follows the log of changed nodes."""
+    """The part of a node's score that does not depend on the need: free resources, as a sum of shares, and steps.
+
+    All needs of one length and GPU weight have the same base scores, so these are cached and follow the log of changes.
+    """
 
     def __init__(self, free_table: FreeTable) -> None:
         self.free_table = free_table
@@ -50,7 +54,7 @@ class BaseScores:
         self._kept: dict[tuple[float, float], tuple[Floats, int]] = {}
 
     def all(self, length: float, gpu_weight: float) -> Floats:
-        """The scores of all nodes. The caller must not write to the array."""
+        """Return the scores of all nodes. The caller must not write to the array."""
         ledger, key = self.ledger, (length, gpu_weight)
         found, seen = self._kept.get(key, (None, 0))
         if found is None or len(ledger.log) - seen > _MANY:
@@ -62,7 +66,7 @@ class BaseScores:
         return found
 
     def one(self, index: int, length: float, gpu_weight: float) -> float:
-        """The same arithmetic in the same order as ``all``, so that even the last bit is equal."""
+        """Return the score of one node, with the arithmetic and order of ``all``: even the last bit is equal."""
         ledger = self.ledger
         cpu, memory, gpu, disk = self.table.weights_of(index)
         row = ledger.free_on(index).row
@@ -81,7 +85,7 @@ class BaseScores:
 
 
 class Ranking:
-    """Scores for one need under one policy. ``fills``: a node that was chosen stays the best until it is full."""
+    """Scores for one need under one policy. ``fills``: a chosen node stays the best until the node is full."""
 
     def __init__(self, base: BaseScores, need: Need, policy: Policy, metric: str, length: float) -> None:
         self._base = base
@@ -97,7 +101,7 @@ class Ranking:
         self.fills = policy is not Policy.BALANCED
         self._by_metric = policy is not Policy.BEST_FIT
         self.step = float(dict(need.amounts).get(self._column, 0)) if self._column is not None else 1.0
-        """By how much a node's score grows with each task, under the balanced policy."""
+        """Increase of a node's score with each task, under the balanced policy."""
 
     def all(self) -> Floats:
         need, free_table = self._need, self._free_table

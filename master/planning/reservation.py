@@ -1,4 +1,4 @@
-"""What is reserved on one node for a job that cannot start yet. Kept in ``Ledger.reservations``."""
+"""A reservation on one node for a job that cannot start yet. Kept in ``Ledger.reservations``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from master.planning.free_resources import FreeResources
 
 @dataclass
 class Reservation:
-    """A task that still runs ``until`` seconds from now has to fit into ``free``; a shorter one may ignore it.
+    """A task that still runs ``until`` seconds from now must fit into ``free``; a shorter task need not.
 
-    ``job``: the id of the job that holds the reservation, where it is one job. ``preempted``: the reservation is of
-    what becomes free when tasks that were told to stop have ended.
+    ``job``: the id of the job that owns the reservation, if there is one owner. ``preempted``: the reserved resources
+    become free when tasks that were told to stop have ended.
     """
 
     until: float
@@ -21,5 +21,5 @@ class Reservation:
     preempted: bool = False
 
     def limits(self, seconds: float | None) -> bool:
-        """Whether it limits a task with this time limit (None: no limit)."""
+        """Return whether the reservation limits a task with this time limit (None: no limit)."""
         return seconds is None or seconds > self.until

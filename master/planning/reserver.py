@@ -1,9 +1,9 @@
-"""Reserves nodes for the first jobs that cannot start, so that jobs behind them cannot delay them (EASY backfill).
+"""Reserves nodes for the first jobs that cannot start, so that later jobs cannot delay them (EASY backfill).
 
-Called by ``Round`` once per blocked job. Where time limits tell when tasks end, each task of the blocked job gets the
-earliest start that they allow, and shorter tasks may use the node until then. Where they do not, the nodes that are
-least short are reserved: nothing new goes there except what the blocked job leaves over. Such a node never becomes
-shorter, so even the largest job starts eventually.
+Called by ``Round`` once per blocked job. If time limits tell when tasks end, each task of the blocked job gets the
+earliest start that the limits allow, and shorter tasks may use the node until then. Otherwise, the nodes with the least
+shortage are reserved: new tasks there use only the surplus of the blocked job. The shortage of such a node never
+grows, so even the largest job starts eventually.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from master.planning.reservation import Reservation
 
 
 class Reserver:
-    """For one job. ``starts``: seconds until the last of its tasks starts at the latest; None: unknown. ``idle``: on
-    some reserved node, half of what one task needs, or more, is free."""
+    """Reserves for one job. ``starts``: seconds until the last of its tasks starts at the latest; None: unknown.
+
+    ``idle``: on some reserved node, at least half of the need of one task is free.
+    """
 
     def __init__(self, futures: Futures, job: str) -> None:
         self._job = job
@@ -38,9 +40,10 @@ class Reserver:
         self.idle = False
 
     def make(self, demands: list[tuple[Demand, int]], within: Mask | None) -> bool:
-        """``demands``: each with the number of its tasks that wait. ``within``: the nodes that may be used at all.
+        """Reserve for the demands, each with the number of its waiting tasks. ``within``: the nodes that may be used.
 
-        Return False when nothing is reserved, because the tasks do not fit even in an empty cluster."""
+        Return False if nothing is reserved, because the tasks do not fit even in an empty cluster.
+        """
         gang = [each for each in demands if each[0].gang]
         if gang:
             self._reserve_gang(gang, within)
@@ -68,7 +71,7 @@ class Reserver:
             self._reserve_nearest(need, left, eligible)
 
     def _start(self, index: int, need: Need, left: int, at: float) -> int:
-        """Reserve up to ``left`` tasks that fit at the time ``at``. Return how many."""
+        """Reserve up to ``left`` tasks that fit at the time ``at``. Return the number reserved."""
         free = self._free_on(index)
         times = min(left, self._futures.count(free, need, index))
         if times:
@@ -95,7 +98,7 @@ class Reserver:
             reservation.free = reservation.free.minimum(free)
 
     def _reserve_gang(self, gang: list[tuple[Demand, int]], within: Mask | None) -> None:
-        """Reserve all of a gang at one time: the first at which it fits."""
+        """Reserve a whole gang at one time: the first time at which the gang fits."""
         needs = [(self._table.need(demand.shape), count) for demand, count in gang]
         needs.sort(key=lambda each: (each[0].whole, each[0].amounts), reverse=True)
         eligibles = [self._futures.unreserved(need.shape, within) for need, _ in needs]
@@ -123,11 +126,11 @@ class Reserver:
         self.starts = None
         pairs = zip(needs, eligibles, strict=True)
         if not all([self._reserve_nearest(need, count, eligible) for (need, count), eligible in pairs]):
-            self._reservations.clear()  # it does not fit even in an empty cluster, so nobody has to wait for it
+            self._reservations.clear()  # the gang does not fit even in an empty cluster, so nobody must wait for it
             self._wanted.clear()
 
     def _counts(self, need: Need, eligible: Mask) -> dict[int, int]:
-        """How many tasks fit on each node once every task that was told to stop has ended."""
+        """Return how many tasks fit on each node once every stopping task has ended."""
         counts = self._futures.free_table.counts(need) * eligible
         found = {int(index): int(counts[index]) for index in np.flatnonzero(counts)}
         for index in (*self._futures.stopping, *self._ledger.reservations):
@@ -136,7 +139,7 @@ class Reserver:
         return found
 
     def _fit(self, needs: list[tuple[Need, int]], counts: list[dict[int, int]], at: float) -> bool:
-        """Reserve all of it at the time ``at``, on as few nodes as possible; or nothing."""
+        """Reserve all needs at the time ``at``, on as few nodes as possible, or reserve nothing."""
         changed: dict[int, FreeResources] = {}
         for number, (need, left) in enumerate(needs):
             for index in sorted(counts[number], key=lambda index: (-counts[number][index], index)):
@@ -159,9 +162,10 @@ class Reserver:
         return True
 
     def _reserve_nearest(self, need: Need, left: int, eligible: Mask) -> bool:
-        """Reserve the nodes that are least short, with no time: it is not known when the tasks on them end.
+        """Reserve the nodes with the least shortage, without a time: the ends of their tasks are not known.
 
-        Return False when the tasks do not all fit even in an empty cluster."""
+        Return False if the tasks do not all fit even in an empty cluster.
+        """
         indexes = np.flatnonzero(eligible)
         shortages = self._futures.free_table.shortages(need)
         order: list[int] = indexes[np.argsort(shortages[indexes], kind="stable")].tolist()
@@ -181,8 +185,10 @@ class Reserver:
         return False
 
     def _reserve_surplus(self, index: int) -> None:
-        """Leave to other jobs what is free beyond all that is wanted here. Of what is short nothing is left, except
-        what can never become part of a fitting task (``_remainder``)."""
+        """Leave the surplus over the job's needs on a node to other jobs.
+
+        Of a short resource, leave only the amount that can never become part of a fitting task (``_remainder``).
+        """
         now, soon = self._ledger.free_on(index), self._futures.free_soon(index)
         left = now.minimum(soon)
         wanted = [0] * len(left.row)
@@ -206,7 +212,10 @@ class Reserver:
         self._reservations[index] = Reservation(0.0, left if before is None else left.minimum(before.free), self._job)
 
     def _remainder(self, index: int, column: int, over: int) -> int:
-        """What surely remains once enough tasks have ended: they release multiples of their greatest common divisor."""
+        """Return the amount that surely remains once enough tasks have ended.
+
+        Tasks release multiples of their greatest common divisor.
+        """
         divisor = 0
         for allocation in self._futures.allocations[index]:
             for other, amount in self._table.need(allocation.shape).amounts:
@@ -215,14 +224,14 @@ class Reserver:
         return min(over % divisor, max(0, self._ledger.free_on(index).row[column])) if divisor else 0
 
     def _free_on(self, index: int) -> FreeResources:
-        """What a node has free at the time that the sweep over ``_ends`` has reached, less what was reserved."""
+        """Return a node's free resources at the current time of the sweep over ``_ends``, less its reservations."""
         free = self._free.get(index)
         if free is None:
             free = self._free[index] = self._futures.free_soon(index)
         return free
 
     def _ends(self, eligible: Mask) -> Iterable[tuple[float, int, Allocation]]:
-        """Allocations that end at a known time on one of these nodes, in the order of their ends."""
+        """Return the allocations with a known end on one of these nodes, in the order of their ends."""
         events: list[tuple[float, int, int, Allocation]] = []
         now, there = self._futures.now, self._futures.allocations
         for index in np.flatnonzero(eligible).tolist():

@@ -1,4 +1,4 @@
-"""One decision: serves every waiting job in turn. What does not fit gets a reservation, or at least a cause.
+"""One decision: serves every waiting job in turn. A job that does not fit gets a reservation, or at least a cause.
 
 Called by ``decide``; the only module that knows all the parts of the planner.
 """
@@ -32,26 +32,31 @@ Cause = Literal[
     ReasonCode.PREEMPTING,
     ReasonCode.QUOTA,
 ]
-"""What the round knows about why tasks were not placed; ``Explainer`` finds the exact reason."""
+"""The round's knowledge of why tasks were not placed; ``Explainer`` finds the exact reason."""
 Rest = tuple[Demand, int, Cause]
-"""A demand, how many of its tasks were not placed, and the cause."""
+"""A demand, the number of its unplaced tasks, and the cause."""
 
 MOST_RESERVATIONS = 5
-"""How many jobs get a reservation. Only the first is guaranteed that no job delays it. The others get one because fair
-share changes the order of jobs, and nodes that were emptied for one of them must not be filled again. More would
-leave less for backfilling. Each costs a look at all nodes."""
+"""Most jobs with a reservation.
+
+Only the first job is guaranteed that no job delays it. The other jobs get a reservation because fair share changes the
+order of jobs, and nodes that were emptied for one of them must not be filled again. More reservations would leave less
+for backfilling. Each reservation costs a scan of all nodes.
+"""
 LARGE = 256
-"""In a cluster of more nodes than this, only one job gets a reservation: more gain little there."""
+"""In a cluster with more nodes than this, only one job gets a reservation: more reservations gain little there."""
 NODES_PER_RESERVATION = 10
-"""One job per so many nodes keeps its reservation even when fair share has since moved other users before it. In a
-smaller cluster it is one job, and only while something is idle for it."""
+"""One job per this number of nodes keeps its reservation even if fair share has since moved other users before it.
+
+In a smaller cluster, one job keeps its reservation, and only while resources are idle for that job.
+"""
 _MOST_DOMAINS = 16
-"""In how many domains a job whose tasks must be together is tried."""
+"""Most domains to try for a job whose tasks must be together."""
 
 
 @dataclass(frozen=True)
 class Left:
-    """Tasks that were not placed: of ``demand`` in each of ``jobs``, which differ only in their queue position."""
+    """Unplaced tasks of ``demand`` in each of ``jobs``, which differ only in their queue position."""
 
     jobs: Sequence[QueuedJob]
     demand: Demand
@@ -60,8 +65,10 @@ class Left:
 
 
 class Round:
-    """``head``: the first job that did not fit, which no job behind it may delay. ``starts``: id of each job with a
-    reservation → seconds until it starts at the latest (None: unknown)."""
+    """State of one decision. ``head``: the first job that did not fit, which no later job may delay.
+
+    ``starts``: id of each job with a reservation → seconds until the job starts at the latest (None: unknown).
+    """
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -113,7 +120,10 @@ class Round:
             self._close(lane, left)
 
     def _has_turn(self, job: QueuedJob) -> bool:
-        """Whether one more job may begin. A job that may still run when the head starts must leave it a turn."""
+        """Return whether one more job may begin.
+
+        A job that may still run at the head's start must leave the head a turn.
+        """
         if self.view.level is None:
             return True
         running = self._running
@@ -132,7 +142,7 @@ class Round:
         return placed, left
 
     def _together(self, job: QueuedJob) -> tuple[int, list[Rest]]:
-        """Place a job in the first domain in which all of it fits, or the one in which most fits now."""
+        """Place a job in the first domain in which the whole job fits, or in the domain in which most fits now."""
         best: tuple[int, Mask] | None = None
         domains = self.topology.domains_for(job)
         for within in domains[:_MOST_DOMAINS]:
@@ -169,7 +179,7 @@ class Round:
         return placed
 
     def _gang(self, job: QueuedJob, gang: list[Demand], left: list[Rest], within: Mask | None) -> int:
-        """Place all of a gang, or nothing."""
+        """Place the whole gang, or nothing."""
         if not self.quotas.allows(job.user, gang):
             self.quotas.reserve(job.user, gang)
             left += [(each, each.count, ReasonCode.QUOTA) for each in gang]
@@ -182,9 +192,9 @@ class Round:
         return sum(demand.count for demand in gang)
 
     def _orders(self, gang: list[Demand]) -> Iterator[list[Demand]]:
-        """The orders in which to try a gang: the largest tasks first; then those with the least spare capacity.
+        """Yield the orders in which to try a gang: largest tasks first; then least spare capacity first.
 
-        Not a search: a gang of several components may fit in a way that neither order finds.
+        This is no search: a gang of several components may fit in a way that neither order finds.
         """
         largest = sorted(gang, key=_size, reverse=True)
         yield largest
@@ -194,7 +204,7 @@ class Round:
                 yield tightest
 
     def _spare(self, demand: Demand) -> int:
-        """How many more tasks of it would fit now, if nothing else were placed."""
+        """Return how many more tasks of the demand would fit now, if nothing else were placed."""
         return int(self.free_table.counts(self.table.need(demand.shape)).sum()) - demand.count
 
     def _place_all(self, job: QueuedJob, demands: list[Demand], within: Mask | None) -> bool:
@@ -209,7 +219,10 @@ class Round:
         return True
 
     def _preempt(self, job: QueuedJob, left: list[Rest]) -> dict[str, int]:
-        """Stop tasks of lower priority. Return how many tasks of each component start once those have ended."""
+        """Stop tasks of lower priority.
+
+        Return how many tasks of each component start once the stopped tasks have ended.
+        """
         if self._preemption is None:
             self._preemption = Preemption(self._future())
         if not self._preemption.possible(job):
@@ -223,10 +236,10 @@ class Round:
         reserver = Reserver(self._future(), job.id)
         if reserver.make([each[:2] for each in left], self._reservation_domain(job, left)):
             self.head = self.head or job
-            in_order = len(self._reserved) == len(self.starts)  # otherwise it would overtake a job
+            in_order = len(self._reserved) == len(self.starts)  # otherwise this job would overtake a job
             self.starts[job.id] = reserver.starts
             most = len(self.table) // NODES_PER_RESERVATION or int(reserver.idle)
-            known = reserver.starts is not None  # otherwise users who have had less might wait for ever
+            known = reserver.starts is not None  # otherwise users with less past use might wait for ever
             if known and (job.reservation_rank is not None or (in_order and len(self._reserved) < most)):
                 self._reserved.append(job.id)
             for demand, count, _ in left:
@@ -245,7 +258,7 @@ class Round:
         return self._futures
 
     def _close(self, lane: Lane, left: list[Rest]) -> None:
-        """Nothing of the job was placed, so nothing of equal jobs will be."""
+        """Close the lane: no task of the job was placed, so no task of equal jobs will be placed."""
         jobs = lane.close()
         self.left += [Left(jobs, *each) for each in left]
 
@@ -256,6 +269,6 @@ def _with_preempting(rest: Rest, soon: dict[str, int]) -> Rest:
 
 
 def _size(demand: Demand) -> tuple[int, int, int, str]:
-    """A sort key: the demands that are hardest to place are largest."""
+    """Return a sort key: the demands that are hardest to place are largest."""
     wanted = demand.shape.resources
     return wanted.gpu, wanted.cpu, wanted.memory, demand.component

@@ -1,4 +1,4 @@
-"""How much of the cluster each user has: for fair share and for quotas."""
+"""Each user's part of the cluster: for fair share and for quotas. Used by ``Round``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from master.planning.model import View
 
 
 class Shares:
-    """What is allocated to each user, this plan's placements included.
+    """The allocations of each user, including this plan's placements.
 
     Fair share compares the sum of two fractions: the user's part of all past use (``View.usage``; its unit does not
     matter), and the user's dominant share now: the largest fraction of any one resource of the whole cluster.
@@ -37,7 +37,7 @@ class Shares:
             self._placed.append((user, resources, count))
 
     def allocated(self, user: str) -> Counter[str]:
-        """Amounts by name. Counted on first use: a queue of one user without a quota never asks."""
+        """Return amounts by name. Counted on first use: a queue of one user without a quota never needs them."""
         if not self._counted:
             self._counted = True
             for each in self._view.allocations:

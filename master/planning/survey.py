@@ -15,13 +15,15 @@ from master.planning.need import CPU, DISK, GPU, MEMORY, PORTS, Need
 from master.planning.node_table import Ints, Mask, NodeTable
 
 _GRAIN = {"cpu": 100, "memory": 1 << 20, "disk": 1 << 20}
-"""Amounts that are suggested to a user are rounded to these."""
+"""Grain of the amounts that are suggested to a user: amounts are rounded to it."""
 
 
 class Survey:
-    """Of one shape over all nodes. ``matching``: the nodes that satisfy its constraints; ``large``: those of them that
-    could run a task when empty; ``ready``: those of these that are open; ``fitting``: those of these on which a task
-    fits now, reservations aside."""
+    """One shape over all nodes. ``matching``: the nodes that satisfy the shape's constraints.
+
+    ``large``: the ``matching`` nodes that could run a task when empty. ``ready``: the ``large`` nodes that are open.
+    ``fitting``: the ``ready`` nodes on which a task fits now, ignoring reservations.
+    """
 
     def __init__(self, free_table: FreeTable, shape: Shape) -> None:
         free_table.sync()
@@ -41,7 +43,7 @@ class Survey:
 
     @cached_property
     def groups(self) -> list[NodeGroup]:
-        """Every node on which no task fits is in one group, by the first cause that is found."""
+        """Return groups by the first cause that is found. Every node on which no task fits is in one group."""
         table = self._table
         rest = ~self.fitting
         groups: list[NodeGroup] = []
@@ -65,9 +67,10 @@ class Survey:
         return sorted(lacking, key=lambda group: -group.count) + groups
 
     def fits(self, reserved: frozenset[int]) -> tuple[str, int] | None:
-        """The one resource, and the amount of it, with which a task would start now: the smallest cut that helps.
+        """Return one resource and its amount with which a task would start now: the smallest reduction that helps.
 
-        ``reserved``: indexes of nodes on which something is reserved for other jobs."""
+        ``reserved``: indexes of nodes with a reservation for other jobs.
+        """
         table, need = self._table, self.need
         shortages = np.zeros(len(table), np.int64)
         for _, short in self.shortages:
@@ -90,7 +93,7 @@ class Survey:
         return best[1:] if best else None
 
     def _alike(self, which: Mask, why: Callable[[Node], str]) -> list[NodeGroup]:
-        """Nodes with the same cause, together."""
+        """Group nodes with the same cause."""
         found: dict[str, list[str]] = {}
         for index in np.flatnonzero(which).tolist():
             node = self._table.nodes[index]
@@ -106,7 +109,7 @@ class Survey:
 
 
 def _large(table: NodeTable, need: Need) -> Mask:
-    """The nodes that could run one such task if they were empty, constraints aside."""
+    """Return the nodes that could run one such task when empty, ignoring constraints."""
     mask: Mask = np.ones(len(table), np.bool_)
     for column, amount in need.amounts:
         mask = mask & (table.total[:, column] >= amount)
@@ -116,7 +119,7 @@ def _large(table: NodeTable, need: Need) -> Mask:
 
 
 def _shortages(free_table: FreeTable, need: Need) -> list[tuple[str, Ints]]:
-    """For each resource that is needed, how much each node is short; 0 or less: it has enough."""
+    """Return each needed resource with the shortage of each node; 0 or less: the node has enough."""
     table = free_table.table
     names = {column: name for name, column in table.columns.items()}
     amounts = dict(need.amounts)
@@ -136,7 +139,7 @@ def _shortages(free_table: FreeTable, need: Need) -> list[tuple[str, Ints]]:
 
 
 def reduced(resources: Resources, name: str, amount: int) -> Resources:
-    """The same resources with another amount of one."""
+    """Return the same resources with another amount of one resource."""
     wire = resources.to_wire()
     if name in ("cpu", "memory", "gpu", "disk"):
         wire[name] = amount

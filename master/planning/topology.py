@@ -1,4 +1,7 @@
-"""Placement that depends on where other tasks of the job are: spread, pack, together. For ``Round`` and ``Finder``."""
+"""Placement that depends on the nodes of the job's other tasks: spread, pack, together.
+
+For ``Round`` and ``Finder``.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class Topology:
         self._by_job: dict[str, list[Allocation]] | None = None
 
     def counts(self, need: Need, seconds: float | None, within: Mask | None) -> Ints:
-        """How many tasks fit on each node now beside what is reserved for other jobs."""
+        """Return how many tasks fit on each node now beside the reservations for other jobs."""
         counts = self._free_table.counts(need)
         for index in self._ledger.reservations:
             if counts[index]:
@@ -34,7 +37,7 @@ class Topology:
         return counts
 
     def spread(self, job: QueuedJob, demand: Demand, counts: Ints, scores: Floats, most: int) -> list[int]:
-        """The node index of each task: always in the domain with the fewest tasks among those where one more fits."""
+        """Return each task's node index: the domain with the fewest tasks, of those where one more fits."""
         domain, _ = self._table.domains(demand.spread or 0)
         taken: Counter[int] = Counter()
         for index, count in self._placed(job, demand.component):
@@ -60,8 +63,11 @@ class Topology:
         return chosen
 
     def packed_into(self, job: QueuedJob, demand: Demand, counts: Ints, most: int) -> Mask | None:
-        """The one domain for all tasks of a component: where some run already; otherwise the tightest in which all fit;
-        otherwise the one in which most fit. None: no task fits anywhere."""
+        """Return the one domain for all tasks of a component; None: no task fits anywhere.
+
+        In order of preference: the domain where some tasks already run, the tightest domain in which all tasks fit, the
+        domain in which most tasks fit.
+        """
         domain, _ = self._table.domains(demand.pack or 0)
         for index, _ in self._placed(job, demand.component):
             return _is(domain, int(domain[index]))
@@ -73,8 +79,11 @@ class Topology:
         return _is(domain, int(best))
 
     def domains_for(self, job: QueuedJob) -> list[Mask]:
-        """The domains for a job whose tasks must be together, in the order to try them: the one where some run already;
-        otherwise first those in which most of its tasks fit now."""
+        """Return the domains for a job whose tasks must be together, in the order to try them.
+
+        The only domain is the one where some tasks already run. Otherwise, domains in which most tasks fit now come
+        first.
+        """
         domain, names = self._table.domains(job.together or 0)
         for index, _ in self._placed(job, None):
             return [_is(domain, int(domain[index]))]
@@ -91,7 +100,7 @@ class Topology:
         return [_is(domain, number) for number in order]
 
     def to_reserve(self, job: QueuedJob, demand: Demand | None) -> Mask | None:
-        """The domain in which to reserve for a blocked job: of those large enough, the one where most fits now."""
+        """Return the domain to reserve for a blocked job: of the large enough domains, the one where most fit now."""
         level = job.together if demand is None else demand.pack
         if level is None:
             return None
@@ -110,7 +119,7 @@ class Topology:
         return _is(domain, best)
 
     def _placed(self, job: QueuedJob, component: str | None) -> list[tuple[int, int]]:
-        """(node index, how many) of the allocated tasks of a job, or of one of its components."""
+        """Return (node index, number) of the allocated tasks of a job, or of one of its components."""
         if not job.begun:
             return []
         if self._by_job is None:

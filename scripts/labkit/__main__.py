@@ -61,7 +61,7 @@ def ssh(lab: Lab, arguments: Arguments) -> int:
 
 
 def on_host(verb: str) -> Callable[[Lab, Arguments], int]:
-    """``cut``, ``heal``…: the method of that name, on the hosts that were named."""
+    """Return an action that calls the ``Host`` method ``verb`` (``cut``, ``heal``…) on the named hosts."""
 
     def action(lab: Lab, arguments: Arguments) -> int:
         for name in arguments.hosts:

@@ -1,4 +1,4 @@
-"""The file for ``grass create`` that fits a lab."""
+"""The settings file for ``grass create`` that fits a lab."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .host import OPERATOR, Host
 
 
 def cluster_file(name: str, master: Host, nodes: list[Host], key: Path) -> str:
-    """A settings file of mode ``grass/on-premises`` with every host of the lab, as YAML."""
+    """Return a settings file of mode ``grass/on-premises`` with every host of the lab, as YAML."""
     lines = [
         f"# The hosts of the lab {name!r}: `grass create` takes this file.",
         "mode: grass/on-premises",

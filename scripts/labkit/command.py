@@ -1,4 +1,4 @@
-"""Running programs of the machine: the one place that starts processes and waits for them."""
+"""Run programs of the machine. The only module that starts processes and waits for them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 
 class LabError(Exception):
-    """What stopped the lab, in a sentence for people; the same command may be run again once it is repaired."""
+    """The reason why the lab stopped, in a sentence for people. The same command may be repeated after a repair."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """How a program ended: exit code (128 + n after signal n) and what it wrote."""
+    """Result of a program: exit code (128 + n after signal n) and output."""
 
     code: int
     stdout: str
@@ -27,9 +27,9 @@ class Output:
 def attempt(
     argv: Sequence[str], *, text_in: str = "", seconds: float = 120.0, environment: Mapping[str, str] | None = None
 ) -> Output:
-    """Run ``argv`` to its end, whatever its exit code. LabError if it is not there or takes longer than ``seconds``.
+    """Run ``argv`` to its end, whatever its exit code. ``environment`` is added to this process's environment.
 
-    ``environment`` is added to that of this process.
+    Raise LabError if the program is missing or takes longer than ``seconds``.
     """
     try:
         done = subprocess.run(
@@ -52,7 +52,7 @@ def attempt(
 def run(
     argv: Sequence[str], *, text_in: str = "", seconds: float = 120.0, environment: Mapping[str, str] | None = None
 ) -> str:
-    """What ``argv`` wrote to stdout. LabError with the end of its output if it did not exit with 0."""
+    """Return what ``argv`` wrote to stdout. Raise LabError with the end of its output unless it exits with 0."""
     done = attempt(argv, text_in=text_in, seconds=seconds, environment=environment)
     if done.code != 0:
         tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
@@ -61,12 +61,12 @@ def run(
 
 
 def docker(*arguments: str, text_in: str = "", seconds: float = 120.0) -> str:
-    """What ``docker ARGUMENTS`` wrote, without the last newline."""
+    """Return what ``docker ARGUMENTS`` wrote, without the last newline."""
     return run(("docker", *arguments), text_in=text_in, seconds=seconds).rstrip("\n")
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, what: str, every: float = 0.1) -> None:
-    """Returns as soon as ``condition()`` holds; LabError after ``seconds``."""
+    """Return as soon as ``condition()`` holds. Raise LabError after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -75,5 +75,5 @@ def wait_until(condition: Callable[[], bool], seconds: float, what: str, every: 
 
 
 def say(message: str) -> None:
-    """Progress, for people: on stderr, so that what a command prints can be piped."""
+    """Print progress for people on stderr, so that the stdout of a command can be piped."""
     print(f"== {message}", file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
-"""The docker engine of this machine: the one that answers, or one that is started here by hand.
+"""The docker engine of this machine: a running engine, or an engine that this module starts.
 
-An engine that somebody else started is used and never ended.
+An engine that somebody else started is used but never stopped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .command import LabError, attempt, run, say, wait_until
 
 
 class Engine:
-    """``folder`` keeps the log and the identity of an engine that was started here."""
+    """The engine. ``folder`` keeps the log and the identity of an engine that this class started."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -24,12 +24,12 @@ class Engine:
         self._record = folder / "engine.json"
 
     def answers(self) -> bool:
-        """Also False where there is no docker at all."""
+        """Return whether an engine answers. Return False if docker is not installed."""
         asked = ["docker", "version", "--format", "{{.Server.Version}}"]
         return shutil.which("docker") is not None and attempt(asked, seconds=30).code == 0
 
     def start(self) -> None:
-        """An engine answers afterwards."""
+        """Start an engine unless one answers. An engine answers afterwards."""
         if self.answers():
             return
         if os.environ.get("DOCKER_HOST"):
@@ -45,7 +45,7 @@ class Engine:
     def _start_by_hand(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         pid_file = self.folder / "dockerd.pid"
-        pid_file.unlink(missing_ok=True)  # dockerd refuses to start when the number in it was given to somebody else
+        pid_file.unlink(missing_ok=True)  # dockerd refuses to start if another process has reused the pid in the file
         say(f"starting dockerd (its log: {self.log})")
         with self.log.open("ab") as log:
             process = subprocess.Popen(
@@ -61,10 +61,10 @@ class Engine:
         if process.poll() is not None:
             tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-8:])
             raise LabError(f"dockerd ended with code {process.returncode}; the end of {self.log}:\n{tail}")
-        process.returncode = 0  # it stays: not our child to wait for
+        process.returncode = 0  # the engine keeps running: not our child to wait for
 
     def own_pid(self) -> int | None:
-        """The process of the engine that was started here, while it runs."""
+        """Return the pid of the engine that this class started, while the engine runs."""
         try:
             record = json.loads(self._record.read_text())
         except (OSError, ValueError):
@@ -73,7 +73,10 @@ class Engine:
         return pid if _start_time(pid) == record["started"] != "" else None
 
     def stop(self) -> bool:
-        """End the engine that was started here. False if there is none: another one is not touched."""
+        """Stop the engine that this class started.
+
+        Return False if there is no such engine; other engines keep running.
+        """
         pid = self.own_pid()
         if pid is None:
             return False
@@ -84,7 +87,7 @@ class Engine:
 
 
 def _start_time(pid: int) -> str:
-    """Tells a process from a later one with the same number; empty when there is none, or only its remains."""
+    """Return the start time, which distinguishes processes with the same pid. Empty: no process, or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""One host of a lab: a container whose first process is systemd. Only this file knows how such a one is run."""
+"""One host of a lab: a container whose first process is systemd. Only this module knows how to run such a container."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from .command import LabError, Output, attempt, docker, run, wait_until
 
 ADMIN = "grass-admin"  # sudo with a password
-OPERATOR = "ops"  # sudo without one
+OPERATOR = "ops"  # sudo without a password
 BOOT_SECONDS = 60.0
 
 _SET_UP = """set -eu
@@ -30,7 +30,7 @@ done
 
 @dataclass(frozen=True)
 class Host:
-    """``name`` as the hosts call it, ``container`` as docker does; ``address`` stays, whatever happens to the host."""
+    """A host. ``name``: used by the hosts; ``container``: docker's name. ``address`` never changes."""
 
     name: str
     address: str
@@ -42,7 +42,7 @@ class Host:
         return attempt(["docker", "container", "inspect", "--format", "{{.Id}}", self.container]).code == 0
 
     def create(self, image: str, lab: str, known: Mapping[str, str]) -> None:
-        """Run it. ``known``: name → address of all hosts of the lab, for /etc/hosts."""
+        """Run the host. ``known``: name → address of all hosts of the lab, for /etc/hosts."""
         names = [f"--add-host={name}:{address}" for name, address in known.items() if name != self.name]
         docker(
             "run",
@@ -55,20 +55,20 @@ class Host:
             *("--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined"),
             *("--cgroupns=host", "--volume", "/sys/fs/cgroup:/sys/fs/cgroup:rw"),
             *("--device", "/dev/fuse", "--tmpfs", "/run", "--tmpfs", "/run/lock"),
-            *("--volume", "/var/lib/docker"),  # overlay2 does not work upon overlay2
+            *("--volume", "/var/lib/docker"),  # overlay2 does not work on top of overlay2
             *("--env", "container=docker", "--stop-signal", "SIGRTMIN+3"),
             image,
         )
 
     def set_up(self, public_key: str, password: str, known: Mapping[str, str]) -> None:
-        """Users' keys and the password; names of hosts that came later. May be repeated."""
+        """Set the users' keys, the password and the names of hosts that were added later. May be repeated."""
         hosts = "\n".join(f"{address} {name}" for name, address in known.items() if name != self.name)
         given = {"KEY": public_key.strip(), "PASSWORD": password, "HOSTS": hosts}
         options = [word for key in given for word in ("--env", key)]
         run(["docker", "exec", "-i", *options, self.container, "sh", "-s"], text_in=_SET_UP, environment=given)
 
     def state(self) -> str:
-        """``running``, ``exited``, ``paused``, … as docker says, or ``absent``."""
+        """Return docker's state, such as ``running``, ``exited`` or ``paused``; otherwise ``absent``."""
         found = attempt(["docker", "container", "inspect", "--format", "{{.State.Status}}", self.container])
         return found.stdout.strip() if found.code == 0 else "absent"
 
@@ -80,7 +80,7 @@ class Host:
         return docker("inspect", "--format", "{{.Config.Image}}", self.container)
 
     def wait_booted(self, seconds: float = BOOT_SECONDS) -> str:
-        """Wait for the end of the boot; returns the names of failed units, empty when all is well."""
+        """Wait for the end of the boot. Return the names of failed units; empty: no unit failed."""
         wait_until(
             lambda: self._system() in ("running", "degraded"), seconds, f"the end of the boot of {self.name}", 0.2
         )
@@ -91,36 +91,39 @@ class Host:
         return " ".join(self.sh("systemctl list-units --failed --plain --no-legend | cut -d' ' -f1").split())
 
     def host_key(self) -> str:
-        """Its public SSH host key (type and key), read from inside: nothing to trust on the way."""
+        """Return the public SSH host key (type and key), read inside the container: no network to trust."""
         return " ".join(self.run("cat", "/etc/ssh/ssh_host_ed25519_key.pub").stdout.split()[:2])
 
     def attempt(self, *argv: str, text_in: str = "", seconds: float = 60.0) -> Output:
-        """Run ``argv`` on it as root, past the network (also when it is cut off), whatever the exit code."""
+        """Run ``argv`` on the host as root, whatever the exit code.
+
+        Works without the network, also on a cut-off host.
+        """
         return attempt(["docker", "exec", "-i", self.container, *argv], text_in=text_in, seconds=seconds)
 
     def run(self, *argv: str, text_in: str = "", seconds: float = 60.0) -> Output:
-        """The same; LabError with its output unless it exits with 0."""
+        """Run ``argv`` like ``attempt``. Raise LabError with its output unless it exits with 0."""
         done = self.attempt(*argv, text_in=text_in, seconds=seconds)
         if done.code != 0:
             raise LabError(f"{self.name}: {argv} exited with {done.code}: {(done.stdout + done.stderr).strip()}")
         return done
 
     def sh(self, script: str, *, seconds: float = 60.0) -> str:
-        """What a shell script wrote to stdout; LabError unless it exits with 0."""
+        """Return what a shell script wrote to stdout. Raise LabError unless the script exits with 0."""
         return self.run("sh", "-c", script, seconds=seconds).stdout
 
     def cut(self) -> None:
-        """Take its network away, as by pulling the cable. Nothing if it has none."""
+        """Disconnect the host's network, like pulling the cable. Do nothing without a network."""
         if not self.is_cut():
             docker("network", "disconnect", self.network, self.container)
 
     def heal(self) -> None:
-        """Give the network back, with the same address."""
+        """Reconnect the network, with the same address."""
         if self.is_cut():
             docker("network", "connect", "--ip", self.address, "--alias", self.name, self.network, self.container)
 
     def kill(self) -> None:
-        """Power loss: every process on it is gone at once; disks stay."""
+        """Simulate power loss: all processes of the host end at once; disks stay."""
         if self.state() in ("running", "paused"):
             docker("kill", self.container)
 
@@ -130,12 +133,12 @@ class Host:
         self.wait_booted()
 
     def reboot(self) -> None:
-        """An orderly shutdown and a boot; waits for its end."""
+        """Shut down in order, boot, and wait for the end of the boot."""
         docker("restart", "--time", "30", self.container)
         self.wait_booted()
 
     def hang(self) -> None:
-        """Freeze every process on it; the kernel still answers pings."""
+        """Freeze every process of the host; the kernel still answers pings."""
         if self.state() == "running":
             docker("pause", self.container)
 
@@ -145,7 +148,7 @@ class Host:
             docker("unpause", self.container)
 
     def remove(self) -> None:
-        """The host and its disks. Nothing if it is not there."""
+        """Remove the host and its disks. Do nothing if the host does not exist."""
         attempt(["docker", "rm", "--force", "--volumes", self.container])
 
     def _system(self) -> str:

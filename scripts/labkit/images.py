@@ -1,6 +1,7 @@
-"""The images of the hosts, and the task images for the engines inside them: made here, kept until their recipe changes.
+"""The images of the hosts, and the task images for the engines inside the hosts.
 
-No registry is asked: the root is debootstrap, everything above it comes from Debian's packages.
+Images are kept until their recipe changes. No registry is used: debootstrap makes the root; Debian's packages provide
+everything above it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RECIPE = Path(__file__).parent / "recipe"
 
 @dataclass(frozen=True)
 class Variant:
-    """``suite``: a release of Debian; ``kind``: a stage of the Dockerfile."""
+    """A kind of host image. ``suite``: a release of Debian; ``kind``: a stage of the Dockerfile."""
 
     suite: str
     kind: str
@@ -41,14 +42,15 @@ VARIANTS = {
 }
 """full: docker, redis, samba, rclone; bare: the same without docker; minimal: systemd, sshd, sudo, python3.
 
-trixie and bullseye are Debian 13 (Python 3.13) and 11 (Python 3.9); their images are made when a host wants them."""
+trixie and bullseye are Debian 13 (Python 3.13) and 11 (Python 3.9). Their images are made when a host needs them.
+"""
 TASK_IMAGES = {"python": "lab-python:latest", "busybox": "lab-busybox:latest"}
 LABEL = "grass.lab.image"
 MACHINE_CA = "/etc/ssl/certs/ca-certificates.crt"
 
 
 class Images:
-    """``folder`` keeps the tar files of the task images."""
+    """All images. ``folder`` keeps the tar files of the task images."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,11 +60,14 @@ class Images:
         return f"grass-lab-{variant}:{_digest(_base(VARIANTS[variant].suite), 'Dockerfile', 'lab-init')}"
 
     def task_tar(self, kind: str = "python") -> Path:
-        """A file for ``docker load`` inside a host; it brings the image TASK_IMAGES[kind]."""
+        """Return a file for ``docker load`` inside a host, with the image TASK_IMAGES[kind]."""
         return self.folder / f"{kind}-{self._tasks}.tar"
 
     def task_tar_with(self, name: str, requirements: Sequence[str]) -> Path:
-        """A file like ``task_tar``; it brings the image ``NAME:latest``, with packages of PyPI; kept as well."""
+        """Return a file like ``task_tar`` for the image ``NAME:latest`` with packages of PyPI.
+
+        The file is kept as well.
+        """
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,60}", name):
             raise LabError(f"{name!r} is no name for an image: lower-case letters, digits and dashes, a letter first")
         tar = self.folder / f"{name}-{_digest(self._tasks + chr(0).join(requirements))}.tar"
@@ -72,7 +77,7 @@ class Images:
         return tar
 
     def build(self, more: Iterable[str] = ()) -> None:
-        """The usual ones and the variants ``more`` are there afterwards; only what is missing is made."""
+        """Make the missing images: the usual variants and the variants ``more``."""
         started = time.monotonic()
         variants = [name for name, variant in VARIANTS.items() if variant.suite == USUAL or name in set(more)]
         made = [self._build_base(suite) for suite in sorted({VARIANTS[name].suite for name in variants})]
@@ -83,7 +88,7 @@ class Images:
             self._remove_outdated()
 
     def remove(self) -> None:
-        """Every image of the lab, those of other versions of the recipe too, and the tar files."""
+        """Remove every image of the lab, also images of other versions of the recipe, and the tar files."""
         for name in _labelled_images():
             attempt(["docker", "rmi", "--force", name])
         for tar in self.folder.glob("*.tar"):
@@ -97,7 +102,7 @@ class Images:
         packages = ",".join((RECIPE / "base.packages").read_text().split())
         with tempfile.TemporaryDirectory(prefix="grass-lab-base-", dir="/var/tmp") as place:
             root = f"{place}/root"
-            # Its mounts vanish with the mount namespace, however it ends: all below `place` may be removed.
+            # The mounts vanish with the mount namespace, however it ends, so everything below `place` may be removed.
             alone = ["nice", "unshare", "--mount", "--fork", "--kill-child"]
             bootstrap = ["debootstrap", "--variant=minbase", f"--include={packages}", suite, root]
             run([*alone, *bootstrap], seconds=900)
@@ -144,7 +149,7 @@ class Images:
         current = {*map(self.host_image, VARIANTS), *(_base(variant.suite) for variant in VARIANTS.values())}
         for name in _labelled_images():
             if name not in current:
-                attempt(["docker", "rmi", name])  # fails where a host still uses it: later, then
+                attempt(["docker", "rmi", name])  # fails while a host still uses the image; a later call removes it
         keep = {self.task_tar(kind) for kind in TASK_IMAGES}
         for tar in self.folder.glob("*.tar"):
             if tar not in keep:
@@ -172,7 +177,7 @@ def _labelled_images() -> list[str]:
 
 
 def _import(tar_command: list[str], image: str) -> None:
-    """Make ``image`` of the tar stream that ``tar_command`` writes."""
+    """Make ``image`` from the tar stream that ``tar_command`` writes."""
     with subprocess.Popen(tar_command, stdout=subprocess.PIPE) as source:
         taken = subprocess.run(
             ["docker", "import", "--change", f"LABEL {LABEL}=base", "-", image],

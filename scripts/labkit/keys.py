@@ -9,7 +9,7 @@ from .command import run
 
 
 class Keys:
-    """``folder`` is the lab's state folder (0700)."""
+    """SSH files of a lab. ``folder``: the lab's state folder (0700)."""
 
     def __init__(self, folder: Path) -> None:
         self.private = folder / "id_ed25519"
@@ -18,14 +18,17 @@ class Keys:
         self.config = folder / "ssh_config"
 
     def create(self, comment: str) -> None:
-        """Make the pair unless it is there."""
+        """Make the key pair if it is missing."""
         if self.private.exists() and self.public.exists():
             return
         self.private.unlink(missing_ok=True)
         run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(self.private)])
 
     def write(self, hosts: Iterable[tuple[str, str, str]]) -> None:
-        """``hosts``: (name, address, its public host key). Written by rename, so that readers see old or new."""
+        """Write the host keys and the configuration. ``hosts``: (name, address, public host key).
+
+        Files are written by rename, so that a reader sees the old file or the new one.
+        """
         rows = list(hosts)
         _replace(self.known_hosts, "".join(f"{name},{address} {key}\n" for name, address, key in rows))
         _replace(self.config, "".join(_entry(name, address) for name, address, _ in rows) + self._options())

@@ -1,4 +1,4 @@
-"""A lab: some hosts on a network of their own. Its state folder says what was asked for; docker says what there is."""
+"""A lab: some hosts on their own network. The state folder stores the request; docker knows the actual state."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ MAX_NODES = 64
 
 
 class Entry(TypedDict):
-    """A host in lab.json; its name is the key."""
+    """A host in lab.json; the host's name is the key."""
 
     address: str
     variant: str
 
 
 class State(TypedDict):
-    """lab.json (0600)."""
+    """Content of lab.json (0600)."""
 
     password: str
     hosts: dict[str, Entry]
 
 
 def lab_home() -> Path:
-    """Where labs keep their state: $GRASS_LAB_HOME, or ~/.cache/grass-lab."""
+    """Return the folder of the labs' state: $GRASS_LAB_HOME, or ~/.cache/grass-lab."""
     return Path(os.environ.get("GRASS_LAB_HOME") or Path.home() / ".cache" / "grass-lab").absolute()
 
 
 class Lab:
-    """The lab called ``name``. Labs of different names live side by side."""
+    """The lab called ``name``. Labs of different names do not disturb each other."""
 
     def __init__(self, name: str = "lab", home: Path | None = None) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", name):
@@ -60,32 +60,32 @@ class Lab:
         self.cluster_file = self.folder / "cluster.yml"
         self._state_file = self.folder / "lab.json"
 
-    # what there is
+    # queries
 
     @property
     def password(self) -> str:
-        """That of grass-admin, on every host."""
+        """Password of grass-admin, on every host."""
         return self._state()["password"]
 
     @property
     def hosts(self) -> dict[str, Host]:
-        """By name, the master first. Empty before ``up``."""
+        """Return the hosts by name, the master first. Empty before ``up``."""
         return {
             name: Host(name, entry["address"], entry["variant"], f"{self.name}-{name}", self.name)
             for name, entry in self._state()["hosts"].items()
         }
 
     def host(self, name: str) -> Host:
-        """``n1``, or ``lab-n1``."""
+        """Return a host by name: ``n1``, or ``lab-n1``."""
         found = self.hosts.get(name.removeprefix(f"{self.name}-"))
         if found is None:
             raise LabError(f"the lab {self.name!r} has no host {name!r}; it has: {', '.join(self.hosts) or 'none'}")
         return found
 
-    # what changes it
+    # changes
 
     def build(self, variants: Iterable[str] = ()) -> None:
-        """Packages, an engine that answers, and all images, those of ``variants`` as well."""
+        """Make sure that packages, a running engine and all images exist, including images of ``variants``."""
         packages.require_root()
         with self._locked(self.home / "lock"):
             packages.install_missing()
@@ -93,15 +93,15 @@ class Lab:
             self.images.build(variants)
 
     def task_image(self, name: str, requirements: Sequence[str]) -> Path:
-        """A file for ``docker load`` with the image ``NAME:latest``: Python and these packages of PyPI."""
+        """Return a file for ``docker load`` with the image ``NAME:latest``: Python and these packages of PyPI."""
         self.build()
         with self._locked(self.home / "lock"):
             return self.images.task_tar_with(name, requirements)
 
     def up(self, nodes: int = 3, variants: Mapping[str, str] | None = None, *, offline: bool = False) -> None:
-        """Every host runs and answers afterwards. What is there already stays, also hosts beyond ``nodes``.
+        """Create and start hosts until every host answers. Existing hosts stay, also hosts beyond ``nodes``.
 
-        ``variants``: host → one of VARIANTS; the others are ``full``. Counts for hosts that are not there yet.
+        ``variants``: host → one of VARIANTS, for hosts that do not exist yet; the other hosts are ``full``.
         """
         names = [MASTER, *(f"n{number}" for number in range(1, nodes + 1))]
         _check(names, nodes, variants or {})
@@ -114,7 +114,7 @@ class Lab:
             self._write_files()
 
     def reset(self, name: str) -> None:
-        """The host is as new: another disk, another host key, the same name and address."""
+        """Make the host like new: another disk, another host key, the same name and address."""
         host = self.host(name)
         with self._locked(self.folder / "lock"):
             host.remove()
@@ -122,7 +122,7 @@ class Lab:
             self._write_files()
 
     def down(self) -> None:
-        """No host, volume, network or file of it is left. Images stay."""
+        """Remove every host, volume, network and file of the lab. Images stay."""
         packages.require_root()
         with self._locked(self.folder / "lock"):
             if self.engine.answers():
@@ -131,7 +131,7 @@ class Lab:
                 raise LabError("no docker engine answers, so hosts cannot be removed; `scripts/lab up` starts one")
             shutil.rmtree(self.folder)
 
-    # the steps
+    # steps
 
     def _remember(self, net: network.Network, names: list[str], variants: Mapping[str, str]) -> None:
         state = self._state()
@@ -175,7 +175,7 @@ class Lab:
         self.cluster_file.write_text(cluster_file(self.name, master, nodes, self.keys.private))
 
     def _each(self, action: Callable[[Host], None]) -> None:
-        """On all hosts at once; the first error is raised when all have ended."""
+        """Run ``action`` on all hosts at once. Raise the first error after all have ended."""
         with ThreadPoolExecutor(max_workers=8) as pool:
             list(pool.map(action, self.hosts.values()))
 
@@ -196,13 +196,13 @@ class Lab:
 
     @contextmanager
     def _locked(self, path: Path) -> Iterator[None]:
-        """One process at a time; others wait, and find the work done."""
+        """Lock the lab for one process at a time. Other processes wait, and then find the work done."""
         while True:
             path.parent.mkdir(parents=True, exist_ok=True)
             self.home.chmod(0o700)
             with path.open("a") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                # A `down` that we waited for has removed the file: then its successor counts.
+                # The `down` that we waited for may have removed the file: then lock the new file.
                 if path.exists() and path.stat().st_ino == os.fstat(lock.fileno()).st_ino:
                     yield
                     return
@@ -219,5 +219,5 @@ def _check(names: list[str], nodes: int, variants: Mapping[str, str]) -> None:
 
 
 def labs(home: Path) -> list[str]:
-    """Names of the labs that have a state folder."""
+    """Return the names of the labs that have a state folder."""
     return sorted(path.parent.name for path in home.glob("labs/*/lab.json"))

@@ -1,4 +1,4 @@
-"""The network of one lab: a bridge of its own with fixed addresses, in a subnet that is free on this machine."""
+"""The network of one lab: its own bridge with fixed addresses, in a subnet that is free on this machine."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FIRST_HOST = 10  # .1 is the machine itself
 
 @dataclass(frozen=True)
 class Network:
-    """``name`` is docker's name of it; ``subnet`` a /24."""
+    """A network. ``name``: docker's name of the network; ``subnet``: a /24."""
 
     name: str
     subnet: ipaddress.IPv4Network
 
     def address(self, index: int) -> str:
-        """The address of the ``index``-th host: 0 is the master, 1 is n1."""
+        """Return the address of the ``index``-th host: 0 is the master, 1 is n1."""
         return str(self.subnet[FIRST_HOST + index])
 
     def remove(self) -> None:
@@ -35,19 +35,19 @@ def find(name: str) -> Network | None:
 
 
 def create(name: str, *, offline: bool) -> Network:
-    """Make it. ``offline``: hosts reach one another and this machine, nothing beyond."""
+    """Make the network. ``offline``: hosts reach one another and this machine, but nothing beyond."""
     taken = _taken()
     for subnet in CANDIDATES:
         if any(subnet.overlaps(other) for other in taken):
             continue
         options = ["--subnet", str(subnet), "--label", f"grass.lab={name}", *(["--internal"] if offline else [])]
-        if attempt(["docker", "network", "create", *options, name]).code == 0:  # another lab may have been quicker
+        if attempt(["docker", "network", "create", *options, name]).code == 0:  # another lab may have been faster
             return Network(name, subnet)
     raise LabError(f"no free subnet for the network {name}: all of {CANDIDATES[0]} … {CANDIDATES[-1]} are in use")
 
 
 def _taken() -> list[ipaddress.IPv4Network]:
-    """What this machine has routes to, except the default route."""
+    """Return the networks to which this machine has routes, except the default route."""
     routes = json.loads(run(["ip", "-json", "-4", "route", "show", "table", "all"]))
     words = [route["dst"] for route in routes]
     return [ipaddress.IPv4Network(word, strict=False) for word in words if word[0].isdigit()]

@@ -1,4 +1,4 @@
-"""What the lab needs of the machine, from Debian's packages; installed only when it is missing."""
+"""The Debian packages that the lab needs on this machine. Only missing packages are installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 
 from .command import LabError, run, say
 
-NEEDED = {  # a program → the package that brings it
+NEEDED = {  # a program → the package that contains the program
     "dockerd": "docker.io",
     "docker": "docker.io",
     "iptables": "iptables",
@@ -19,13 +19,13 @@ NEEDED = {  # a program → the package that brings it
 
 
 def require_root() -> None:
-    """LabError for an ordinary user, in a line that says what is needed."""
+    """Raise LabError for an ordinary user, with the reason in one line."""
     if os.geteuid() != 0:
         raise LabError("the lab needs root (for docker, bridges and debootstrap): run it as `sudo scripts/lab …`")
 
 
 def install_missing() -> None:
-    """Every program of NEEDED is there afterwards."""
+    """Install the missing programs of NEEDED."""
     missing = sorted({package for program, package in NEEDED.items() if shutil.which(program) is None})
     if not missing:
         return

@@ -49,7 +49,7 @@ def write_key(path: Path, name: str) -> None:
 
 
 def write_cluster(home: Path, port: int, users: dict[str, str]) -> ClusterConfig:
-    """``home``/clusters/local with a master key, and ``home``-<user>/… with the client's side of each user."""
+    """Write ``home``/clusters/local with a master key, and ``home``-<user>/… with the client files of each user."""
     folder = home / "clusters" / "local"
     config = ClusterConfig("local", "local", str(folder), str(folder), master=replace(LOCAL, api_port=port))
     write_key(config.master_dir / "key.pem", "master")
@@ -60,7 +60,7 @@ def write_cluster(home: Path, port: int, users: dict[str, str]) -> ClusterConfig
 
 
 def write_client(home: Path, user: str, url: str, key: str | None = None) -> Path:
-    """The GRASS_HOME of ``user``, who signs with the key called ``key``."""
+    """Return the GRASS_HOME of ``user``, who signs with the key called ``key``."""
     own = home / f"home-{user}"
     client = own / "clusters" / "local" / "client"
     write_key(client / "user.pem", key or user)
@@ -73,15 +73,15 @@ LOCAL = MasterConfig(own_node="local", nodes_on_client=True)
 
 
 class ApiWorld:
-    """``agent``-like moves on the store, clients by user, and a server that can be stopped and started again."""
+    """Changes of the store as the agent makes them, clients by user, and a server that can be restarted."""
 
     def __init__(self, home: Path, backend: MemoryBackend | None = None, **waits: Any) -> None:
-        """``waits``: what shall differ from ``WaitLimits``."""
+        """``waits``: values that differ from ``WaitLimits``."""
         self.home = home
         self.backend = backend or MemoryBackend()
         self.keys = Keys("grass:local:")
         self.store = ApiStore(self.backend, self.keys)
-        self.waits = WaitLimits(**{"poll": 0.05, **waits})  # nobody waits for a server to close
+        self.waits = WaitLimits(**{"poll": 0.05, **waits})  # tests do not wait long for a server to close
         self.clients: list[Client] = []
         self.port = 0
         self.serve()
@@ -111,7 +111,7 @@ class ApiWorld:
         return client
 
     def change_job(self, job_id: str, event: str = "", **values: Any) -> None:
-        """As the master-agent does: the record and its event in one step."""
+        """Write the record and its event in one step, as the master-agent does."""
         record = self.store.job(job_id)
         assert record is not None
         changed = {**builtins(record), **values}
@@ -130,7 +130,7 @@ class ApiWorld:
         self.change_job(job_id, f"job-{state.lower()}", state=state, ended=2.0, exit_code=0)
 
     def answer_plan(self, **answer: Any) -> None:
-        """As the master-agent answers the newest ticket of kind ``plan``."""
+        """Answer the newest ticket of kind ``plan``, as the master-agent does."""
         newest = self.backend.newest(self.keys.tickets)
         assert newest is not None and json.loads(newest[1]["body"])["kind"] == "plan"
         place = {"node": "n1", "count": 1, "devices": [[0, 500]]}

@@ -1,4 +1,4 @@
-"""The docker runtime over the machine's own engine, as a cluster of its own, for one test."""
+"""The docker runtime over the machine's engine, as a separate cluster, for one test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ONE = "j-1/c.0/1"
 
 
 class DockerRun:
-    """``connect`` makes the runtime anew, as a node-agent that is started again does."""
+    """One docker runtime. ``connect`` makes the runtime anew, as a restarted node-agent does."""
 
     def __init__(self, engine: str = SOCKET, images: ImageSource | None = None, **node: Any) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="grass-"))
@@ -54,7 +54,7 @@ class DockerRun:
         shutil.rmtree(self.folder)
 
     def cut(self) -> None:
-        """The engine goes away and comes back."""
+        """Disconnect the engine and connect it again."""
         self.door.shut()
         self.door.open()
 
@@ -70,7 +70,7 @@ class DockerRun:
         self.wait(lambda: self.lists > before)
 
     def run(self, command: str | list[str], key: str = ONE, **options: Any) -> Observed:
-        """Start one and wait for its end."""
+        """Start one attempt and wait for its end."""
         self.start(command, key, **options)
         return self.ended(key)
 
@@ -113,7 +113,7 @@ class DockerRun:
         return Path(Folders(str(self.config.node_dir / "attempts")).path(key, suffix))
 
     def stdout(self, key: str = ONE) -> str:
-        """So far: its file comes with the first of its log."""
+        """Return the stdout so far: the file is created with the first log output."""
         path = self.path("stdout", key)
         return path.read_text() if path.exists() else ""
 

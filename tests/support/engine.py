@@ -1,4 +1,4 @@
-"""A container engine for tests: the machine's own, behind a door that can be shut; and the image that tests run."""
+"""A container engine for tests (the machine's engine, behind a socket that tests can close), and the tests' image."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COMMANDS += ["yes", "stty", "env", "nc", "true", "wget", "chown"]
 
 
 def require_engine() -> None:
-    """Skips, or fails under GRASS_TEST_STRICT, where no engine answers to this user."""
+    """Skip, or fail under GRASS_TEST_STRICT, if no engine answers to this user."""
     if os.geteuid() != 0 and not os.access(SOCKET, os.W_OK):
         missing("root or the group docker", f"{SOCKET} is not this user's")
     require(answers(), "a container engine", f"none answers at {SOCKET}")
@@ -40,7 +40,7 @@ def require_engine() -> None:
 
 
 def require_bridge() -> None:
-    """Skips where the engine has no bridge networks."""
+    """Skip if the engine has no bridge networks."""
     engine = Engine()
     try:
         if "bridge" not in str(engine.facts()["Plugins"]["Network"]):
@@ -51,7 +51,7 @@ def require_bridge() -> None:
 
 @functools.cache
 def provide_image(engine: str) -> None:
-    """Into the engine at this socket, unless it is there."""
+    """Load the image into the engine at this socket, unless the engine has it."""
     client = docker.APIClient(base_url=f"unix://{engine}", version="auto")
     try:
         if not client.images(IMAGE):
@@ -61,7 +61,7 @@ def provide_image(engine: str) -> None:
 
 
 def image_files() -> bytes:
-    """A tar of the root file system: a static busybox, and places to write to."""
+    """Return a tar of the root file system: a static busybox, and writable folders."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for folder in ("bin", "tmp", "etc"):
@@ -77,7 +77,7 @@ def image_files() -> bytes:
 
 
 def cluster_name() -> str:
-    """For labels: no two tests on this engine are the same cluster."""
+    """Return a name for labels: no two tests on this engine share a cluster name."""
     return run_id("test")
 
 
@@ -147,7 +147,7 @@ class Door:
                     self._pairs.add((client, engine))
             if let_in:
                 threading.Thread(target=self._pass, args=(client, engine), daemon=True).start()
-            else:  # accepted just before it was shut
+            else:  # accepted just before the socket was shut
                 client.close()
                 engine.close()
 
@@ -173,7 +173,7 @@ class Door:
 
 
 class OwnEngine:
-    """A dockerd of the test's own, which may be stopped, killed and started again. Needs root."""
+    """A separate dockerd, which a test may stop, kill and start again. Needs root."""
 
     def __init__(self, *, live_restore: bool) -> None:
         require_root()
@@ -189,9 +189,9 @@ class OwnEngine:
         return self
 
     def start(self) -> None:
-        for stale in ("pid", "exec/containerd/containerd.pid"):  # a zombie that nobody reaps looks as if it ran
+        for stale in ("pid", "exec/containerd/containerd.pid"):  # an unreaped zombie looks like a running process
             (self.folder / stale).unlink(missing_ok=True)
-        # in a network of its own: a second dockerd would take the bridge of the first one away
+        # in a separate network namespace: a second dockerd would take the bridge of the first one
         command = [
             "unshare",
             "--net",
@@ -213,7 +213,7 @@ class OwnEngine:
         (self._process.kill if kill else self._process.terminate)()
         self._process.wait(60)
         if kill:
-            self._end_containerd()  # it dies with dockerd, but perhaps not at once
+            self._end_containerd()  # containerd ends with dockerd, but perhaps not at once
 
     def __exit__(self, *_: object) -> None:
         self.end()
@@ -224,7 +224,7 @@ class OwnEngine:
         shutil.rmtree(self.folder)
 
     def _end_containerd(self) -> None:
-        """One that outlived a killed dockerd is not the next one's child."""
+        """End a containerd that outlived a killed dockerd: it is no child of the next dockerd."""
         pidfile = self.folder / "exec" / "containerd" / "containerd.pid"
         with contextlib.suppress(OSError, ValueError, psutil.Error):
             process = psutil.Process(int(pidfile.read_text()))

@@ -19,7 +19,7 @@ def free_port() -> int:
 
 
 class ExampleRun:
-    """One job: `start` gives a process per task, each with its output in a file; leaving kills what is left."""
+    """One job: `start` runs a process per task, with its output in a file; leaving kills the remaining processes."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
@@ -40,7 +40,7 @@ class ExampleRun:
             file.close()
 
     def publish(self, task: str, port_name: str) -> int:
-        """Gives the task a port and writes its line, by rename as Grass does."""
+        """Give the task a port and write its line, by rename as Grass does."""
         port = free_port()
         replacement = self.addresses.with_suffix(".new")
         replacement.write_text(self.addresses.read_text() + f"{self.name}.{task} 127.0.0.1 {port} {port_name}\n")
@@ -78,7 +78,7 @@ class ExampleRun:
         return (self.folder / f"{component}.{index}").read_text()
 
     def wait_for_output(self, component: str, index: int, wanted: str, process: subprocess.Popen[bytes]) -> None:
-        """Until ``wanted`` has been printed. Fails when the process ends first, or after the test's own deadline."""
+        """Wait until ``wanted`` has been printed. Fail if the process ends first, or after the test's own deadline."""
         while wanted not in self.output(component, index):
             try:
                 code = process.wait(timeout=0.02)

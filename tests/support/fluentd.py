@@ -1,7 +1,7 @@
-"""A real fluentd, run with the configuration that Grass brings: ``deploy/fluentd/fluent.conf``, unchanged.
+"""A real fluentd, run with the configuration that Grass ships: ``deploy/fluentd/fluent.conf``, unchanged.
 
-It is not on PyPI and Debian has no package of it: an archive of the public release (bin/ and lib/) is taken from
-``$GRASS_TEST_FLUENTD``, by default beside the checkout. It runs on Debian's Ruby, which ``scripts/test`` installs.
+fluentd is not on PyPI, and Debian has no package of it. ``$GRASS_TEST_FLUENTD`` names an archive of the public release
+(bin/ and lib/), by default beside the checkout. fluentd runs on Debian's Ruby, which ``scripts/test`` installs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONFIGURATION = CHECKOUT / "deploy" / "fluentd" / "fluent.conf"
 
 
 def unpacked(folder: Path) -> Path:
-    """The folder with its bin/ and lib/. Skips, or fails under GRASS_TEST_STRICT, where it cannot be had."""
+    """Return the folder with bin/ and lib/. Skip, or fail under GRASS_TEST_STRICT, if the archive is missing."""
     archive = Path(os.environ.get("GRASS_TEST_FLUENTD") or ARCHIVE)
     require(archive.exists(), "a real fluentd", f"{archive} is not there")
     require(shutil.which("ruby") is not None, "ruby", "Debian's ruby runs fluentd")
@@ -35,7 +35,7 @@ def unpacked(folder: Path) -> Path:
 
 
 class Fluentd:
-    """``start`` and ``end`` may be repeated: what it was given and has not written yet is kept in ``folder``."""
+    """One fluentd. ``start`` and ``end`` may be repeated: input that is not written yet stays in ``folder``."""
 
     def __init__(self, release: Path, folder: Path, logs: Path) -> None:
         self._release = release

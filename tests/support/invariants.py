@@ -1,4 +1,4 @@
-"""What must hold of the master-agent's memory after every round, checked from scratch."""
+"""Invariants of the master-agent's memory after every round, checked from scratch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from master.agent.step import Step
 
 
 def check_invariants(cluster: Cluster, shrunk: Collection[str] = ()) -> None:  # noqa: C901 (one flat list)
-    """``shrunk``: nodes that once said they have less than before, and may hold more than that."""
+    """``shrunk``: nodes that once reported less than before, and may hold more than they have."""
     live: Counter[tuple[str, LaunchKey]] = Counter()
     gpus: dict[tuple[str, int], list[int]] = {}
     ports: Counter[tuple[str, int]] = Counter()
@@ -27,7 +27,7 @@ def check_invariants(cluster: Cluster, shrunk: Collection[str] = ()) -> None:  #
                 f"{run.id} is {run.state} without a reason"
             )
         if run.state.ended:
-            continue  # its tasks are forgotten here; their records are in the store
+            continue  # the agent has forgotten its tasks; their records are in the store
         if run.job.gang and run.outcome is None:
             begun = {part.next_index / part.size for name, part in run.components.items() if name in run.job.gang}
             assert begun in ({0.0}, {1.0}), f"{run.id}: a part of its gang was placed: {begun}"
@@ -62,7 +62,7 @@ def check_invariants(cluster: Cluster, shrunk: Collection[str] = ()) -> None:  #
 def check_ledger(
     node: NodeRun, live: Counter[tuple[str, LaunchKey]], gpus: dict[tuple[str, int], list[int]], shrunk: bool
 ) -> None:
-    """What the node is said to hold is what its tasks hold; ``live`` and ``gpus`` lose what was found."""
+    """Check that a node's allocations equal those of its tasks. Remove what was found from ``live`` and ``gpus``."""
     for key, launch in node.launches.items():
         assert launch.live == live.pop((node.name, key), 0), f"{node.name} {key}: {launch.live} live"
         assert launch.width <= launch.live
@@ -76,7 +76,7 @@ def check_ledger(
 
 
 def check_cache(cluster: Cluster) -> None:
-    """What is kept for the planner is what would be made from scratch."""
+    """Check that the planner's cached values equal values made from scratch."""
     cache = cluster.cache
     for name, node in cluster.nodes.items():
         if name in cache.nodes and name not in cache.stale_nodes:
@@ -93,9 +93,9 @@ def check_cache(cluster: Cluster) -> None:
 
 
 def check_quotas(cluster: Cluster, step: Step, attempts: dict[tuple[str, str, int], int]) -> None:
-    """Who was given a place in this round holds no more than the quota (a node that comes back may exceed it).
+    """Check that users who got a placement in this round stay within the quota (a returning node may exceed the quota).
 
-    ``attempts``: the last one of each task before this round; brought up to date.
+    ``attempts``: the last attempt of each task before this round; updated here.
     """
     placed = set()
     for place, task in step.changes.tasks.items():

@@ -1,7 +1,7 @@
 """The hosts of the end-to-end tests: a lab (``scripts/lab``) of a master and three nodes for each run of the tests.
 
-Runs do not disturb one another: each has a lab of its own, named after its process. What a run that was killed left
-behind is removed by the next one. ``GRASS_LAB=NAME`` uses that lab instead, and leaves it: for quick repeats.
+Runs do not disturb one another: each run has its own lab, named after its process. The next run removes what a killed
+run left behind. ``GRASS_LAB=NAME`` uses that lab instead, and keeps it: for quick repeats.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SESSION = "e2e-"
 
 
 class SessionLab:
-    """What tests use of a lab. ``hosts``: by name (``master``, ``n1``…), each a ``scripts.labkit.host.Host``."""
+    """A lab's interface for tests. ``hosts``: by name (``master``, ``n1``…), each a ``scripts.labkit.host.Host``."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -32,7 +32,7 @@ class SessionLab:
         self.known_hosts = lab.keys.known_hosts
         self.ssh_config = lab.keys.config
         self.cluster_file = lab.cluster_file
-        self.password = lab.password  # of grass-admin
+        self.password = lab.password  # password of grass-admin
         self.task_image_tar = lab.images.task_tar("python")  # docker load brings lab-python:latest
         self.busybox_image_tar = lab.images.task_tar("busybox")  # lab-busybox:latest
 
@@ -52,15 +52,18 @@ class SessionLab:
             subprocess.run(command, stdin=source, check=True, capture_output=True, timeout=120)
 
     def image_with(self, name: str, *requirements: str) -> Path:
-        """A file for ``load_image``: the image ``NAME:latest``, Python with packages of PyPI. Made once, then kept."""
+        """Return a file for ``load_image``: the image ``NAME:latest``, Python with packages of PyPI.
+
+        Made once, then kept.
+        """
         return self.lab.task_image(name, requirements)
 
     def reset(self, host: str) -> None:
-        """The host as new: another disk, another host key, the same name and address. Takes two seconds."""
+        """Make the host like new: another disk, another host key, the same name and address. Takes two seconds."""
         self.lab.reset(host)
 
     def make_whole(self) -> None:
-        """Every host runs and has its network, whatever a test did to it."""
+        """Run every host and give it its network, whatever a test did."""
         for host in self.hosts.values():
             host.resume()
             if host.state() != "running":
@@ -72,7 +75,7 @@ class SessionLab:
 
 @contextmanager
 def session_lab(nodes: int = 3) -> Iterator[SessionLab]:
-    """The hosts, until the end of the block. LabError if they cannot be had."""
+    """Yield the hosts, until the end of the block. Raise LabError if they cannot be made."""
     wanted = os.environ.get("GRASS_LAB", "")
     if wanted:
         lab = Lab(wanted)
@@ -92,16 +95,16 @@ def session_lab(nodes: int = 3) -> Iterator[SessionLab]:
 
 
 def _claim(folder: Path) -> Path:
-    """Locked by the run that the lab belongs to, as long as that lives."""
+    """Lock the folder. The run that the lab belongs to holds the lock while the run lives."""
     return folder / "session"
 
 
 def _remove_abandoned() -> None:
-    """Labs ``e2e-PID`` and ``e2e-PID-…`` of runs that are no more."""
+    """Remove labs ``e2e-PID`` and ``e2e-PID-…`` of runs that have ended."""
     for name in labs(lab_home()):
         owner = re.match(SESSION + r"\d+", name)
         if owner and not _is_claimed(lab_home() / "labs" / owner[0]):
-            Lab(name).build()  # the engine, which removing needs
+            Lab(name).build()  # starts the engine, which the removal needs
             Lab(name).down()
 
 

@@ -1,4 +1,4 @@
-"""A real local cluster in a GRASS_HOME of its own."""
+"""A real local cluster in its own GRASS_HOME."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grass.provision import local, processes
 
 @dataclass
 class LocalCluster:
-    """Made by ``create``; ``end`` deletes it and its GRASS_HOME, whatever happened to it in between."""
+    """A cluster made by ``create``. ``end`` deletes the cluster and its GRASS_HOME, whatever a test did."""
 
     settings: Settings = field(default_factory=Settings)
     home: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="grass-test-", dir="/tmp")))
@@ -31,21 +31,21 @@ class LocalCluster:
     def end(self) -> None:
         if (self.home / "clusters" / self.settings.name).exists():
             self.delete()
-        if not list(self.home.glob("clusters/*")):  # another one of the same home removes it
+        if not list(self.home.glob("clusters/*")):  # another cluster in the same home removes the home
             shutil.rmtree(self.home, ignore_errors=True)
 
     def client(self) -> Client:
-        """The caller closes it."""
+        """Return a client, which the caller closes."""
         return Client(self.settings.name, home=self.home)
 
     def states(self) -> dict[str, str]:
         return {entry.name: entry.state for entry in local.status(self.settings.name, self.home)}
 
     def pid(self, daemon: str) -> int | None:
-        """Of supervisord or a daemon, while it runs."""
+        """Return the pid of supervisord or a daemon, while the process runs."""
         [entry] = [entry for entry in local.status(self.settings.name, self.home) if entry.name == daemon]
         return entry.pid if entry.state in ("RUNNING", "ORPHANED") else None
 
     def pids(self) -> list[int]:
-        """All processes: supervisord, daemons, tasks."""
+        """Return all processes: supervisord, daemons, tasks."""
         return [process.pid for process in processes.of_cluster(self.config)] + processes.tasks_of(self.config)

@@ -1,4 +1,4 @@
-"""What a test needs of the machine. Missing: skipped by name on a laptop, a failure where GRASS_TEST_STRICT is set."""
+"""The needs of a test on the machine. A missing need skips the test by name, or fails it under GRASS_TEST_STRICT."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STRICT = os.environ.get("GRASS_TEST_STRICT", "") not in ("", "0")
 
 
 def require(there: bool, what: str, why: str = "") -> None:
-    """``require(shutil.which("docker") is not None, "docker")``: go on only when it is there."""
+    """Go on only if the need is met: ``require(shutil.which("docker") is not None, "docker")``."""
     if not there:
         missing(what, why)
 
@@ -24,6 +24,6 @@ def missing(what: str, why: str = "") -> NoReturn:
 
 
 def require_root() -> None:
-    """Never a failure: an ordinary user may run the tests, and is told what they leave out."""
+    """Skip without root. Never a failure: an ordinary user may run the tests, and sees which tests are skipped."""
     if os.geteuid() != 0:
         pytest.skip("needs root")

@@ -54,7 +54,7 @@ class NodeRun:
         self.hellos: list[Hello] = []
         self.heartbeats = 0
         self.usage = NodeUsage()
-        """In the last of them."""
+        """Usage in the last heartbeat."""
         self.conditions: tuple[Reason, ...] = ()
         self._changes = 0
         self._last = "0-0"
@@ -94,8 +94,7 @@ class NodeRun:
             assert self.agent.wait(15) == 0
 
     def change(self, **fields: Any) -> None:
-        """Change what is desired (the fields of ``DesiredChange``), as the master-agent does: the hashes and the stream
-        in one step."""
+        """Change the desired state (``DesiredChange`` fields): hashes and stream in one step, as the agent does."""
         change = DESIRED_CHANGE.convert(fields)
         keys, node = self.keys, self.config.node.name
         ops: list[Op] = [("HSET", keys.launch(node), key, encode(value)) for key, value in change.launch.items()]
@@ -110,7 +109,7 @@ class NodeRun:
         self.backend.apply(ops)
 
     def start(self, command: str | list[str], *keys: str, launch: str = "j-1/c", **template: Any) -> None:
-        """Attempts of one component; its name is in the keys."""
+        """Start attempts of one component; its name is in the keys."""
         ports = template.pop("ports", {})
         key = LaunchKey.parse(launch)
         body = {
@@ -131,7 +130,7 @@ class NodeRun:
         self.change(set={key: builtins(entry) for key, entry in stopped.items()})
 
     def take(self) -> None:
-        """What was reported since the last time. Each entry is removed, as by the commit that takes it."""
+        """Take the reports since the last call. Each entry is removed, as by the commit that takes it."""
         stream = self.keys.reports(self.config.node.name)
         entries = self.backend.wait({stream: self._last}, 0.05, 1000).get(stream, [])
         for entry_id, fields in entries:

@@ -1,4 +1,4 @@
-"""A cluster on the hosts of a lab through the command line: settings, calls of `grass`, and what a host holds."""
+"""A cluster on the hosts of a lab through the command line: settings, calls of `grass`, and the state of a host."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ true
 
 
 def install(folder: Path) -> Path:
-    """A wheel of this Grass, installed in ``folder``, which stays as it is while its sources are being worked on."""
+    """Install a wheel of this Grass in ``folder``, which stays unchanged while the sources change."""
     name, content = write_wheel()
     (folder / name).write_bytes(content)
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target"]
@@ -42,7 +42,7 @@ def install(folder: Path) -> Path:
 
 @dataclass
 class Cluster:
-    """``site``: of ``install``. ``settings`` is written to a file for each `create`."""
+    """A cluster. ``site``: of ``install``. ``settings`` is written to a file for each `create`."""
 
     lab: SessionLab
     site: Path
@@ -73,7 +73,7 @@ class Cluster:
         return subprocess.Popen(
             [sys.executable, str(self.site / "bin" / "grass"), *arguments],
             env=env,
-            cwd="/",  # tasks start where `grass run` is called
+            cwd="/",  # tasks start in the folder where `grass run` is called
             stdin=subprocess.DEVNULL,
             stdout=pipe,
             stderr=pipe,
@@ -96,14 +96,14 @@ class Cluster:
 
 
 def settings(lab: SessionLab, **more: Any) -> dict[str, Any]:
-    """Of a cluster with a master and no nodes yet."""
+    """Return settings of a cluster with a master and no nodes yet."""
     login = {"user": "ops", "key": str(lab.key_file)}
     master = {"hostname": "master", "address": lab.hosts["master"].address}
     return {"mode": "grass/on-premises", "name": "e2e", "ssh": login, "become": "sudo", "master": master, **more}
 
 
 def holds(lab: SessionLab, host: str = "master") -> list[str]:
-    """What is on a host: files with owners and modes, users, units, listeners, mounts. Not logs, caches and homes."""
+    """List a host's files with owners and modes, users, units, listeners, mounts. Omits logs, caches and homes."""
     said = lab.ssh(host, "sh", "-s", text_in=_HOLDS)
     assert said.stdout, said
     return sorted(set(said.stdout.splitlines()))

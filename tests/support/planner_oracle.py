@@ -18,7 +18,7 @@ NEVER = float("inf")
 
 
 class Place:
-    """One node as the oracle books it: a dict of amounts and one of devices."""
+    """Bookkeeping of one node in the oracle: a dict of amounts and a dict of devices."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -62,7 +62,7 @@ class Place:
         return {n: a - self.amounts.get(n, 0) for n, a in wanted.items() if a and a > self.amounts.get(n, 0)}
 
     def fits(self, shape: Shape) -> bool:
-        """One more task, now."""
+        """Return whether one more task fits now."""
         open_ = not self.node.closed
         return open_ and self.suits(shape) and not self.lacks(shape) and self.devices_for(shape) is not None
 
@@ -83,14 +83,14 @@ class Place:
                 self.devices[device] += share
 
     def squeeze(self, shape: Shape, devices: tuple[tuple[int, int], ...]) -> None:
-        """Take it whether or not it is there."""
+        """Take the amounts and devices, even if they are not free."""
         for name, amount in {**shape.resources.amounts(), "ports": shape.ports}.items():
             self.amounts[name] = self.amounts.get(name, 0) - amount
         for device, share in devices:
             self.devices[device] -= share
 
     def fill(self, shape: Shape, most: int) -> int:
-        """Book as many as fit."""
+        """Book up to ``most`` tasks that fit."""
         placed = 0
         while placed < most and self.fits(shape):
             self.book(shape, self.devices_for(shape) or ())
@@ -119,7 +119,7 @@ def judge(view: View, plan: Plan) -> None:
 
 
 def capacity(view: View, plan: Plan) -> dict[str, Place]:
-    """Nothing is given twice, and only to whom it suits. Answers with what is left."""
+    """Check that nothing is allocated twice, and only to matching tasks. Return the remaining resources."""
     after = places(view)
     for placement in plan.placements:
         _, demand = demand_of(view, placement.job, placement.component)
@@ -235,7 +235,7 @@ def _held(view: View, job: str, component: str, node: str) -> list[Allocation]:
 
 
 def _victims(view: View, eviction: Eviction) -> list[Allocation] | None:
-    """None: any of several, which differ; which of them is not to be told from outside."""
+    """Return the victims; None: any of several different tasks, which cannot be told apart from outside."""
     mine = _held(view, eviction.job, eviction.component, eviction.node)
     if not eviction.devices:
         return mine[: eviction.count] if eviction.count >= len(mine) else None
@@ -249,7 +249,7 @@ def _victims(view: View, eviction: Eviction) -> list[Allocation] | None:
 
 
 def _worth_it(view: View, plan: Plan, job: QueuedJob) -> None:
-    """The beneficiary really fits once they have ended; and one task alone could not have had it for fewer."""
+    """Check that the beneficiary fits once the victims have ended; and for one task alone, that no fewer suffice."""
     demand = job.demands[0]
     if plan.waiting.get((job.id, demand.component)) is None:
         raise AssertionError("evicted for a job that waits for nothing")
@@ -281,8 +281,10 @@ def first_in_order(view: View) -> QueuedJob | None:
 
 
 def _room_without(view: View, plan: Plan, victims: list[Allocation], demand: Demand, before: QueuedJob | None) -> int:
-    """How many tasks fit when these, and all that is being stopped, have ended; beside the placements of the plan, or
-    of none of them."""
+    """Return how many tasks fit when the victims and all stopping tasks have ended.
+
+    The count is beside the placements of the plan, or beside none of the placements.
+    """
     then = places(view) if before is not None else capacity(view, plan)
     for held in [*victims, *(held for held in view.allocations if held.stopping)]:
         if held.node in then:
@@ -342,7 +344,7 @@ def _copy(place: Place) -> Place:
 
 
 def _details(details: dict[str, Any], shape: Shape, after: dict[str, Place], where: str) -> None:
-    """What is said of the nodes is so."""
+    """Check that the details about the nodes are true."""
     groups = details.get("nodes", [])
     if groups:
         assert sum(group["count"] for group in groups) == sum(not p.fits(shape) for p in after.values()), where
@@ -366,7 +368,7 @@ def _details(details: dict[str, Any], shape: Shape, after: dict[str, Place], whe
 
 
 def _if_well(place: Place, shape: Shape) -> bool:
-    """Whether it has devices that are in quarantine, and with them enough for the shape."""
+    """Return whether the node has devices in quarantine, and with these devices enough for the shape."""
     ill = [number for number, device in place.known.items() if device.quarantine]
     other = _copy(place)
     other.devices.update({number: 1000 for number in ill})
@@ -396,8 +398,10 @@ def _quota(view: View, plan: Plan, job: QueuedJob, demand: Demand, where: str) -
 
 
 def in_order(view: View, plan: Plan) -> list[QueuedJob]:
-    """Priority, then promises, then the user who has least (past use, and the dominant share of what is held and was
-    placed)."""
+    """Return the queue by priority, then kept reservations, then the user with the least use.
+
+    Use is past use and the dominant share of allocated and placed resources.
+    """
     whole: Counter[str] = Counter()
     for node in view.nodes:
         whole.update(node.total.amounts())
@@ -424,7 +428,7 @@ def in_order(view: View, plan: Plan) -> list[QueuedJob]:
 
 
 def order(view: View, plan: Plan, left: dict[tuple[str, str], int]) -> None:
-    """Nobody takes what the jobs before could have had, and nobody delays the first that found no place."""
+    """Check that nobody takes what earlier jobs could have had, and that nobody delays the first unplaced job."""
     jobs = in_order(view, plan)
     now = places(view)
     placed = defaultdict(list)
@@ -478,7 +482,7 @@ def _not_delayed(view: View, plan: Plan, before: list[QueuedJob], job: QueuedJob
 def _running(
     view: View, plan: Plan, jobs: list[QueuedJob]
 ) -> list[tuple[float, str, Shape, tuple[tuple[int, int], ...]]]:
-    """(ends, node, shape, devices) of every task that holds a place once the plan is carried out for these jobs."""
+    """Return (ends, node, shape, devices) of every task on a node once the plan is carried out for these jobs."""
     running = []
     for held in view.allocations:
         for at in range(held.count):
@@ -494,7 +498,7 @@ def _running(
 
 
 def _starts(view: View, plan: Plan, jobs: list[QueuedJob], demand: Demand, count: int) -> list[float]:
-    """When each of the waiting tasks starts if everything runs to its limit and nothing else comes."""
+    """Return when each waiting task starts if every task runs to its limit and nothing else arrives."""
     now = places(view)
     for placement in plan.placements:
         job, other = demand_of(view, placement.job, placement.component)
@@ -518,7 +522,7 @@ def _starts(view: View, plan: Plan, jobs: list[QueuedJob], demand: Demand, count
 
 
 def _some_day(view: View, plan: Plan, before: list[QueuedJob], shape: Shape) -> bool:
-    """Whether it would fit somewhere if all had ended."""
+    """Return whether a task would fit somewhere if all tasks had ended."""
     now = places(view)
     for placement in plan.placements:
         job, other = demand_of(view, placement.job, placement.component)

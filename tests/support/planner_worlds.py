@@ -1,4 +1,4 @@
-"""Random clusters for the planner, each from one seed: small, crowded, and with everything that a view can say."""
+"""Random clusters for the planner, each from one seed: small, crowded, and with every feature of a view."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ USERS = ("ann", "bob", "cy")
 
 def random_view(seed: int) -> View:
     dice = random.Random(seed)
-    plain = dice.random() < 0.4  # no constraints and no topology: the cases about which an oracle can say most
+    plain = dice.random() < 0.4  # no constraints and no topology: the oracle can check most in these cases
     nodes = [_node(dice, number, plain) for number in range(dice.choice([0, 1, 1, 2, 2, 3, 3, 4, 5, 6]))]
     limits = dice.choice(["none", "all", "some"])
     held, nodes = _occupied(dice, nodes, limits)
@@ -37,14 +37,14 @@ def random_view(seed: int) -> View:
 
 
 def _promised(dice: random.Random, queue: list[QueuedJob]) -> list[QueuedJob]:
-    """For some of them an earlier plan kept places."""
+    """Give some jobs reservations of an earlier plan."""
     chosen = dice.sample(range(len(queue)), dice.choice([0, 0, 1, min(2, len(queue))]))
     numbers = {place: number for number, place in enumerate(chosen)}
     return [replace(job, reservation_rank=numbers.get(index)) for index, job in enumerate(queue)]
 
 
 def shuffled(view: View, seed: int) -> View:
-    """The same cluster, said in another order."""
+    """Return the same cluster in another order."""
     dice = random.Random(seed)
 
     def mixed(items):  # type: ignore[no-untyped-def]
@@ -118,7 +118,7 @@ def _shape(dice: random.Random, plain: bool) -> Shape:
 
 
 def _occupied(dice: random.Random, nodes: list[Node], limits: str) -> tuple[list[Allocation], list[Node]]:
-    """Tasks that run already, with what is left beside them."""
+    """Return running tasks, and the nodes with the resources that remain beside them."""
     held: list[Allocation] = []
     left = []
     for node in nodes:
@@ -132,7 +132,7 @@ def _occupied(dice: random.Random, nodes: list[Node], limits: str) -> tuple[list
             free, ports = free - shape.resources, ports - shape.ports
             for device, share in shares:
                 devices[device] -= share
-            number = dice.randint(0, 3)  # the same job may hold places on several nodes
+            number = dice.randint(0, 3)  # the same job may have tasks on several nodes
             ends = {"none": None, "all": float(dice.randint(1, 9)), "some": dice.choice([None, 2.0, 7.0])}[limits]
             held.append(
                 Allocation(
@@ -180,7 +180,7 @@ def _job(dice: random.Random, number: int, plain: bool, limits: str, held: list[
         count = dice.choice([1, 1, 1, 2, 3, 6])
         demands.append(Demand(name, count, _shape(dice, plain), spread, pack, dice.random() < 0.25))
     again = [each for each in held if not each.stopping]
-    if again and dice.random() < 0.1:  # some task of a job that runs waits again
+    if again and dice.random() < 0.1:  # some task of a running job waits again
         mine = dice.choice(again)
         job, user, priority, begun = mine.job, mine.user, mine.priority, True
     else:

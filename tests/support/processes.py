@@ -1,4 +1,4 @@
-"""The processes of this machine, for tests that look for those they caused."""
+"""The processes of this machine, for tests that look for processes they started."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import psutil
 
 
 def running(*argv: str) -> list[psutil.Process]:
-    """Those whose command line is ``argv`` and that have not ended. One that ends while it is looked at has ended."""
+    """Return the running processes whose command line is ``argv``.
+
+    A process that ends during the search counts as ended.
+    """
     return [
         process
         for process in psutil.process_iter(["cmdline", "status"])
@@ -15,7 +18,7 @@ def running(*argv: str) -> list[psutil.Process]:
 
 
 def ended(process: psutil.Process) -> bool:
-    """Nothing of it is left but, perhaps, its exit status."""
+    """Return whether nothing of the process is left, except perhaps its exit status."""
     try:
         return bool(process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

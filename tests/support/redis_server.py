@@ -19,7 +19,7 @@ USERS = ("admin", "agent", "api", "node")
 
 @dataclass
 class RedisServer:
-    """``start``/``kill``/``stop`` may be repeated: its data is kept until ``remove``."""
+    """A redis server. ``start``/``kill``/``stop`` may be repeated: the data is kept until ``remove``."""
 
     server: Server
     prefix: str = "grass:test:"
@@ -28,7 +28,7 @@ class RedisServer:
     process: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="grass-redis-", dir="/tmp"))  # short: the socket is in it
+        self.folder = Path(tempfile.mkdtemp(prefix="grass-redis-", dir="/tmp"))  # short, as a socket path must be
         self.socket = self.folder / "redis.sock"
         self.log = self.folder / "log"
         self.files = self.write_files()
@@ -54,7 +54,7 @@ class RedisServer:
             time.sleep(0.01)
 
     def _answers(self) -> bool:
-        """After a restart it listens before it has read its log."""
+        """Return whether redis serves. After a restart, redis listens before it has read its log."""
         backend = self.backend()
         try:
             backend.ping()
@@ -81,7 +81,7 @@ class RedisServer:
         shutil.rmtree(self.folder)
 
     def backend(self, user: str = "admin") -> RedisBackend:
-        """A new backend as this user (``node``: that of ``self.node``); the caller closes it."""
+        """Return a new backend as this user (``node``: the user of ``self.node``); the caller closes the backend."""
         name = self.login(user)
         return RedisBackend(unix_socket_path=str(self.socket), username=name, password=self.passwords[user])
 

@@ -10,7 +10,7 @@ from grass.wire.version import PROTOCOL
 
 
 def report(kind: str, body: dict[str, Any]) -> Report:
-    """``hello``, ``heartbeat`` or ``tasks``. A hello speaks this protocol unless it says otherwise."""
+    """Make a ``hello``, ``heartbeat`` or ``tasks`` report. A hello has this protocol version by default."""
     spoken = {"protocol": PROTOCOL} if kind == "hello" else {}
     return REPORT.convert({"kind": kind, **spoken, **body})
 
@@ -20,4 +20,4 @@ def ticket(kind: str, **body: Any) -> Ticket:
 
 
 HELLO = {"boot_id": "b", "version": "0", "address": "10.0.0.1", "api_port": 1, "resources": {"cpu": 1000}}
-"""As little as a hello may say."""
+"""The smallest valid hello."""

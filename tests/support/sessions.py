@@ -10,6 +10,6 @@ _SESSION, _RECORD = "0" * 32, "{}"
 
 
 def sighting(store: ApiStore, request_id: str | None = None) -> Sighting:
-    """A request of it, by default one that nobody has seen."""
+    """Return a request of the session, by default a request that nobody has seen."""
     store.sessions.add(_SESSION, _RECORD)
     return Sighting(_SESSION, _RECORD, request_id or new_id())

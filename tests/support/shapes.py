@@ -1,4 +1,4 @@
-"""Whether plain data (a request, a reply) is what a type of ``grass.wire`` says, to the last key."""
+"""Checks that plain data (a request, a reply) matches a type of ``grass.wire``, to the last key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from grass.wire.codec import Form, builtins
 
 
 def faults(value: Any, shape: type[msgspec.Struct], what: str) -> list[str]:
-    """What is wrong with ``value``, each with its path."""
+    """Return the faults of ``value``, each with its path."""
     try:
         known = builtins(Form[Any](shape).convert(value))
     except UndecodableError as error:
@@ -20,7 +20,7 @@ def faults(value: Any, shape: type[msgspec.Struct], what: str) -> list[str]:
 
 
 def _unknown(value: Any, known: Any, path: str) -> list[str]:
-    """Keys that the type dropped, and values that it changed."""
+    """Return keys that the type dropped, and values that the type changed."""
     if isinstance(value, dict) and isinstance(known, dict):
         missing = [f"{path}.{key} is unknown" for key in value.keys() - known.keys()]
         return missing + [

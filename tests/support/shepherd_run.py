@@ -1,4 +1,4 @@
-"""A real shepherd in a folder of its own, and a client that waits for what happens."""
+"""A real shepherd in its own folder, and a client that waits for events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cluster_config(folder: Path, **node: object) -> ClusterConfig:
 
 
 class ShepherdRun:
-    """``start_daemon`` as supervisord would; leaving ends the shepherd and everything that it still runs."""
+    """A shepherd. ``start_daemon`` acts as supervisord; leaving ends the shepherd and all its tasks."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="grass-"))
@@ -112,7 +112,7 @@ class ShepherdRun:
         self.runtime.start([Start(key, launch, env) for key in keys])
 
     def run(self, argv: list[str], key: str = "j-1/c.0/1", **options: object) -> Observed:
-        """Start one and wait for its end."""
+        """Start one attempt and wait for its end."""
         self.connect()
         self.launch(key, argv, **options)  # type: ignore[arg-type]
         self.start(key, key)

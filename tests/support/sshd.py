@@ -1,4 +1,4 @@
-"""A real sshd on a free port of this machine, with a host key and an authorized key of its own."""
+"""A real sshd on a free port of this machine, with its own host key and authorized key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SshServer:
 
 @contextmanager
 def ssh_server(folder: Path, options: str = "", settings: str = "") -> Iterator[SshServer]:
-    """``options`` stand before the key in authorized_keys; ``settings`` are further lines of sshd_config."""
+    """Run sshd. ``options`` precede the key in authorized_keys; ``settings`` are further lines of sshd_config."""
     for name in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     authorized = folder / "authorized_keys"

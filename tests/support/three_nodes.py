@@ -1,4 +1,4 @@
-"""A cluster of a master and three nodes on the hosts of a lab, and jobs by which one sees what a fault costs it."""
+"""A cluster of a master and three nodes on the hosts of a lab, and jobs that reveal the effects of a fault."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ COUNT = (
     'trap "exit 0" TERM; i=0; until [ -e "$GRASS_SCRATCH/enough" ]; do echo "line $i"; i=$((i+1)); sleep 0.5; done; '
     'echo "end of $i"'
 )
-"""Prints numbered lines until it is told that this is enough; a line that is lost or comes twice is seen."""
+"""Prints numbered lines until the file ``enough`` exists; a lost or repeated line is detectable."""
 
 
 @contextmanager
 def three_nodes(
     lab: SessionLab, site: Path, folder: Path, name: str, prepare: Callable[[], object] = lambda: None, **more: Any
 ) -> Iterator[Cluster]:
-    """``site``: Grass. On hosts as new, of which nothing is left afterwards. ``prepare`` is called when they are up."""
+    """Yield a cluster on new hosts; nothing of it is left afterwards.
+
+    ``site``: Grass. ``prepare`` is called when the hosts are up.
+    """
     _reset(lab, *(host for host in HOSTS if lab.hosts[host].attempt("test", "-e", "/opt/grass").code == 0))
     prepare()
     nodes = [{"address": lab.hosts[node].address, "name": node} for node in NODES]
@@ -47,7 +50,7 @@ def _reset(lab: SessionLab, *hosts: str) -> None:
 
 
 def counting(name: str, replicas: int = 3, containers: int = 3, **more: Any) -> dict[str, Any]:
-    """A job of processes and containers, one of each on every node."""
+    """Return a job of processes and containers, one of each on every node."""
     part = {"command": COUNT, "spread": "node", "resources": {"cpu": 0.05, "memory": "32MiB"}, "grace": "2s"}
     components = {"p": {**part, "replicas": replicas, "cwd": "/"}}
     if containers:
@@ -56,7 +59,7 @@ def counting(name: str, replicas: int = 3, containers: int = 3, **more: Any) -> 
 
 
 def places(client: Client, job: str) -> dict[str, str]:
-    """Task → node, of those that run."""
+    """Return task → node, for running tasks."""
     return {task["task"]: task["node"] for task in client.tasks(job) if task["state"] == "RUNNING"}
 
 
@@ -65,7 +68,7 @@ def attempts(client: Client, job: str) -> dict[str, int]:
 
 
 def started(client: Client, job: dict[str, Any]) -> dict[str, str]:
-    """All of its tasks run, and have said something. Returns where."""
+    """Wait until all tasks of the job run and have printed something. Return task → node."""
     client.start(job)
     tasks = sum(each["replicas"] for each in job["components"].values())
     try:
@@ -77,7 +80,7 @@ def started(client: Client, job: dict[str, Any]) -> dict[str, str]:
 
 
 def finish(client: Client, job: str, seconds: float = 90) -> dict[str, Any]:
-    """Every task is told that it is enough, beside itself; the job's view when it has ended."""
+    """Tell every task, in its own scratch folder, to finish. Return the job's view after the job has ended."""
     for task in sorted(places(client, job)):
         done = client.execute(job, task, ["sh", "-c", 'touch "$GRASS_SCRATCH/enough"'])
         said = list(done.output())
@@ -86,7 +89,7 @@ def finish(client: Client, job: str, seconds: float = 90) -> dict[str, Any]:
 
 
 def lines(client: Client, job: str) -> dict[tuple[str, int], list[str]]:
-    """What each attempt of each task printed."""
+    """Return the lines that each attempt of each task printed."""
     found = defaultdict(list)
     for each in client.logs(job):
         assert not each.get("lost"), each
@@ -95,7 +98,7 @@ def lines(client: Client, job: str) -> dict[tuple[str, int], list[str]]:
 
 
 def assert_complete(client: Client, job: str) -> None:
-    """Of each task the last attempt's log has every line once, those before it have no gap."""
+    """Check logs: the last attempt of each task has every line once, and earlier attempts have no gap."""
     printed = lines(client, job)
     last = attempts(client, job)
     assert {task for task, _ in printed} == set(last)

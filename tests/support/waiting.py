@@ -9,7 +9,7 @@ from collections.abc import Callable
 def wait_until(
     condition: Callable[[], object], seconds: float = 20.0, what: str = "the condition", every: float = 0.02
 ) -> None:
-    """Returns as soon as ``condition()`` is true; AssertionError after ``seconds``."""
+    """Return as soon as ``condition()`` is true. Raise AssertionError after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

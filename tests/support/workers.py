@@ -1,8 +1,8 @@
-"""Which tests go to the same worker of pytest-xdist, and which begin first. Called by ``tests/conftest.py`` only.
+"""Assigns tests to workers of pytest-xdist, and orders them. Called by ``tests/conftest.py`` only.
 
-A module is split only where that is said: its tests share fixtures, and may look at what only one may change. Some
-modules share more than that: a lab, the machine's one container engine. What has to be alone on the machine to mean
-something (marker ``alone``) is not for workers at all: ``scripts/test`` runs it afterwards, in a process of its own.
+Tests of a module share fixtures, and may check what only one test may change, so a module is split only if it is listed
+here. Some modules share more: a lab, or the machine's one container engine. A test that must be alone on the machine
+(marker ``alone``) does not run on workers: ``scripts/test`` runs it afterwards, in a separate process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 SHARED = {
-    # Two labs at a time: more would only wait for the processor, on which time-outs of clusters depend.
+    # Two labs at a time: more labs would wait for the processor, and clusters would reach time-outs.
     "a lab": (
         "tests/e2e/test_host_faults.py",
         "tests/e2e/test_work.py",
@@ -49,26 +49,27 @@ FIRST = (
     "tests/integration/",
     "tests/property/",
 )
-"""Groups, or beginnings of their names, in the order in which they begin: those that take longest first, else one of
-them would be left running alone at the end."""
+"""Groups, or beginnings of their names, in starting order: the longest groups first; otherwise one of them would run
+alone at the end.
+"""
 
 SPLIT = (
     "tests/integration/test_benches.py",
     "tests/integration/test_local_cluster.py",
 )
-"""Modules that share nothing between their tests, each of which takes seconds: every test is a group."""
+"""Modules whose tests share nothing and each take seconds: every test is a group."""
 
 _GROUP_OF = {module: group for group, modules in SHARED.items() for module in modules}
 
 
 def group_of(nodeid: str) -> str:
-    """The group of a test: its module, or what that shares with others."""
+    """Return the group of a test: its module, or the group of modules that share something."""
     module = nodeid.partition("::")[0]
     return nodeid if module in SPLIT else _GROUP_OF.get(module, module)
 
 
 def turn_of(nodeid: str) -> int:
-    """The place of a test's group among those of ``FIRST``; groups of the same place keep their order."""
+    """Return the list index of a test's group in ``FIRST``; groups with the same index keep their order."""
     group = group_of(nodeid)
     return next((turn for turn, start in enumerate(FIRST) if group.startswith(start)), len(FIRST))
 

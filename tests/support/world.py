@@ -1,4 +1,4 @@
-"""A whole cluster in one process: the real reactor over the memory store, simulated nodes, a clock told to go."""
+"""A whole cluster in one process: the real reactor over the memory store, simulated nodes, a clock that tests set."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MANY = 1_000_000
 
 @dataclass
 class SimulatedNode:
-    """Does what a node-agent does with its desired state, except that attempts end when the test says so."""
+    """Carries out its desired state like a node-agent, except that the test ends attempts."""
 
     name: str
     store: NodeStore
@@ -54,17 +54,17 @@ class SimulatedNode:
     ended: set[str] = field(default_factory=set)
     cursor: str = "0-0"
     devices: list[dict[str, Any]] = field(default_factory=list)
-    """As in its hello: id, name, memory."""
+    """Devices as in the node's hello: id, name, memory."""
     busy: dict[int, str] = field(default_factory=dict)
-    """Device → who else has a program on it."""
+    """Device → owner of another program on it."""
     lost: dict[int, str] = field(default_factory=dict)
     """Device → why it does not answer."""
     ecc: dict[int, int] = field(default_factory=dict)
     """Device → uncorrected errors of its memory."""
     conditions: list[dict[str, Any]] = field(default_factory=list)
-    """Why it is to get no tasks now."""
+    """Reasons why the node accepts no tasks now."""
     about: dict[str, Any] = field(default_factory=dict)
-    """More that its hello says: labels, path, runtimes, version, probe."""
+    """Other fields of the hello: labels, path, runtimes, version, probe."""
     connected: bool = True
     obstinate: bool = False
     """Tasks do not end when they are told to stop."""
@@ -89,7 +89,7 @@ class SimulatedNode:
         self.store.report([report("heartbeat", body)])
 
     def pump(self, wall: float) -> bool:
-        """Take changes, stop and start what they ask for; True when something was reported."""
+        """Take changes, and stop and start tasks accordingly. Return True when something was reported."""
         if not self.connected:
             return False
         self.cursor, changes = self.store.changes(self.cursor, 0)
@@ -136,7 +136,7 @@ class SimulatedNode:
 
 class World:
     def __init__(self, limits: Limits | None = None, seed: int = 1, **bears: int) -> None:
-        """``bears``: of one round, as ``AgentStore`` takes it."""
+        """``bears``: limits of one round, as ``AgentStore`` takes them."""
         self.bears = bears
         self.backend = MemoryBackend()
         self.accounts = MemoryAccounts()
@@ -148,9 +148,9 @@ class World:
         self.nodes: dict[str, SimulatedNode] = {}
         self.random = random.Random(seed)
         self.decide = decide
-        """The planner that its rounds use."""
+        """The planner of the rounds."""
         self.room = ASSIGNED_AT_ONCE
-        """Tasks that a round may assign."""
+        """Most tasks that a round may assign."""
         self.removed: list[str] = []
         self.shrunk: set[str] = set()
         self.strangers: set[str] = set()
@@ -164,7 +164,7 @@ class World:
         return EPOCH + self.now
 
     def takeover(self) -> None:
-        """A new master-agent: everything that it knows comes from the store."""
+        """Start a new master-agent: everything that it knows comes from the store."""
         self.store = AgentStore(self.backend, self.keys, **self.bears)
         self.store.acquire("test")
         self.agenda = Agenda()
@@ -185,7 +185,7 @@ class World:
         return step
 
     def round(self, step: Step | None = None) -> bool:
-        """One round of the master-agent; True when it had something to do."""
+        """Run one round of the master-agent. Return True when the round had something to do."""
         step = step or self.step()
         messages = self.store.receive(0)
         due = self.agenda.due(self.now)
@@ -212,7 +212,7 @@ class World:
                 self.store.unwatch(name)
 
     def run(self) -> None:
-        """Until nothing more follows from what happened so far."""
+        """Run rounds until nothing more follows from past events."""
         busy = True
         while busy:
             busy = self.round() or self.agenda.wait(self.now, 1.0) == 0
@@ -232,7 +232,7 @@ class World:
     def add_node(
         self, name: str, cpu: float = 2, memory: int = 4 << 30, gpu: int = 0, joins: bool = False, **more: Any
     ) -> SimulatedNode:
-        """``more``: ``disk``, ``custom``, and what else its hello says. A node that ``joins`` says nothing yet."""
+        """``more``: ``disk``, ``custom``, and other fields of the hello. A node that ``joins`` sends no hello yet."""
         total = Resources(int(cpu * 1000), memory, gpu * DEVICE, more.pop("disk", 0), more.pop("custom", ()))
         node = self.nodes[name] = SimulatedNode(name, NodeStore(self.backend, self.keys, name), total)
         model = more.pop("model", "A100")
@@ -257,7 +257,7 @@ class World:
         return job_id
 
     def end(self, key: str, **how: Any) -> None:
-        """The attempt ends: ``code=1``, ``signal=9``, or with a ``reason``."""
+        """End the attempt: ``code=1``, ``signal=9``, or with a ``reason``."""
         node = next(node for node in self.nodes.values() if key in node.running)
         node.store.report([report("tasks", {"events": [node.end(key, self.wall, **how)]})])
         self.run()
@@ -281,7 +281,7 @@ class World:
         return [codec.builtins(record) for record in self.api.nodes()]
 
     def jobs(self) -> list[dict[str, Any]]:
-        """All, in order of submission. They are in the index by their state, and nothing else is."""
+        """Return all jobs in order of submission. Check that the index by state lists exactly these jobs."""
         index, states = self.api.job_index, list(JobState)
         found = [self.api.runs(index.newest([[state]], EVERYBODY, MANY, None)) for state in states]
         for state, records in zip(states, found, strict=True):

@@ -1,4 +1,4 @@
-"""A library that, preloaded, makes a process see another wall clock than its machine has. Tests compile it."""
+"""A preloaded library that shows a process a shifted wall clock. Tests compile the library."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.needs import missing
 
 SHIFT = "SHIFT"
-"""Environment: by how many seconds."""
+"""Environment variable: the shift of the clock in seconds."""
 
 
 def shifted_clock(folder: Path) -> Path:

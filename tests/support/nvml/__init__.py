@@ -1,4 +1,4 @@
-"""A stub of NVML, compiled by the test that asks for it, and the file that says what its devices are."""
+"""A stub of NVML, compiled by the test that uses it, and the file that describes its devices."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from tests.support.needs import require
 
 
 class StubDriver:
-    """``set(...)`` changes the devices while they are watched. ``env`` makes a program find this driver; the daemons of
-    a local cluster inherit these variables by their names."""
+    """A stub driver. ``set(...)`` changes the devices while they are watched.
+
+    ``env`` makes a program find this driver; the daemons of a local cluster inherit these variables by their names.
+    """
 
     def __init__(self, folder: Path) -> None:
         compiler = shutil.which("cc")
@@ -29,7 +31,7 @@ class StubDriver:
         self.set(count=4)
 
     def set(self, **values: int) -> None:
-        """``count=4``, ``init=9``; of device 0 ``_0_util=50``."""
+        """Set values: ``count=4``, ``init=9``; of device 0 ``_0_util=50``."""
         self.values.update(values)
         names = {name: name[1:].replace("_", ".", 1) if name.startswith("_") else name for name in self.values}
         new = self._state.with_suffix(".new")
@@ -37,7 +39,7 @@ class StubDriver:
         new.replace(self._state)
 
     def ask(self, expression: str) -> Any:
-        """The value, through JSON, of an expression with ``gpu`` in a process that has this driver."""
+        """Return the value, through JSON, of an expression with ``gpu`` in a process that uses this driver."""
         program = f"from grass.wire.codec import encode; from node.agent import gpu; print(encode({expression}))"
         done = subprocess.run([sys.executable, "-c", program], env=self.env, capture_output=True, text=True, check=True)
         return json.loads(done.stdout)
