@@ -84,7 +84,8 @@ def finish(client: Client, job: str, seconds: float = 90) -> dict[str, Any]:
     for task in sorted(places(client, job)):
         done = client.execute(job, task, ["sh", "-c", 'touch "$GRASS_SCRATCH/enough"'])
         said = list(done.output())
-        assert done.code == 0, (task, done.code, said)
+        # a container that ends because of this file may take the command with it before its shell exits: 137
+        assert done.code in (0, 137), (task, done.code, said)
     return client.wait(job, timeout=seconds)
 
 
