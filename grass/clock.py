@@ -22,6 +22,11 @@ def steady() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def thread_cpu() -> float:
+    """Return the seconds of CPU time that the calling thread has used."""
+    return time.thread_time()
+
+
 def sleep(seconds: float) -> None:
     time.sleep(seconds)
 

@@ -105,6 +105,8 @@ class ClusterConfig:
     """``host:port`` of the log collector for TCP; None: only the socket in ``runtime_dir``."""
     share: str | None = None
     """The share's folder or mount point; None: ``data/`` in the cluster's folder."""
+    task_redis: int = 0
+    """Port of the redis for tasks on this machine; 0: there is none."""
     samba: SambaConfig | None = None
     """None: the master does not serve the share. Every machine has it mounted, or the cluster is on one machine."""
 

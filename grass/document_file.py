@@ -18,10 +18,22 @@ def load_document(path: Path) -> dict[str, Any]:  # Any: a user's document; `gra
     Raises ManifestError for invalid content, InputError for a file that cannot be read.
     """
     path = Path(path)
-    return read_document(_read_bytes(path), source=str(path), json=path.suffix == ".json")
+    return read_document(read_bytes(path), source=str(path), json=path.suffix == ".json")
 
 
-def _read_bytes(path: Path) -> bytes:
+def read_text(path: Path) -> str:
+    """Return the text of a data file of at most 1 MiB. Raises InputError."""
+    content = read_bytes(path)
+    if len(content) > MAX_BYTES:
+        raise InputError(f"{path}: is larger than 1 MiB")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 text (byte {error.start})") from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content, at most one byte more than a document may have. Raises InputError."""
     try:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)

@@ -30,17 +30,26 @@ _INHERITED = frozenset(
 _INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "OMP_")
 
 
+def is_shared(name: str) -> bool:
+    """Return whether daemons and local tasks share this variable with the user's shell. Secrets are never shared."""
+    return name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
+
+
 def inherited_environment() -> dict[str, str]:
-    """Return the variables that daemons, and so tasks, inherit from the shell of `grass create`; no secrets."""
-    return {
-        name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
-    }
+    """Return the variables that daemons inherit from the shell of `grass create`, and local tasks from the shell that
+    submits their job."""
+    return {name: value for name, value in os.environ.items() if is_shared(name)}
 
 
 def columns() -> int:
     """Return the width of tables from ``COLUMNS``; 0: not set."""
     said = os.environ.get("COLUMNS", "")
     return int(said) if said.isdecimal() else 0
+
+
+def wants_colours() -> bool:
+    """Return whether a terminal may get colours: not with ``NO_COLOR`` (no-color.org), nor on one that has none."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") != "dumb"
 
 
 def service_manager() -> tuple[str, float]:

@@ -13,6 +13,7 @@ GrassError
 │   ├── MasterAwayError       … the API answers, but the master-agent does not
 │   └── StoreRefusesError     … the master answers, but its store refuses writes
 │       └── StoreFullError        … because the store's disk is full    (exit 74)
+├── TaskDiedError         a task of an Executor ended without the result of a call
 ├── WaitTimeoutError      wait longer: the work continues             (exit 124)
 └── StaleLeaseError       end: another master-agent took over
 
@@ -136,6 +137,12 @@ class MasterAwayError(UnreachableError):
     """The API answers, but the master-agent does not: it is stopped, busy or starting."""
 
     code = "master-away"
+
+
+class TaskDiedError(GrassError):
+    """A task of ``grass.Executor`` ended without a result: killed, stopped, out of memory, or its node was lost."""
+
+    code = "task-died"
 
 
 class WaitTimeoutError(GrassError):

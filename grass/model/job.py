@@ -11,6 +11,9 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from grass.model.ending import PLAIN_ENDING, Ending
+from grass.model.framework import Framework
+from grass.model.notify import OnEnd
 from grass.model.resources import Resources
 
 _P = TypeVar("_P")
@@ -19,6 +22,8 @@ EXIT_STOP_JOB = 65
 DEFAULT_GRACE = 10.0
 DEFAULT_TASK_CPU = 1000
 DEFAULT_METRIC = "cpu"
+MAX_PRIORITY = 1000
+"""Highest priority of a job; the lowest is 0."""
 DEFAULT_RESOURCES = Resources(cpu=DEFAULT_TASK_CPU)
 """The default of a task: one core and no reserved memory, so that a laptop is never overloaded."""
 
@@ -41,12 +46,14 @@ class RestartOn(str, Enum):
 class Restart:
     """Restart policy. ``limit``: restarts per task (None: no limit).
 
-    Waits double from ``backoff``, up to one minute.
+    Waits double from ``backoff``, up to one minute. ``codes``: the exit codes after which a task restarts, where a
+    signal counts as 128 plus its number (empty: every failure).
     """
 
     policy: RestartOn = RestartOn.NEVER
     limit: int | None = 3
     backoff: float = 1.0
+    codes: tuple[int, ...] = ()
 
 
 NO_RESTART = Restart()
@@ -87,11 +94,15 @@ class Policy(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A path of the host to mount into a container. The cluster's settings list the allowed paths."""
+    """A path of the host to mount into a container. The cluster's settings list the allowed paths.
+
+    ``shared``: ``source`` is a folder of the share instead, with the share as its root.
+    """
 
     source: str
     target: str
     read_only: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +138,15 @@ class Component:
 
     ``where``: label → allowed values. ``avoid``: names of nodes. ``spread``, ``pack``: a topology level; tasks are
     spread evenly over the domains of that level, or kept in one of them.
+    ``min``, ``max``: bounds of the component's size while the job runs (None: no bound); it begins with ``replicas``.
+    ``min`` tasks start together; the job runs as long as it has so many. ``unit``: each size is a multiple of it.
     ``matrix``: name → values; task ``i`` gets the ``i``-th combination, the last name varying fastest, and
     ``replicas`` is the number of combinations.
+    ``entries``: task ``i`` gets the ``i``-th one; ``replicas`` is their number.
+    ``web``: the port with a web page, which `grass job open` shows.
     ``runtime``: ``process``, ``docker``, or None: docker when there is an image and the node has an engine.
+    ``shell``: selected variables of the shell that submitted the job, for processes on a cluster of one machine. They
+    replace those that the node inherited.
     ``base``: the folder of the job's file. On a cluster of one machine, processes start there and ``cwd`` is relative
     to it. Without it (several hosts, containers), ``cwd`` is relative to the share.
     """
@@ -148,16 +165,27 @@ class Component:
     timeout: float | None = None
     parallelism: int | None = None
     image: str | None = None
-    framework: str | None = None
+    framework: Framework | None = None
     gpu: GpuNeed = _PLAIN_GPU
     where: dict[str, tuple[str, ...]] = field(default_factory=dict)
     avoid: tuple[str, ...] = ()
     spread: int | None = None
     pack: int | None = None
     matrix: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    entries: tuple[str, ...] = ()
     base: str | None = None
+    shell: tuple[tuple[str, str], ...] = ()
     runtime: str | None = None
     container: Container = PLAIN_CONTAINER
+    min: int | None = None
+    max: int | None = None
+    unit: int = 1
+    web: str | None = None
+
+    @property
+    def elastic(self) -> bool:
+        """Whether the job file allows other sizes than ``replicas``."""
+        return self.min is not None or self.max is not None
 
     def __post_init__(self) -> None:
         """Share equal parts among components, so that a queue of thousands of components has few part objects."""
@@ -166,6 +194,7 @@ class Component:
         put(self, "resources", _same(self.resources))
         put(self, "restart", _same(self.restart))
         put(self, "gpu", _same(self.gpu))
+        put(self, "shell", _same(self.shell))
         if self.container == PLAIN_CONTAINER:
             put(self, "container", PLAIN_CONTAINER)
         for name in ("depends_on", "env", "where", "matrix"):
@@ -189,7 +218,9 @@ class Job:
     ``fail_fast``: the first task that fails for good ends the job; otherwise the other tasks go on and the job fails at
     its end. ``gang``: components whose tasks start all together or not at all. ``policy`` ranks nodes, by ``metric`` (a
     resource) if the policy needs one. ``together``: all tasks in one domain of this topology level. ``preemptible``:
-    the job may be stopped and queued again for a job of higher priority.
+    the job may be stopped and queued again for a job of higher priority. ``ending``: when it succeeds, whether it
+    starts again, and what is removed after its end. ``carried``: in a rerun of what failed, by component the ranges
+    (first, last) of indexes that succeeded in the earlier run; they count as SUCCEEDED.
     """
 
     name: str
@@ -206,13 +237,19 @@ class Job:
     together: int | None = None
     preemptible: bool = False
     after: tuple[After, ...] = ()
+    ending: Ending = PLAIN_ENDING
+    carried: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    on_end: OnEnd | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "success", _same(self.success))
+        if self.ending == PLAIN_ENDING:
+            object.__setattr__(self, "ending", PLAIN_ENDING)
         object.__setattr__(self, "dialect", _same(self.dialect))
         object.__setattr__(self, "metric", _same(self.metric))
-        if not self.tags:
-            object.__setattr__(self, "tags", _EMPTY)
+        for name in ("tags", "carried"):
+            if not getattr(self, name):
+                object.__setattr__(self, name, _EMPTY)
 
     @property
     def task_count(self) -> int:

@@ -8,6 +8,7 @@ from enum import Enum
 class JobState(str, Enum):
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
     STOPPING = "STOPPING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
@@ -53,12 +54,16 @@ _TASK_ENDED = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.STOPPE
 _TASK_ON_NODE = frozenset({TaskState.ASSIGNED, TaskState.RUNNING})
 
 JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
-    # QUEUED → STOPPING never happens: a queued job has no attempts to wait for and stops at once. A running job never
-    # goes back: after losing every task, the job stays RUNNING, with pending tasks and a reason.
-    JobState.QUEUED: frozenset({JobState.RUNNING, JobState.STOPPED, JobState.FAILED}),
-    JobState.RUNNING: frozenset({JobState.STOPPING, JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED}),
+    # QUEUED → STOPPING never happens: a queued job has no attempts to wait for and stops at once. A running job goes
+    # back only when all its attempts have ended: by an operation (suspend, restart, requeue), or to start again after a
+    # failure (`restart` of the job). After losing every task it stays RUNNING, with pending tasks and a reason.
+    JobState.QUEUED: frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.SUCCEEDED, JobState.STOPPED})
+    | {JobState.FAILED},
+    JobState.RUNNING: frozenset({JobState.STOPPING, JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED})
+    | {JobState.SUSPENDED, JobState.QUEUED},
+    JobState.SUSPENDED: frozenset({JobState.QUEUED, JobState.STOPPED, JobState.FAILED}),
     # A STOPPING job has an outcome (`JobRun.outcome`): the state in which it ends once no attempt is left on any node.
-    JobState.STOPPING: frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED}),
+    JobState.STOPPING: frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.QUEUED}),
     JobState.SUCCEEDED: frozenset(),
     JobState.FAILED: frozenset(),
     JobState.STOPPED: frozenset(),
@@ -81,9 +86,10 @@ TASK_TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
             TaskState.SUCCEEDED,
         }
     ),
-    TaskState.SUCCEEDED: frozenset(),
-    TaskState.FAILED: frozenset(),
-    TaskState.STOPPED: frozenset(),
+    # An ended task starts again only with its whole job, or when a scale-out takes its index again.
+    TaskState.SUCCEEDED: frozenset({TaskState.PENDING}),
+    TaskState.FAILED: frozenset({TaskState.PENDING}),
+    TaskState.STOPPED: frozenset({TaskState.PENDING}),
 }
 
 NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {

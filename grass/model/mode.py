@@ -2,3 +2,5 @@
 
 LOCAL = "local"
 ON_PREMISES = "grass/on-premises"
+SIGNED_IN = "signed-in"
+"""No settings file names it: the cluster is elsewhere, and this machine has a user's key (`grass login`)."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from grass.model.notify import Notify
+
 COUNT = (1, 1_000_000)
 """Bounds of every setting that is a count."""
 CHECK_INTERVAL = (0.1, 86_400.0)
@@ -38,6 +40,8 @@ class ClusterPolicy:
     """User → resource → the most that all running tasks of that user may use (units of ``Resources``)."""
     default_quota: dict[str, int] = field(default_factory=dict)
     """Quota of users without their own. A resource that a quota does not name is not limited."""
+    notify: Notify | None = None
+    """Who is told about events of the cluster."""
     usage_half_life: float = 86_400.0
     """Seconds after which past use counts half in fair shares. Not in settings files."""
 

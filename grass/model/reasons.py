@@ -22,6 +22,7 @@ class ReasonCode(str, Enum):
     BACKOFF = "backoff"  # restarts after a delay
     PARALLELISM = "parallelism"  # the component's own limit of concurrent tasks
     AFTER = "after"  # waits for another job
+    HELD = "held"  # a user holds the job back
     QUOTA = "quota"  # the quota of its user is used up
     CONSTRAINTS = "constraints"  # no node satisfies the task's labels, devices, topology or runtime
     GANG = "gang"  # some of the gang's tasks would fit now, but not all
@@ -30,6 +31,11 @@ class ReasonCode(str, Enum):
     PREEMPTING = "preempting"  # tasks of lower priority are being stopped for this job
     PREEMPTED = "preempted"  # stopped for a job of higher priority; queued again
     DRAINED = "drained"  # its node was drained; queued again
+    RELEASED = "released"  # removed from its component, which was scaled in
+    SUSPENDED = "suspended"  # its job was suspended
+    RESTARTED = "restarted"  # its job was restarted
+    REPLACED = "replaced"  # starts again on another node
+    BELOW_MINIMUM = "below-minimum"  # fewer tasks than `min` run; the job is queued again
     IMAGE = "image"  # waits for its container image
     NOT_READY = "not-ready"  # the task runs, but its readiness check has not passed yet
     # a node that accepts no tasks
@@ -39,6 +45,7 @@ class ReasonCode(str, Enum):
     DISK = "disk"  # its disk is almost full
     RUNTIME = "runtime"  # a runtime does not answer; also the reason of a task that waits for the runtime
     SHARE = "share"  # the share is gone or does not answer; also the reason of a task that waits for the share
+    FLOOD = "flood"  # sent more than a node may; cut off from the store
     STUCK = "stuck"  # one of its tasks does not end after KILL, because its process waits in the kernel
     # ended
     EXIT_CODE = "exit-code"
@@ -48,6 +55,7 @@ class ReasonCode(str, Enum):
     STOP_CODE = "stop-code"  # a task ended with 65
     COMPONENT_FAILED = "component-failed"
     USER_STOPPED = "user-stopped"
+    CARRIED = "carried"  # succeeded in an earlier run, which this run repeats in part
     JOB_ENDED = "job-ended"  # stopped because the job reached its outcome
     EXIT_UNKNOWN = "exit-unknown"  # the process is gone; its exit status is unknown
     PORT_TAKEN = "port-taken"  # another program uses the port; the task gets a new port

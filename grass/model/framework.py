@@ -1,0 +1,38 @@
+"""The framework of a component: which stock software its tasks run, and the options of its renderer. Pure.
+
+``grass.manifest`` reads it. The node renders a component's membership for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+Scalar = str | int | float | bool
+Option = Scalar | tuple[Scalar, ...]
+
+
+class FrameworkName(str, Enum):
+    NONE = "none"
+    TORCH = "torch"
+    TORCHRUN = "torchrun"
+    HOROVOD = "horovod"
+    OPENMPI = "openmpi"
+    MPICH = "mpich"
+    DEEPSPEED = "deepspeed"
+    TF = "tf"
+    MARS = "mars"
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """``options``: the keys beside ``name`` in the job file. The renderer of the framework knows their meaning."""
+
+    name: FrameworkName
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+    @property
+    def drains(self) -> bool:
+        """Whether a member that leaves should get time to leave by itself."""
+        return self.name is not FrameworkName.NONE

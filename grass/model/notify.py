@@ -1,0 +1,38 @@
+"""Whom to tell what happened: ``on_end`` of a job, ``notify`` of the cluster's settings. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grass.model.event_kind import EventKind
+
+
+@dataclass(frozen=True, slots=True)
+class OnEnd:
+    """What happens once a job has ended. ``secret`` signs the body of the webhook. ``command``: run as a job."""
+
+    webhook: str | None = None
+    secret: str | None = None
+    command: str | tuple[str, ...] | None = None
+
+
+DEFAULT_KINDS = tuple(
+    kind.value
+    for kind in (
+        *(EventKind.JOB_SUCCEEDED, EventKind.JOB_FAILED, EventKind.JOB_STOPPED),
+        *(EventKind.NODE_LOST, EventKind.NODE_QUARANTINED, EventKind.GPU_QUARANTINE),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """``command``: run on the master's host. ``secret_file``: a file there; its content signs the webhook's body.
+
+    ``kinds``: of the events that are told.
+    """
+
+    webhook: str | None = None
+    secret_file: str | None = None
+    command: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = DEFAULT_KINDS

@@ -1,0 +1,28 @@
+"""Which variables hold secrets, and how they are shown. Pure. Used wherever environments leave the API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+REDACTED = "[REDACTED]"
+_SECRET = re.compile(
+    r"SECRET|TOKEN|PASSW|PASSPHRASE|CREDENTIAL|(?:API|ACCESS|PRIVATE|SIGNING|ENCRYPTION|AUTH)_?KEY|(?:^|_)(?:PWD|PASS|KEY|AUTH)$",
+    re.IGNORECASE,
+)
+_LOGIN = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]+(?=@)")
+_PUBLIC = frozenset({"PWD", "OLDPWD"})
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a variable of this name is taken for a secret."""
+    return name not in _PUBLIC and _SECRET.search(name) is not None
+
+
+def redacted(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without secrets: by their names, and passwords inside URLs."""
+    return {name: REDACTED if is_secret(name) else _LOGIN.sub(rf"\1:{REDACTED}", value) for name, value in env.items()}
+
+
+def redacted_pairs(env: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple(redacted(dict(env)).items())

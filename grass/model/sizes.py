@@ -1,0 +1,55 @@
+"""Which sizes a component may have while its job runs. Pure.
+
+The API checks a request with it, for a clear answer at once; the master-agent checks again when the operation begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grass.model.job import Component
+
+MOST_TASKS = 100_000
+
+
+class SizeError(ValueError):
+    """The text says why the component cannot have that size."""
+
+
+def target_size(
+    component: Component, current: int, size: int | None, delta: int | None, remove: Sequence[str] = ()
+) -> int:
+    """Return the size that a scaling asks for. Raise SizeError if the component cannot have it.
+
+    ``size`` or ``delta``, or neither: then ``remove`` alone says how many tasks leave.
+    """
+    name = component.name
+    if component.matrix or component.entries:
+        raise SizeError(f"{name}: its tasks are those of its {'matrix' if component.matrix else 'entries'}; not scaled")
+    if size is not None and delta is not None:
+        raise SizeError(f"{name}: give either a size or a difference")
+    if size is None and delta is None and not remove:
+        raise SizeError(f"{name}: give a size, such as 3, +1 or -1, or tasks to remove")
+    target = size if size is not None else current + (delta if delta is not None else -len(remove))
+    check_size(component, target)
+    if remove and len(remove) > current - target:
+        raise SizeError(
+            f"{name}: {len(remove)} tasks to remove are named, but the size goes from {current} to {target}"
+        )
+    return target
+
+
+def check_size(component: Component, size: int) -> None:
+    """Raise SizeError if the component may not have that size."""
+    name = component.name
+    if size < 1:
+        hint = "`grass job suspend` releases the resources of a job, `grass job stop` ends it"
+        raise SizeError(f"{name}: the size must be at least 1, got {size}; {hint}")
+    if component.min is not None and size < component.min:
+        raise SizeError(f"{name}: the size must be at least `min`, which is {component.min}; got {size}")
+    if component.max is not None and size > component.max:
+        raise SizeError(f"{name}: the size must be at most `max`, which is {component.max}; got {size}")
+    if size > MOST_TASKS:
+        raise SizeError(f"{name}: the size must be at most {MOST_TASKS:,}, got {size}")
+    if size % component.unit:
+        raise SizeError(f"{name}: the size must be a multiple of `unit`, which is {component.unit}; got {size}")

@@ -1,0 +1,41 @@
+"""Figures that a task reports of itself: ``grass.report(step=100, loss=0.53)``. May be copied; it needs nothing else.
+
+A figure is a line on standard output, ``GRASS_METRIC loss=0.53 step=100``, which the node finds in the task's output. A
+program without this file may print the line itself. Outside of Grass it is just a line.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from typing import SupportsFloat
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,63}")
+
+
+def report(step: SupportsFloat | None = None, **figures: SupportsFloat) -> None:
+    """Report numbers, which are shown as curves over ``step`` (None: the number of the report, from 0).
+
+    Raises ValueError for a figure that is not a finite number, or a name with other characters than letters, digits and
+    ``_ . / -``. Such names can be passed as ``report(**{"val/loss": 0.5})``.
+    """
+    words = [_word(name, figure) for name, figure in figures.items()]
+    if not words:
+        raise ValueError("report: name at least one figure, such as loss=0.5")
+    if step is not None:
+        words.append(_word("step", step))
+    # not sys.stdout: a program may have replaced it to capture output
+    print("GRASS_METRIC", *words, file=sys.__stdout__, flush=True)
+
+
+def _word(name: str, figure: SupportsFloat) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"report: {name!r} is not a name; use up to 64 letters, digits and _ . / -")
+    try:
+        value = float(figure)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"report: {name} must be a finite number, got {figure!r}")
+    return f"{name}={value!r}"
