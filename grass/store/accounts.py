@@ -6,10 +6,16 @@ may be repeated. ``keep`` removes users that a crash between the two left behind
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Protocol
 
 from grass.store import embedded
 from grass.store.redis_backend import RedisBackend
+
+MOST_CONNECTIONS = 64
+"""Connections of one node. A node-agent has fewer than ten; the server accepts 4096 of all together."""
+_LOGIN_SECONDS = 10
+"""Nobody can log in as ``default``, so a connection that is idle as this user never logged in."""
 
 
 class Accounts(Protocol):
@@ -21,6 +27,10 @@ class Accounts(Protocol):
 
     def keep(self, nodes: set[str]) -> None:
         """Remove the users of all nodes but these."""
+        ...
+
+    def crowded(self) -> set[str]:
+        """Return the nodes with more than ``MOST_CONNECTIONS``. Close connections that do not log in."""
         ...
 
 
@@ -44,6 +54,18 @@ class RedisAccounts:
         if gone:
             self._backend.delete_users(gone)
 
+    def crowded(self) -> set[str]:
+        clients = self._backend.clients()
+        for client in clients:
+            if client.get("user") == "default" and int(client.get("idle", "0")) > _LOGIN_SECONDS:
+                self._backend.drop_client(client["id"])
+        counts = Counter(client.get("user", "") for client in clients)
+        return {
+            user.removeprefix("node-")
+            for user, count in counts.items()
+            if user.startswith("node-") and count > MOST_CONNECTIONS
+        }
+
 
 class MemoryAccounts:
     """Keeps digests in memory. For tests, and for a redis of the user's own, where all share one password."""
@@ -59,3 +81,6 @@ class MemoryAccounts:
 
     def keep(self, nodes: set[str]) -> None:
         self.digests = {node: digest for node, digest in self.digests.items() if node in nodes}
+
+    def crowded(self) -> set[str]:
+        return set()

@@ -15,10 +15,10 @@ import msgspec
 from grass.clock import steady
 from grass.errors import StaleLeaseError, UndecodableError
 from grass.model.job import Job
-from grass.model.lifecycle import JobState
+from grass.model.lifecycle import JobState, TaskState
 from grass.store.backend import Backend, Entry, Op
 from grass.store.decoding import decoded_all
-from grass.store.keys import Keys
+from grass.store.keys import WAKEUPS_KEPT, Keys
 from grass.store.node_store import change_number
 from grass.wire.codec import Form
 from grass.wire.envelope import Undecodable, undecodable
@@ -26,6 +26,7 @@ from grass.wire.job_record import JOB, JOB_RECORD, JobRecord
 from grass.wire.keys import LaunchKey, TaskKey
 from grass.wire.launch import LAUNCH_TEMPLATE, LaunchTemplate
 from grass.wire.node_record import NODE_RECORD, NodeRecord
+from grass.wire.operation_record import OPERATION_RECORD, OperationRecord
 from grass.wire.reports import REPORT, Report
 from grass.wire.schedule_record import SCHEDULE_RECORD, ScheduleRecord
 from grass.wire.task_events import TaskEvents
@@ -46,6 +47,10 @@ _FEW_NODES = 32
 on the wake-up stream: a command with a thousand streams would cost a millisecond for every event (ADR 7)."""
 _STREAMS_AT_ONCE = 200
 """Most report streams read for one round: a ticket must not wait for the reports of a thousand nodes."""
+_FUTURE = 3600.0
+"""Seconds by which the clocks of redis and of the master-agent may differ: they run on one host."""
+MOST_REPORT = 4 * 1024 * 1024
+"""Characters of a report. A larger one is refused."""
 _SWEEP = 0.5
 """Seconds between reads of all streams of a large fleet: heartbeats are not announced."""
 
@@ -83,6 +88,7 @@ class LoadedJob(NamedTuple):
     spec: Job | None
     """None of a job that has ended."""
     tasks: dict[TaskKey, TaskRecord]
+    operations: dict[str, OperationRecord]
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -134,6 +140,11 @@ class AgentStore:
         self._fence = self._backend.get(self.keys.fence) or ""
         self._commit = int(self._backend.get(self.keys.commit) or 0)
 
+    @property
+    def epoch(self) -> int:
+        """The number of the lease. It grows with every master-agent."""
+        return int(self._fence or 0)
+
     def load(self) -> Loaded:
         keys, read = self.keys, self._backend.hgetall
         nodes = decoded_all(NODE_RECORD, keys.nodes, read(keys.nodes))
@@ -162,14 +173,22 @@ class AgentStore:
             live = [job_id for job_id, record in records.items() if not record.state.ended]
             specs = decoded_all(JOB, keys.specs, self._backend.hget_many(keys.specs, live))
             for job_id, record in records.items():
-                # a QUEUED job has no task records, and there may be many thousands
-                begun = not record.state.ended and record.state is not JobState.QUEUED
-                yield LoadedJob(record, specs.get(job_id), self._tasks(job_id) if begun else {})
+                # a QUEUED job has no task records unless it was queued again or tasks of it were stopped, and there
+                # may be many thousands of jobs
+                known = record.operations > 0 or record.tries > 0 or TaskState.STOPPED in record.counts
+                begun = not record.state.ended and (record.state is not JobState.QUEUED or known)
+                tasks = self._tasks(job_id) if begun else {}
+                filed = not record.state.ended and record.operations > 0
+                yield LoadedJob(record, specs.get(job_id), tasks, self._operations(job_id) if filed else {})
 
     def _tasks(self, job_id: str) -> dict[TaskKey, TaskRecord]:
         key = self.keys.tasks(job_id)
         found = decoded_all(TASK_RECORD, key, self._backend.hgetall(key))
         return {TaskKey.parse(task): record for task, record in found.items()}
+
+    def _operations(self, job_id: str) -> dict[str, OperationRecord]:
+        key = self.keys.operations(job_id)
+        return decoded_all(OPERATION_RECORD, key, self._backend.hgetall(key))
 
     def _launch(self, node: str) -> dict[LaunchKey, LaunchTemplate]:
         key = self.keys.launch(node)
@@ -187,6 +206,31 @@ class AgentStore:
         stream = self.keys.reports(node)
         self._node_of.pop(stream, None)
         self._cursors.pop(stream, None)
+
+    def report_sizes(self) -> dict[str, tuple[int, int]]:
+        """Return for each watched node how many entries its streams have, and their bytes."""
+        nodes = list(self._node_of.values())
+        reports = self._backend.stream_sizes(list(self._node_of))
+        samples = self._backend.stream_sizes([self.keys.node_usage(node) for node in nodes])
+        sums = ((one[0] + other[0], one[1] + other[1]) for one, other in zip(reports, samples, strict=True))
+        return dict(zip(nodes, sums, strict=True))
+
+    def discard_reports(self, node: str) -> None:
+        """Remove the waiting reports of a node that was cut off, and receive no more."""
+        self.unwatch(node)
+        self._backend.apply([("DEL", self.keys.reports(node)), ("DEL", self.keys.node_usage(node))])
+
+    def mend_wakeups(self, wall: float) -> bool:
+        """Remove the wake-up stream if a node filled it, or gave it an id of the future, after which no other node
+        can append. Return whether it was so. Nothing is lost: all reports are read regularly."""
+        [(entries, _)] = self._backend.stream_sizes([self.keys.wakeups])
+        newest = self._backend.newest(self.keys.wakeups)
+        ahead = newest is not None and int(newest[0].partition("-")[0]) / 1000 > wall + _FUTURE
+        if entries <= 4 * WAKEUPS_KEPT and not ahead:
+            return False
+        self._backend.apply([("DEL", self.keys.wakeups)])
+        self._woken = "0-0"
+        return True
 
     def receive(self, seconds: float) -> list[Message]:
         """Return tickets and reports that no commit has taken yet. Waits up to ``seconds`` for the first.
@@ -274,6 +318,8 @@ def _message(form: Form[Ticket] | Form[Report], stream: str, node: str, entry: E
     """Return an entry as a message. One that cannot be decoded is a message, too, so that it is refused by name."""
     entry_id, fields = entry
     text = fields.get("body", "")
+    if len(text) > MOST_REPORT and node:
+        text = ""  # refused as one that cannot be decoded
     body: Ticket | Report | Undecodable
     try:
         body = form.decode(text)

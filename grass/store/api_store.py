@@ -10,20 +10,26 @@ from grass.errors import ConflictError, ReplayedError, UndecodableError
 from grass.model.job import Job
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.backend import Backend, Entry, Guard, Op
+from grass.store.change_feed import ChangeFeed
 from grass.store.decoding import decoded, decoded_all, sound
+from grass.store.history_store import HistoryStore
 from grass.store.job_index import JobIndex, moved, place
 from grass.store.join_tokens import JoinTokens
 from grass.store.keys import EVENTS_KEPT, Keys
 from grass.store.sessions import Sessions, Sighting
+from grass.store.signed_images import SignedImages
+from grass.wire.attempt_record import ATTEMPT_RECORD, AttemptRecord
 from grass.wire.codec import Form, encode
 from grass.wire.event_record import EVENT_RECORD, EventRecord
 from grass.wire.job_record import JOB, JOB_RECORD, JobRecord, first_record
 from grass.wire.keys import TaskKey
 from grass.wire.node_record import NODE_RECORD, NodeRecord
+from grass.wire.operation_record import OPERATION_RECORD, OperationRecord
 from grass.wire.plan_answer import PLAN_ANSWER, PlanAnswer
 from grass.wire.schedule_record import SCHEDULE_RECORD, ScheduleRecord
 from grass.wire.task_record import TASK_RECORD, TaskRecord
 from grass.wire.tickets import PlanJob, StartJob, Ticket
+from grass.wire.usage_record import USAGE_RECORD, UsageRecord
 
 T = TypeVar("T")
 
@@ -51,9 +57,12 @@ class ApiStore:
     def __init__(self, backend: Backend, keys: Keys) -> None:
         self._backend = backend
         self._keys = keys
+        self.history = HistoryStore(backend, keys)
         self.join_tokens = JoinTokens(backend, keys)
         self.sessions = Sessions(backend, keys)
+        self.images = SignedImages(backend, keys)
         self.job_index = JobIndex(backend, keys)
+        self.change_feed = ChangeFeed(backend, keys)
 
     def submit(
         self,
@@ -64,6 +73,7 @@ class ApiStore:
         now: float,
         warnings: Sequence[str],
         schedule: str | None = None,
+        rerun_of: str | None = None,
         sighting: Sighting,
     ) -> bool:
         """Write specification, first record, name, ticket and the request's id in one durable step.
@@ -73,8 +83,16 @@ class ApiStore:
         """
         reason = Reason(ReasonCode.SUBMITTED, "accepted; waits for the master-agent")
         record = first_record(
-            job, job_id=job_id, user=user, now=now, warnings=tuple(warnings), schedule=schedule, reason=reason
+            job,
+            job_id=job_id,
+            user=user,
+            now=now,
+            warnings=tuple(warnings),
+            schedule=schedule,
+            reason=reason,
+            rerun_of=rerun_of,
         )
+        submitted = f"{job.name} submitted" + (f" as a rerun of {rerun_of}" if rerun_of else "")
         keys = self._keys
         ops: list[Op] = [
             ("HSET", keys.specs, job_id, encode(job)),
@@ -83,7 +101,7 @@ class ApiStore:
             ("HSET", keys.names, job.name, job_id),
             ("XADD", keys.tickets, 0, "body", encode(StartJob(job, record))),
             *moved(keys, user, record.submitted, job_id, None, record.state),
-            self._event("job-submitted", user, f"{job.name} submitted", job=job.name),
+            self._event("job-submitted", user, submitted, job=job.name),
         ]
         ops += self.sessions.ops(sighting)
         guards: list[Guard] = [
@@ -141,6 +159,10 @@ class ApiStore:
         """Return the record of the latest run of a name, or of the run with an id."""
         return self.run(self._backend.hget(self._keys.names, name_or_id) or name_or_id)
 
+    def newer_deleted(self, name: str) -> str | None:
+        """Return the id of the newest run of a job, if that was deleted while older ones are kept."""
+        return self._backend.hget(self._keys.deleted, name)
+
     def run(self, job_id: str) -> JobRecord | None:
         return self._one(JOB_RECORD, self._keys.jobs, job_id)
 
@@ -153,12 +175,46 @@ class ApiStore:
         records = decoded_all(TASK_RECORD, key, self._backend.hgetall(key))
         return {TaskKey.parse(task): record for task, record in records.items()}
 
+    def some_tasks(self, job_id: str, tasks: Sequence[str]) -> dict[TaskKey, TaskRecord]:
+        """Return the records of these tasks (``component.index``) that exist and can be decoded."""
+        key = self._keys.tasks(job_id)
+        texts = self._backend.hget_many(key, tasks)
+        return {TaskKey.parse(task): record for task, record in sound(TASK_RECORD, key, texts.items())}
+
+    def attempts(self, job_id: str) -> dict[TaskKey, list[AttemptRecord]]:
+        """Return the earlier attempts of a job's tasks, in order. A task with one attempt has none."""
+        key = self._keys.attempts(job_id)
+        found: dict[TaskKey, list[AttemptRecord]] = {}
+        for field, record in decoded_all(ATTEMPT_RECORD, key, self._backend.hgetall(key)).items():
+            found.setdefault(TaskKey.parse(field.partition("/")[0]), []).append(record)
+        for records in found.values():
+            records.sort(key=lambda record: record.attempt)
+        return found
+
+    def operations(self, job_id: str) -> list[OperationRecord]:
+        """Return the operations of a job, in the order in which they were filed."""
+        key = self._keys.operations(job_id)
+        records = dict(sound(OPERATION_RECORD, key, self._backend.hgetall(key).items()))
+        return sorted(records.values(), key=lambda each: each.number)
+
+    def operation(self, job_id: str, name: str) -> OperationRecord | None:
+        return self._one(OPERATION_RECORD, self._keys.operations(job_id), name)
+
     def nodes(self) -> list[NodeRecord]:
         """Return all nodes, sorted by name."""
         return self._by_name(NODE_RECORD, self._keys.nodes)
 
+    def some_nodes(self, names: Sequence[str]) -> list[NodeRecord]:
+        """Return the records of these nodes that exist and can be decoded."""
+        texts = self._backend.hget_many(self._keys.nodes, names)
+        return [record for _, record in sound(NODE_RECORD, self._keys.nodes, texts.items())]
+
     def node(self, name: str) -> NodeRecord | None:
         return self._one(NODE_RECORD, self._keys.nodes, name)
+
+    def usage(self) -> dict[str, UsageRecord]:
+        """Return each user's decayed use of the cluster, as of different times."""
+        return dict(sound(USAGE_RECORD, self._keys.usage, self._backend.hgetall(self._keys.usage).items()))
 
     def schedules(self) -> list[ScheduleRecord]:
         """Return all schedules, sorted by name."""

@@ -35,6 +35,30 @@ class Backend(Protocol):
         """
         ...
 
+    def append(self, ops: list[Op], hints: Sequence[Op] = ()) -> None:
+        """Do all of ``ops`` in one atomic step without guards, and ``hints`` after them.
+
+        Needs no right to run scripts. ``ops`` must be XADD or XDEL. The failure of a hint is ignored.
+        """
+        ...
+
+    def put(self, key: str, value: str, seconds: int) -> None:
+        """Store a value that expires. Needs no right to run scripts, as the two below."""
+        ...
+
+    def put_if(self, key: str, value: str, seconds: int, old: str | None) -> bool:
+        """As ``put``, if the present value is ``old`` (None: there is none), in one atomic step. Return whether it was
+        stored."""
+        ...
+
+    def delete(self, key: str) -> bool:
+        """Return whether there was a value."""
+        ...
+
+    def stream_sizes(self, keys: Sequence[str]) -> list[tuple[int, int]]:
+        """Return of each stream the number of its entries, and its bytes in memory, estimated."""
+        ...
+
     def get(self, key: str) -> str | None: ...
 
     def hget(self, key: str, field: str) -> str | None: ...

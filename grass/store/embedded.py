@@ -143,6 +143,11 @@ _READS = (
     "+get +hget +hmget +hgetall +hexists +hlen +exists +xrange +xrevrange +xread +xlen +xinfo +zcard +zrevrangebylex"
 )
 _EVALS = "+eval +evalsha +script|load"
+_NODE_COMMANDS = "+hget +hgetall +xread +xrange +xrevrange +xadd +xdel"
+"""No script: a node could keep the server busy with one for ever."""
+_TASK_VALUES = "+get +set +del +watch"
+"""For the values that tasks of a job share."""
+_API_WRITES = "+set +setex +hset +hdel +xadd +zadd"
 _CONNECTS = "+ping +hello +auth +client|setname +client|id +multi +exec"
 
 
@@ -163,12 +168,18 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
         f"~{keys.session('*')}",
         *(f"~{key}" for key in (keys.horizon, keys.write_check)),
         f"~{keys.join('*')}",
-        *(f"{read}{key}" for key in (keys.tasks("*"), keys.schedules, keys.nodes, keys.lease, keys.plans, keys.ends)),
+        f"~{keys.join_tokens}",
+        f"~{keys.images}",
+        *(f"{read}{key}" for key in (keys.tasks("*"), keys.operations("*"), keys.schedules, keys.nodes)),
+        *(f"{read}{key}" for key in (keys.lease, keys.plans, keys.ends, keys.feed)),
+        f"{read}{keys.usage}",
+        *(f"{read}{key}" for key in (keys.node_usage("*"), f"{prefix}history:*")),
+        *(f"{read}{key}" for key in (keys.deleted, keys.attempts("*"))),
     ]
     rights = {
         "admin": "~* &* +@all",
-        "agent": f"~{prefix}* resetchannels -@all {connects} +@read +@write {_EVALS} +xinfo -@dangerous",
-        "api": f"{' '.join(api_keys)} resetchannels -@all {connects} {_READS} {_EVALS} +set +setex +hset +xadd +zadd",
+        "agent": f"~{prefix}* resetchannels -@all {connects} +@read +@write {_EVALS} +xinfo -@dangerous +info",
+        "api": f"{' '.join(api_keys)} resetchannels -@all {connects} {_READS} {_EVALS} {_API_WRITES}",
     }
     if node:
         rights["node"] = " ".join(node_rights(prefix, node, version))
@@ -187,17 +198,28 @@ def node_user(node: str) -> str:
 
 
 def node_rights(prefix: str, node: str, version: tuple[int, ...]) -> list[str]:
-    """Return a node's rights: read its own desired state, write its own reports and the wake-up stream.
+    """Return a node's rights: read its own desired state; write its own reports, wake-ups, and what tasks share.
 
     The result is the words of an ACL rule, as in the file or after ``ACL SETUSER``.
     """
     _check_plain(prefix, node)
     keys = Keys(prefix)
     read = "%R~" if version >= _READ_PATTERNS else "~"
-    reads = (keys.desired(node), keys.launch(node), keys.addresses(node), keys.changes(node))
-    rights = [f"~{keys.reports(node)}", f"~{keys.wakeups}", *(read + key for key in reads)]
-    commands = f"{_connects(version)} {_READS} {_EVALS} +xadd +xdel"
-    return [*rights, "resetchannels", "-@all", *commands.split()]
+    reads = (
+        keys.desired(node),
+        keys.launch(node),
+        keys.addresses(node),
+        keys.membership(node),
+        keys.changes(node),
+        keys.images,
+    )
+    rights = [f"~{keys.reports(node)}", f"~{keys.node_usage(node)}", *(read + key for key in reads)]
+    commands = f"{_connects(version)} {_NODE_COMMANDS}".split()
+    if version < _READ_PATTERNS:  # no selectors either: the node may remove entries of the shared stream
+        shared = [f"~{keys.shared('*', '*')}", f"~{keys.wakeups}"]
+        return [*rights, *shared, "resetchannels", "-@all", *commands, *_TASK_VALUES.split()]
+    selectors = [f"(+xadd ~{keys.wakeups})", f"({_TASK_VALUES} ~{keys.shared('*', '*')})"]
+    return [*rights, "resetchannels", "-@all", *commands, *selectors]
 
 
 def _connects(version: tuple[int, ...]) -> str:

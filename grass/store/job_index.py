@@ -15,13 +15,18 @@ from grass.store.keys import Keys
 EVERYBODY = ""
 """Instead of a user."""
 BEGUN = (JobState.RUNNING, JobState.STOPPING)
-WAITING = (JobState.QUEUED,)
+WAITING = (JobState.QUEUED, JobState.SUSPENDED)
 ENDED = tuple(state for state in JobState if state.ended)
 
 
 def place(submitted: float, job_id: str) -> str:
     """The member of the sets: their order, as text, is that of submission."""
     return f"{submitted:020.6f}/{job_id}"
+
+
+def job_of(member: str) -> str:
+    """Return the id of the job with this ``place``."""
+    return member.partition("/")[2]
 
 
 def moved(
@@ -58,9 +63,12 @@ class JobIndex:
         """
         chosen: list[str] = []
         for states in groups:
-            keys = [self._keys.jobs_in(state.value, user) for state in states]
             left = limit - len(chosen)
-            if left > 0:
-                found = [member for key in keys for member in self._backend.highest(key, before, left)]
-                chosen += sorted(found, reverse=True)[:left]
-        return [member.partition("/")[2] for member in sorted(chosen)]
+            chosen += self.places(states, user, left, before) if left > 0 else ()
+        return [job_of(member) for member in sorted(chosen)]
+
+    def places(self, states: Sequence[JobState], user: str, limit: int, before: str | None) -> list[str]:
+        """Return the ``place`` of each of the newest ``limit`` jobs in these states, newest first."""
+        keys = [self._keys.jobs_in(state.value, user) for state in states]
+        found = [member for key in keys for member in self._backend.highest(key, before, limit)]
+        return sorted(found, reverse=True)[:limit]

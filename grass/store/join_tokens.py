@@ -30,6 +30,14 @@ class JoinToken(msgspec.Struct, frozen=True):
     expires: float
     """Wall seconds of the master."""
     taken: dict[str, str] = {}
+    revoked: bool = False
+
+    def state(self, now: float) -> str:
+        if self.revoked:
+            return "revoked"
+        if self.uses < 1:
+            return "used"
+        return "expired" if self.expires <= now else "valid"
 
 
 _JOIN_TOKEN: Form[JoinToken] = Form(JoinToken)
@@ -41,7 +49,26 @@ class JoinTokens:
         self._keys = keys
 
     def issue(self, digest: str, token: JoinToken, now: float) -> None:
-        self._backend.apply([self._write(digest, token, now)])
+        ops: list[Op] = [self._write(digest, token, now), ("HSET", self._keys.join_tokens, digest, "1")]
+        if gone := self._forgotten():
+            ops.append(("HDEL", self._keys.join_tokens, *gone))
+        self._backend.apply(ops)
+
+    def all(self) -> dict[str, JoinToken]:
+        """Return the tokens that are still known, by digest."""
+        texts = {digest: self._backend.get(self._keys.join(digest)) for digest in self._digests()}
+        return {digest: _JOIN_TOKEN.decode(text) for digest, text in texts.items() if text is not None}
+
+    def revoke(self, digest: str, now: float) -> JoinToken | None:
+        """Revoke a token. Machines that joined with it stay. Return None for an unknown one."""
+        while (text := self._backend.get(self._keys.join(digest))) is not None:
+            revoked = replace(_JOIN_TOKEN.decode(text), revoked=True)
+            if (
+                self._backend.apply([self._write(digest, revoked, now)], [("equals", self._keys.join(digest), text)])
+                == 0
+            ):
+                return revoked
+        return None
 
     def check(self, digest: str, join_id: str, node: str, now: float) -> JoinToken:
         """Return the token if ``node`` may join with it. The same join may be repeated: its reply may have been lost.
@@ -93,6 +120,8 @@ class JoinTokens:
         if text is None:
             raise ConflictError(f"this cluster does not know this join token; {_AGAIN}")
         token = _JOIN_TOKEN.decode(text)
+        if token.revoked:  # also for the machine that has used it: it may have been removed since
+            raise ConflictError(f"this join token was revoked by an administrator; {_AGAIN}")
         if node is not None and token.taken.get(join_id) == node:
             return token, text
         if token.uses < 1:
@@ -103,6 +132,13 @@ class JoinTokens:
         if node is not None and token.name not in (None, node):
             raise ConflictError(f"this join token is for the node {token.name}, not for {node}; {_AGAIN}")
         return token, text
+
+    def _digests(self) -> list[str]:
+        return list(self._backend.hgetall(self._keys.join_tokens))
+
+    def _forgotten(self) -> list[str]:
+        """Return the digests in the list whose record has expired."""
+        return [digest for digest in self._digests() if self._backend.get(self._keys.join(digest)) is None]
 
     def _write(self, digest: str, token: JoinToken, now: float) -> Op:
         left = max(0, int(token.expires - now)) + _REMEMBERED

@@ -3,6 +3,8 @@
 All carry the cluster's prefix (``grass:<cluster>:``), so a redis of your own can serve several clusters.
 "A" is the master-agent, whose writes are fenced (``AgentStore.commit``); "P" the API servers; "N" one node-agent.
 
+"M" is the monitor, which logs in as A's redis user.
+
 key                      type     writer  content, lifetime
 fence                    string   A       number of the lease that may write; grows by one with every takeover
 commit                   string   A       number of the last commit, so that a repeated one does nothing
@@ -14,24 +16,39 @@ jobs                     hash     P, A    job id → job record; P writes only t
 jobs-in:<state>:<user>   zset     P, A    jobs in this state, of the user or (empty) of all; removed with the job
 live                     hash     P, A    job name → id of its run that has not ended; without one the name is free
 names                    hash     P, A    job name → id of the latest run
+deleted                  hash     A       job name → id of its newest run, which was deleted while older ones are kept
 tasks:<job id>           hash     A       <component>.<index> → task record; a task that never left PENDING has none
+operations:<job id>      hash     A       id → operation record; all that go on, and the newest OPERATIONS_KEPT
+attempts:<job id>        hash     A       earlier attempts of tasks, ATTEMPTS_KEPT of each; removed with the job
 schedules                hash     A       name → schedule record
 nodes                    hash     A       name → node record
+images                   hash     P       name → digest of the image that its user pushed last, and who; MOST_IMAGES
 node:<n>:desired         hash     A       attempt key → entry
 node:<n>:launch          hash     A       launch key → template
 node:<n>:addresses       hash     A       job id → addresses file
-node:<n>:changes         stream   A       changes of the three above; trimmed to CHANGES_KEPT
+node:<n>:membership      hash     A       launch key → membership; removed with the job
+node:<n>:changes         stream   A       changes of the four above; trimmed to CHANGES_KEPT
 node:<n>:reports         stream   N       what happened there; removed by A once taken, by N if a newer heartbeat came
+node:<n>:usage           stream   N       samples of the machine and its tasks, every 2 s; trimmed to USAGE_KEPT
+history:node:<n>         hash     M       <seconds of a point>/<chunk> → its curves (ADR 16); removed with the node
+history:job:<job id>     hash     M       the same of its tasks, and their own figures; removed with the job, or if old
+history:cluster          hash     M       the same of the whole cluster; one
+history:cursor           hash     M       usage stream → last entry taken
+history:jobs             hash     M       job id → size of its history; bounded by HISTORY_JOBS_KEPT and …_CHUNKS_KEPT
 wakeups                  stream   N       name of a node that has reports to take; trimmed to WAKEUPS_KEPT (ADR 7)
 plans                    stream   A       answers to tickets of kind `plan`; trimmed to PLANS_KEPT
 usage                    hash     A       user → decayed use of the cluster, for fair shares
 events                   stream   A, P    who did what, and what happened; trimmed to EVENTS_KEPT
+notifications            hash     A       id → notification to deliver; removed when it was delivered or given up
 ends                     stream   A       job id and record of jobs that ended, for who waits; trimmed to ENDS_KEPT
+feed                     stream   A       names of what each commit changed, for the change feed; trimmed to FEED_KEPT
 session:<id>             string   P       a client's session: key, user, key id, end (ADR 12); expires
 session:<id>:<request>   string   P       a request of a session that was seen; expires after twice as long
 write-check              string   P       1; written to see whether the store takes writes; expires in a second
 horizon                  string   P       up to when requests without a session may have been accepted; one
+shared:<job id>:<key>    string   N       a value that tasks of a job share; expires after a week at most
 join:<digest>            string   P       a join token, by the SHA-256 of its secret: uses left, by whom; expires
+join-tokens              hash     P       digests of join tokens; P removes those that have expired
 join:name:<node>         string   P       id of the join that goes on under this name; expires in seconds
 """
 
@@ -41,10 +58,21 @@ CHANGES_KEPT = 2_000
 EVENTS_KEPT = 100_000
 WAKEUPS_KEPT = 10_000
 ENDS_KEPT = 256
+FEED_KEPT = 1_000
+"""An entry is a few names, at most those of the tasks that one commit may change."""
 ENDED_AT_MOST = 16_384
 """Characters of a record among the ends. To ask for a longer one takes no time beside what else is done with it."""
+USAGE_KEPT = 60
+"""Samples: two minutes. The monitor keeps what is older, in packed form."""
+HISTORY_JOBS_KEPT = 1_000
+"""Jobs whose histories are kept."""
+HISTORY_CHUNKS_KEPT = 100_000
+"""Chunks in the histories of all jobs, of at most 1.5 KiB: 300 to 600 bytes as a rule."""
 PLANS_KEPT = 256
 """More than can be waited for at once."""
+OPERATIONS_KEPT = 50
+"""Ended operations of one job."""
+MOST_IMAGES = 10_000
 SESSION_SECONDS = 3600
 
 
@@ -62,15 +90,23 @@ class Keys:
         self.jobs = prefix + "jobs"
         self.live = prefix + "live"
         self.names = prefix + "names"
+        self.deleted = prefix + "deleted"
         self.schedules = prefix + "schedules"
         self.nodes = prefix + "nodes"
         self.events = prefix + "events"
         self.ends = prefix + "ends"
+        self.notifications = prefix + "notifications"
+        self.feed = prefix + "feed"
         self.wakeups = prefix + "wakeups"
         self.usage = prefix + "usage"
         self.horizon = prefix + "horizon"
         self.write_check = prefix + "write-check"
         self.plans = prefix + "plans"
+        self.images = prefix + "images"
+        self.join_tokens = prefix + "join-tokens"
+        self.cluster_history = prefix + "history:cluster"
+        self.history_cursor = prefix + "history:cursor"
+        self.history_jobs = prefix + "history:jobs"
 
     def jobs_in(self, state: str, user: str) -> str:
         """``user``: empty for all."""
@@ -78,6 +114,12 @@ class Keys:
 
     def tasks(self, job_id: str) -> str:
         return f"{self.prefix}tasks:{job_id}"
+
+    def operations(self, job_id: str) -> str:
+        return f"{self.prefix}operations:{job_id}"
+
+    def attempts(self, job_id: str) -> str:
+        return f"{self.prefix}attempts:{job_id}"
 
     def desired(self, node: str) -> str:
         return f"{self.prefix}node:{node}:desired"
@@ -88,15 +130,31 @@ class Keys:
     def addresses(self, node: str) -> str:
         return f"{self.prefix}node:{node}:addresses"
 
+    def membership(self, node: str) -> str:
+        return f"{self.prefix}node:{node}:membership"
+
     def changes(self, node: str) -> str:
         return f"{self.prefix}node:{node}:changes"
 
     def reports(self, node: str) -> str:
         return f"{self.prefix}node:{node}:reports"
 
+    def node_usage(self, node: str) -> str:
+        return f"{self.prefix}node:{node}:usage"
+
+    def node_history(self, node: str) -> str:
+        return f"{self.prefix}history:node:{node}"
+
+    def job_history(self, job_id: str) -> str:
+        return f"{self.prefix}history:job:{job_id}"
+
     def of_node(self, node: str) -> list[str]:
         """All that is kept for one node, besides its record."""
-        return [key(node) for key in (self.desired, self.launch, self.addresses, self.changes, self.reports)]
+        state = (self.desired, self.launch, self.addresses, self.membership)
+        return [key(node) for key in (*state, self.changes, self.reports, self.node_usage, self.node_history)]
+
+    def shared(self, job_id: str, key: str) -> str:
+        return f"{self.prefix}shared:{job_id}:{key}"
 
     def join(self, digest: str) -> str:
         return f"{self.prefix}join:{digest}"

@@ -29,6 +29,26 @@ class MemoryBackend:
             self._changed.notify_all()
             return 0
 
+    def append(self, ops: list[Op], hints: Sequence[Op] = ()) -> None:
+        self.apply([*ops, *hints])
+
+    def put(self, key: str, value: str, seconds: int) -> None:
+        self.apply([("SETEX", key, seconds, value)])
+
+    def put_if(self, key: str, value: str, seconds: int, old: str | None) -> bool:
+        guard: Guard = ("no-key", key, "") if old is None else ("equals", key, old)
+        return not self.apply([("SETEX", key, seconds, value)], [guard])
+
+    def delete(self, key: str) -> bool:
+        with self._changed:
+            return self._strings.pop(key, None) is not None
+
+    def stream_sizes(self, keys: Sequence[str]) -> list[tuple[int, int]]:
+        with self._changed:
+            found = [self._streams.get(key, []) for key in keys]
+        texts = [sum(len(text) for _, fields in entries for text in fields.values()) for entries in found]
+        return [(len(entries), size) for entries, size in zip(found, texts, strict=True)]
+
     def _holds(self, guard: Guard) -> bool:
         match guard:
             case ("equals", key, value):

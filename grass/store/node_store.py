@@ -9,12 +9,15 @@ import msgspec
 from grass import clock
 from grass.store.backend import Backend, Entry, Op
 from grass.store.decoding import decoded_all
-from grass.store.keys import WAKEUPS_KEPT, Keys
+from grass.store.keys import USAGE_KEPT, WAKEUPS_KEPT, Keys
+from grass.store.signed_images import SIGNED_IMAGE
 from grass.wire.codec import encode
 from grass.wire.desired import DESIRED_ATTEMPT, DESIRED_CHANGE, DesiredAttempt, DesiredChange
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.launch import LAUNCH_TEMPLATE, LaunchTemplate
+from grass.wire.membership import MEMBERSHIP, Membership
 from grass.wire.reports import Report
+from grass.wire.usage import UsageSample
 
 _HEARTBEAT = str(Heartbeat.__struct_config__.tag)
 
@@ -33,6 +36,8 @@ class Desired(msgspec.Struct, frozen=True):
     addresses: dict[str, str]
     """Job id → text of its addresses file."""
     cursor: str
+    membership: dict[str, Membership] = {}
+    """By launch key."""
 
 
 class NodeStore:
@@ -42,22 +47,25 @@ class NodeStore:
     def __init__(self, backend: Backend, keys: Keys, node: str) -> None:
         self._backend = backend
         self._node = node
+        self._images = keys.images
         self._wakeups = keys.wakeups
         self._changes = keys.changes(node)
         self._reports = keys.reports(node)
-        self._desired = (keys.desired(node), keys.launch(node), keys.addresses(node))
+        self._usage = keys.node_usage(node)
+        self._desired = (keys.desired(node), keys.launch(node), keys.addresses(node), keys.membership(node))
         self._number = 0
 
     def desired(self) -> Desired:
         """Read the desired state. The cursor is read first: a change in between is applied twice, which is harmless."""
         newest = self._backend.newest(self._changes)
         self._number = change_number(newest)
-        entries, launch, addresses = (self._backend.hgetall(key) for key in self._desired)
+        entries, launch, addresses, membership = (self._backend.hgetall(key) for key in self._desired)
         return Desired(
             decoded_all(DESIRED_ATTEMPT, self._desired[0], entries),
             decoded_all(LAUNCH_TEMPLATE, self._desired[1], launch),
             addresses,
             newest[0] if newest else "0-0",
+            decoded_all(MEMBERSHIP, self._desired[3], membership),
         )
 
     def changes(self, cursor: str, seconds: float) -> tuple[str, list[DesiredChange]]:
@@ -69,6 +77,11 @@ class NodeStore:
                 raise ChangesGapError(f"change {self._number + 1} is gone, {number} is the next")
             self._number = number
         return (found[-1][0] if found else cursor), [DESIRED_CHANGE.decode(fields["body"]) for _, fields in found]
+
+    def signed_off(self, image: str) -> str | None:
+        """Return the digest of the image that its user pushed; None: there is no record."""
+        text = self._backend.hget(self._images, image)
+        return None if text is None else SIGNED_IMAGE.decode(text).digest
 
     def report(self, reports: Sequence[Report]) -> None:
         """Write reports in order. They are durable when this returns; a repeat after a lost reply is harmless.
@@ -84,9 +97,13 @@ class NodeStore:
         for report in reports:
             kind = str(report.__struct_config__.tag)  # beside the body, so that the check above need not decode it
             ops.append(("XADD", self._reports, 0, "kind", kind, "body", encode(report), "at", now))
-        if not only_alive:
-            ops.append(("XADD", self._wakeups, WAKEUPS_KEPT, "node", self._node))
-        self._backend.apply(ops)
+        # Another node may have damaged the shared stream; the master-agent then finds the reports by itself.
+        hints: list[Op] = [] if only_alive else [("XADD", self._wakeups, WAKEUPS_KEPT, "node", self._node)]
+        self._backend.append(ops, hints)
+
+    def usage(self, sample: UsageSample) -> None:
+        """Append a sample to this node's usage stream."""
+        self._backend.append([("XADD", self._usage, USAGE_KEPT, "body", encode(sample))])
 
 
 def change_number(entry: Entry | None) -> int:

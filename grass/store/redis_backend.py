@@ -62,6 +62,16 @@ end
 return 0
 """
 
+_SIZES = """
+local found = {}
+for i, key in ipairs(KEYS) do
+  local entries = redis.call('XLEN', key)
+  found[#found + 1] = entries
+  found[#found + 1] = entries > 0 and redis.call('MEMORY', 'USAGE', key) or 0
+end
+return found
+"""
+
 _MOST_ARGUMENTS = 2_000
 """Lua cannot unpack much longer lists; longer writes are split into several of the same step."""
 
@@ -77,6 +87,13 @@ _REFUSALS = {
 """Redis's error codes for refused writes → explanation for users."""
 _REFUSED = re.compile(rf"(?:^|: ?-)({'|'.join(_REFUSALS)}) ")
 """Matches the error of a refused command, also inside a script: servers before 7.0 prefix the code with a text."""
+
+
+_FIGURES = (
+    *("used_memory", "maxmemory", "connected_clients", "blocked_clients", "instantaneous_ops_per_sec"),
+    *("aof_current_size", "aof_pending_bio_fsync", "aof_delayed_fsync", "evicted_keys", "uptime_in_seconds"),
+)
+"""Fields of INFO."""
 
 
 class RedisBackend:
@@ -114,6 +131,50 @@ class RedisBackend:
                 return cast(int, self._ask("EVALSHA", self._digest, 0, step))
             except NoScriptError:  # the server was restarted; it does not keep scripts
                 return cast(int, self._ask("EVAL", _APPLY, 0, step))
+
+    def append(self, ops: list[Op], hints: Sequence[Op] = ()) -> None:
+        commands = [_command(op) for op in (*ops, *hints)]
+        self._check_room()
+        with _translated():
+            answers = self._ask_all([("MULTI",), *commands, ("EXEC",)])
+            refused = [answer for answer in answers[1 : len(ops) + 1] if isinstance(answer, ResponseError)]
+            done = answers[-1] if isinstance(answers[-1], list) else [answers[-1]]
+            refused += [answer for answer in done[: len(ops)] if isinstance(answer, ResponseError)]
+            if refused:
+                raise refused[0]
+
+    def put(self, key: str, value: str, seconds: int) -> None:
+        self._check_room()
+        with _translated():
+            self._ask("SET", key, value, "EX", seconds)
+
+    def put_if(self, key: str, value: str, seconds: int, old: str | None) -> bool:
+        self._check_room()
+        with _translated():
+            if old is None:
+                return self._ask("SET", key, value, "EX", seconds, "NX") is not None
+            connection = self._new_connection()  # of its own: WATCH is state of a connection
+            try:
+                connection.send_packed_command(connection.pack_commands([("WATCH", key), ("GET", key)]))
+                _, present = connection.read_response(), connection.read_response()
+                if present != old:
+                    return False
+                commands = [("MULTI",), ("SET", key, value, "EX", seconds), ("EXEC",)]
+                connection.send_packed_command(connection.pack_commands(commands))
+                return [connection.read_response() for _ in commands][-1] is not None
+            finally:
+                connection.disconnect()
+
+    def delete(self, key: str) -> bool:
+        with _translated():
+            return bool(self._ask("DEL", key))
+
+    def stream_sizes(self, keys: Sequence[str]) -> list[tuple[int, int]]:
+        if not keys:
+            return []
+        with _translated():
+            flat = self._ask("EVAL", _SIZES, len(keys), *keys)
+        return list(zip(flat[::2], flat[1::2], strict=True))
 
     def get(self, key: str) -> str | None:
         with _translated():
@@ -196,6 +257,17 @@ class RedisBackend:
             self._ask("ACL", "DELUSER", *names)
             self._ask("ACL", "SAVE")
 
+    def clients(self) -> list[dict[str, str]]:
+        """Return the server's connections, as ``CLIENT LIST`` describes them."""
+        with _translated():
+            lines = str(self._ask("CLIENT", "LIST")).splitlines()
+        return [dict(word.partition("=")[::2] for word in line.split()) for line in lines]
+
+    def drop_client(self, client: str) -> None:
+        """Close a connection by its id."""
+        with _translated():
+            self._ask("CLIENT", "KILL", "ID", client)
+
     def users(self) -> list[str]:
         with _translated():
             return cast("list[str]", self._ask("ACL", "USERS"))
@@ -204,6 +276,12 @@ class RedisBackend:
         with _translated():
             said = str(self._redis.info("server")["redis_version"])
             return tuple(int(part) for part in said.split("."))
+
+    def figures(self) -> dict[str, float]:
+        """Return what the server tells of itself that is worth watching: memory, clients, commands, its file."""
+        with _translated():
+            told = self._redis.info()
+        return {name: float(told[name]) for name in _FIGURES if isinstance(told.get(name), (int, float))}
 
     def durability(self) -> dict[str, str]:
         """Return the server's settings ``appendonly`` and ``appendfsync``; empty if it refuses to tell."""
@@ -236,6 +314,22 @@ class RedisBackend:
         self._idle.append(connection)
         return answer
 
+    def _ask_all(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+        """Send commands in one piece and return their answers. An answer may be a ResponseError."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._new_connection()
+        try:
+            connection.send_packed_command(connection.pack_commands(commands))
+            answers = [_answer(connection) for _ in commands]
+        except BaseException:
+            connection.disconnect()
+            self._forget_connections()
+            raise
+        self._idle.append(connection)
+        return answers
+
     def _check_room(self) -> None:
         if self._folder is not None and disk.is_full(self._folder):
             raise StoreFullError(
@@ -251,6 +345,21 @@ class RedisBackend:
     def _forget_connections(self) -> None:
         while self._idle:
             self._idle.pop().disconnect()
+
+
+def _answer(connection: Any) -> Any:
+    try:
+        return connection.read_response()
+    except ResponseError as error:
+        return error
+
+
+def _command(op: Op) -> tuple[Any, ...]:
+    """Return the command of an XADD or XDEL as the script writes it."""
+    if op[0] != "XADD":
+        return op
+    _, key, limit, *pairs = op
+    return ("XADD", key, *(("MAXLEN", "~", limit) if limit else ()), "*", *pairs)
 
 
 def _pairs(flat: list[str]) -> dict[str, str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+
+from grass.wire.operation_record import OperationKind
 
 Document = dict[str, Any]
 """A JSON object that other code reads: ``grass.manifest`` a user's document, ``master.api.enrolment`` a node's facts.
@@ -35,6 +37,9 @@ class Submission(Call, frozen=True):
     """Refuse warnings, and what no node could ever satisfy."""
     cwd: str | None = None
     """Folder in which the tasks of a native job run, if the nodes are the client's machine."""
+    shell: dict[str, str] = {}
+    """Selected variables of the client's shell, for tasks that run as processes, if the nodes are the client's
+    machine."""
     id: str | None = None
     """NAME-xxxxxxxx. Sent again with the same id, nothing is started twice."""
 
@@ -60,11 +65,45 @@ class LogQuery(Call, frozen=True):
 class Stop(Call, frozen=True):
     grace: float | str | None = None
     """Between TERM and KILL: seconds, or a duration such as ``1m``."""
+    tasks: list[str] = []
+    """Only these tasks or components, such as ``worker.3`` or ``worker``. They do not start again."""
+
+
+class Rerun(Call, frozen=True):
+    failed: bool = False
+    """Start only the tasks that did not succeed."""
+    id: str | None = None
+    """Of the new run: NAME-xxxxxxxx. Sent again with the same id, nothing is started twice."""
+
+
+class JobChange(Call, frozen=True):
+    priority: int
+
+
+class OperationRequest(Call, frozen=True):
+    kind: OperationKind
+    """``scale``, ``suspend``, ``resume``, ``restart`` or ``replace``."""
+    component: str | None = None
+    """To scale."""
+    size: int | None = None
+    """To scale: the new number of tasks."""
+    delta: int | None = None
+    """To scale: so many more or, if negative, fewer tasks than there are when the operation begins."""
+    remove: list[str] = []
+    """To scale: tasks that leave first, as ``worker.3``. To replace: the one task."""
+    partial: bool = False
+    """To scale: be content with a part of the new tasks."""
+    deadline: float | str | None = None
+    """How long new tasks may take until they are ready, or tasks that leave until they are told to stop: seconds, or a
+    duration such as ``1m``."""
+    reason: str = ""
+    """Why, for people."""
 
 
 class ScheduleSubmission(Call, frozen=True):
     manifest: Document
     cwd: str | None = None
+    shell: dict[str, str] = {}
     retry: bool = False
     """Whether this repeats a submission whose reply may have been lost."""
 
@@ -88,6 +127,26 @@ class ExecSize(Call, frozen=True):
     cols: int
 
 
+class Forward(Call, frozen=True):
+    component: str | None = None
+    """None: the one that publishes a page."""
+    index: int | None = None
+    """None: the first task that runs."""
+    port: str | None = None
+    """Name of the port. None: the one of the page."""
+
+
+class ForwardInput(Call, frozen=True):
+    connection: int
+    """Chosen by the client; the first data opens it."""
+    at: int
+    """How many bytes came before."""
+    data: str
+    """Base64."""
+    end: bool = False
+    """No more follows."""
+
+
 class Drain(Call, frozen=True):
     deadline: float | str | None = None
     """Time until its tasks are stopped: seconds or a duration. None: they run to their end."""
@@ -96,6 +155,51 @@ class Drain(Call, frozen=True):
 class NodeRemoval(Call, frozen=True):
     force: bool = False
     """Remove it even if it has tasks, or does not answer."""
+
+
+class ImageSignOff(Call, frozen=True):
+    name: str
+    """With its tag."""
+    digest: str
+    """Of the image's configuration: 64 hexadecimal digits."""
+
+
+class ImageName(Call, frozen=True):
+    name: str
+
+
+class UserRequest(Call, frozen=True):
+    name: str
+    role: Literal["admin", "user", "viewer"] = "user"
+    expires: float = 86_400.0
+    """Seconds for which the invitation is valid."""
+
+
+class UserRole(Call, frozen=True):
+    role: Literal["admin", "user", "viewer"]
+
+
+class UserEnd(Call, frozen=True):
+    stop_jobs: bool = False
+    """Also stop the user's jobs and schedules. Otherwise they go on."""
+
+
+class UserRotation(Call, frozen=True):
+    expires: float = 86_400.0
+    """Seconds for which the invitation is valid."""
+
+
+class UserKey(Call, frozen=True):
+    key: Document
+    """The new public key, as a JWK."""
+
+
+class Login(Call, frozen=True):
+    user: str
+    secret: str
+    """Of the invitation."""
+    key: Document
+    """The public key that was made on the user's machine, as a JWK."""
 
 
 class JoinTokenRequest(Call, frozen=True):

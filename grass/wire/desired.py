@@ -1,7 +1,8 @@
 """The desired state of one node: the attempts that should exist there, and its changes. Written by the master-agent.
 
 Hash ``node:<n>:desired``: attempt key → ``DesiredAttempt``; ``node:<n>:launch``: launch key → ``LaunchTemplate``;
-``node:<n>:addresses``: job id → text. Every change is also one ``DesiredChange`` on the stream ``node:<n>:changes``.
+``node:<n>:addresses``: job id → text; ``node:<n>:membership``: launch key → ``Membership``. Every change is also one
+``DesiredChange`` on the stream ``node:<n>:changes``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import msgspec
 
 from grass.wire.codec import Form
 from grass.wire.launch import LaunchTemplate
+from grass.wire.membership import Membership
 
 
 class DesiredAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,6 +40,9 @@ class DesiredChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """Launch keys whose job has ended."""
     addresses: dict[str, str] = {}
     """Job id → the whole text of its addresses file."""
+    membership: dict[str, Membership] = {}
+    """Launch key → its new membership. A node gets those of all components of a job, also of those that run elsewhere.
+    They are gone with the job: when the last launch template of the job is dropped."""
 
 
 DESIRED_ATTEMPT: Form[DesiredAttempt] = Form(DesiredAttempt)

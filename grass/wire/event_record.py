@@ -13,7 +13,7 @@ class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     time: float
     """Seconds since the epoch, by the master's clock."""
     kind: str
-    """Stable word: ``job-submitted``, ``node-silent``…"""
+    """A stable word, see ``grass.model.event_kind``."""
     message: str
     """For people."""
     user: str = ""
@@ -23,6 +23,8 @@ class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     task: str = ""
     node: str = ""
     schedule: str = ""
+    by: str = ""
+    """Name of the job for which this happened: the one that preempts."""
 
 
 EVENT_RECORD: Form[EventRecord] = Form(EventRecord)

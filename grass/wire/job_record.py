@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -11,14 +13,46 @@ from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason
 from grass.wire.codec import Form
 from grass.wire.moment import Moment
+from grass.wire.operation_record import OperationKind, OperationState
+from grass.wire.usage import TaskTotals
 
 
 class ComponentRecord(msgspec.Struct, frozen=True):
     replicas: int
+    """Its present size: the number of its tasks."""
     counts: dict[TaskState, int]
     """State → number of tasks. States without tasks are left out."""
     reason: Reason | None = None
     """Why its pending tasks wait."""
+    generation: int = 0
+    """Of its membership; 0: it has none."""
+    holes: tuple[int, ...] = ()
+    """Indexes below the highest one that no task has, because tasks were removed."""
+    joining: tuple[int, ...] = ()
+    """Indexes of new tasks that an operation has not committed as members yet."""
+
+    @property
+    def end(self) -> int:
+        """The first index above those of its tasks."""
+        return self.replicas + len(self.holes)
+
+    @property
+    def indexes(self) -> Sequence[int]:
+        """The indexes of its tasks."""
+        if not self.holes:
+            return range(self.replicas)
+        gone = set(self.holes)
+        return [index for index in range(self.end) if index not in gone]
+
+
+class CurrentOperation(msgspec.Struct, frozen=True):
+    """What a job is being changed to now."""
+
+    id: str
+    kind: OperationKind
+    component: str | None
+    state: OperationState
+    message: str
 
 
 class Outcome(NamedTuple):
@@ -52,11 +86,38 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the schedule that started it."""
     warnings: tuple[str, ...] = ()
     """Warnings of the API at submission."""
+    tags: dict[str, str] = {}
+    """Notes of the user, to find the job by."""
     outcome: Outcome | None = None
     deadline: Moment | None = None
     """End of its time limit."""
+    usage: TaskTotals | None = None
+    """What its attempts that have ended used. None: nothing was measured."""
     met: tuple[int, ...] = ()
     """Indexes in ``Job.after`` of the conditions that were met."""
+    operations: int = 0
+    """Operations that were filed on it so far."""
+    operation: CurrentOperation | None = None
+    """The first operation that has not ended, without repairs."""
+    dialect: str = "native"
+    """Of its file: ``native``, ``maro``, ``TrainingJob`` or ``MarsJob``."""
+    tries: int = 0
+    """Restarts of the whole job."""
+    not_before: Moment | None = None
+    """When the whole job may start again."""
+    last_deadline: Moment | None = None
+    """End of the deadline that all restarts of the job share."""
+    expires: float | None = None
+    """When the ended job is removed, in seconds since the epoch; None: by the retention of the cluster."""
+    logs_until: float | None = None
+    """When its logs are removed, in seconds since the epoch; None: with its record."""
+    awaited: dict[str, str] = {}
+    """Name of a job in ``Job.after`` → id of its run that met the condition."""
+    priority: int = 0
+    held: str | None = None
+    """The user who holds the queued job back."""
+    rerun_of: str | None = None
+    """Id of the run that this one repeats."""
 
 
 JOB: Form[Job] = Form(Job)
@@ -72,12 +133,16 @@ def first_record(
     warnings: tuple[str, ...] = (),
     schedule: str | None = None,
     reason: Reason | None = None,
+    rerun_of: str | None = None,
 ) -> JobRecord:
-    """Return the record of a job that was just accepted: all its tasks are PENDING."""
+    """Return the record of a job that was just accepted: its tasks are PENDING, except those that an earlier run has
+    done."""
     components = {
-        name: ComponentRecord(part.replicas, {TaskState.PENDING: part.replicas})
-        for name, part in job.components.items()
+        name: ComponentRecord(part.replicas, _first_counts(job, name)) for name, part in job.components.items()
     }
+    counts = Counter[TaskState]()
+    for part in components.values():
+        counts.update(part.counts)
     return JobRecord(
         id=job_id,
         name=job.name,
@@ -85,8 +150,18 @@ def first_record(
         state=JobState.QUEUED,
         reason=reason,
         submitted=now,
-        counts={TaskState.PENDING: job.task_count},
+        counts=dict(counts),
         components=components,
         schedule=schedule,
         warnings=warnings,
+        dialect=job.dialect,
+        priority=job.priority,
+        rerun_of=rerun_of,
+        tags=dict(job.tags),
     )
+
+
+def _first_counts(job: Job, component: str) -> dict[TaskState, int]:
+    carried = sum(last - first + 1 for first, last in job.carried.get(component, ()))
+    counts = {TaskState.PENDING: job.components[component].replicas - carried, TaskState.SUCCEEDED: carried}
+    return {state: count for state, count in counts.items() if count}

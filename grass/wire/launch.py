@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from grass.model.framework import Framework
 from grass.model.job import DEFAULT_GRACE, PLAIN_CONTAINER, Container, Ready
 from grass.wire.codec import Form
 
@@ -16,12 +17,18 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Name of the job."""
     component: str
     replicas: int = 1
+    """Its present size, when this template was last sent. ``Membership`` has the current one."""
+    min: int | None = None
+    max: int | None = None
+    unit: int = 1
     command: str | tuple[str, ...]
     """A string is run by ``/bin/sh -c``, a list is an argv."""
     env: dict[str, str] = {}
     cwd: str | None = None
     base: str | None = None
     """Folder that ``cwd`` is relative to; None: the share."""
+    shell: tuple[tuple[str, str], ...] = ()
+    """Variables of the submitting shell, in place of those that the node inherited. Empty: none were sent."""
     ready: Ready | None = None
     grace: float = DEFAULT_GRACE
     """Seconds between TERM and KILL when an attempt exceeds its time limit or is no longer desired."""
@@ -30,7 +37,7 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     width: int | None = None
     """Most attempts of this template that run at once on this node. The others wait there in the order of ``seq``, and
     start as soon as one ends, without the master (ADR 2). None: no limit."""
-    framework: str | None = None
+    framework: Framework | None = None
     runtime: str | None = None
     """``process``, ``docker``, or None: docker if there is an image and the node has an engine."""
     image: str | None = None
@@ -40,6 +47,12 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Limit of a container, in bytes; 0: none."""
     container: Container = PLAIN_CONTAINER
     matrix: dict[str, tuple[str, ...]] = {}
+    entries: tuple[str, ...] = ()
+    """The entry of each task, by index. Empty: the tasks have none."""
+    awaited: dict[str, str] = {}
+    """Name of a job that the job waited for → id of its run. Their output folders are told to tasks."""
+    secret: str = ""
+    """Of the job's tasks: from it follow their tokens for the membership API (``grass.api.task_token``)."""
 
 
 LAUNCH_TEMPLATE: Form[LaunchTemplate] = Form(LaunchTemplate)

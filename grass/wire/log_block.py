@@ -17,6 +17,10 @@ from grass.wire.codec import Form
 Stream = Literal["stdout", "stderr"]
 
 
+PROBE_JOB = "grass-probe"
+"""The job whose one block a joining node sends, to show that the collector takes it (``node/agent/probe.py``)."""
+
+
 class LogBlock(msgspec.Struct, frozen=True, omit_defaults=True):
     """At most 64 KiB. It ends at a newline where possible. Exactly one of ``text`` and ``base64`` is set.
 

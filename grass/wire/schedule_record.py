@@ -13,6 +13,8 @@ from grass.wire.codec import Form
 
 class ScheduleState(str, Enum):
     ACTIVE = "ACTIVE"
+    PAUSED = "PAUSED"
+    """A cron rule that starts nothing until it is resumed."""
     STOPPED = "STOPPED"
     DONE = "DONE"
     """A batch whose jobs have all ended."""

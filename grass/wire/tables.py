@@ -12,9 +12,20 @@ from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "wire.md"
 _MODULES = (
-    *("keys", "moment", "tickets", "job_record", "task_record", "node_record", "schedule_record", "usage_record"),
-    *("event_record", "plan_answer", "desired", "launch", "reports", "hello", "heartbeat", "gpu", "task_events"),
-    *("log_block", "envelope", "profile"),
+    *(
+        "keys",
+        "moment",
+        "tickets",
+        "job_record",
+        "task_record",
+        "attempt_record",
+        "operation_record",
+        "node_record",
+        "schedule_record",
+    ),
+    *("usage_record", "event_record", "notification", "plan_answer", "desired", "launch", "membership", "reports"),
+    *("membership_api", "hello"),
+    *("heartbeat", "gpu", "task_events", "usage", "feed_entry", "log_block", "envelope", "profile"),
 )
 _HEAD = """# Messages and records
 

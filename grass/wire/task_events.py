@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from grass.model.reasons import Reason
+from grass.wire.usage import TaskTotals
 
 
 class Started(msgspec.Struct, frozen=True, tag_field="event", tag="started"):
@@ -47,9 +48,17 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="e
     """``stdout`` and ``stderr`` → bytes at which the log is complete."""
     stopped: bool = False
     """Whether it was asked to stop before it ended."""
+    usage: TaskTotals | None = None
+    """What the attempt used. None: not measured."""
 
 
-TaskEvent = Started | Waiting | Ready | Ended
+class Drained(msgspec.Struct, frozen=True, tag_field="event", tag="drained"):
+    """It left the membership, and its framework has let it go: it may be stopped now."""
+
+    key: str
+
+
+TaskEvent = Started | Waiting | Ready | Ended | Drained
 
 
 class TaskEvents(msgspec.Struct, frozen=True, tag_field="kind", tag="tasks"):

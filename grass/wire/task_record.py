@@ -8,6 +8,7 @@ from grass.model.lifecycle import TaskState
 from grass.model.reasons import Reason
 from grass.wire.codec import Form
 from grass.wire.moment import Moment
+from grass.wire.usage import TaskTotals
 
 
 class TaskRecord(msgspec.Struct, array_like=True):
@@ -41,7 +42,18 @@ class TaskRecord(msgspec.Struct, array_like=True):
     seq: int = 0
     """Position in the starting order on its node."""
     preempted: Reason | None = None
-    """Why its attempt is being preempted; the task is then placed again."""
+    """Why its attempt is being stopped while the job goes on. ``user-stopped``: the task ends as STOPPED; otherwise
+    it was preempted, and is placed again."""
+    usage: TaskTotals | None = None
+    """What its ended attempts used together. The API reads it, too. None: nothing was measured."""
+    released: bool = False
+    """Whether it is no longer a task of its component, because that was scaled in. However its attempt ends, the task
+    is then STOPPED."""
+
+    @property
+    def serves(self) -> bool:
+        """Whether its attempt runs and is ready. A LOST attempt was ready once."""
+        return self.ready and self.state is TaskState.RUNNING
 
 
 TASK_RECORD: Form[TaskRecord] = Form(TaskRecord)

@@ -28,9 +28,102 @@ class StopJob(msgspec.Struct, frozen=True, tag_field="kind", tag="stop"):
     """Seconds between TERM and KILL; None: those of the components."""
 
 
+class StopTasks(msgspec.Struct, frozen=True, tag_field="kind", tag="stop-tasks"):
+    """Stop tasks of a job. They do not start again; the rest of the job goes on."""
+
+    id: str
+    user: str
+    tasks: tuple[str, ...]
+    """Each a component or ``<component>.<index>``."""
+    grace: float | None = None
+
+
+class HoldJob(msgspec.Struct, frozen=True, tag_field="kind", tag="hold"):
+    """Start nothing of a queued job until it is released."""
+
+    id: str
+    user: str
+
+
+class ReleaseJob(msgspec.Struct, frozen=True, tag_field="kind", tag="release"):
+    id: str
+    user: str
+
+
+class SetPriority(msgspec.Struct, frozen=True, tag_field="kind", tag="set-priority"):
+    """Change the priority of a queued job."""
+
+    id: str
+    user: str
+    priority: int
+
+
 class DeleteJob(msgspec.Struct, frozen=True, tag_field="kind", tag="delete"):
     """Stop the job if it is active, then delete it and its logs."""
 
+    id: str
+    user: str
+
+
+class ScaleJob(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="scale"):
+    """File an operation on a component: change its size. The fields are those of ``calls.OperationRequest``."""
+
+    job_id: str
+    id: str
+    """Of the operation, as in the next four tickets."""
+    user: str
+    component: str
+    size: int | None = None
+    delta: int | None = None
+    """More or fewer tasks than there are when the operation begins."""
+    remove: tuple[str, ...] = ()
+    """Tasks to remove, as ``<component>.<index>``."""
+    partial: bool = False
+    deadline: float | None = None
+    """Seconds."""
+    reason: str = ""
+
+
+class SuspendJob(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="suspend"):
+    """File an operation: stop all tasks of the job, and release its resources until it is resumed."""
+
+    job_id: str
+    id: str
+    user: str
+    deadline: float | None = None
+    reason: str = ""
+
+
+class ResumeJob(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="resume"):
+    job_id: str
+    id: str
+    user: str
+    reason: str = ""
+
+
+class RestartJob(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="restart"):
+    """File an operation: stop all tasks, and start the whole job again from its beginning."""
+
+    job_id: str
+    id: str
+    user: str
+    deadline: float | None = None
+    reason: str = ""
+
+
+class ReplaceTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="replace"):
+    """File an operation: stop a task, and start it again on another node."""
+
+    job_id: str
+    id: str
+    user: str
+    task: str
+    deadline: float | None = None
+    reason: str = ""
+
+
+class CancelOperation(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="operation-cancel"):
+    job_id: str
     id: str
     user: str
 
@@ -41,6 +134,32 @@ class StartSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule
 
 
 class StopSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-stop"):
+    name: str
+    user: str
+
+
+class PauseSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-pause"):
+    """Let a cron rule start nothing until it is resumed. Its present run goes on."""
+
+    name: str
+    user: str
+
+
+class ResumeSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-resume"):
+    name: str
+    user: str
+
+
+class RunSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-run"):
+    """Start a cron rule's job now, or the jobs of a finished batch again."""
+
+    name: str
+    user: str
+
+
+class DeleteSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-delete"):
+    """Remove a schedule. Its jobs stay."""
+
     name: str
     user: str
 
@@ -103,7 +222,20 @@ class RemoveNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-remove
     """Remove it at once; its tasks are placed again."""
 
 
-NodeTicket = CordonNode | UncordonNode | DrainNode | RemoveNode
-Ticket = StartJob | StopJob | DeleteJob | StartSchedule | StopSchedule | PlanJob | JoinNode | NodeTicket
+class SuspectNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-suspect"):
+    """Cut the node off: it did what no sound node does. Filed by the log collector."""
+
+    node: str
+    user: str
+    problem: str
+
+
+NodeTicket = CordonNode | UncordonNode | DrainNode | RemoveNode | SuspectNode
+QueuedTicket = HoldJob | ReleaseJob | SetPriority
+JobTicket = StopJob | StopTasks | DeleteJob | QueuedTicket
+ScheduleChange = PauseSchedule | ResumeSchedule | RunSchedule | DeleteSchedule
+ScheduleTicket = StartSchedule | StopSchedule | ScheduleChange
+OperationTicket = ScaleJob | SuspendJob | ResumeJob | RestartJob | ReplaceTask
+Ticket = StartJob | JobTicket | OperationTicket | CancelOperation | ScheduleTicket | PlanJob | JoinNode | NodeTicket
 
 TICKET: Form[Ticket] = Form(Ticket)

@@ -11,14 +11,17 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from grass.model.job import Job
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason
 from grass.model.schedule import ScheduleKind
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
-from grass.wire.job_record import ComponentRecord
+from grass.wire.job_record import ComponentRecord, CurrentOperation
+from grass.wire.operation_record import OperationKind, OperationState, Outcome
 from grass.wire.plan_answer import PlannedComponent
 from grass.wire.schedule_record import ScheduleState
+from grass.wire.usage import TaskTotals
 
 
 class SessionView(msgspec.Struct, frozen=True):
@@ -55,13 +58,34 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int
     schedule: str | None
     """Name of the schedule that started it."""
+    operation: CurrentOperation | None
+    """What it is being changed to now, such as another size."""
     warnings: tuple[str, ...]
+    tags: dict[str, str]
+    priority: int
+    usage: TaskTotals | None
+    """What its ended attempts used. None: nothing was measured."""
+    dialect: str
+    """Of its file: ``native``, ``maro``, ``TrainingJob`` or ``MarsJob``."""
+    tries: int
+    """Restarts of the whole job."""
+    expires: float | None
+    """When the finished job is removed; null: by the retention of the cluster."""
+    held: str | None
+    """The user who holds the queued job back."""
+    rerun_of: str | None
+    """Id of the run that this one repeats."""
+    specification: Job | UnsetType = UNSET
+    """Only of one job, where it was asked for: what its file said. Secrets in environments are redacted."""
+    newer_deleted: str | UnsetType = UNSET
+    """Only of one job that was asked for by name: the id of a newer run, which was deleted."""
 
 
 class JobsView(msgspec.Struct, frozen=True):
     jobs: tuple[JobView, ...]
-    total: int
-    """How many such jobs the caller may see. ``jobs`` is one page of them."""
+    total: int | None
+    """How many such jobs the caller may see; None: not known, because names, tags or times select them. ``jobs`` is one
+    page of them."""
     more: bool
     """Whether the page is full, so that there may be older jobs. A damaged record is left out of its page."""
 
@@ -93,10 +117,32 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool | None
     gpus: tuple[tuple[int, int], ...] | None
     """(device id, thousandths of it) of each device."""
+    usage: TaskTotals | None
+    """What its ended attempts used together. None: nothing was measured."""
+    values: dict[str, str] | UnsetType = UNSET
+    """Its values of `matrix`, or its entry of `from` as `entry`. Only in the list of a job's tasks."""
 
 
 class TasksView(msgspec.Struct, frozen=True):
     tasks: tuple[TaskView, ...]
+
+
+class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution of a task."""
+
+    task: str
+    attempt: int
+    node: str | None
+    exit_code: int | None
+    signal: int | None
+    reason: Reason | None
+    started: float | None
+    ended: float | None
+    """None: it goes on, or its end is unknown, because its node was lost."""
+
+
+class AttemptsView(msgspec.Struct, frozen=True):
+    attempts: tuple[AttemptView, ...]
 
 
 class WhyGroup(msgspec.Struct, frozen=True):
@@ -114,6 +160,41 @@ class WhyView(msgspec.Struct, frozen=True):
     state: JobState
     reason: Reason | None
     groups: tuple[WhyGroup, ...]
+
+
+class OperationView(msgspec.Struct, frozen=True, kw_only=True):
+    """Times are seconds since the epoch. ``added``, ``removed``: tasks."""
+
+    id: str
+    job_id: str
+    component: str | None
+    """None: it concerns the whole job."""
+    kind: OperationKind
+    state: OperationState
+    author: str
+    """``grass``: the cluster itself."""
+    reason: str
+    from_size: int | None
+    to_size: int | None
+    filed: float
+    ended: float | None
+    outcome: Outcome | None
+    message: str
+    """What happens now, or how it ended."""
+    generation: int | None
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    warnings: tuple[str, ...] | UnsetType = UNSET
+
+
+class OperationsView(msgspec.Struct, frozen=True):
+    operations: tuple[OperationView, ...]
+
+
+class OperationWaited(msgspec.Struct, frozen=True):
+    operation: OperationView
+    pause: float
+    """Seconds after which to ask again, if too many wait already."""
 
 
 class PlanEviction(msgspec.Struct, frozen=True):
@@ -161,6 +242,16 @@ class LogPiece(msgspec.Struct, frozen=True):
     """Seconds after which to ask again, if too many follow already."""
 
 
+class RunView(msgspec.Struct, frozen=True):
+    """One job that a schedule started."""
+
+    id: str
+    state: JobState
+    started: float | None
+    ended: float | None
+    exit_code: int | None
+
+
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     state: ScheduleState
@@ -172,6 +263,8 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     last: float | None
     jobs: tuple[str, ...]
     reason: Reason | None
+    runs: tuple[RunView, ...] | UnsetType = UNSET
+    """Of those of ``jobs`` that are kept; in a list, only of the newest."""
     warnings: tuple[str, ...] | UnsetType = UNSET
 
 
@@ -262,11 +355,87 @@ class ExecAccepted(msgspec.Struct, frozen=True):
     """Bytes that were accepted. Send the rest again."""
 
 
+class ForwardStarted(msgspec.Struct, frozen=True):
+    id: str
+    """Of the forward."""
+    task: str
+    node: str
+    port: str
+    """Name of the port."""
+
+
+class ForwardOutput(msgspec.Struct, frozen=True):
+    chunks: tuple[tuple[int, str | None], ...]
+    """Connection and base64. None: the task has closed it."""
+    next: int
+    """Send it as ``after`` to get what follows."""
+    over: bool
+    """Nothing follows: the task has ended."""
+    pause: float
+    """Seconds after which to ask again, if too many wait already."""
+
+
+class ForwardAccepted(msgspec.Struct, frozen=True):
+    taken: int
+    """Bytes of the connection that were accepted in all. Send the rest again."""
+
+
 class JoinTokenView(msgspec.Struct, frozen=True):
     token: str
     expires: float
     uses: int
     name: str | None
+
+
+class JoinTokenRow(msgspec.Struct, frozen=True):
+    """A join token without its secret. ``id``: by which it is revoked."""
+
+    id: str
+    name: str | None
+    uses: int
+    """Left."""
+    by: str
+    expires: float
+    state: str
+    """valid, used, expired or revoked."""
+    nodes: tuple[str, ...]
+    """Which joined with it."""
+
+
+class JoinTokensView(msgspec.Struct, frozen=True):
+    tokens: tuple[JoinTokenRow, ...]
+
+
+class ImageView(msgspec.Struct, frozen=True):
+    name: str
+    digest: str
+    user: str
+    """Who pushed it."""
+
+
+class UserView(msgspec.Struct, frozen=True):
+    name: str
+    role: str
+    state: str
+    """active, invited (no key yet) or disabled."""
+    created: float
+    by: str
+    invited_until: float | None
+    """When an unused invitation expires. None: there is none."""
+    jobs_stopped: int = 0
+    """Jobs that this call stopped."""
+
+
+class UsersView(msgspec.Struct, frozen=True):
+    users: tuple[UserView, ...]
+
+
+class UserInvitation(msgspec.Struct, frozen=True):
+    user: str
+    role: str
+    invitation: str
+    """The text for `grass login`. It is a secret until it is used."""
+    expires: float
 
 
 class JoinTerms(msgspec.Struct, frozen=True):
@@ -307,6 +476,8 @@ class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
     task: str = ""
     node: str = ""
     schedule: str = ""
+    by: str = ""
+    """Name of the job for which this happened, if the caller may see it."""
 
 
 class EventPiece(msgspec.Struct, frozen=True):
@@ -317,9 +488,79 @@ class EventPiece(msgspec.Struct, frozen=True):
     """Seconds after which to ask again, if too many follow already."""
 
 
+class UserShare(msgspec.Struct, frozen=True):
+    """One user's part of the cluster. Whoever has the least of ``share`` and ``past`` together is served first."""
+
+    user: str
+    share: float
+    """Of the whole cluster, now: the largest part of any resource, from 0 to 1."""
+    past: float
+    """Of the recent use of all users, from 0 to 1. Older use counts less (``usage_half_life``)."""
+    hours: float
+    """Recent use, as hours of the whole cluster."""
+    running: int
+    """Jobs."""
+    waiting: int
+    """Jobs."""
+    allocated: dict[str, int]
+    """Resource → amount that the user's tasks have now."""
+
+
+class QueuedView(msgspec.Struct, frozen=True):
+    job: str | None
+    """Id. None: a job that the caller may not see."""
+    user: str
+    priority: int
+    submitted: float
+    why: str
+    """Why it has this position."""
+
+
+class SharesView(msgspec.Struct, frozen=True):
+    users: tuple[UserShare, ...]
+    """Whose turn is first."""
+    queue: tuple[QueuedView, ...]
+    """Waiting jobs, in the order in which they are served."""
+
+
 class StoreTrouble(msgspec.Struct, frozen=True):
     code: str
     message: str
+
+
+class Removed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Names of what is no longer there."""
+
+    jobs: tuple[str, ...] = ()
+    """Job ids."""
+    nodes: tuple[str, ...] = ()
+    schedules: tuple[str, ...] = ()
+
+
+class ChangePiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What changed since the piece before, each thing as it is now."""
+
+    cursor: str
+    """Send it back as ``after`` to continue here."""
+    time: float
+    """The server's time: seconds since the epoch."""
+    snapshot: bool = False
+    """Forget all that was known. This piece and those up to ``complete`` have all that there is."""
+    complete: bool = True
+    """False: more pieces of the snapshot follow."""
+    jobs: tuple[JobView, ...] = ()
+    tasks: tuple[TaskView, ...] = ()
+    """Of the job that is watched."""
+    nodes: tuple[NodeView, ...] = ()
+    schedules: tuple[ScheduleView, ...] = ()
+    events: tuple[EventView, ...] = ()
+    removed: Removed = Removed()
+    counts: dict[JobState, int] | UnsetType = UNSET
+    """Jobs by state that the caller may see; a snapshot has only the newest of them."""
+    store: StoreTrouble | UnsetType | None = UNSET
+    """Why the store refuses writes; None: it accepts them."""
+    pause: float | UnsetType = UNSET
+    """In the last piece: ask again after so many seconds."""
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):

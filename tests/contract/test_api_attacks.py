@@ -16,7 +16,7 @@ from joserfc.jwk import RSAKey
 
 import grass
 from grass import clock
-from grass.api import keyring, sealing, signing
+from grass.api import sealing, signing, user_files
 from grass.api.sealing import ReplyKey, Session, SessionCall
 from grass.api.signing import Claims
 from grass.entropy import request_id
@@ -182,7 +182,7 @@ def test_a_user_who_is_registered_now_gets_in_at_once(world: ApiWorld) -> None:
     wire = Wire(world, "mallory")
     token, _ = wire.sign("POST", "/v1/session", WISH)
     assert wire.send("POST", "/v1/session", token) == (401, REFUSED)
-    keyring.register_user(world.config.master_dir, "mallory", "viewer", public_jwk("mallory"))
+    user_files.register_user(world.config.master_dir, "mallory", "viewer", public_jwk("mallory"))
     assert wire.call("GET", "/v1/status")[1]["role"] == "viewer"
 
 
@@ -254,6 +254,7 @@ def test_a_viewer_reads_everything_and_changes_nothing(world: ApiWorld) -> None:
         lambda: viewer.start({**JOB, "name": "k"}),
         lambda: viewer.stop("j"),
         lambda: viewer.delete("j"),
+        lambda: viewer.forward("j", "w"),
         lambda: viewer.start_schedule({"name": "s", "jobs": ["a"], "components": {"w": {"command": "true"}}}),
         lambda: viewer.stop_schedule("s"),
     ]
@@ -267,7 +268,7 @@ def test_a_user_can_neither_see_nor_stop_the_jobs_of_another(world: ApiWorld) ->
     world.client("ann").start(JOB)
     other = world.client("bob")
     assert other.jobs(all=True) == []
-    attempts: list[Any] = [other.job, other.tasks, other.why, other.stop, other.wait, other.delete]
+    attempts: list[Any] = [other.job, other.tasks, other.why, other.stop, other.wait, other.delete, other.forward]
     for attempt in attempts:
         with pytest.raises(NotAllowedError, match="belongs to ann"):
             attempt("j")
@@ -384,7 +385,7 @@ def test_a_session_ends_with_the_key_that_opened_it(world: ApiWorld) -> None:
     """A stolen file is worth nothing once the key was replaced or removed, also while the same name is registered."""
     wire = Wire(world)
     assert wire.call("GET", "/v1/status")[0] == 200
-    keyring.register_user(world.config.master_dir, "ann", "user", public_jwk("mallory"))
+    user_files.register_user(world.config.master_dir, "ann", "user", public_jwk("mallory"))
     token, _ = wire.seal("GET", "/v1/status")
     assert wire.send("GET", "/v1/status", token) == (401, REFUSED)
 
@@ -392,5 +393,5 @@ def test_a_session_ends_with_the_key_that_opened_it(world: ApiWorld) -> None:
 def test_a_session_has_the_role_that_its_user_has_now(world: ApiWorld) -> None:
     wire = Wire(world)
     assert wire.call("POST", "/v1/jobs", {"manifest": JOB})[0] == 201
-    keyring.register_user(world.config.master_dir, "ann", "viewer", public_jwk("ann"))
+    user_files.register_user(world.config.master_dir, "ann", "viewer", public_jwk("ann"))
     assert wire.call("POST", "/v1/jobs/j/stop", {})[0] == 403

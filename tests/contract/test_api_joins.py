@@ -188,6 +188,17 @@ def test_a_token_used_twice_is_refused_and_says_by_whom_it_was_used(world: ApiWo
     assert len(agent.taken) == 1
 
 
+def test_a_machine_does_not_come_again_with_a_token_that_was_revoked(world: ApiWorld) -> None:
+    client = world.client("root")
+    token = client.join_token()["token"]
+    with Agent(world) as agent:
+        join_client(token).join(wish(token))
+        client.revoke_join_token(client.join_tokens()[0]["id"])
+        with pytest.raises(ConflictError, match="was revoked"):
+            join_client(token).join(wish(token))
+    assert len(agent.taken) == 1
+
+
 def test_a_token_of_two_uses_is_good_for_two_machines_at_once(world: ApiWorld) -> None:
     token = world.client("root").join_token(uses=2)["token"]
 
@@ -424,7 +435,8 @@ def test_administrators_change_nodes_and_the_client_keeps_to_the_document(
         "joins.token",
     }
     assert {route.operation for route in ROUTES if route.access is Access.UNSIGNED} == {
-        *(f"joins.{verb}" for verb in ("join", "show", "reach", "leave"))
+        *(f"joins.{verb}" for verb in ("join", "show", "reach", "leave")),
+        "users.login",
     }
 
 

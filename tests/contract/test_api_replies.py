@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from grass.api.client import Client
 from grass.errors import GrassError
@@ -18,7 +20,13 @@ from grass.model.lifecycle import TaskState
 from grass.model.schedule import Schedule, ScheduleKind
 from grass.wire import views
 from grass.wire.codec import encode as pack
+from grass.wire.operation_record import OperationKind, OperationRecord, OperationState, Outcome
+from grass.wire.own_curves import INDEX, OwnCurve, OwnIndex
+from grass.wire.own_curves import field as own_field
 from grass.wire.task_record import TaskRecord
+from grass.wire.usage import GpuUsage, NodeSample, TaskSample, TaskTotals, UsageSample
+from grass.wire.usage_history import FINE, Chunk
+from grass.wire.usage_history import field as chunk_field
 from master.agent.records import node_record
 from master.agent.state import NodeRun
 from master.api.routes import ROUTES, Route
@@ -87,6 +95,28 @@ class Checked:
         self.found += faults(answer, route.response, f"{route.operation} reply")
 
 
+def put_usage(world: ApiWorld, job_id: str) -> None:
+    """A sample of node n1 with a task and a GPU, and histories of them and of a figure of the task's own."""
+    totals = TaskTotals(cpu=1.5, memory=7, partial=True)
+    running = TaskSample(key=f"{job_id}/w.0/1", cpu=0.5, memory=7, files=3, totals=totals)
+    gpu = GpuUsage(id=0, utilisation=50, power=300.0)
+    node = NodeSample(
+        cpu=5, memory=1, memory_total=2, disk_used=1, disk_total=2, network_sent=0, network_received=0, gpus=(gpu,)
+    )
+    now, keys = int(time.time()), world.keys
+    chunk, curve = Chunk(FINE, FINE.number(now)), OwnCurve()
+    chunk.put(now, {"cpu": 0.5})
+    curve.add(1, 0.25, now)
+    history = keys.job_history(job_id)
+    world.backend.apply(
+        [
+            ("XADD", keys.node_usage("n1"), 60, "body", pack(UsageSample(now, node, (running,)))),
+            ("HSET", history, chunk_field(FINE, chunk.number, "w.0"), chunk.pack()),
+            ("HSET", history, INDEX, pack(OwnIndex([("w.0", "loss")])), own_field("w.0", "loss"), curve.pack()),
+        ]
+    )
+
+
 def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = Checked(world.client(), monkeypatch)
     client = checked.client
@@ -95,6 +125,10 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld, monkeyp
     task = pack(TaskRecord(TaskState.RUNNING, 1, "n1", ports={"p": 1}, ready=True))
     world.backend.apply([("HSET", world.keys.tasks(job_id), "w.0", task)])
     client.job("j"), client.jobs(), client.tasks("j"), client.tasks("j", "w"), client.why("j")
+    client.attempts("j"), client.attempts("j", "w.0")
+    put_usage(world, job_id)
+    client.usage(), client.node_usage("n1", step=60), client.job_usage("j", first=3), client.job_metrics("j")
+    client.task_usage("j", "w.0", since=5.0)
     client.nodes(), client.node("n1"), client.status(), client.stop("j", grace=1.5)
     folder = world.config.logs_dir / job_id
     folder.mkdir(parents=True)
@@ -111,7 +145,18 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld, monkeyp
         wait_until(lambda: "plan" in tickets(world))
         world.answer_plan(reason=None)
         assert planning.result(10)["name"] == "k"
-        deleting = pool.submit(client.delete, "j")
+        again = client.rerun("j")["id"]
+        for change, kind, values in (
+            (client.hold, "hold", {"held": "ann"}),
+            (client.release, "release", {"held": None}),
+            (lambda name: client.set_priority(name, 7), "set-priority", {"priority": 7}),
+        ):
+            changing = pool.submit(change, again)
+            wait_until(lambda: kind in tickets(world))  # noqa: B023 (called at once)
+            world.change_job(again, kind, **values)
+            changing.result(10)
+        client.stop(again, tasks=["w"])
+        deleting = pool.submit(client.delete, job_id)
         schedule = pool.submit(client.start_schedule, CRON)
         wait_until(lambda: {"delete", "schedule-start"} <= tickets(world))
         world.backend.apply([("HDEL", world.keys.jobs, job_id)])
@@ -119,30 +164,82 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld, monkeyp
         put_schedule(world, "ACTIVE")
         assert schedule.result(10)["state"] == "ACTIVE"
         client.schedules(), client.schedule("s")
+        for verb, kind, state in (
+            (client.pause_schedule, "schedule-pause", "PAUSED"),
+            (client.run_schedule, "schedule-run", "PAUSED"),
+            (client.resume_schedule, "schedule-resume", "ACTIVE"),
+        ):
+            changing = pool.submit(verb, "s")
+            wait_until(lambda: kind in tickets(world))  # noqa: B023 (called at once)
+            put_schedule(world, state, runs=1 if kind == "schedule-run" else 0)
+            assert changing.result(10)["state"] == state
         stopping = pool.submit(client.stop_schedule, "s")
         wait_until(lambda: "schedule-stop" in tickets(world))
         put_schedule(world, "STOPPED")
         stopping.result(10)
-    list(client.events(limit=100))
+        removing = pool.submit(client.delete_schedule, "s")
+        wait_until(lambda: "schedule-delete" in tickets(world))
+        world.backend.apply([("HDEL", world.keys.schedules, "s")])
+        removing.result(10)
+    list(client.events(limit=100)), next(client.changes()), client.shares()
     assert checked.found == []
-    elsewhere = {f"nodes.{verb}" for verb in ("wait", "cordon", "uncordon", "drain", "remove")}  # test_api_joins
-    assert (
-        checked.seen
-        == {route.operation for route in ROUTES if route.noun not in ("joins", "exec", "session")} - elsewhere
-    )
+    away = {f"nodes.{verb}" for verb in ("wait", "cordon", "uncordon", "drain", "remove")}  # test_api_joins
+    assert checked.seen == operations_but("joins", "exec", "forward", "session", *ADMINISTERED) - away
+
+
+ADMINISTERED = ("images", "operations", "users")
+"""Nouns of the next test."""
+
+
+def operations_but(*nouns: str) -> set[str]:
+    return {route.operation for route in ROUTES if route.noun not in nouns}
+
+
+def test_changes_of_jobs_users_and_images_keep_to_the_document(
+    world: ApiWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = Checked(world.client("root"), monkeypatch)
+    client = checked.client
+    job_id = client.start(JOB)["id"]
+    with ThreadPoolExecutor(1) as pool:
+        scaling = pool.submit(client.scale, "j", "w", delta=1)
+        wait_until(lambda: "scale" in tickets(world))
+        [ticket] = [body for body in ticket_bodies(world) if body["kind"] == "scale"]
+        waits = OperationRecord(
+            id=ticket["id"], job_id=job_id, component="w", kind=OperationKind.SCALE, author="root", filed=1.0
+        )
+        world.change_operation(waits)
+        assert scaling.result(10)["id"] == waits.id
+        assert [each["id"] for each in client.operations("j")] == [waits.id]
+        cancelling = pool.submit(client.cancel_operation, "j", waits.id)
+        wait_until(lambda: "operation-cancel" in tickets(world))
+        world.change_operation(replace(waits, state=OperationState.ENDED, ended=2.0, outcome=Outcome.CANCELLED))
+        assert cancelling.result(10)["outcome"] == "CANCELLED"
+    assert client.wait_for_operation("j", waits.id)["state"] == "ENDED"
+    client.sign_off_image("trainer:1", "0" * 64), client.forget_image("trainer:1")
+    assert client.add_user("vera")["user"] == "vera"
+    client.users(), client.set_user_role("vera", "viewer"), client.rotate_user("vera")
+    client.disable_user("vera", stop_jobs=True), client.enable_user("vera"), client.remove_user("vera")
+    assert checked.found == []
+    away = {"users.login", "users.key"}  # test_api_users
+    assert checked.seen - {"jobs.start"} == {route.operation for route in ROUTES if route.noun in ADMINISTERED} - away
+
+
+def ticket_bodies(world: ApiWorld) -> list[dict[str, Any]]:
+    return [json.loads(fields["body"]) for _, fields in world.backend.stream(world.keys.tickets, "0", 100)]
 
 
 def tickets(world: ApiWorld) -> set[str]:
-    return {json.loads(fields["body"])["kind"] for _, fields in world.backend.stream(world.keys.tickets, "0", 10)}
+    return {body["kind"] for body in ticket_bodies(world)}
 
 
 SPEC = Schedule("s", ScheduleKind.CRON, (parse_job(JOB).job,), "0 3 * * *")
 
 
-def put_schedule(world: ApiWorld, state: str) -> None:
+def put_schedule(world: ApiWorld, state: str, runs: int = 0) -> None:
     """As ``master.agent.schedules.start`` makes it."""
     record = {"name": "s", "state": state, "kind": "cron", "user": "ann", "cron": "0 3 * * *", "time_zone": "UTC"}
-    rest = {"next": 1.0, "last": None, "jobs": [], "reason": None, "spec": SPEC, "pending": False, "runs": 0}
+    rest = {"next": 1.0, "last": None, "jobs": [], "reason": None, "spec": SPEC, "pending": False, "runs": runs}
     event = {"time": 1.0, "kind": "schedule-started", "user": "ann", "message": "m", "schedule": "s"}
     world.backend.apply(
         [

@@ -21,10 +21,12 @@ from grass.store.memory import MemoryBackend
 from grass.store.node_store import ChangesGapError, NodeStore
 from grass.store.redis_backend import RedisBackend
 from grass.store.sessions import Sighting
+from grass.store.shared_store import ABSENT, SharedStore
 from grass.wire.codec import encode
 from grass.wire.desired import DesiredChange
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.job_record import first_record
+from grass.wire.membership_api import SharedValue
 from grass.wire.tickets import StartJob
 from tests.support.redis_server import RedisServer
 from tests.support.said import HELLO, report
@@ -277,3 +279,35 @@ def test_a_server_that_is_away_is_unreachable(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError):
         backend.ping()
     backend.close()
+
+
+def test_a_value_that_tasks_share_is_compared_and_set(backend: Backend) -> None:
+    store = SharedStore(backend, KEYS)
+    assert store.get("j-1", "a") is ABSENT
+    assert store.put("j-1", "a", SharedValue("r1", "one"), 60, "")
+    assert not store.put("j-1", "a", SharedValue("r2", "two"), 60, "")
+    assert not store.put("j-1", "a", SharedValue("r2", "two"), 60, "another")
+    assert store.put("j-1", "a", SharedValue("r2", "two"), 60, "r1")
+    assert store.get("j-1", "a").value == "two" and store.get("j-2", "a") is ABSENT
+    assert not backend.put_if(KEYS.shared("j-1", "a"), "x", 60, "something else")
+    assert store.put("j-1", "a", SharedValue("r3", "three"), 60, None)
+    assert store.delete("j-1", "a") and not store.delete("j-1", "a")
+
+
+def test_of_many_that_compare_and_set_one_wins_each_time(backend: Backend) -> None:
+    store = SharedStore(backend, KEYS)
+    store.put("j-1", "count", SharedValue("0", "0"), 60, None)
+
+    def add(name: str) -> None:
+        done = 0
+        while done < 5:
+            before = store.get("j-1", "count")
+            new = SharedValue(f"{name}-{done}", str(int(before.value) + 1))
+            done += store.put("j-1", "count", new, 60, before.revision)
+
+    threads = [threading.Thread(target=add, args=(f"t{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert store.get("j-1", "count").value == "20"

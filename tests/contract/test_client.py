@@ -68,7 +68,8 @@ def test_a_started_job_is_there_by_name_and_id(world: ApiWorld) -> None:
     with world.client() as client:
         started = client.start(JOB)
         assert started.keys() == {"name", "id", "warnings"}
-        assert client.job("j") == client.job(started["id"]) == client.jobs()[0]
+        job = client.job("j")
+        assert job == client.job(started["id"]) == {**client.jobs()[0], "specification": job["specification"]}
         assert [task["task"] for task in client.tasks("j")] == ["w.0", "w.1"]
         assert [task["task"] for task in client.tasks("j", first=1)] == ["w.0"]
         assert client.why("j")["groups"][0]["count"] == 2
@@ -326,6 +327,19 @@ def test_waiting_bears_a_restart_that_takes_longer_than_the_timeout_of_a_request
         waiting = pool.submit(client.wait, "j")
         wait_until(lambda: waiting_threads(world) == 1)
         world.stop()
+        back = threading.Timer(1.5, world.serve)
+        back.start()
+        back.join()
+        world.end_job(job_id)
+        assert waiting.result(10)["state"] == "SUCCEEDED"
+
+
+def test_a_wait_that_begins_during_a_restart_bears_it_if_the_server_has_answered_before(world: ApiWorld) -> None:
+    client = world.client(timeout=1.0)
+    job_id = client.start(JOB)["id"]
+    world.stop()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.wait, "j")
         back = threading.Timer(1.5, world.serve)
         back.start()
         back.join()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
@@ -13,7 +15,7 @@ from redis.retry import Retry
 
 from grass.errors import NotAllowedError
 from grass.store import embedded
-from grass.store.accounts import RedisAccounts
+from grass.store.accounts import MOST_CONNECTIONS, RedisAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
 from grass.store.embedded import Server
@@ -126,6 +128,11 @@ def test_only_the_api_reads_what_opens_a_session(server: RedisServer, clients: d
     assert not refused(clients["api"], "GET", key)
 
 
+def test_the_api_reads_operations_and_does_not_write_them(clients: dict[str, redis.Redis]) -> None:
+    assert not refused(clients["api"], "HGETALL", KEYS.operations("a"))
+    assert refused(clients["node"], "HSET", KEYS.operations("a"), "b", "c")
+
+
 def test_a_node_that_joins_gets_a_user_that_outlives_the_server_and_its_files_being_written_anew(
     server: RedisServer,
 ) -> None:
@@ -146,7 +153,7 @@ def test_a_node_that_joins_gets_a_user_that_outlives_the_server_and_its_files_be
         NodeStore(joined, KEYS, "n1").report([report("hello", HELLO)])
         for _ in range(2):
             NodeStore(joined, KEYS, "n1").report([report("heartbeat", {})])
-        with pytest.raises(redis.exceptions.ResponseError, match=r"No permissions|can't access"):
+        with pytest.raises(redis.exceptions.ResponseError, match=r"[Nn]o permissions|can't access"):
             NodeStore(joined, KEYS, "local").report([report("hello", HELLO)])
     finally:
         joined.close()
@@ -164,7 +171,121 @@ def test_a_node_writes_nothing_but_its_own_reports(clients: dict[str, redis.Redi
     assert refused(node, "XADD", KEYS.reports("other"), "*", "kind", "x")
     assert refused(node, "XADD", KEYS.tickets, "*", "kind", "x")
     assert refused(node, "HSET", KEYS.desired("local"), "a", "b")
+    assert refused(node, "HSET", KEYS.membership("local"), "a", "b")
+    assert refused(node, "HGETALL", KEYS.membership("other"))
+    assert not refused(node, "HGETALL", KEYS.membership("local"))
+    assert refused(node, "HGETALL", KEYS.operations("a"))
+    assert not refused(node, "SET", KEYS.shared("j-1", "a"), "x", "EX", "60")
+    assert not refused(node, "GET", KEYS.shared("j-1", "a"))
+    assert refused(node, "SET", KEYS.fence, "9")
+    assert refused(node, "GET", KEYS.fence)
     assert refused(node, "HGETALL", KEYS.jobs)
+
+
+_ALLOWED = {
+    *("ping", "hello", "auth", "client|setname", "client|id", "client|setinfo", "multi", "exec"),
+    *("hget", "hgetall", "xread", "xrange", "xrevrange", "xadd", "xdel", "get", "set", "del", "watch"),
+}
+
+
+def test_a_node_may_call_no_command_but_those_that_it_needs(
+    server: RedisServer, clients: dict[str, redis.Redis]
+) -> None:
+    if server.server.version < (7, 0):
+        pytest.skip("servers before 7.0 cannot test a command against a user's rights")
+    names = list(_commands(clients["admin"].execute_command("COMMAND")))
+    assert len(names) > 200
+    user = embedded.node_user(server.node)
+    may = set()
+    for name in names:
+        if not any("permissions to run" in said for said in _dry_runs(clients["admin"], user, name)):
+            may.add(name)
+    assert may <= _ALLOWED | {"reset", "quit"}, may - _ALLOWED
+
+
+def _dry_runs(admin: redis.Redis, user: str, name: str) -> Iterator[str]:
+    """Yield what the server says of the command with no argument, with one, with two …"""
+    for count in range(8):
+        words = [*name.split("|"), *[KEYS.reports("local")] * count]
+        try:
+            yield str(admin.execute_command("ACL", "DRYRUN", user, *words))
+        except redis.exceptions.ResponseError as error:
+            yield str(error)
+
+
+def _commands(listed: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield the names of all commands, of those with subcommands the subcommands."""
+    for name, facts in listed.items():
+        subcommands = facts.get("subcommands") or []
+        if not subcommands:
+            yield name.lower()
+        for each in subcommands:
+            yield (each[0] if isinstance(each, list) else each["name"]).lower()
+
+
+def test_a_node_cannot_keep_the_server_busy_with_a_script(clients: dict[str, redis.Redis]) -> None:
+    for command in (("EVAL", "while true do end", "0"), ("EVALSHA", "0" * 40, "0"), ("SCRIPT", "LOAD", "return 1")):
+        assert refused(clients["node"], *command)
+
+
+def test_a_node_cannot_remove_what_others_announce(server: RedisServer, clients: dict[str, redis.Redis]) -> None:
+    if server.server.version < (7, 0):
+        pytest.skip("servers before 7.0 know no selectors")
+    entry = clients["node"].xadd(KEYS.wakeups, {"node": "local"})
+    assert refused(clients["node"], "XDEL", KEYS.wakeups, str(entry))
+    assert refused(clients["node"], "XRANGE", KEYS.wakeups, "-", "+")
+
+
+def test_a_damaged_wake_up_stream_keeps_no_node_from_reporting_and_is_made_anew(server: RedisServer) -> None:
+    raw = redis.Redis(
+        unix_socket_path=str(server.socket), username=server.login("node"), password=server.passwords["node"]
+    )
+    node = RedisBackend(
+        unix_socket_path=str(server.socket), username=server.login("node"), password=server.passwords["node"]
+    )
+    backend = server.backend("agent")
+    try:
+        backend.apply([("DEL", KEYS.reports(server.node)), ("DEL", KEYS.wakeups)])
+        raw.xadd(KEYS.wakeups, {"node": "x"}, id=f"{2**64 - 1}-{2**64 - 1}")  # no id is higher, so nobody can append
+        store = AgentStore(backend, KEYS)
+        store.acquire("test")
+        store.load()
+        store.watch(server.node)
+        NodeStore(node, KEYS, server.node).report([report("hello", HELLO)])
+        [message] = store.receive(2.0)
+        assert message.name == "hello"
+        assert store.report_sizes()[server.node][0] == 1
+        assert store.mend_wakeups(time.time())
+        assert not store.mend_wakeups(time.time())
+        raw.xadd(KEYS.wakeups, {"node": "x"})
+        store.discard_reports(server.node)
+        assert store.receive(0) == []
+    finally:
+        for each in (node, backend):
+            each.close()
+        raw.close()
+
+
+def test_a_node_with_too_many_connections_is_found_and_loses_them_with_its_account(server: RedisServer) -> None:
+    backend = server.backend()
+    accounts = RedisAccounts(backend, server.prefix)
+    accounts.add("n1", hashlib.sha256(b"word").hexdigest())
+    clients = [
+        redis.Redis(unix_socket_path=str(server.socket), username="node-n1", password="word")
+        for _ in range(MOST_CONNECTIONS + 1)
+    ]
+    try:
+        for client in clients:
+            client.ping()
+        assert accounts.crowded() == {"n1"}
+        accounts.remove("n1")
+        assert accounts.crowded() == set()
+        with pytest.raises((redis.exceptions.ConnectionError, redis.exceptions.AuthenticationError)):
+            clients[0].ping()
+    finally:
+        for client in clients:
+            client.close()
+        backend.close()
 
 
 def test_a_node_cannot_forge_its_own_desired_state(server: RedisServer, clients: dict[str, redis.Redis]) -> None:
@@ -182,6 +303,8 @@ def test_the_api_cannot_write_what_only_the_master_agent_writes(
     if server.server.version >= (7, 0):
         assert refused(api, "HSET", KEYS.nodes, "local", "{}")
         assert refused(api, "HSET", KEYS.tasks("x"), "a.0", "[]")
+        assert refused(api, "HSET", KEYS.deleted, "x", "x-1")
+        assert refused(api, "HSET", KEYS.attempts("x"), "a.0/1", "[]")
 
 
 def test_what_was_acknowledged_survives_a_kill_and_nothing_is_world_readable(server: RedisServer) -> None:

@@ -1,0 +1,98 @@
+"""Usage samples and histories in the store: written by the monitor, read by the monitor and the API servers.
+
+Decides nothing. A damaged chunk or sample counts as absent: it is a gap in a curve.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from grass.errors import UndecodableError
+from grass.store.backend import Backend, Op
+from grass.store.decoding import sound
+from grass.store.keys import Keys
+from grass.wire.usage import USAGE_SAMPLE, UsageSample
+from grass.wire.usage_history import JOB_HISTORY, Chunk, JobHistory, Level, field, numbers, unpack
+
+_MOST_SAMPLES = 100
+"""Samples of one node that are read at once."""
+
+log = logging.getLogger("grass.store")
+
+
+class Sampled(NamedTuple):
+    """``at``: when the store received the sample, in seconds since the epoch by its clock."""
+
+    at: float
+    sample: UsageSample
+
+
+class HistoryStore:
+    def __init__(self, backend: Backend, keys: Keys) -> None:
+        self._backend = backend
+        self.keys = keys
+
+    def cursors(self) -> dict[str, str]:
+        """Return usage stream → last entry that is in the histories."""
+        return self._backend.hgetall(self.keys.history_cursor)
+
+    def samples(self, after: dict[str, str]) -> dict[str, list[tuple[str, Sampled]]]:
+        """Return the entries of usage streams after the given ids, oldest first, each with its id."""
+        found = self._backend.wait(after, 0, _MOST_SAMPLES) if after else {}
+        return {stream: list(_sampled(entries)) for stream, entries in found.items()}
+
+    def newest(self, node: str) -> Sampled | None:
+        """Return the newest sample of a node."""
+        entry = self._backend.newest(self.keys.node_usage(node))
+        found = list(_sampled([entry])) if entry else []
+        return found[0][1] if found else None
+
+    def chunks(self, key: str, wanted: Sequence[tuple[str, Level, int]]) -> dict[tuple[str, Level, int], Chunk]:
+        """Return those chunks of the hash ``key`` that exist: (subject, level, number) → chunk."""
+        fields = {field(level, number, subject): (subject, level, number) for subject, level, number in wanted}
+        found = {}
+        for name, text in self._backend.hget_many(key, list(fields)).items():
+            _, level, number = fields[name]
+            try:
+                found[fields[name]] = unpack(level, number, text)
+            except UndecodableError as error:
+                log.warning("redis key %s, field %s: %s; it is left out", key, name, error)
+        return found
+
+    def curve(self, key: str, level: Level, since: float, until: float, subject: str = "") -> list[Chunk]:
+        """Return the chunks of one subject between two times."""
+        wanted = [(subject, level, number) for number in numbers(level, since, until)]
+        return list(self.chunks(key, wanted).values())
+
+    def texts(self, key: str, fields: Sequence[str]) -> dict[str, str]:
+        return self._backend.hget_many(key, fields)
+
+    def fields(self, key: str) -> Iterable[str]:
+        """Yield the names of all fields of a history."""
+        for piece in self._backend.hash_pieces(key):
+            yield from piece
+
+    def jobs(self) -> dict[str, JobHistory]:
+        """Return the jobs that have a history."""
+        key = self.keys.history_jobs
+        return dict(sound(JOB_HISTORY, key, self._backend.hgetall(key).items()))
+
+    def known_jobs(self, job_ids: Sequence[str]) -> set[str]:
+        """Return those of the jobs that have a record."""
+        return set(self._backend.hget_many(self.keys.jobs, job_ids))
+
+    def write(self, ops: list[Op]) -> None:
+        """Write in one atomic step."""
+        self._backend.apply(ops)
+
+
+def _sampled(entries: Iterable[tuple[str, dict[str, str]]]) -> Iterable[tuple[str, Sampled]]:
+    for entry_id, fields in entries:
+        try:
+            sample = USAGE_SAMPLE.decode(fields.get("body", ""))
+        except UndecodableError as error:
+            log.debug("a usage sample cannot be decoded: %s", error)
+            continue
+        yield entry_id, Sampled(int(entry_id.partition("-")[0]) / 1000, sample)

@@ -1,0 +1,59 @@
+"""The key-value store that the tasks of one job share, as a node-agent uses it. In redis, so that it survives nodes.
+
+Values expire. Compare-and-set is one atomic step. Nobody but tasks reads what is here.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+
+from grass.store.backend import Backend
+from grass.store.keys import Keys
+from grass.wire.codec import encode
+from grass.wire.membership_api import SHARED_VALUE, SharedValue
+
+ABSENT = SharedValue("", "")
+
+
+AT_ONCE = 16
+"""Most calls to the store at once: a node may have few connections."""
+
+
+class SharedStore:
+    """For many threads. Every method raises UnreachableError while redis is away."""
+
+    def __init__(self, backend: Backend, keys: Keys) -> None:
+        self._backend = backend
+        self._keys = keys
+        self._free = threading.BoundedSemaphore(AT_ONCE)
+
+    def get(self, job_id: str, key: str) -> SharedValue:
+        """Return the value; ``ABSENT`` if there is none."""
+        return self._read(self._keys.shared(job_id, key))[0]
+
+    def put(self, job_id: str, key: str, new: SharedValue, ttl: float, expect: str | None) -> bool:
+        """Store ``new`` for ``ttl`` seconds. With ``expect``, only if the present revision is this one.
+
+        Return whether it was stored.
+        """
+        name, text, seconds = self._keys.shared(job_id, key), encode(new), max(1, math.ceil(ttl))
+        if expect is None:
+            with self._free:
+                self._backend.put(name, text, seconds)
+            return True
+        found, old = self._read(name) if expect else (ABSENT, None)
+        if found.revision != expect:
+            return False
+        with self._free:
+            return self._backend.put_if(name, text, seconds, old)
+
+    def delete(self, job_id: str, key: str) -> bool:
+        """Return whether there was such a key."""
+        with self._free:
+            return self._backend.delete(self._keys.shared(job_id, key))
+
+    def _read(self, name: str) -> tuple[SharedValue, str | None]:
+        with self._free:
+            text = self._backend.get(name)
+        return (SHARED_VALUE.decode(text), text) if text else (ABSENT, None)

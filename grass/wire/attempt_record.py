@@ -1,0 +1,48 @@
+"""The record of an earlier attempt of a task, kept as long as its job. The newest attempt is in the task's record.
+
+Written by the master-agent in the step that starts the next attempt, so a task with one attempt has none.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from grass.model.reasons import Reason, ReasonCode
+from grass.wire.codec import Form
+from grass.wire.keys import TaskKey
+from grass.wire.task_record import TaskRecord
+
+ATTEMPTS_KEPT = 20
+"""Earlier attempts of each task that are kept, the newest."""
+
+
+class AttemptRecord(msgspec.Struct, frozen=True, array_like=True):
+    """``<component>.<index>/<attempt modulo 20>`` → record in the hash ``attempts:<job id>``."""
+
+    attempt: int
+    node: str | None
+    exit_code: int | None
+    signal: int | None
+    reason: Reason | None
+    """Why it ended, unless it succeeded."""
+    started: float | None
+    """Seconds since the epoch, as ``ended``. None: it never started."""
+    ended: float | None
+    """None: its end is unknown, because its node was lost."""
+
+
+def attempt_of(task: TaskRecord) -> AttemptRecord:
+    """Return the newest attempt of a task. While the task waits for its restart, the reason is that of the end."""
+    reason = task.reason
+    if reason is not None and reason.code is ReasonCode.BACKOFF:
+        cause = reason.details.get("cause")
+        reason = None if cause is None else Reason.from_wire(cause)
+    return AttemptRecord(task.attempt, task.node, task.exit_code, task.signal, reason, task.started, task.ended)
+
+
+def field_of(task: TaskKey, attempt: int) -> str:
+    """Return the field of an attempt. The oldest of a task's attempts is replaced."""
+    return f"{task}/{attempt % ATTEMPTS_KEPT}"
+
+
+ATTEMPT_RECORD: Form[AttemptRecord] = Form(AttemptRecord)

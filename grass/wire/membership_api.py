@@ -1,0 +1,103 @@
+"""Requests and answers of the membership API, which the node-agent serves to tasks (docs/reference/membership-api.md).
+
+Every answer has the generation of the task's component and the epoch of the master-agent that made it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from grass.wire.codec import Form
+from grass.wire.membership import Member
+
+LONGEST_WAIT = 60.0
+"""Seconds that a request may wait."""
+MOST_VALUE = 16_384
+"""Characters of a value in the key-value store."""
+DEFAULT_TTL, LONGEST_TTL = 86_400.0, 7 * 86_400.0
+"""Seconds that a value stays."""
+
+
+class World(msgspec.Struct, frozen=True, kw_only=True):
+    """``GET /v1/world?after=GENERATION&wait=SECONDS``: the membership of the task's component."""
+
+    generation: int
+    epoch: int
+    desired: int
+    min: int
+    max: int
+    unit: int
+    members: tuple[Member, ...]
+    rank: int | None
+    """Of the asking attempt. None: it is not a member yet, or no longer."""
+    released: bool
+    """Whether it was a member and is none now: its component was scaled in, or it was replaced."""
+
+
+class Pulse(msgspec.Struct, frozen=True, kw_only=True):
+    """``GET /v1/pulse?after=GENERATION&wait=SECONDS``: whether the membership has changed since."""
+
+    generation: int
+    epoch: int
+    changed: bool
+    released: bool
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /v1/leave``: the node reports that the attempt may be stopped."""
+
+    generation: int
+    epoch: int
+
+
+class BarrierState(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /v1/barrier/NAME?wait=SECONDS``: join the barrier and wait until every member of this generation has."""
+
+    generation: int
+    """Of the barrier. A barrier ends, not passed, when the membership changes."""
+    epoch: int
+    passed: bool
+    arrived: int
+    expected: int
+
+
+class KeyState(msgspec.Struct, frozen=True, kw_only=True):
+    """``GET /v1/kv/KEY?revision=REVISION&wait=SECONDS``, ``PUT`` and ``DELETE /v1/kv/KEY``: a key as it is now."""
+
+    generation: int
+    epoch: int
+    key: str
+    value: str | None
+    revision: str
+    """Another one after each write; empty: there is no such key."""
+    stored: bool = False
+    """After PUT and DELETE: whether this request changed it."""
+
+
+class KeyChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``PUT /v1/kv/KEY``."""
+
+    value: str
+    ttl: float = DEFAULT_TTL
+    expect: str | None = None
+    """Store it only if the key has this revision; empty: only if there is no such key."""
+
+
+class TaskExec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /v1/exec``: a command beside another task of the job."""
+
+    host: str
+    """A task (``worker.3``) or the host name of a member (``worker-3-1``)."""
+    argv: tuple[str, ...]
+
+
+class SharedValue(msgspec.Struct, frozen=True, array_like=True):
+    """A value in the store, under ``shared:<job id>:<key>``."""
+
+    revision: str
+    value: str
+
+
+KEY_CHANGE: Form[KeyChange] = Form(KeyChange)
+TASK_EXEC: Form[TaskExec] = Form(TaskExec)
+SHARED_VALUE: Form[SharedValue] = Form(SharedValue)

@@ -1,0 +1,113 @@
+"""The record of an operation: one change of a job's intent, such as a scaling. Written by the master-agent.
+
+Hash ``operations:<job id>``: operation id → record. Of the ended operations, the newest are kept.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from grass.wire.codec import Form
+from grass.wire.moment import Moment
+
+GRASS = "grass"
+"""The author of operations that the cluster files by itself."""
+
+
+class OperationKind(str, Enum):
+    SCALE = "scale"
+    REPLACE = "replace"
+    RESTART = "restart"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    DRAIN = "drain"
+    REQUEUE = "requeue"
+
+
+class OperationState(str, Enum):
+    WAITING = "WAITING"  # behind earlier operations on the same component or job
+    RESERVING = "RESERVING"  # new members wait for resources
+    STARTING = "STARTING"  # new members start, or a replaced one
+    DRAINING = "DRAINING"  # members that leave may end by themselves
+    STOPPING = "STOPPING"  # tasks are being stopped
+    ENDED = "ENDED"
+
+
+class Outcome(str, Enum):
+    DONE = "DONE"
+    PARTIALLY_DONE = "PARTIALLY_DONE"
+    ROLLED_BACK = "ROLLED_BACK"
+    TIMED_OUT = "TIMED_OUT"
+    CANCELLED = "CANCELLED"
+    REJECTED = "REJECTED"
+
+
+class OperationRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """``added``, ``removed``: tasks, as ``<component>.<index>``."""
+
+    id: str
+    job_id: str
+    component: str | None = None
+    """None: it concerns the whole job."""
+    kind: OperationKind
+    state: OperationState = OperationState.WAITING
+    author: str
+    """The user, or ``grass`` for what the cluster does by itself."""
+    reason: str = ""
+    """Why it was filed, if its author says so."""
+    from_size: int | None = None
+    to_size: int | None = None
+    filed: float
+    """Seconds since the epoch, as ``ended``."""
+    deadline: Moment | None = None
+    """When the present state ends at the latest. Set while it is active."""
+    ended: float | None = None
+    outcome: Outcome | None = None
+    message: str = ""
+    """What happens now, or how it ended."""
+    generation: int | None = None
+    """The generation of the membership that it committed last."""
+    added: tuple[str, ...] = ()
+    """Tasks that join, or start anew."""
+    removed: tuple[str, ...] = ()
+    """Tasks that leave."""
+    number: int = 0
+    """Its position among the operations of the job, from 1. Only the master-agent reads this field and those below."""
+    patience: float | None = None
+    """Seconds that the user gave it; None: the default."""
+    partial: bool = False
+    """Whether a scale-out may commit a part of the new members."""
+    avoid: str | None = None
+    """The node on which a replaced task must not start again."""
+    size: int | None = None
+    """As requested, as the next two."""
+    delta: int | None = None
+    named: tuple[str, ...] = ()
+    """Tasks to remove, or to replace."""
+
+    @property
+    def unfinished(self) -> bool:
+        return self.state is not OperationState.ENDED
+
+    @property
+    def repairs(self) -> bool:
+        """Whether it only records that lost or drained tasks are placed again. It waits for no other operation."""
+        lost = self.kind is OperationKind.REPLACE and self.author == GRASS
+        return lost or self.kind is OperationKind.DRAIN
+
+    @property
+    def cancellable(self) -> bool:
+        """Whether it can be cancelled: it waits, or its new tasks are no members yet."""
+        joins = self.state in (OperationState.RESERVING, OperationState.STARTING)
+        return self.state is OperationState.WAITING or (joins and self.kind is OperationKind.SCALE)
+
+    @property
+    def halts(self) -> bool:
+        """Whether it is ending all tasks of the job now."""
+        whole = self.kind in (OperationKind.SUSPEND, OperationKind.RESTART, OperationKind.REQUEUE)
+        return whole and self.state in (OperationState.DRAINING, OperationState.STOPPING)
+
+
+OPERATION_RECORD: Form[OperationRecord] = Form(OperationRecord)

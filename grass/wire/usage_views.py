@@ -1,0 +1,91 @@
+"""The API's answers about usage: the newest figures, totals, and histories as curves."""
+
+from __future__ import annotations
+
+import msgspec
+
+from grass.model.lifecycle import TaskState
+from grass.wire.usage import NodeSample, TaskSample, TaskTotals
+
+
+class Curves(msgspec.Struct, frozen=True):
+    """Curves with common times: point ``i`` is at ``start + i * step``."""
+
+    start: float
+    """Seconds since the epoch, by the master's clock."""
+    step: float
+    """Seconds between points: 2 (kept for 15 minutes), 60 (a day) or 900 (31 days). Each point is an average."""
+    curves: dict[str, tuple[float | None, ...]]
+    """Name → values, all of the same length. None: nothing is known of that time.
+
+    Names are those of the fields of ``NodeSample`` or ``TaskSample``. A field of a GPU is ``gpu<id>.<field>``."""
+
+
+class NodeUsageView(msgspec.Struct, frozen=True):
+    node: str
+    at: float | None
+    """When the node measured ``now``: seconds since the epoch. None: it has not reported usage for two minutes."""
+    now: NodeSample | None
+    tasks: tuple[TaskSample, ...]
+    """The attempts that run there, of jobs that the caller may see."""
+    history: Curves
+
+
+class TaskTotalsView(msgspec.Struct, frozen=True):
+    task: str
+    """``<component>.<index>``."""
+    state: TaskState
+    attempt: int
+    node: str | None
+    totals: TaskTotals | None
+    """Of all its attempts so far. None: nothing was measured."""
+    now: TaskSample | None
+    """None: it does not run, or its node has not reported it."""
+
+
+class JobUsageView(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    totals: TaskTotals | None
+    """Of all its tasks so far."""
+    tasks: tuple[TaskTotalsView, ...]
+    """The assigned tasks: those that use most cpu first, if ``first`` limits their number."""
+    count: int
+    """How many assigned tasks there are."""
+
+
+class TaskUsageView(msgspec.Struct, frozen=True):
+    id: str
+    """Of the job."""
+    task: TaskTotalsView
+    history: Curves
+
+
+class OwnCurve(msgspec.Struct, frozen=True):
+    """A figure that one task reported of itself. The three lists have the same length."""
+
+    task: str
+    name: str
+    steps: tuple[float, ...]
+    values: tuple[float, ...]
+    times: tuple[float, ...]
+    """Seconds since the epoch."""
+    every: int
+    """Every so many of the reported points are kept: 1, 2, 4, …"""
+
+
+class JobMetricsView(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    curves: tuple[OwnCurve, ...]
+    dropped: int
+    """Points of further figures, which were not kept: a job may have a limited number of curves."""
+
+
+class ClusterUsageView(msgspec.Struct, frozen=True):
+    """Capacity against use. Curves: ``cpu``, ``memory``, ``gpu`` in use; ``cpu_allocated``, …; ``cpu_capacity``, …
+
+    cpu in cores, memory in bytes, gpu in devices; ``nodes`` and ``tasks`` are numbers.
+    """
+
+    history: Curves

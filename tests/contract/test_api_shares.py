@@ -1,0 +1,69 @@
+"""`/v1/shares`: who has how much, and whose jobs are served next."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grass import clock
+from grass.cli.shares import share_lines
+from grass.model.lifecycle import NodeState
+from grass.model.resources import Resources
+from grass.wire.codec import encode as pack
+from grass.wire.usage_record import UsageRecord
+from master.agent.records import node_record
+from master.agent.state import NodeRun
+from master.api.shares import decayed
+from tests.support.api_world import ApiWorld, api_world
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[ApiWorld]:
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    with api_world(tmp_path) as world:
+        node = NodeRun("n1", total=Resources(4000, 8 << 30))
+        node.state = NodeState.READY
+        world.backend.apply([("HSET", world.keys.nodes, "n1", pack(node_record(node)))])
+        yield world
+
+
+def job(name: str, priority: int = 0) -> dict[str, object]:
+    return {
+        "name": name,
+        "priority": priority,
+        "components": {"w": {"command": "true", "resources": {"cpu": 1, "memory": "64MiB"}}},
+    }
+
+
+def test_who_has_less_is_first_and_the_queue_is_in_the_order_of_service(world: ApiWorld) -> None:
+    running = world.client("ann").start(job("running"))["id"]
+    part = {"w": {"replicas": 1, "counts": {"RUNNING": 1}, "reason": None}}
+    world.change_job(running, state="RUNNING", counts={"RUNNING": 1}, components=part)
+    for user, name, priority in (("ann", "a", 0), ("bob", "b", 0), ("ann", "urgent", 9)):
+        world.client(user).start(job(name, priority))
+    usage = [pack(UsageRecord(value, clock.steady(), clock.boot_id())) for value in (300.0, 100.0)]
+    world.backend.apply([("HSET", world.keys.usage, "ann", usage[0], "bob", usage[1])])
+    view = world.client("root").shares()
+    assert [(user["user"], round(user["share"], 2), round(user["past"], 2)) for user in view["users"]] == [
+        ("bob", 0.0, 0.25),
+        ("ann", 0.25, 0.75),
+    ]
+    assert view["users"][1]["running"] == 1 and view["users"][1]["waiting"] == 2
+    assert [each["job"].rpartition("-")[0] for each in view["queue"]] == ["urgent", "b", "a"]
+    lines = share_lines(view, 100)
+    assert "bob" in lines[1] and any("priority 9" in line for line in lines)
+    seen = world.client("bob").shares()["queue"]
+    assert [each["job"] is None for each in seen] == [True, False, True], "names of others' jobs are not told"
+
+
+def test_use_decays_and_that_of_an_earlier_boot_counts_as_of_now() -> None:
+    records = {"a": UsageRecord(8.0, 100.0, "boot"), "b": UsageRecord(8.0, 999.0, "earlier")}
+    assert decayed(records, 120.0, "boot", 10.0) == {"a": 2.0, "b": 8.0}
+
+
+def test_an_empty_cluster_has_no_shares(world: ApiWorld) -> None:
+    assert world.client("eve").shares() == {"users": [], "queue": []}
+    assert len(share_lines({"users": [], "queue": []}, 80)) == 1

@@ -1,0 +1,139 @@
+"""The collector over TCP: who may send what, with the real sender of the node-agent and with attackers' bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgpack
+import pytest
+
+from grass.model.lifecycle import NodeState
+from grass.wire import handshake
+from grass.wire.attempt_record import AttemptRecord, field_of
+from grass.wire.codec import encode
+from grass.wire.keys import TaskKey
+from master.collector.owners import MOST_FOREIGN
+from node.agent.forward import Link, Signal
+from tests.support.collector_run import JOB, KEYS, Collector, block, key_of, send
+
+
+@pytest.fixture
+def collector(tmp_path: Path) -> Iterator[Collector]:
+    made = Collector(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def stop() -> Iterator[Signal]:
+    signal = Signal()
+    yield signal
+    signal.close()
+
+
+def test_a_node_sends_what_its_attempt_prints(collector: Collector, stop: Signal) -> None:
+    assert send(collector, stop, "n1", f"grass.{JOB}.worker.0", block(2, "genuine\n"))
+    assert "genuine" in collector.text()
+
+
+@pytest.mark.parametrize(
+    ("node", "key"), [("n1", "guess"), ("n1", ""), ("n2", key_of("n1")), ("stranger", None), ("", "")]
+)
+def test_who_does_not_know_the_key_of_a_node_of_the_cluster_is_refused(
+    collector: Collector, stop: Signal, node: str, key: str | None
+) -> None:
+    assert not send(collector, stop, node, f"grass.{JOB}.worker.0", block(2, "FORGED"), key=key)
+    assert collector.text() == ""
+
+
+def test_a_node_that_has_left_is_refused(collector: Collector, stop: Signal) -> None:
+    collector.put_node("n1", NodeState.LEFT)
+    assert not send(collector, stop, "n1", f"grass.{JOB}.worker.0", block(2, "FORGED"))
+
+
+def test_records_without_a_handshake_are_refused(collector: Collector) -> None:
+    with socket.create_connection(collector.address, timeout=5) as connection:
+        record = {"attempt": 2, "stream": "stdout", "offset": 0, "time": 1.0, "text": "FORGED"}
+        connection.sendall(msgpack.packb([f"grass.{JOB}.worker.0", [[1, record]], {"chunk": "a"}]))
+        received = b""
+        while data := connection.recv(4096):
+            received += data
+    assert b"ack" not in received
+    assert collector.text() == ""
+
+
+def test_a_recorded_handshake_is_worth_nothing(collector: Collector) -> None:
+    salt = os.urandom(16)
+    old = handshake.ping("n1", salt, b"an earlier nonce", key_of("n1"))
+    with socket.create_connection(collector.address, timeout=5) as connection:
+        connection.sendall(msgpack.packb(old))
+        messages = msgpack.Unpacker(raw=True)
+        while data := connection.recv(4096):
+            messages.feed(data)
+    _, answer = list(messages)
+    assert answer[:2] == [b"PONG", False]
+
+
+def test_a_node_cannot_write_for_attempts_of_others_nor_hide_their_lines(collector: Collector, stop: Signal) -> None:
+    tag = f"grass.{JOB}.worker.0"
+    assert send(collector, stop, "n2", tag, block(2, "FORGED", offset=10**15), block(1, "FORGED"), block(3, "FORGED"))
+    assert send(collector, stop, "n2", "grass.no-such-job.worker.0", *[block(1, "FORGED")] * 50)
+    assert send(collector, stop, "n1", tag, block(2, "genuine\n"))
+    assert "genuine" in collector.text()
+    assert not list(collector.logs.rglob("no-such-job*"))
+    assert not any("FORGED" in path.read_text() for path in collector.logs.rglob("*.jsonl"))
+    assert collector.dropped.counts["not an attempt of this node"] == 53
+    assert collector.suspects() == []
+
+
+def test_a_node_that_goes_on_is_told_to_the_master_agent_once(collector: Collector, stop: Signal) -> None:
+    blocks = [block(2, "FORGED")] * (2 * MOST_FOREIGN)
+    assert send(collector, stop, "n2", f"grass.{JOB}.worker.0", *blocks)
+    assert collector.suspects() == ["n2"]
+
+
+def test_an_earlier_attempt_is_believed_of_the_node_that_ran_it(collector: Collector, stop: Signal) -> None:
+    tag = f"grass.{JOB}.worker.0"
+    earlier = AttemptRecord(1, "n2", 1, None, None, 1.0, 2.0)
+    collector.backend.apply([("HSET", KEYS.attempts(JOB), field_of(TaskKey("worker", 0), 1), encode(earlier))])
+    assert send(collector, stop, "n2", tag, block(1, "late\n"))
+    assert send(collector, stop, "n1", tag, block(1, "FORGED"))
+    assert "late" in collector.text()
+    assert "FORGED" not in collector.text()
+
+
+def test_the_probe_of_a_node_writes_its_own_block_only(collector: Collector, stop: Signal) -> None:
+    assert send(collector, stop, "n1", "grass.grass-probe.n1.0", block(1, "a node joins\n"))
+    assert send(collector, stop, "n1", "grass.grass-probe.n2.0", block(1, "FORGED"))
+    assert "joins" in collector.text("n1.0", "grass-probe")
+    assert collector.text("n2.0", "grass-probe") == ""
+
+
+def test_a_collector_that_does_not_know_the_key_gets_no_logs(stop: Signal) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as impostor:
+
+        def answer() -> None:
+            connection, _ = impostor.accept()
+            with connection:
+                connection.sendall(msgpack.packb(handshake.helo(b"nonce")))
+                _, salt, _ = handshake.ping_of(msgpack.unpackb(connection.recv(4096), raw=True))
+                connection.sendall(msgpack.packb(handshake.pong(salt, b"nonce", "guess")))
+                received.append(connection.recv(4096))
+
+        received: list[bytes] = []
+        thread = threading.Thread(target=answer)
+        thread.start()
+        link = Link(impostor.getsockname(), stop.descriptor, "n1", "key")
+        assert not link.connected()
+        thread.join(10)
+    assert received == [b""]
+
+
+def test_the_digest_is_that_of_the_specification() -> None:
+    expected = hashlib.sha512(b"salt" + b"n1" + b"nonce" + b"key").hexdigest()
+    assert handshake.digest(b"salt", "n1", b"nonce", "key") == expected
