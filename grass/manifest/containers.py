@@ -132,7 +132,8 @@ def _read_mount(fields: Fields, path: str, item: Any) -> Mount | None:
     section = Fields(item, path, fields.problems)
     source = section.require("source", inside_path, "")
     target = section.require("target", inside_path, "")
-    mount = Mount(source, target, section.read("read_only", values.truth, False))
+    read_only, shared = section.read("read_only", values.truth, False), section.read("shared", values.truth, False)
+    mount = Mount(source, target, read_only, shared)
     section.done()
     return mount if section.intact and source and target else None
 

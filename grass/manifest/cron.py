@@ -15,6 +15,15 @@ from grass.manifest.values import Wrong, show, text
 
 MAX_RULE = 200
 
+_NAMED = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _DAY = r"(?:[0-7]|sun|mon|tue|wed|thu|fri|sat)"
 _PART = re.compile(rf"(?:\*|({_DAY})(?:-({_DAY}))?)(?:/([0-9]{{1,2}}))?")
@@ -24,7 +33,10 @@ _FIRST = datetime.datetime(2000, 1, 1, tzinfo=datetime.timezone.utc)
 
 def rule(value: Any) -> str:
     """Return the rule with single spaces and names of days. Raise Wrong if the rule is invalid or can never fire."""
-    fields = text(value).lower().split()
+    given = text(value).strip().lower()
+    fields = _NAMED.get(given, given).split()
+    if given.startswith("@") and given not in _NAMED:
+        raise Wrong(f"must be five fields or one of {', '.join(_NAMED)}, got {show(value)}")
     if len(fields) != 5 or len(value) > MAX_RULE:
         wanted = "minute, hour, day of month, month, day of week"
         raise Wrong(f"must have five fields ({wanted}) such as `0 3 * * *`, got {show(value)}")

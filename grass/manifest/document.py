@@ -15,6 +15,8 @@ MAX_BYTES = 1 << 20
 MAX_VALUES = 100_000
 """Most values after aliases are expanded; no real job needs as many."""
 MAX_DEPTH = 32
+MAX_DOCUMENTS = 1000
+"""Most documents in one file."""
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _LONGEST_NUMBER = 40
@@ -50,6 +52,28 @@ def read_document(content: bytes | str, *, source: str = "", json: bool = False)
         kind = "empty" if value is None else f"a {type(value).__name__}"
         raise ManifestError([Problem("", f"must be a mapping (KEY: VALUE lines), but is {kind}")], source)
     return value
+
+
+def read_documents(content: bytes | str, *, source: str = "", json: bool = False) -> list[dict[str, Any]]:
+    """Return the mappings in a YAML file of any number of documents, or the one in a JSON file.
+
+    Empty documents are left out. Raise ManifestError for content that cannot be accepted, or without any document.
+    """
+    if json:
+        return [read_document(content, source=source, json=True)]
+    from grass.manifest import yaml_text
+
+    try:
+        found = [document for document in yaml_text.parse_all(_decode(content)) if document is not None]
+    except DocumentFault as fault:
+        raise ManifestError([fault.problem], source) from fault
+    if len(found) > MAX_DOCUMENTS:
+        raise ManifestError([Problem("", f"has {len(found)} documents; the most is {MAX_DOCUMENTS}")], source)
+    wrong = [at for at, document in enumerate(found) if not isinstance(document, dict)]
+    if wrong or not found:
+        what = f"document {wrong[0] + 1} must be a mapping (KEY: VALUE lines)" if wrong else "is empty"
+        raise ManifestError([Problem("", what)], source)
+    return found
 
 
 class DocumentFault(Exception):

@@ -1,4 +1,4 @@
-"""Parses a document into a job, in Grass's dialect or in MARO's."""
+"""Parses a document into a job: in Grass's dialect, in MARO's, or in one of another system (``foreign``)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from grass.manifest import job_checks, maro, native
 from grass.manifest.bounds import check_bounds
 from grass.manifest.fields import Fields, Problems
+from grass.manifest.foreign import dialects
 from grass.model.job import Job
 
 
@@ -24,7 +25,7 @@ def parse_job(document: dict[str, Any], *, source: str = "") -> ParsedJob:
     problems = Problems(source)
     check_bounds(document, problems)
     warnings: list[str] = []
-    fields = Fields(document, "", problems, lenient=is_maro(document))
+    fields = Fields(document, "", problems, lenient=is_maro(document) or dialects.is_foreign(document))
     for key in ("cron", "jobs", "job_names"):
         fields.refuse(key, "belongs to a schedule; start this file with `grass schedule start`")
     problems.check()
@@ -41,7 +42,10 @@ def is_maro(document: Any) -> bool:
 
 def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
     """Read the keys of a job from ``fields`` and check that the keys fit together."""
-    read = maro.read_job if fields.has("mode") else native.read_job
-    job = read(fields, warnings, name=name)
+    if any(key in dialects.MARKS for key, _ in fields.others()):
+        job = dialects.read_job(fields, warnings, name=name)
+    else:
+        read = maro.read_job if fields.has("mode") else native.read_job
+        job = read(fields, warnings, name=name)
     job_checks.check(job, fields.path, fields.problems)
     return job

@@ -27,7 +27,9 @@ def check(job: Job, path: str, problems: Problems) -> None:
     names = tuple(job.components)
     for number, name in enumerate(job.success):
         if name not in job.components:
-            problems.add(f"{join(path, 'success')}[{number}]", unknown_component(name, names, problems))
+            where = join(path, "success")
+            where = join(where, name) if name in job.ending.enough else f"{where}[{number}]"
+            problems.add(where, unknown_component(name, names, problems))
     for component in job.components.values():
         _check_dependencies(component, job, names, path, problems)
     cycle = _find_cycle({name: list(component.depends_on) for name, component in job.components.items()})

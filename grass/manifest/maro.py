@@ -7,10 +7,11 @@ the share.
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 from grass.manifest import containers, native, quantities, values
 from grass.manifest.fields import Fields
-from grass.model.job import DEFAULT_METRIC, PLAIN_CONTAINER, Component, Container, Job, Policy
+from grass.model.job import DEFAULT_METRIC, PLAIN_CONTAINER, Component, Container, Job, Mount, Policy
 from grass.model.resources import Resources
 
 DIALECT = "maro"
@@ -22,6 +23,7 @@ class Mode(str, Enum):
     LOCAL = "grass/local"
     AZURE = "grass/azure"
     ON_PREMISES = "grass/on-premises"
+    AKS = "k8s/aks"
 
 
 class _AllocationMode(str, Enum):
@@ -37,7 +39,7 @@ class _Metric(str, Enum):
 
 def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
     """Return the job in ``fields``. ``name``: given by a schedule; None: the name is in the file."""
-    fields.require("mode", values.one_of(Mode), Mode.PROCESS)
+    _check_mode(fields)
     components = _read_components(fields, warnings)
     policy, metric = _read_allocation(fields)
     return Job(
@@ -50,6 +52,14 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
         policy=policy,
         metric=metric,
     )
+
+
+def _check_mode(fields: Fields) -> None:
+    """Refuse a mode that is none of MARO's, with one message: the other keys of the file may have another meaning."""
+    before = len(fields.problems.found)
+    fields.require("mode", values.one_of(Mode), Mode.PROCESS)
+    if len(fields.problems.found) > before:
+        fields.problems.check()
 
 
 def _read_components(fields: Fields, warnings: list[str]) -> dict[str, Component]:
@@ -86,12 +96,23 @@ def _read_mount(fields: Fields, image: str | None, warnings: list[str]) -> Conta
     section = fields.section("mount")
     if section is None:
         return PLAIN_CONTAINER
-    target = section.require("target", containers.data_folder, "")
+    target = section.require("target", _mount_target, _NO_MOUNT)
     section.done()
     if image is None:
         warnings.append(f"{section.path}: ignored; without an image, tasks are processes and see all files")
         return PLAIN_CONTAINER
-    return Container(data=target or None)
+    return target
+
+
+_NO_MOUNT = Container()
+
+
+def _mount_target(value: Any) -> Container:
+    """Parse ``/dst``, where the share is mounted; or ``/src:/dst``, a folder of the share and where it is mounted."""
+    source, colon, target = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if not colon:
+        return Container(data=containers.data_folder(value))
+    return Container(mounts=(Mount(containers.inside_path(source), containers.data_folder(target), shared=True),))
 
 
 def _read_allocation(fields: Fields) -> tuple[Policy, str]:

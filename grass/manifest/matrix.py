@@ -50,11 +50,13 @@ def _different_values(section: Fields, path: str, content: Any) -> tuple[str, ..
     return tuple(found)
 
 
-def read_replicas(fields: Fields, matrix: dict[str, tuple[str, ...]]) -> int:
-    """Return the number of tasks; with a matrix, this is the number of combinations."""
+def read_replicas(fields: Fields, matrix: dict[str, tuple[str, ...]], entries: tuple[str, ...]) -> int:
+    """Return the number of tasks: that of the combinations of ``matrix``, or of the ``entries`` of ``from``."""
     said = fields.read("replicas", values.whole(1, MAX_TASKS), None)
-    if not matrix:
-        return said or 1
+    if entries:
+        if said not in (None, len(entries)):
+            fields.problems.add(fields.at("replicas"), f"must be {len(entries)}, one for each entry, or left out")
+        return len(entries)
     made = 1
     for choices in matrix.values():
         made *= len(choices)

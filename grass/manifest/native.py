@@ -5,15 +5,38 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from grass.manifest import after, containers, matrix, placement, quantities, resource_fields, values
+from grass.manifest import (
+    after,
+    containers,
+    elastic,
+    ending,
+    matrix,
+    notify,
+    placement,
+    quantities,
+    resource_fields,
+    values,
+)
+from grass.manifest.document import join
+from grass.manifest.entries import read_entries
 from grass.manifest.fields import Fields, Problems
-from grass.model.job import DEFAULT_GRACE, NO_RESTART, Component, Condition, Job, Ready, Restart, RestartOn
+from grass.model.job import (
+    DEFAULT_GRACE,
+    MAX_PRIORITY,
+    NO_RESTART,
+    Component,
+    Condition,
+    Job,
+    Ready,
+    Restart,
+    RestartOn,
+)
 
 MAX_REPLICAS = 100_000
-MAX_PRIORITY = 1000
 JOB_KEYS = (
-    *("components", "success", "timeout", "fail_fast", "priority", "tags", "gang", "place", "together"),
-    *("preemptible", "after"),
+    *("components", "timeout", "fail_fast", "priority", "tags", "gang", "place", "together"),
+    *("preemptible", "after", "rendezvous", "on_end"),
+    *ending.KEYS,
 )
 """Keys of a schedule that are also keys of its jobs."""
 UNLIMITED = "unlimited"
@@ -25,17 +48,34 @@ _NOT_RESOURCES = (
     *(
         "command",
         "replicas",
+        "min",
+        "max",
+        "unit",
         "parallelism",
         "ports",
         "depends_on",
         "ready",
         "env",
+        "inherit_env",
         "cwd",
         "restart",
         "grace",
         "timeout",
     ),
-    *("image", "runtime", "container", "where", "avoid", "spread", "pack", "matrix", "framework"),
+    *(
+        "image",
+        "runtime",
+        "container",
+        "where",
+        "avoid",
+        "spread",
+        "pack",
+        "matrix",
+        "from",
+        "framework",
+        "rendezvous",
+        "web",
+    ),
 )
 _NO_COMMAND = "is missing; it says what the tasks run"
 
@@ -43,34 +83,43 @@ _NO_COMMAND = "is missing; it says what the tasks run"
 def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
     """Return the job in ``fields``. ``name``: given by a schedule; None: the name is in the file."""
     problems = fields.problems
-    components = _read_components(fields, warnings)
+    components, meeting = _read_components(fields, warnings)
     policy, metric = placement.read_place(fields)
     called = fields.require("name", values.name, "") if name is None else name
     waits_for = after.read_after(fields)
     after.refuse_itself(fields, called, waits_for)
+    success, how_it_ends = ending.read_ending(fields)
     return Job(
         name=called,
         components=components,
-        success=_read_success(fields) or tuple(components),
+        success=success or tuple(components),
         timeout=fields.read("timeout", quantities.duration, None),
         fail_fast=fields.read("fail_fast", values.truth, len(components) > 1),
         priority=fields.read("priority", values.whole(0, MAX_PRIORITY), 0),
         tags=read_tags(fields, problems),
-        gang=placement.read_gang(fields, tuple(components)),
+        gang=tuple(dict.fromkeys([*placement.read_gang(fields, tuple(components)), *meeting])),
         policy=policy,
         metric=metric,
         together=fields.read("together", placement.level, None),
         preemptible=fields.read("preemptible", values.truth, False),
         after=waits_for,
+        ending=how_it_ends,
+        on_end=notify.read_on_end(fields),
     )
 
 
-def _read_components(fields: Fields, warnings: list[str]) -> dict[str, Component]:
+def _read_components(fields: Fields, warnings: list[str]) -> tuple[dict[str, Component], list[str]]:
+    """Return the components, and the names of those whose tasks start together because they meet."""
     components: dict[str, Component] = {}
+    rendezvous, gang = fields.read("rendezvous", values.truth, False), []
     for name, section in component_sections(fields):
-        components[name] = _read_component(name, section, warnings)
+        part = _read_component(name, section, warnings)
+        meeting = elastic.read_rendezvous(section, part, of_job=rendezvous)
+        if meeting is not None and part.min is None and part.max is None:
+            gang.append(name)
+        components[name] = meeting or part
         section.done()
-    return components
+    return components, gang
 
 
 def component_sections(fields: Fields) -> list[tuple[str, Fields]]:
@@ -92,13 +141,18 @@ def component_sections(fields: Fields) -> list[tuple[str, Fields]]:
 
 def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component:
     ports, env = _read_ports(fields), _read_env(fields)
-    combinations = matrix.read_matrix(fields, env)
+    combinations, entries = matrix.read_matrix(fields, env), read_entries(fields)
     runtime, image, container = containers.read(fields, warnings)
     resources, gpu = resource_fields.read_task(fields, _NOT_RESOURCES)
+    command = fields.require("command", values.command, UNKNOWN_COMMAND, _NO_COMMAND)
+    sizes = elastic.read_sizes(fields, combinations, entries)
     return Component(
         name=name,
-        command=fields.require("command", values.command, UNKNOWN_COMMAND, _NO_COMMAND),
-        replicas=matrix.read_replicas(fields, combinations),
+        command=command,
+        replicas=sizes.replicas,
+        min=sizes.least,
+        max=sizes.most,
+        unit=sizes.unit,
         parallelism=fields.read("parallelism", values.whole(1, MAX_REPLICAS), None),
         resources=resources,
         gpu=gpu,
@@ -111,6 +165,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         grace=fields.read("grace", quantities.duration_or_zero, DEFAULT_GRACE),
         timeout=fields.read("timeout", quantities.duration, None),
         matrix=combinations,
+        entries=entries,
         where=placement.read_where(fields),
         avoid=placement.read_avoid(fields),
         spread=fields.read("spread", placement.level, None),
@@ -118,8 +173,17 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         runtime=runtime,
         image=image,
         container=container,
-        framework=_read_framework(fields, warnings),
+        framework=elastic.read_framework(fields),
+        web=_read_web(fields, ports),
     )
+
+
+def _read_web(fields: Fields, ports: tuple[str, ...]) -> str | None:
+    web = fields.read("web", values.port_name, None)
+    if web is not None and web not in ports:
+        known = f"it has {', '.join(ports)}" if ports else "it has none"
+        fields.problems.add(fields.at("web"), f"unknown port `{web}`; {known}")
+    return web
 
 
 def _read_ports(fields: Fields) -> tuple[str, ...]:
@@ -176,14 +240,21 @@ def _read_ready(fields: Fields, ports: tuple[str, ...]) -> Ready | None:
 
 def _read_env(fields: Fields) -> dict[str, str]:
     section = fields.section("env")
-    if section is None:
-        return {}
     env: dict[str, str] = {}
-    for name, content in section.entries():
-        path = section.at(name)
-        if section.parsed(path, values.variable_name, name, ""):
-            env[name] = section.parsed(path, values.scalar_text, content, "")
+    for name, content in section.entries() if section is not None else ():
+        path = join(fields.at("env"), name)
+        if fields.parsed(path, values.variable_name, name, ""):
+            env[name] = fields.parsed(path, values.scalar_text, content, "")
+    _check_inherited(fields, env)
     return env
+
+
+def _check_inherited(fields: Fields, env: dict[str, str]) -> None:
+    """Check ``inherit_env``. The client has put the values into ``env`` (``grass.manifest.shell``)."""
+    for path, item in fields.items("inherit_env"):
+        name = fields.parsed(path, values.inherited_name, item, "")
+        if name and name not in env:
+            fields.problems.add(path, f"has no value under `env`; the client must send the value of {name}")
 
 
 def _read_restart(fields: Fields, warnings: list[str]) -> Restart:
@@ -197,6 +268,7 @@ def _read_restart(fields: Fields, warnings: list[str]) -> Restart:
         policy=section.read("policy", policy, RestartOn.ON_FAILURE),
         limit=section.read("limit", _restart_limit, NO_RESTART.limit),
         backoff=section.read("backoff", quantities.duration_or_zero, NO_RESTART.backoff),
+        codes=_read_codes(section),
     )
     section.done()
     if restart.limit is None and restart.backoff < LEAST_ENDLESS_BACKOFF:
@@ -208,17 +280,15 @@ def _read_restart(fields: Fields, warnings: list[str]) -> Restart:
     return restart
 
 
+def _read_codes(fields: Fields) -> tuple[int, ...]:
+    if fields.raw("codes") == []:
+        fields.problems.add(fields.at("codes"), "must not be empty; without it, a task restarts after every failure")
+    read = [fields.parsed(path, values.whole(1, 255), item, 0) for path, item in fields.items("codes")]
+    return tuple(sorted(set(read)))
+
+
 def _restart_limit(value: Any) -> int | None:
     return None if value == UNLIMITED else values.whole(1, 1_000_000)(value)
-
-
-def _read_success(fields: Fields) -> tuple[str, ...]:
-    if fields.raw("success") == []:
-        fields.problems.add(fields.at("success"), "must not be empty; without it, every component must succeed")
-    if not isinstance(fields.raw("success"), (list, tuple)):
-        list(fields.items("success"))
-        return ()
-    return placement.different(fields, fields.at("success"), fields.raw("success"), values.component_name)
 
 
 def read_tags(fields: Fields, problems: Problems) -> dict[str, str]:
@@ -233,10 +303,3 @@ def read_tags(fields: Fields, problems: Problems) -> dict[str, str]:
             section.at(name), values.scalar_text, content, ""
         )
     return tags
-
-
-def _read_framework(fields: Fields, warnings: list[str]) -> str | None:
-    framework = fields.read("framework", values.component_name, None)
-    if framework is not None:
-        warnings.append(f"{fields.at('framework')}: ignored; this version supports no framework")
-    return framework

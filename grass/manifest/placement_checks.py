@@ -13,7 +13,11 @@ from grass.model.job import NODE_LEVEL, Component, Job
 def check(job: Job, path: str, problems: Problems) -> None:
     """Report contradictions in ``job``, which has no cycle. ``path``: its path in the file."""
     for component in job.components.values():
-        _check_topology(component, job, join(join(path, "components"), component.name), problems)
+        where = join(join(path, "components"), component.name)
+        _check_topology(component, job, where, problems)
+        if component.min is not None and component.parallelism is not None and component.parallelism < component.min:
+            message = f"must be at least `min`, whose {component.min} tasks start together"
+            problems.add(join(where, "parallelism"), f"{message}; got {component.parallelism}")
     _check_gang(job, path, problems)
 
 

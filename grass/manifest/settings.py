@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from grass.manifest import placement, quantities, quotas, resource_fields, values
+from grass.manifest import notify, placement, quantities, quotas, resource_fields, values
 from grass.manifest.bounds import check_bounds
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.on_premises import OnPremises, Runtime, read_on_premises
@@ -62,12 +62,14 @@ class Settings(ClusterPolicy):
 
     ``reserve``: the part of ``resources`` that is reserved for the system. ``low_disk``: bytes of free disk below
     which the node accepts no tasks (None: see ``NodeConfig``). ``labels``, ``topology``, ``runtimes``: of the node.
-    ``mounts``: folders of this machine that containers may mount.
+    ``mounts``: folders of this machine that containers may mount. ``task_redis``: port of a redis for tasks (0: a free
+    one; None: there is none).
     """
 
     name: str = DEFAULT_NAME
     mode: str = LOCAL
     redis: RedisSettings = RedisSettings()
+    task_redis: int | None = None
     resources: OfferedResources = OfferedResources()
     ports: PortSettings = PortSettings()
     reserve: dict[str, int] = field(default_factory=dict)
@@ -122,9 +124,11 @@ def parse_settings(document: dict[str, Any], *, source: str = "") -> Settings:
 
 def _read_native(fields: Fields) -> Settings:
     fields.read("mode", _mode, _Mode.LOCAL)
+    fields.problems.check()  # one message: the keys of another mode mean other things
     return Settings(
         name=fields.read("name", values.name, DEFAULT_NAME),
         redis=_read_redis(fields),
+        task_redis=_read_task_redis(fields),
         keep_agent_alive=fields.read("keep_agent_alive", values.truth, Settings.keep_agent_alive),
         agent_countdown=fields.read("agent_countdown", _COUNT, Settings.agent_countdown),
         resources=_read_resources(fields),
@@ -150,6 +154,7 @@ def _read_rules(fields: Fields) -> dict[str, Any]:
         "lost_after": lost_after,
         "quotas": user_quotas,
         "default_quota": default_quota,
+        "notify": notify.read_notify(fields),
         "reserve": quotas.read_reserve(fields),
         "low_disk": fields.read("low_disk", quantities.memory, None),
     }
@@ -230,6 +235,17 @@ def _read_redis(fields: Fields) -> RedisSettings:
     return settings
 
 
+def _read_task_redis(fields: Fields) -> int | None:
+    """Read ``true``, ``false`` or ``{port: PORT}``."""
+    if not isinstance(fields.raw("task_redis"), dict):
+        return 0 if fields.read("task_redis", values.truth, False) else None
+    section = fields.section("task_redis")
+    assert section is not None
+    port = section.read("port", _port, 0)
+    section.done()
+    return port
+
+
 def _read_resources(fields: Fields) -> OfferedResources:
     section = fields.section("resources")
     if section is None:
@@ -260,10 +276,11 @@ def _read_maro_process(fields: Fields) -> Settings:
     warnings: list[str] = []
     fields.has("mode")
     customized = fields.read("redis_mode", values.one_of(_RedisMode), _RedisMode.MARO) is _RedisMode.CUSTOMIZED
-    redis = _read_redis_info(fields, customized, warnings)
+    redis, task_redis = _read_redis_info(fields, customized)
     return Settings(
         name=fields.read("name", values.name, MARO_NAME),
         redis=redis,
+        task_redis=task_redis,
         parallel_level=fields.read("parallel_level", _COUNT, 1),
         check_interval=fields.read("check_interval", _interval, 60.0),
         keep_agent_alive=fields.read("keep_agent_alive", _flag, Settings.keep_agent_alive),
@@ -272,7 +289,8 @@ def _read_maro_process(fields: Fields) -> Settings:
     )
 
 
-def _read_redis_info(fields: Fields, customized: bool, warnings: list[str]) -> RedisSettings:
+def _read_redis_info(fields: Fields, customized: bool) -> tuple[RedisSettings, int | None]:
+    """Return the cluster's redis, and the port of the one for tasks. MARO has one for both."""
     section = fields.section("redis_info")
     host, port = "localhost", MARO_REDIS_PORT
     if section is not None:
@@ -280,10 +298,8 @@ def _read_redis_info(fields: Fields, customized: bool, warnings: list[str]) -> R
         port = section.read("port", _port, port)
         section.done()
     if customized:
-        return RedisSettings(embedded=False, host=host, port=port)
-    if section is not None:
-        warnings.append("redis_info: ignored; with redis_mode MARO the cluster's own redis listens on a unix socket")
-    return RedisSettings()
+        return RedisSettings(embedded=False, host=host, port=port), None
+    return RedisSettings(), None if section is None else port
 
 
 def _flag(value: Any) -> bool:
@@ -301,12 +317,13 @@ def _read_maro_local(fields: Fields) -> Settings:
     master = fields.section("master")
     if master is None:
         return Settings(name=name)
+    task_redis = None
     if (redis := master.section("redis")) is not None:
-        redis.read("port", _port, None)
+        task_redis = redis.read("port", _port, MARO_REDIS_PORT)
         redis.done()
-        warnings.append(f"{redis.path}: ignored; the cluster's own redis listens on a unix socket")
     settings = Settings(
         name=name,
+        task_redis=task_redis,
         resources=_read_maro_resource(master),
         check_interval=_read_maro_interval(master),
         warnings=tuple(warnings),

@@ -172,6 +172,11 @@ def variable_name(value: str) -> str:
     return value
 
 
+def inherited_name(value: Any) -> str:
+    """Parse the name of a variable of the submitting shell."""
+    return variable_name(text(value))
+
+
 _TASK_VARIABLES = frozenset(
     {"JOB_ID", "JOB_NAME", "COMPONENT_TYPE", "COMPONENT_INDEX", "COMPONENT_ID", "CONTAINER_NAME"}
     | {"CLUSTER_ID", "CLUSTER_NAME", "NODE_ID", "NODE_NAME", "CUDA_VISIBLE_DEVICES"}

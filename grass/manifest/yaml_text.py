@@ -13,9 +13,18 @@ _MERGE = "<<"
 
 def parse(text: str) -> Any:
     """Return the one document in ``text``; None if the text is empty. Raise DocumentFault with the line."""
+    return _build(text, several=False).result
+
+
+def parse_all(text: str) -> list[Any]:
+    """Return all documents in ``text``. Raise DocumentFault with the line."""
+    return _build(text, several=True).results
+
+
+def _build(text: str, *, several: bool) -> _Builder:
     import yaml
 
-    builder = _Builder()
+    builder = _Builder(several)
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         for event in yaml.parse(text, Loader=loader):
@@ -28,7 +37,7 @@ def parse(text: str) -> Any:
         raise DocumentFault("", f"is not YAML: {str(error).splitlines()[0]}") from error
     except UnicodeEncodeError as error:
         raise DocumentFault("", "is not valid Unicode: it has half of a surrogate pair") from error
-    return builder.result
+    return builder
 
 
 @dataclass(frozen=True)
@@ -55,9 +64,12 @@ class _Open:
 
 
 class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, several: bool) -> None:
         self.result: Any = None
+        self.results: list[Any] = []
+        self._several = several
         self._documents = 0
+        self._values = 0
         self._stack: list[_Open] = []
         self._anchors: dict[str, _Value] = {}
 
@@ -75,7 +87,8 @@ class _Builder:
                 self._alias(event)
             case "DocumentStartEvent":
                 self._documents += 1
-                if self._documents > 1:
+                self._anchors.clear()
+                if self._documents > 1 and not self._several:
                     raise DocumentFault(
                         "", f"line {_line(event)}: a second document begins; a file must have one document"
                     )
@@ -121,12 +134,14 @@ class _Builder:
         """Add a finished value to its parent. The counts bound the work of the reader of the result."""
         if not self._stack:
             self.result = value.content
+            self.results.append(value.content)
+            self._values += value.count
+            self._check_count(self._values)
             return
         parent = self._stack[-1]
         parent.count += value.count
         parent.height = max(parent.height, value.height + 1)
-        if sum(each.count for each in self._stack) > MAX_VALUES:
-            raise DocumentFault("", f"has more than {MAX_VALUES} values (each use of an alias counts)")
+        self._check_count(sum(each.count for each in self._stack))
         if len(self._stack) + value.height > MAX_DEPTH:
             raise DocumentFault("", f"is nested more than {MAX_DEPTH} levels deep")
         if isinstance(parent.content, list):
@@ -137,6 +152,10 @@ class _Builder:
             parent.content[parent.key] = value.content
         parent.key = None
         parent.merging = False
+
+    def _check_count(self, count: int) -> None:
+        if count > MAX_VALUES:
+            raise DocumentFault("", f"has more than {MAX_VALUES} values (each use of an alias counts)")
 
     def _merge(self, parent: _Open, content: Any, event: Any) -> None:
         bases = content if isinstance(content, list) else [content]
@@ -174,6 +193,29 @@ class _Builder:
             elif isinstance(each.content, list):
                 path += f"[{len(each.content)}]"
         return path
+
+
+def write(document: Any) -> str:
+    """Return YAML text from which ``parse`` makes the same document. Keys keep their order."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Writes numbers, and text that looks like one, as ``plain_scalar`` reads them: `1e-09` is a number here."""
+
+    def represent_float(dumper: Any, value: float) -> yaml.ScalarNode:
+        text = repr(value)
+        node: yaml.ScalarNode = dumper.represent_scalar(dumper.resolve(yaml.ScalarNode, text, (True, False)), text)
+        return node
+
+    def represent_text(dumper: Any, value: str) -> yaml.ScalarNode:
+        style = None if isinstance(plain_scalar(value), str) else "'"
+        node: yaml.ScalarNode = dumper.represent_scalar(_TAG + "str", value, style=style)
+        return node
+
+    Dumper.add_representer(float, represent_float)
+    Dumper.add_representer(str, represent_text)
+    text: str = yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return text
 
 
 def _line(event: Any) -> int:

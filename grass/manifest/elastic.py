@@ -1,0 +1,115 @@
+"""Reads the sizes of an elastic component (``replicas``, ``min``, ``max``, ``unit``) and its ``framework``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from grass.manifest import values
+from grass.manifest.fields import Fields
+from grass.manifest.matrix import MAX_TASKS, read_replicas
+from grass.manifest.values import Wrong, show
+from grass.model.framework import Framework, FrameworkName, Option, Scalar
+from grass.model.job import Component
+
+MAX_OPTIONS = 64
+_KEYS = ("min", "max", "unit")
+RENDEZVOUS_PORT = "master"
+"""The port on which rank 0 listens, as the renderer of `torch` knows it."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """``least``, ``most``: None if the file does not limit the size."""
+
+    replicas: int
+    least: int | None = None
+    most: int | None = None
+    unit: int = 1
+
+
+def read_sizes(fields: Fields, matrix: dict[str, tuple[str, ...]], entries: tuple[str, ...]) -> Sizes:
+    """Read the sizes and check that they fit together: 1 ≤ min ≤ replicas ≤ max, and all are multiples of unit."""
+    if matrix or entries:
+        for key in _KEYS:
+            fields.refuse(key, f"does not go with `{'matrix' if matrix else 'from'}`, which fixes the number of tasks")
+        return Sizes(read_replicas(fields, matrix, entries))
+    count = values.whole(1, MAX_TASKS)
+    least, most = fields.read("min", count, None), fields.read("max", count, None)
+    unit = fields.read("unit", count, 1)
+    replicas = fields.read("replicas", count, None)
+    sizes = Sizes(least or unit if replicas is None else replicas, least, most, unit)
+    _check(fields, sizes, named=replicas is not None)
+    return sizes
+
+
+def _check(fields: Fields, sizes: Sizes, named: bool) -> None:
+    problems, replicas, unit = fields.problems, sizes.replicas, sizes.unit
+    for key, size in (("min", sizes.least), ("replicas", replicas if named else None), ("max", sizes.most)):
+        if size is not None and size % unit:
+            problems.add(fields.at(key), f"must be a multiple of `unit`, which is {unit}; got {size}")
+    if sizes.least is not None and sizes.most is not None and sizes.least > sizes.most:
+        problems.add(fields.at("min"), f"must be at most `max`, which is {sizes.most}; got {sizes.least}")
+        return
+    if sizes.least is not None and replicas < sizes.least:
+        problems.add(fields.at("replicas"), f"must be at least `min`, which is {sizes.least}; got {replicas}")
+    if sizes.most is not None and replicas > sizes.most:
+        at = "replicas" if named else "max"
+        problems.add(fields.at(at), f"replicas must be at most `max`, which is {sizes.most}; got {replicas}")
+
+
+def read_framework(fields: Fields) -> Framework | None:
+    """Read ``NAME``, or ``{name: NAME, OPTION: VALUE, …}``."""
+    name = values.one_of(FrameworkName)
+    if not isinstance(fields.raw("framework"), dict):
+        found = fields.read("framework", name, None)
+        return None if found is None else Framework(found)
+    section = fields.section("framework")
+    assert section is not None
+    known = ", ".join(each.value for each in FrameworkName)
+    chosen = section.require("name", name, FrameworkName.NONE, f"is missing; use one of {known}")
+    options: dict[str, Option] = {}
+    others = section.others()
+    nothing: Option = ""
+    if len(others) > MAX_OPTIONS:
+        section.problems.add(section.path, f"must have at most {MAX_OPTIONS} options, got {len(others)}")
+        return Framework(chosen)
+    for key, content in others:
+        path = section.at(key)
+        option = section.parsed(path, _option, content, nothing)
+        if section.parsed(path, values.component_name, key, ""):
+            options[key] = option
+    return Framework(chosen, options)
+
+
+def _option(value: Any) -> Option:
+    if isinstance(value, (list, tuple)):
+        return tuple(_scalar(item) for item in value)
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Scalar:
+    if isinstance(value, str):
+        return values.scalar_text(value)
+    if isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise Wrong(f"must be text, a number, true or false, or a list of these; got {show(value)}")
+
+
+def read_rendezvous(fields: Fields, part: Component, *, of_job: bool) -> Component | None:
+    """Return the component with what ``rendezvous: true`` adds: the ranks of `torch`, and a free port for rank 0.
+
+    ``of_job``: the whole job asks for it, which concerns the components with several tasks and no framework. None: its
+    tasks do not meet.
+    """
+    own = fields.read("rendezvous", values.truth, None)
+    if own and part.framework is not None and part.framework.name is not FrameworkName.TORCH:
+        fields.problems.add(fields.at("rendezvous"), f"cannot be combined with framework {part.framework.name.value}")
+    asked = (of_job and part.replicas > 1 and part.framework is None) if own is None else own
+    if not asked:
+        return None
+    ports = part.ports if RENDEZVOUS_PORT in part.ports else (*part.ports, RENDEZVOUS_PORT)
+    return replace(part, framework=part.framework or Framework(FrameworkName.TORCH), ports=ports)

@@ -1,0 +1,61 @@
+"""Reads how a job ends in a native job file: ``success``, ``clean``, ``ttl``, ``deadline``, the job's ``restart``."""
+
+from __future__ import annotations
+
+from grass.manifest import placement, quantities, values
+from grass.manifest.fields import Fields
+from grass.model.ending import NO_JOB_RESTART, Clean, Ending, Enough, JobRestart
+
+KEYS = ("success", "clean", "ttl", "deadline", "restart")
+"""The keys of the job that this module reads."""
+MOST_RESTARTS = 1_000_000
+_DEFAULT_LIMIT = 3
+
+
+def read_ending(fields: Fields) -> tuple[tuple[str, ...], Ending]:
+    """Return the components that must succeed (empty: the file names none), and how the job ends."""
+    success, enough = _read_success(fields)
+    return success, Ending(
+        clean=fields.read("clean", values.one_of(Clean), Clean.RUNNING),
+        ttl=fields.read("ttl", quantities.duration_or_zero, None),
+        deadline=fields.read("deadline", quantities.duration, None),
+        restart=_read_restart(fields),
+        enough=enough,
+    )
+
+
+def _read_success(fields: Fields) -> tuple[tuple[str, ...], dict[str, Enough]]:
+    content = fields.raw("success")
+    if isinstance(content, dict):
+        return _read_rules(fields)
+    if content == []:
+        fields.problems.add(fields.at("success"), "must not be empty; without it, every component must succeed")
+    if not isinstance(content, (list, tuple)):
+        if fields.has("success"):
+            problem = "must be a list of components, or COMPONENT: all, any or index0"
+            fields.problems.add(fields.at("success"), f"{problem}; got {values.show(content)}")
+        return (), {}
+    return placement.different(fields, fields.at("success"), content, values.component_name), {}
+
+
+def _read_rules(fields: Fields) -> tuple[tuple[str, ...], dict[str, Enough]]:
+    section = fields.section("success")
+    assert section is not None
+    rules: dict[str, Enough] = {}
+    for name, content in section.entries():
+        rules[name] = section.parsed(section.at(name), values.one_of(Enough), content, Enough.ALL)
+    if not rules:
+        fields.problems.add(section.path, "must not be empty; without it, every component must succeed")
+    return tuple(rules), {name: rule for name, rule in rules.items() if rule is not Enough.ALL}
+
+
+def _read_restart(fields: Fields) -> JobRestart:
+    section = fields.section("restart")
+    if section is None:
+        return NO_JOB_RESTART
+    restart = JobRestart(
+        limit=section.read("limit", values.whole(1, MOST_RESTARTS), _DEFAULT_LIMIT),
+        backoff=section.read("backoff", quantities.duration_or_zero, NO_JOB_RESTART.backoff),
+    )
+    section.done()
+    return restart

@@ -1,0 +1,79 @@
+"""Writes a job as a Compose file: one service per component."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grass.manifest import yaml_text
+from grass.manifest.export.lacking import Exported, missing
+from grass.model.job import DEFAULT_GRACE, Component, Condition, Job, Restart, RestartOn
+
+_WRITTEN = ("replicas", "resources", "depends_on", "env", "cwd", "restart", "grace", "image", "container", "ready")
+_CONDITIONS = {
+    Condition.RUNNING: "service_started",
+    Condition.READY: "service_healthy",
+    Condition.SUCCEEDED: "service_completed_successfully",
+}
+
+
+def write(job: Job) -> Exported:
+    services = {name: _service(part) for name, part in job.components.items()}
+    document = {"name": job.name.lower(), "services": services}
+    lost = [f"components.{name}.image" for name, part in job.components.items() if part.image is None]
+    lost += [
+        f"components.{name}.ready" for name, part in job.components.items() if part.ready and part.ready.command is None
+    ]
+    if job.success != tuple(job.components):
+        lost.append("success")
+    return Exported(yaml_text.write(document), (*missing(job, (), _WRITTEN), *lost))
+
+
+def _service(part: Component) -> dict[str, Any]:
+    command = ["/bin/sh", "-c", part.command] if isinstance(part.command, str) else list(part.command)
+    own, container = part.ready.command if part.ready else None, part.container
+    found: dict[str, Any] = {
+        "image": part.image,
+        "entrypoint": list(container.entrypoint) if container.entrypoint is not None else None,
+        "command": [_escaped(word) for word in command],
+        "environment": {name: _escaped(value) for name, value in part.env.items()},
+        "working_dir": part.cwd,
+        "user": container.user,
+        "shm_size": container.shm,
+        "network_mode": "host" if container.network == "host" else None,
+        "ulimits": dict(container.ulimits),
+        "volumes": [f"{each.source}:{each.target}{':ro' if each.read_only else ''}" for each in container.mounts],
+        "depends_on": {name: {"condition": _CONDITIONS[each]} for name, each in part.depends_on.items()},
+        "healthcheck": {"test": ["CMD-SHELL", own] if isinstance(own, str) else ["CMD", *own]} if own else None,
+        "restart": _restart(part.restart),
+        "stop_grace_period": f"{part.grace:g}s" if part.grace != DEFAULT_GRACE else None,
+        "deploy": _deploy(part),
+    }
+    given = {name: value for name, value in found.items() if value not in (None, {}, [])}
+    return {**given, "entrypoint": []} if container.entrypoint == () else given
+
+
+def _escaped(text: str) -> str:
+    """Compose replaces variables itself, unless the dollar sign is doubled."""
+    return text.replace("$", "$$")
+
+
+def _restart(restart: Restart) -> str | None:
+    match restart.policy:
+        case RestartOn.NEVER:
+            return None
+        case RestartOn.ALWAYS:
+            return "always"
+        case RestartOn.ON_FAILURE:
+            return "on-failure" if restart.limit is None else f"on-failure:{restart.limit}"
+
+
+def _deploy(part: Component) -> dict[str, Any]:
+    amounts = part.resources
+    limits: dict[str, Any] = {"cpus": f"{amounts.cpu / 1000:g}"} if amounts.cpu else {}
+    limits |= {"memory": str(amounts.memory)} if amounts.memory else {}
+    found: dict[str, Any] = {"replicas": part.replicas} if part.replicas != 1 else {}
+    resources: dict[str, Any] = {"limits": limits} if limits else {}
+    if amounts.gpu:
+        device = {"driver": "nvidia", "count": -(-amounts.gpu // 1000), "capabilities": ["gpu"]}
+        resources["reservations"] = {"devices": [device]}
+    return found | ({"resources": resources} if resources else {})

@@ -1,0 +1,36 @@
+"""Finds the parts of a job that a file of another system has no word for. Pure; used by every writer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, fields
+
+from grass.model.job import Component, Job
+
+_NO_PART = frozenset({"name", "command", "base", "shell", "components", "success", "fail_fast", "dialect", "carried"})
+"""Fields that every writer reads, and those that are no part of a file."""
+_PLAIN_COMPONENT = Component("", "")
+_PLAIN_JOB = Job("", {}, ())
+_KEYS = {"entries": "from", "ending": "clean, ttl, deadline, restart, success"}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """``text``: of the file. ``missing``: the parts of the job that the file lacks."""
+
+    text: str
+    missing: tuple[str, ...]
+
+
+def missing(job: Job, of_job: Collection[str], of_components: Collection[str]) -> tuple[str, ...]:
+    """Return the keys of a job that have no counterpart. ``of_job``, ``of_components``: the fields that are written."""
+    found = [_KEYS.get(each.name, each.name) for each in fields(Job) if _lacks(job, _PLAIN_JOB, each.name, of_job)]
+    for name, part in job.components.items():
+        for each in fields(Component):
+            if _lacks(part, _PLAIN_COMPONENT, each.name, of_components):
+                found.append(f"components.{name}.{_KEYS.get(each.name, each.name)}")
+    return tuple(found)
+
+
+def _lacks(value: object, plain: object, name: str, written: Collection[str]) -> bool:
+    return name not in _NO_PART and name not in written and getattr(value, name) != getattr(plain, name)

@@ -1,0 +1,118 @@
+"""Writes components as the replica specifications of TrainingJob and MarsJob. The reverse of ``foreign.replica``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grass.manifest.foreign.training_job import FILES, IDLE
+from grass.model.job import DEFAULT_GRACE, PLAIN_CONTAINER, Component, Restart, RestartOn
+from grass.model.resources import Resources
+
+WRITTEN = (
+    *("replicas", "min", "max", "resources", "env", "cwd", "restart", "grace", "timeout", "image", "where"),
+    *("container", "framework", "depends_on", "ports", "ready", "web"),
+)
+"""Fields of a component that a specification says."""
+Document = dict[str, Any]
+_PATHS = {variable: path for path, variable in reversed(list(FILES.items()))}
+
+
+def replica(part: Component, *, own: tuple[str, ...] = IDLE, bounds: bool = False) -> Document:
+    """Return a specification. ``own``: the command that the reader chose by itself, which is left out."""
+    found: Document = {"replicas": part.replicas}
+    if bounds:
+        found |= _given(minReplicas=part.min, maxReplicas=part.max)
+    found["restartPolicy"] = _policy(part.restart)
+    found["template"] = {"spec": _pod(part, own)}
+    return found
+
+
+def lost(part: Component) -> list[str]:
+    """Return the keys of a component that a specification says only in part."""
+    container, restart = part.container, part.restart
+    found = {
+        "container.network": container.network != PLAIN_CONTAINER.network,
+        "container.ulimits": bool(container.ulimits),
+        "container.data": container.data is not None,
+        "container.user": container.user is not None and not _user(container.user),
+        "resources.custom": bool(part.resources.custom),
+        "resources.gpu": part.resources.gpu % 1000 != 0,
+        "restart.limit": restart.policy is not RestartOn.NEVER and restart.limit is not None,
+        "where": any(len(options) > 1 for options in part.where.values()),
+    }
+    return [f"components.{part.name}.{key}" for key, lacks in found.items() if lacks]
+
+
+def _given(**values: Any) -> Document:
+    return {name: value for name, value in values.items() if value not in (None, [], {}, "")}
+
+
+def _policy(restart: Restart) -> str:
+    match restart.policy:
+        case RestartOn.NEVER:
+            return "Never"
+        case RestartOn.ALWAYS:
+            return "Always"
+        case RestartOn.ON_FAILURE:
+            return "ExitCode" if restart.codes else "OnFailure"
+
+
+def _pod(part: Component, own: tuple[str, ...]) -> Document:
+    mounts, volumes = _volumes(part)
+    container = {"name": "main", **_given(image=part.image, workingDir=part.cwd)}
+    words = ["/bin/sh", "-c", part.command] if isinstance(part.command, str) else list(part.command)
+    if part.command != own:
+        key = "args" if part.container.entrypoint is None and part.image else "command"
+        container[key] = [*(part.container.entrypoint or ()), *map(_with_paths, words)]
+    container |= _given(
+        env=[{"name": name, "value": value} for name, value in part.env.items()],
+        resources=_given(limits=_limits(part.resources)),
+        volumeMounts=mounts,
+        securityContext=_user(part.container.user),
+    )
+    found: Document = {"containers": [container]}
+    found |= _given(
+        volumes=volumes,
+        nodeSelector={label: options[0] for label, options in part.where.items()},
+        activeDeadlineSeconds=None if part.timeout is None else max(1, round(part.timeout)),
+    )
+    if part.grace != DEFAULT_GRACE:
+        found["terminationGracePeriodSeconds"] = round(part.grace)
+    return found
+
+
+def _with_paths(word: str) -> str:
+    """Put the paths of et-operator back in place of the variables of Grass."""
+    for variable, path in _PATHS.items():
+        word = word.replace(f'"${variable}"', path).replace(f"${{{variable}}}", path).replace(f"${variable}", path)
+    return word
+
+
+def _limits(amounts: Resources) -> Document:
+    cpu = None if not amounts.cpu else f"{amounts.cpu}m" if amounts.cpu % 1000 else str(amounts.cpu // 1000)
+    named = {
+        "cpu": cpu,
+        "memory": str(amounts.memory) if amounts.memory else None,
+        "nvidia.com/gpu": str(-(-amounts.gpu // 1000)) if amounts.gpu else None,
+        "ephemeral-storage": str(amounts.disk) if amounts.disk else None,
+    }
+    return _given(**named)
+
+
+def _volumes(part: Component) -> tuple[list[Document], list[Document]]:
+    mounts, volumes = [], []
+    for at, mount in enumerate(part.container.mounts):
+        volumes.append({"name": f"mount-{at}", "hostPath": {"path": mount.source}})
+        read_only = {"readOnly": True} if mount.read_only else {}
+        mounts.append({"name": f"mount-{at}", "mountPath": mount.target, **read_only})
+    if part.container.shm is not None:
+        volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(part.container.shm)}})
+        mounts.append({"name": "shm", "mountPath": "/dev/shm"})
+    return mounts, volumes
+
+
+def _user(user: str | None) -> Document:
+    name, _, group = (user or "").partition(":")
+    if not name.isdecimal():
+        return {}
+    return {"runAsUser": int(name), **({"runAsGroup": int(group)} if group.isdecimal() else {})}

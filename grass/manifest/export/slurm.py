@@ -1,0 +1,74 @@
+"""Writes a job as a script for Slurm's `sbatch`: an array, or one heterogeneous job of all components."""
+
+from __future__ import annotations
+
+import shlex
+
+from grass.manifest.export.lacking import Exported, missing
+from grass.model.job import Component, Job, RestartOn
+
+_WRITTEN = ("replicas", "parallelism", "resources", "env", "cwd", "timeout")
+
+
+def write(job: Job) -> Exported:
+    parts = list(job.components.values())
+    single = len(parts) == 1
+    lines = ["#!/bin/bash", f"#SBATCH --job-name={job.name}"]
+    if job.timeout is not None or (single and parts[0].timeout is not None):
+        seconds = min(each for each in (job.timeout, parts[0].timeout if single else None) if each is not None)
+        lines.append(f"#SBATCH --time={_minutes(seconds)}")
+    if single and parts[0].restart.policy is not RestartOn.NEVER:
+        lines.append("#SBATCH --requeue")
+    for at, part in enumerate(parts):
+        lines += ["#SBATCH hetjob"] if at else []
+        lines += _options(part, array=single)
+    lines += ["", "set -e", *(_alone(parts[0]) if single else _together(parts))]
+    written = (*_WRITTEN, *(("restart",) if single else ()))
+    lost = ["success"] if not single and job.success != tuple(job.components) else []
+    text = "\n".join(lines) + "\n"
+    return Exported(text, (*missing(job, ("timeout", "tags"), written), *(["tags"] if job.tags else []), *lost))
+
+
+def _options(part: Component, *, array: bool) -> list[str]:
+    lines = []
+    if array and part.replicas > 1:
+        most = f"%{part.parallelism}" if part.parallelism else ""
+        lines.append(f"#SBATCH --array=0-{part.replicas - 1}{most}")
+    elif not array:
+        lines.append(f"#SBATCH --ntasks={part.replicas}")
+    amounts = part.resources
+    if amounts.cpu:
+        lines.append(f"#SBATCH --cpus-per-task={-(-amounts.cpu // 1000)}")
+    if amounts.memory:
+        whole = amounts.memory * (1 if array else part.replicas)
+        lines.append(f"#SBATCH --mem={(whole + (1 << 20) - 1) >> 20}M")
+    if amounts.gpu:
+        lines.append(f"#SBATCH --gres=gpu:{-(-amounts.gpu // 1000)}")
+    return lines
+
+
+def _alone(part: Component) -> list[str]:
+    index = ['export GRASS_INDEX="$SLURM_ARRAY_TASK_ID"'] if part.replicas > 1 else []
+    return [*index, *_environment(part), f"exec {_command(part)}"]
+
+
+def _together(parts: list[Component]) -> list[str]:
+    lines = []
+    for at, part in enumerate(parts):
+        shell = "; ".join(['export GRASS_INDEX="$SLURM_PROCID"', *_environment(part), f"exec {_command(part)}"])
+        lines.append(f"srun --het-group={at} --ntasks={part.replicas} bash -c {shlex.quote(shell)} &")
+    return [*lines, "wait"]
+
+
+def _environment(part: Component) -> list[str]:
+    folder = [f"cd {shlex.quote(part.cwd)}"] if part.cwd else []
+    return [*folder, *(f"export {name}={shlex.quote(value)}" for name, value in part.env.items())]
+
+
+def _command(part: Component) -> str:
+    words = ("/bin/sh", "-c", part.command) if isinstance(part.command, str) else part.command
+    return shlex.join(words)
+
+
+def _minutes(seconds: float) -> int:
+    return max(1, -(-round(seconds) // 60))

@@ -1,0 +1,98 @@
+"""The kinds of foreign documents, the versions of each that are read, and their readers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from grass.manifest import values
+from grass.manifest.bounds import check_bounds
+from grass.manifest.fields import Fields, Problems
+from grass.manifest.foreign import mars_job, scaling, training_job
+from grass.manifest.foreign.notes import Notes
+from grass.manifest.foreign.scaling import ScaleRequest
+from grass.model.job import Job
+
+JOBS = MappingProxyType(
+    {
+        training_job.DIALECT: (training_job.VERSIONS, training_job.read_job),
+        mars_job.DIALECT: (mars_job.VERSIONS, mars_job.read_job),
+    }
+)
+SCALES = MappingProxyType(
+    {
+        "ScaleIn": (scaling.VERSIONS, scaling.read_scale_in),
+        "ScaleOut": (scaling.VERSIONS, scaling.read_scale_out),
+    }
+)
+VERSIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {kind: versions for kind, (versions, _) in (*JOBS.items(), *SCALES.items())}
+)
+
+
+MARKS = ("apiVersion", "kind")
+"""Keys of every foreign document, and of no other."""
+
+
+@dataclass(frozen=True)
+class ParsedScale:
+    request: ScaleRequest
+    warnings: tuple[str, ...]
+
+
+def is_foreign(document: Any) -> bool:
+    """Return whether the document is one of another system: these have `apiVersion` and `kind`, Grass's never do."""
+    return isinstance(document, dict) and any(key in document for key in MARKS)
+
+
+def is_scale(document: Any) -> bool:
+    """Return whether the document asks to scale a job."""
+    kind = document.get("kind") if isinstance(document, dict) else None
+    return isinstance(kind, str) and kind in SCALES
+
+
+def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
+    """Return the job in ``fields``, a foreign document."""
+    kind = _read_kind(fields)
+    if kind not in JOBS:
+        if kind:
+            fields.problems.add("kind", f"a {kind} is no job; `grass apply` applies it to the job that it names")
+        fields.problems.check()
+    fields.raw("status")
+    notes = Notes()
+    job = JOBS[kind][1](fields, notes, name=name)
+    warnings += notes.lines()
+    fields.problems.check()  # the checks of Grass itself know only the components that were made
+    return job
+
+
+def parse_scale(document: Any, *, source: str = "") -> ParsedScale:
+    """Parse a ScaleIn or ScaleOut. Raise ManifestError with every problem and its path."""
+    problems = Problems(source)
+    check_bounds(document, problems)
+    fields = Fields(document, "", problems, lenient=True)
+    kind = _read_kind(fields)
+    problems.check()
+    fields.raw("status")
+    notes = Notes()
+    request = SCALES[kind][1](fields, notes)
+    fields.done()
+    problems.check()
+    return ParsedScale(request, tuple(notes.lines()))
+
+
+def _read_kind(fields: Fields) -> str:
+    """Return the kind, or an empty text for a kind or a version that is not read."""
+    version = fields.require("apiVersion", values.text, "")
+    kind = fields.require("kind", values.text, "")
+    known = "; ".join(f"{name} ({', '.join(versions)})" for name, versions in VERSIONS.items())
+    if kind and kind not in VERSIONS:
+        fields.problems.add("kind", f"unknown kind {values.show(kind)}; these are read: {known}")
+        return ""
+    if kind and version and version not in VERSIONS[kind]:
+        expected = " or ".join(VERSIONS[kind])
+        fields.problems.add("apiVersion", f"unknown version of {kind}: must be {expected}, got {values.show(version)}")
+        return ""
+    return kind if version else ""
