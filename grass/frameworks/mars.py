@@ -1,0 +1,129 @@
+"""``mars``: arguments of Mars's programs, and for Mars >= 0.7 a configuration file.
+
+The role is option ``role``, or the component's name: ``supervisor``, ``worker``; for Mars <= 0.6 (option ``version``)
+``scheduler``, ``web``, ``worker``. Addresses are those of the components' port ``mars``, the page is on port ``web``.
+The options of KubeDL's memoryTuningPolicy are accepted under its names. Mars >= 0.7 ignores most of its environment and
+takes spill folders joined by ``:``, so they are written to the file that ``-f`` names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from grass.errors import InputError
+from grass.frameworks.seat import Rendered, Seat, files_folder, integer, words
+from grass.model.framework import Framework
+from grass.wire.codec import indented
+
+PORT, WEB = "mars", "web"
+NODE_TIMEOUT = 20
+"""Seconds after which a supervisor gives up a silent worker. Mars's own default, 120, fails jobs for two minutes."""
+CONFIG = "mars.yml"
+_OLD = re.compile(r"0\.[0-6](\.|$)")
+_SUPERVISORS = {False: ("supervisor",), True: ("scheduler",)}
+_ROLES = {"webservice": "web", "web": "web", "scheduler": "scheduler", "supervisor": "supervisor", "worker": "worker"}
+
+
+def render(seat: Seat) -> Rendered:
+    """Raises InputError: an unknown role, no port, or a worker before its supervisor has an address."""
+    framework, old = seat.framework, bool(_OLD.match(str(seat.framework.options.get("version", "0.10"))))
+    role = _role(seat)
+    port = _port(seat, PORT)
+    env = {"MARS_CONTAINER_IP": seat.address, "MARS_BIND_PORT": str(port), "MARS_USE_PROCESS_STAT": "1"}
+    if seat.memory:
+        env["MARS_MEMORY_TOTAL"] = str(seat.memory)
+    if seat.cpu:
+        env["MARS_CPU_TOTAL"] = str(max(1, seat.cpu // 1000))
+    if old:
+        env["MARS_LOCK_FREE_FILEIO"] = "1" if _tuning(framework).get("lockFreeFileIO", True) else "0"
+        return Rendered(env, {}, ("-a", seat.address, "-p", str(port), *_old_arguments(seat, role)))
+    return _new(seat, role, port, env)
+
+
+def _new(seat: Seat, role: str, port: int, env: Mapping[str, str]) -> Rendered:
+    arguments = ["-H", seat.address, "-p", str(port)]
+    if role in ("supervisor", "scheduler", "web"):
+        arguments += ["-w", str(_port(seat, WEB))]
+        others = _supervisors(seat, old=False)
+        arguments += ["-s", ",".join(others)] if len(others) > 1 else []
+    else:
+        arguments += ["-s", ",".join(_required(seat, old=False))]
+        arguments += ["--n-cpu", env["MARS_CPU_TOTAL"]] if "MARS_CPU_TOTAL" in env else []
+        arguments += ["--mem-bytes", str(seat.memory)] if seat.memory else []
+    arguments += ["-f", f"{files_folder(seat.folder, seat.component)}/{CONFIG}"]
+    return Rendered(env, {CONFIG: _configuration(seat)}, tuple(arguments))
+
+
+def _configuration(seat: Seat) -> str:
+    """Return the configuration file. It is JSON, which YAML includes."""
+    tuning = _tuning(seat.framework)
+    size, spill = cache_size(seat), words(seat.framework, "spillDirs")
+    plasma = bool(size or tuning.get("plasmaStore"))
+    storage: dict[str, object] = {"backends": ["plasma" if plasma else "shared_memory", *(["disk"] if spill else [])]}
+    if plasma:
+        store = {"plasma_directory": str(tuning.get("plasmaStore") or "/dev/shm")}
+        storage["plasma"] = {**store, **({"store_memory": size} if size else {})}
+    if spill:
+        storage["disk"] = {"root_dirs": ":".join(spill)}
+    timeout = integer(seat.framework, "nodeTimeout", NODE_TIMEOUT)
+    return indented({"@inherits": "@default", "cluster": {"node_timeout": timeout}, "storage": storage})
+
+
+def _old_arguments(seat: Seat, role: str) -> list[str]:
+    if role == "scheduler":
+        others = _supervisors(seat, old=True)
+        return ["-s", ",".join(others)] if len(others) > 1 else []
+    arguments = ["-s", ",".join(_required(seat, old=True))]
+    if role == "worker":
+        size, spill = cache_size(seat), words(seat.framework, "spillDirs")
+        store = _tuning(seat.framework).get("plasmaStore")
+        arguments += ["--cache-mem", str(size)] if size else []
+        arguments += ["--spill-dir", ":".join(spill)] if spill else []
+        arguments += ["--plasma-dir", str(store)] if store else []
+        arguments += ["--phy-mem", str(seat.memory)] if seat.memory else []
+    return arguments
+
+
+def cache_size(seat: Seat) -> int:
+    """Return the bytes of the workers' cache: a size wins over a percentage of the memory limit. 0: Mars decides."""
+    tuning = _tuning(seat.framework)
+    size, percentage = tuning.get("workerCacheSize"), tuning.get("workerCachePercentage")
+    if isinstance(size, int) and size > 0:
+        return size
+    if isinstance(percentage, int) and seat.memory:
+        return seat.memory * min(100, max(0, percentage)) // 100
+    return 0
+
+
+def _tuning(framework: Framework) -> Mapping[str, object]:
+    return framework.options
+
+
+def _role(seat: Seat) -> str:
+    named = str(seat.framework.options.get("role", seat.component)).lower()
+    if named not in _ROLES:
+        raise InputError(f"framework: component {seat.component}: set `role` to supervisor, worker, scheduler or web")
+    return _ROLES[named]
+
+
+def _port(seat: Seat, name: str) -> int:
+    if name not in seat.ports:
+        raise InputError(f"framework: component {seat.component}: mars needs `ports: [{name}]`")
+    return seat.ports[name]
+
+
+def _supervisors(seat: Seat, *, old: bool) -> list[str]:
+    names = words(seat.framework, "supervisors") or _SUPERVISORS[old]
+    found = (member for name in names if name in seat.memberships for member in seat.memberships[name].members)
+    return [f"{member.address}:{member.ports[PORT]}" for member in found if PORT in member.ports]
+
+
+def _required(seat: Seat, *, old: bool) -> list[str]:
+    found = _supervisors(seat, old=old)
+    if not found:
+        name = _SUPERVISORS[old][0]
+        raise InputError(
+            f"framework: component {seat.component}: no {name} has an address yet; add `depends_on: {{{name}: ready}}`"
+        )
+    return found

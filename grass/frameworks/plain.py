@@ -1,0 +1,9 @@
+"""``none``: addresses and environment as every task has them, and nothing else."""
+
+from __future__ import annotations
+
+from grass.frameworks.seat import Rendered, Seat
+
+
+def render(seat: Seat) -> Rendered:
+    return Rendered()

@@ -1,0 +1,23 @@
+"""``tf``: the variable ``TF_CONFIG`` of TensorFlow's distribution strategies.
+
+The cluster has each component of the job that has a port of the given name (option ``port``, by default ``tf``).
+"""
+
+from __future__ import annotations
+
+from grass.frameworks.seat import Rendered, Seat
+from grass.wire.codec import encode
+
+PORT = "tf"
+
+
+def render(seat: Seat) -> Rendered:
+    name = str(seat.framework.options.get("port", PORT))
+    cluster: dict[str, list[str]] = {}
+    for component, membership in seat.memberships.items():
+        for member in sorted(membership.members, key=lambda each: each.rank):
+            if name in member.ports:
+                cluster.setdefault(component, []).append(f"{member.address}:{member.ports[name]}")
+    own = seat.member
+    config = {"cluster": cluster, "task": {"type": seat.component, "index": own.rank if own else seat.index}}
+    return Rendered({"TF_CONFIG": encode(config)})
