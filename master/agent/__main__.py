@@ -20,6 +20,7 @@ from grass.store.agent_store import AgentStore
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.systemd import Notifier
+from master.agent.courier import Courier
 from master.agent.loop import MasterAgent
 
 
@@ -34,7 +35,16 @@ def main() -> int:
     backend = open_backend(config, secrets, "agent")
     store = AgentStore(backend, Keys(config.key_prefix))
     notifier = Notifier()
-    agent = MasterAgent(config, store, _accounts(config, secrets), lambda: request_shutdown(config), notifier.beat)
+    courier = _courier(config, secrets)
+    agent = MasterAgent(
+        config,
+        store,
+        _accounts(config, secrets),
+        lambda: request_shutdown(config),
+        notifier.beat,
+        courier.wake,
+        secret=secrets.node_token,
+    )
     signal.signal(signal.SIGTERM, _stop)
     process_memory.collect_rarely()
     watch_supervisor(config, first=True)
@@ -43,6 +53,7 @@ def main() -> int:
     try:
         agent.start(owner=f"{config.node.name}:{os.getpid()}")
         notifier.ready()
+        courier.start()
         agent.run(stopped=lambda: False)
     except (KeyboardInterrupt, _Stop):
         return 0
@@ -50,8 +61,14 @@ def main() -> int:
         logging.getLogger("grass.master-agent").error("%s", error)
         return 1
     finally:
+        courier.close()
         backend.close()
     return 0
+
+
+def _courier(config: ClusterConfig, secrets: Secrets) -> Courier:
+    own = open_backend(config, secrets, "agent")  # a slow read of the courier must not delay a commit
+    return Courier(own, Keys(config.key_prefix), config.name, config.master.notify, config.master.nodes_on_client)
 
 
 def _accounts(config: ClusterConfig, secrets: Secrets) -> Accounts:

@@ -9,7 +9,19 @@ import heapq
 from typing import Literal
 
 Kind = Literal[
-    "restart", "deadline", "housekeeping", "nodes", "schedule", "drain", "plan", "reword", "usage", "refill", "retry"
+    "restart",
+    "again",
+    "deadline",
+    "housekeeping",
+    "nodes",
+    "schedule",
+    "drain",
+    "plan",
+    "reword",
+    "usage",
+    "refill",
+    "retry",
+    "operation",
 ]
 Item = tuple[Kind, str, str, int]
 """(kind, job id or name of a schedule or node, component, index). Fields that do not apply are empty or 0."""

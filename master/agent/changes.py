@@ -6,14 +6,19 @@ store. It writes each node's desired-state change together with the hashes that 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from grass.store.backend import Op
 from grass.store.job_index import moved
-from grass.store.keys import CHANGES_KEPT, ENDED_AT_MOST, ENDS_KEPT, EVENTS_KEPT, PLANS_KEPT, Keys
+from grass.store.keys import CHANGES_KEPT, ENDED_AT_MOST, ENDS_KEPT, EVENTS_KEPT, FEED_KEPT, PLANS_KEPT, Keys
+from grass.wire.attempt_record import AttemptRecord
 from grass.wire.codec import encode
 from grass.wire.event_record import EventRecord
+from grass.wire.feed_entry import FeedEntry
 from grass.wire.keys import TaskKey
+from grass.wire.notification import Notification
+from grass.wire.operation_record import OperationRecord
 from grass.wire.plan_answer import PlanAnswer
 from grass.wire.task_record import TaskRecord
 from grass.wire.usage_record import UsageRecord
@@ -28,6 +33,8 @@ class Changes:
 
     tasks: dict[tuple[str, str, int], TaskRecord] = field(default_factory=dict)
     jobs: dict[str, JobRun] = field(default_factory=dict)
+    operations: dict[tuple[str, str], OperationRecord | None] = field(default_factory=dict)
+    """(job id, operation id) → its record. None: it is deleted."""
     nodes: dict[str, NodeRun] = field(default_factory=dict)
     schedules: set[str] = field(default_factory=set)
     desired: dict[str, NodeChange] = field(default_factory=dict)
@@ -38,6 +45,14 @@ class Changes:
     admitted: list[str] = field(default_factory=list)
     """Jobs whose folder in the share must be made before the commit, because tasks may start right after it."""
     removed: dict[str, JobRun] = field(default_factory=dict)
+    newest_deleted: dict[str, str | None] = field(default_factory=dict)
+    """Job name → id of its newest run, which is removed while older ones are kept. None: no run is kept."""
+    respecified: dict[str, JobRun] = field(default_factory=dict)
+    """Jobs whose specification has changed."""
+    notifications: dict[str, Notification] = field(default_factory=dict)
+    """Id → a notification to deliver after the commit."""
+    attempts: dict[str, dict[str, AttemptRecord]] = field(default_factory=dict)
+    """Job id → field → an attempt that is followed by another one."""
     addresses_changed: dict[str, JobRun] = field(default_factory=dict)
     """Jobs whose addresses have changed. Empty again at the end of the round."""
     left: list[str] = field(default_factory=list)
@@ -49,6 +64,8 @@ class Changes:
     """Users whose usage record must be written."""
     plans: dict[str, PlanAnswer] = field(default_factory=dict)
     """Question id → answer to ``grass job plan`` (``preview``)."""
+    logs_dropped: list[str] = field(default_factory=list)
+    """Ended jobs whose logs are removed after the commit, before their records."""
     names_free: list[str] = field(default_factory=list)
     """Job names that may be used again."""
     boot: str = ""
@@ -70,6 +87,7 @@ class Changes:
         return bool(
             self.tasks
             or self.jobs
+            or self.operations
             or self.nodes
             or self.schedules
             or self.desired
@@ -77,6 +95,7 @@ class Changes:
             or self.removed
             or self.left
             or self.usage
+            or self.logs_dropped
         )
 
 
@@ -85,6 +104,7 @@ def operations(changes: Changes, cluster: Cluster, keys: Keys) -> list[Op]:
     ops: list[Op] = []
     _job_operations(changes, cluster, keys, ops)
     _task_operations(changes, keys, ops)
+    _operation_operations(changes, keys, ops)
     for name, change in changes.desired.items():
         if name in cluster.nodes and change:
             _desired_operations(change, cluster.nodes[name], keys, ops)
@@ -100,9 +120,26 @@ def operations(changes: Changes, cluster: Cluster, keys: Keys) -> list[Op]:
         ops.append(("HSET", keys.schedules, name, encode(schedule)) if schedule else ("HDEL", keys.schedules, name))
     for question, plan in changes.plans.items():
         ops.append(("XADD", keys.plans, PLANS_KEPT, "question", question, "body", encode(plan)))
-    for event in changes.events:
-        ops.append(("XADD", keys.events, EVENTS_KEPT, "event", encode(event)))
+    ops += [("HSET", keys.notifications, each.id, encode(each)) for each in changes.notifications.values()]
+    ops += [("XADD", keys.events, EVENTS_KEPT, "event", encode(event)) for event in changes.events]
+    entry = _feed_entry(changes)
+    if entry != FeedEntry():
+        ops.append(("XADD", keys.feed, FEED_KEPT, "body", encode(entry)))
     return ops
+
+
+def _feed_entry(changes: Changes) -> FeedEntry:
+    """Name what the step changes, for readers of the change feed."""
+    tasks: dict[str, list[str]] = {}
+    for job_id, component, index in changes.tasks:
+        tasks.setdefault(job_id, []).append(f"{component}.{index}")
+    return FeedEntry(
+        tuple(changes.jobs),
+        {job_id: run.user for job_id, run in changes.removed.items()},
+        {job_id: tuple(names) for job_id, names in tasks.items()},
+        (*changes.nodes, *changes.left),
+        tuple(changes.schedules),
+    )
 
 
 def _usage_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op]) -> None:
@@ -121,6 +158,12 @@ def _job_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op
         ops.append(("HSET", keys.specs, job_id, encode(run.job)))
         ops.append(("HSET", keys.names, run.name, job_id))
         ops.append(("HSET", keys.live, run.name, job_id))
+    if changes.admitted:
+        ops.append(("HDEL", keys.deleted, *{cluster.jobs[job_id].name for job_id in changes.admitted}))
+    for name, newest in changes.newest_deleted.items():
+        ops.append(("HDEL", keys.deleted, name) if newest is None else ("HSET", keys.deleted, name, newest))
+    for job_id, run in changes.respecified.items():
+        ops.append(("HSET", keys.specs, job_id, encode(run.job)))
     for job_id, run in changes.jobs.items():
         if job_id not in changes.removed and not run.summarised:
             record = encode(job_record(run))
@@ -130,6 +173,12 @@ def _job_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op
                 ops.append(("XADD", keys.ends, ENDS_KEPT, "id", job_id, "record", record))
     for job_id, run in changes.removed.items():
         ops += [("HDEL", keys.jobs, job_id), ("HDEL", keys.specs, job_id), ("DEL", keys.tasks(job_id))]
+        ops += [
+            ("DEL", keys.operations(job_id)),
+            ("DEL", keys.attempts(job_id)),
+            ("DEL", keys.job_history(job_id)),
+            ("HDEL", keys.history_jobs, job_id),
+        ]
         ops += moved(keys, run.user, run.submitted, job_id, run.listed, None)
         # the API may have given the name to a newer run already, which no round knows yet
         ops.append(("HSWAP", keys.names, run.name, job_id, cluster.latest.get(run.name, "")))
@@ -142,11 +191,27 @@ def _task_operations(changes: Changes, keys: Keys, ops: list[Op]) -> None:
             records.setdefault(job_id, []).extend((str(TaskKey(component, index)), encode(task)))
     for job_id, fields in records.items():
         ops.append(("HSET", keys.tasks(job_id), *fields))
+    for job_id, attempts in changes.attempts.items():
+        if job_id not in changes.removed:
+            pairs = (text for field, attempt in attempts.items() for text in (field, encode(attempt)))
+            ops.append(("HSET", keys.attempts(job_id), *pairs))
+
+
+def _operation_operations(changes: Changes, keys: Keys, ops: list[Op]) -> None:
+    for (job_id, name), operation in changes.operations.items():
+        if job_id not in changes.removed:
+            key = keys.operations(job_id)
+            ops.append(("HDEL", key, name) if operation is None else ("HSET", key, name, encode(operation)))
 
 
 def _desired_operations(change: NodeChange, node: NodeRun, keys: Keys, ops: list[Op]) -> None:
     wire = change.wire()
-    for key, table in ((keys.desired(node.name), wire.set), (keys.launch(node.name), wire.launch)):
+    tables: list[tuple[str, Mapping[str, object]]] = [
+        (keys.desired(node.name), wire.set),
+        (keys.launch(node.name), wire.launch),
+        (keys.membership(node.name), wire.membership),
+    ]
+    for key, table in tables:
         if table:
             ops.append(("HSET", key, *(text for field, each in table.items() for text in (field, encode(each)))))
     if wire.addresses:
@@ -155,6 +220,10 @@ def _desired_operations(change: NodeChange, node: NodeRun, keys: Keys, ops: list
         ops.append(("HDEL", keys.desired(node.name), *wire.remove))
     if wire.drop:
         ops.append(("HDEL", keys.launch(node.name), *wire.drop))
-        ops.append(("HDEL", keys.addresses(node.name), *{key.job_id for key in change.drop}))
+        # a job that was queued again may be back in this round
+        without = [key for key in wire.drop if key not in wire.membership]
+        gone = {key.job_id for key in change.drop} - wire.addresses.keys()
+        ops += [("HDEL", keys.membership(node.name), *without)] if without else []
+        ops += [("HDEL", keys.addresses(node.name), *gone)] if gone else []
     node.change += 1
     ops.append(("XADD", keys.changes(node.name), CHANGES_KEPT, "number", str(node.change), "body", encode(wire)))

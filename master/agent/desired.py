@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from grass.wire.desired import DesiredAttempt, DesiredChange
 from grass.wire.keys import LaunchKey
 from grass.wire.launch import LaunchTemplate
+from grass.wire.membership import Membership
 from grass.wire.task_record import TaskRecord
 from master.agent.state import ComponentRun, JobRun
 
@@ -23,6 +24,7 @@ class NodeChange:
     remove: dict[str, None] = field(default_factory=dict)
     drop: dict[LaunchKey, None] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
+    membership: dict[LaunchKey, Membership] = field(default_factory=dict)
 
     def put(self, key: str, attempt: DesiredAttempt) -> None:
         """Add or replace a desired attempt."""
@@ -34,9 +36,15 @@ class NodeChange:
         self.set.pop(key, None)
         self.remove[key] = None
 
+    def put_launch(self, key: LaunchKey, template: LaunchTemplate) -> None:
+        """Add or replace a launch template, also one that was dropped in this round."""
+        self.drop.pop(key, None)
+        self.launch[key] = template
+
     def drop_launch(self, key: LaunchKey) -> None:
-        """Have the node drop a launch template and its addresses file."""
+        """Have the node drop a launch template, its membership and its addresses file."""
         self.launch.pop(key, None)
+        self.membership.pop(key, None)
         self.drop[key] = None
 
     def wire(self) -> DesiredChange:
@@ -47,10 +55,11 @@ class NodeChange:
             tuple(self.remove),
             tuple(map(str, self.drop)),
             self.addresses,
+            {str(key): membership for key, membership in self.membership.items()},
         )
 
     def __bool__(self) -> bool:
-        return bool(self.launch or self.set or self.remove or self.drop or self.addresses)
+        return bool(self.launch or self.set or self.remove or self.drop or self.addresses or self.membership)
 
 
 def desired_attempt(task: TaskRecord, grace: float | None) -> DesiredAttempt:
@@ -58,18 +67,23 @@ def desired_attempt(task: TaskRecord, grace: float | None) -> DesiredAttempt:
     return DesiredAttempt(task.seq, task.ports, task.gpus, grace)
 
 
-def launch_template(run: JobRun, component: ComponentRun, width: int) -> LaunchTemplate:
-    """Return what a node needs to start tasks of the component, at most ``width`` of them at once."""
+def launch_template(run: JobRun, component: ComponentRun, width: int, secret: str) -> LaunchTemplate:
+    """Return what a node needs to start tasks of the component, at most ``width`` of them at once. ``secret``: of the
+    job's tasks."""
     spec = component.spec
     return LaunchTemplate(
         job_id=run.id,
         job=run.name,
         component=spec.name,
         replicas=component.size,
+        min=spec.min,
+        max=spec.max,
+        unit=spec.unit,
         command=spec.command,
         env=spec.env,
         cwd=spec.cwd,
         base=spec.base,
+        shell=spec.shell,
         ready=spec.ready,
         grace=spec.grace,
         timeout=spec.timeout,
@@ -81,4 +95,7 @@ def launch_template(run: JobRun, component: ComponentRun, width: int) -> LaunchT
         memory=spec.resources.memory,
         container=spec.container,
         matrix=spec.matrix,
+        entries=spec.entries,
+        awaited=run.awaited,
+        secret=secret,
     )

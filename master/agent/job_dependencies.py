@@ -68,6 +68,7 @@ def note_met(step: Step, run: JobRun) -> Reason | None:
             details = {"job": other.id, "state": other.state.value}
             return Reason(ReasonCode.AFTER_FAILED, message, details)
         run.met |= {position}
+        run.awaited = {**run.awaited, other.name: other.id}
         step.cluster.followers.get(after.job, set()).discard(run.id)
         step.changes.plan = True
         step.touch_job(run)

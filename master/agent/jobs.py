@@ -7,7 +7,7 @@ from grass.model.lifecycle import JobState, TaskState, check_job
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.job_record import Outcome
 from grass.wire.task_record import TaskRecord
-from master.agent import job_dependencies
+from master.agent import job_dependencies, job_end, job_restart, notifications, stopped_tasks
 from master.agent.allocation import release
 from master.agent.desired import desired_attempt
 from master.agent.state import ComponentRun, JobRun
@@ -33,12 +33,10 @@ def admit(step: Step, run: JobRun) -> None:
 
 def begin(step: Step, run: JobRun) -> None:
     """Move the job to RUNNING: its first task was assigned."""
-    _move(step, run, JobState.RUNNING)
+    move(step, run, JobState.RUNNING)
     run.reason = None
-    run.started = step.wall
-    if run.job.timeout is not None:
-        run.deadline = step.later(run.job.timeout)
-        step.agenda.add(run.deadline.at, "deadline", run.id)
+    run.started = step.wall if run.started is None else run.started
+    job_end.start_clock(step, run)
     step.event("job-running", f"job {run.name}: running", job=run.name)
 
 
@@ -47,12 +45,15 @@ def stop(step: Step, run: JobRun, user: str, grace: float | None) -> None:
     if run.state.ended:
         return
     run.stop_grace = grace
+    reason = Reason(ReasonCode.USER_STOPPED, f"stopped by {user}")
     if run.state is JobState.STOPPING:
-        # a repeated stop may have a shorter grace: send that to the nodes; the outcome does not change
+        if job_restart.wanted(run):  # it must not start again; any other outcome does not change
+            run.outcome, run.reason = Outcome(JobState.STOPPED, reason, None), reason
+            step.touch_job(run)
+        # a repeated stop may have a shorter grace: send that to the nodes
         _stop_tasks(step, run)
         return
-    by = f"stopped by {user}"
-    finish(step, run, JobState.STOPPED, Reason(ReasonCode.USER_STOPPED, by), None)
+    finish(step, run, JobState.STOPPED, reason, None)
 
 
 def finish(step: Step, run: JobRun, state: JobState, reason: Reason | None, exit_code: int | None) -> None:
@@ -63,11 +64,19 @@ def finish(step: Step, run: JobRun, state: JobState, reason: Reason | None, exit
     for component in run.components.values():
         _cancel_pending(step, run, component)
     if run.on_node:
-        _move(step, run, JobState.STOPPING)
-        run.reason = reason
-        _stop_tasks(step, run)
+        move(step, run, JobState.STOPPING)
+        run.reason = job_end.waiting_reason(run)
+        if not job_end.lets_tasks_go_on(run):
+            _stop_tasks(step, run)
     else:
         _end(step, run)
+
+
+def out_of_time(step: Step, run: JobRun, reason: Reason) -> None:
+    """Fail a job that exceeded a time limit. Tasks that went on after its result was known are stopped."""
+    if run.outcome is not None and job_end.lets_tasks_go_on(run):
+        _stop_tasks(step, run)
+    finish(step, run, JobState.FAILED, reason, 124)
 
 
 def settle(step: Step, run: JobRun) -> None:
@@ -82,9 +91,11 @@ def settle(step: Step, run: JobRun) -> None:
     if impossible is not None:
         finish(step, run, JobState.FAILED, impossible, None)
         return
-    failed = next((part for part in run.components.values() if part.counts[TaskState.FAILED]), None)
+    if run.state is JobState.SUSPENDED or run.halting is not None:
+        return  # what tasks did until then counts once the job goes on
+    failed = next((part for part in run.components.values() if job_end.failed(run, part)), None)
     needed = [run.components[name] for name in run.job.success]
-    if all(part.counts[TaskState.SUCCEEDED] == part.size for part in needed):
+    if all(job_end.enough(run, part) for part in needed):
         finish(step, run, JobState.SUCCEEDED, None, 0)
     elif failed is not None and (run.job.fail_fast or _all_ended(needed) or _blocked_for_ever(run)):
         name, index, task = _first_failed(failed)
@@ -93,13 +104,15 @@ def settle(step: Step, run: JobRun) -> None:
         finish(
             step, run, JobState.FAILED, Reason(ReasonCode.COMPONENT_FAILED, message, {"task": f"{name}.{index}"}), code
         )
+    elif any(part.counts[TaskState.STOPPED] for part in needed) and (_all_ended(needed) or _blocked_for_ever(run)):
+        finish(step, run, JobState.STOPPED, stopped_tasks.reason(needed), None)
 
 
 def unmet(run: JobRun, component: Component) -> Reason | None:
     """Return which of its dependencies a component still waits for, or None."""
     for name, condition in component.depends_on.items():
         other = run.components[name]
-        need = other.size
+        need = other.size - len(other.joining) if other.spec.min is None else other.spec.min
         have = other.counts[TaskState.SUCCEEDED]
         if condition is Condition.RUNNING:
             have += other.counts[TaskState.RUNNING]
@@ -121,6 +134,7 @@ def remove(step: Step, run: JobRun) -> None:
     if latest.get(name) == run.id:
         del latest[name]
         before = [other.id for other in step.cluster.jobs.values() if other.name == name]
+        step.changes.newest_deleted[name] = run.id if before else None
         if before:
             latest[name] = before[-1]
     step.changes.removed[run.id] = run
@@ -141,8 +155,7 @@ def _cancel_pending(step: Step, run: JobRun, component: ComponentRun) -> None:
     # tasks that were never assigned have no record; only the job's counts say that they were stopped
     component.counts[TaskState.PENDING] -= pending
     component.counts[TaskState.STOPPED] += pending
-    component.next_index = component.size
-    component.requeued.clear()
+    component.start_none()
     component.backoff = 0
     component.reason = None
 
@@ -160,17 +173,16 @@ def _stop_tasks(step: Step, run: JobRun) -> None:
 def _end(step: Step, run: JobRun) -> None:
     assert run.outcome is not None
     state, reason, exit_code = run.outcome
-    _move(step, run, state)
+    leave_nodes(step, run)
+    if job_restart.wanted(run):
+        if run.state is not JobState.QUEUED:  # one that failed while it was suspended is queued already
+            move(step, run, JobState.QUEUED)
+        job_restart.start_again(step, run)
+        return
+    move(step, run, state)
     run.reason = reason
     run.ended, run.exit_code = step.wall, exit_code
-    for name in run.nodes:
-        change = step.changes.of_node(name)
-        launches = step.cluster.nodes[name].launches
-        for component in run.components.values():
-            launches.pop(run.launch(component), None)
-            change.drop_launch(run.launch(component))
-        change.addresses.pop(run.id, None)
-    run.nodes.clear()
+    job_end.note_end(step, run)
     step.cluster.cache.forget_job(run.id, run.components)
     step.cluster.set_aside.forget(run.id)
     for part in run.components.values():
@@ -181,12 +193,30 @@ def _end(step: Step, run: JobRun) -> None:
     step.changes.plan = True
     job_dependencies.ended(step, run)
     text = f"job {run.name}: {state.value.lower()}" + (f"; {reason.message}" if reason else "")
-    step.event(f"job-{state.value.lower()}", text, job=run.name)
+    kind = f"job-{state.value.lower()}"
+    step.event(kind, text, job=run.name)
+    notifications.job_ended(step, run, kind, text)
+    if (command := notifications.submit_command(step, run)) is not None:
+        admit(step, command)
     if run.delete:
         remove(step, run)
 
 
-def _move(step: Step, run: JobRun, state: JobState) -> None:
+def leave_nodes(step: Step, run: JobRun) -> None:
+    """Remove what the nodes keep for the job beside its attempts."""
+    for name in run.nodes:
+        change = step.changes.of_node(name)
+        launches = step.cluster.nodes[name].launches
+        for component in run.components.values():
+            launches.pop(run.launch(component), None)
+            change.drop_launch(run.launch(component))
+        change.addresses.pop(run.id, None)
+    run.nodes.clear()
+    for component in run.components.values():
+        component.informed = frozenset()
+
+
+def move(step: Step, run: JobRun, state: JobState) -> None:
     check_job(run.state, state)
     run.state = state
     step.touch_job(run)

@@ -20,6 +20,7 @@ from grass import __version__, process_memory, trace
 from grass.clock import boot_id, sleep, steady, wall
 from grass.config import ClusterConfig
 from grass.errors import UnreachableError
+from grass.model.event_kind import EventKind
 from grass.store.accounts import Accounts
 from grass.store.agent_store import AgentStore, Message
 from grass.store.backend import Op
@@ -31,7 +32,9 @@ from master.agent import nodes
 from master.agent.addresses import send_addresses
 from master.agent.agenda import Agenda
 from master.agent.changes import Changes, operations
+from master.agent.floods import Floods
 from master.agent.isolation import check_later, isolate
+from master.agent.members import send_memberships
 from master.agent.reactor import answer, decide, react, take
 from master.agent.recover import rebuild
 from master.agent.schedules import arm
@@ -60,7 +63,8 @@ _NO_WORK = (Hello, Heartbeat)
 
 class MasterAgent:
     """``accounts``: redis users of nodes that join. ``idle``: called when the cluster has been idle for as long as its
-    settings allow. ``alive``: called in every round, for the watchdog. ``decide``: the planner."""
+    settings allow. ``alive``: called in every round, for the watchdog. ``notified``: called when notifications
+    were committed. ``decide``: the planner."""
 
     def __init__(
         self,
@@ -69,23 +73,27 @@ class MasterAgent:
         accounts: Accounts,
         idle: Callable[[], None],
         alive: Callable[[], None] = lambda: None,
+        notified: Callable[[], None] = lambda: None,
         decide: Callable[[View], Plan] = planner,
+        secret: str = "",
     ) -> None:
         self._config = config
         self._store = store
         self._accounts = accounts
         self._idle = idle
         self._alive = alive
+        self._notified = notified
         self._decide_with = decide
         self._agenda = Agenda()
         self._cluster = Cluster()
         self._random = random.Random()
+        self._floods = Floods()
         self._idle_rounds = 0
         self._listened_at = steady()
         """Steady time of the last read of messages."""
         self._worked = False
         """Whether there was any work since the last housekeeping."""
-        self._limits = Limits(**config.master.policy(), version=__version__)
+        self._limits = Limits(**config.master.policy(), version=__version__, secret=secret)
 
     def start(self, owner: str) -> None:
         """Acquire the lease and load the memory. Waits for redis without a limit."""
@@ -94,6 +102,9 @@ class MasterAgent:
         self._until_store_answers(lambda: self._accounts.keep({self._config.node.name, *self._cluster.nodes}))
         step = self._step()
         step.changes.plan = True
+        step.event(
+            EventKind.MASTER_AGENT_STARTED, f"master-agent: started, version {__version__}; it leads the cluster"
+        )
         self._round(step, [])
         known = self._cluster
         log.info(
@@ -107,6 +118,7 @@ class MasterAgent:
         """Run rounds until ``stopped`` returns true. Raises StaleLeaseError once another master-agent leads."""
         while not stopped():
             self._alive()
+            self._guard()
             wait = self._agenda.wait(steady(), LONGEST_WAIT)
             messages = self._until_store_answers(lambda: self._store.receive(wait))  # noqa: B023 (called at once)
             trace.mark("master-agent: woken")
@@ -114,7 +126,28 @@ class MasterAgent:
             if step.now - self._listened_at > wait + LISTENING_GAP:
                 nodes.extend_contact(step, step.now - self._listened_at)
             self._listened_at = step.now
+            self._floods.note((message.node for message in messages if message.node), step.now)
             self._round(step, messages)
+
+    def _guard(self) -> None:
+        """Cut off nodes that send or connect more than a node may. The machine of such a node was taken over."""
+        now = steady()
+        if not self._floods.due(now):
+            return
+        try:
+            found = self._floods.judge(self._store.report_sizes(), self._accounts.crowded(), now)
+            if self._store.mend_wakeups(wall()):
+                log.warning("the wake-up stream was damaged by a node; it was made anew")
+        except UnreachableError:
+            return  # the next read of messages waits for the store
+        for name, problem in found.items():
+            node = self._cluster.nodes.get(name)
+            if node is not None and name != self._config.master.own_node:
+                log.warning("node %s: cut off; %s", name, problem)
+                step = self._step()
+                nodes.cut_off(step, node, problem)
+                self._round(step, [])
+                self._until_store_answers(lambda: self._store.discard_reports(name))  # noqa: B023 (called at once)
 
     def _remember(self) -> None:
         """Rebuild memory and agenda from the store. What is set aside stays set aside."""
@@ -144,7 +177,15 @@ class MasterAgent:
 
     def _step(self) -> Step:
         return Step(
-            self._cluster, self._agenda, self._limits, self._random, steady(), wall(), boot_id(), self._decide_with
+            self._cluster,
+            self._agenda,
+            self._limits,
+            self._random,
+            steady(),
+            wall(),
+            boot_id(),
+            self._decide_with,
+            self._store.epoch,
         )
 
     def _round(self, step: Step, messages: list[Message]) -> None:
@@ -217,6 +258,7 @@ class MasterAgent:
         try:
             take(step, messages)
             send_addresses(step)
+            send_memberships(step)
             ops = operations(step.changes, self._cluster, self._store.keys)
         except Exception:
             log.exception("internal error while processing %d messages; trying each of them alone", len(messages))
@@ -245,6 +287,10 @@ class MasterAgent:
             shutil.rmtree(Path(self._config.logs_dir) / job_id, ignore_errors=True)
             with suppress(OSError):  # a folder with files of the job stays
                 self._folder(job_id).rmdir()
+        for job_id in changes.logs_dropped:
+            shutil.rmtree(Path(self._config.logs_dir) / job_id, ignore_errors=True)
+        if changes.notifications:
+            self._notified()
         changes.committed()
 
     def _folder(self, job_id: str) -> Path:

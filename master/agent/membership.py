@@ -90,7 +90,7 @@ def deadline(step: Step, name: str) -> None:
     if node is None or node.drain is None or node.drain.deadline is None or node.drain.deadline.at > step.now:
         return
     reason = Reason(ReasonCode.DRAINED, f"stopped because node {node.name} is being drained", {"node": node.name})
-    preemption.preempt_all(step, node, reason)
+    preemption.preempt_all(step, node, reason, node.drain.user)
 
 
 def settle(step: Step) -> None:

@@ -6,6 +6,7 @@ leaving are in ``membership.py``.
 
 from __future__ import annotations
 
+from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import NodeState, check_node
 from grass.model.reasons import Reason, ReasonCode
@@ -38,6 +39,8 @@ def on_hello(step: Step, node: NodeRun, hello: Hello) -> None:
     node.unfit = _unfit(step, node, hello)
     node.conditions = hello.conditions
     note_contact(step, node)
+    text = f"node {node.name}: node-agent started, version {hello.version}"
+    step.event(EventKind.NODE_AGENT_STARTED, text, node=node.name)
     update_readiness(step, node)
     step.touch_node(node)
     step.changes.plan = True
@@ -64,6 +67,17 @@ def refuse_report(step: Step, node: NodeRun, kind: str, problem: str) -> None:
         step.event(
             "report-refused", f"node {node.name}: report {kind or 'without a kind'} refused; {problem}", node=node.name
         )
+
+
+def cut_off(step: Step, node: NodeRun, problem: str) -> None:
+    """Let a node take no more tasks after its access to the store was removed. It is lost like one that is silent."""
+    remedy = f"`grass node remove --force {node.name}` and a new join end this"
+    node.unfit = Reason(ReasonCode.FLOOD, f"{problem}; its access to the store was removed; {remedy}")
+    step.changes.accounts[node.name] = None
+    step.event("node-cut-off", f"node {node.name}: cut off; {node.unfit.message}", node=node.name)
+    update_readiness(step, node)
+    step.touch_node(node)
+    step.changes.plan = True
 
 
 def offer_devices(node: NodeRun) -> None:

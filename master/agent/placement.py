@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from grass.api.task_token import job_secret
 from grass.model.lifecycle import JobState, NodeState, TaskState
+from grass.wire.attempt_record import attempt_of, field_of
+from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
 from master.agent import jobs, preemption
 from master.agent.addresses import publish_addresses
@@ -88,7 +91,7 @@ def _carry_out(step: Step, placements: list[Placement]) -> bool:
     for placement in placements:
         step.work = Work("plan", placement.job)
         count = placement.count
-        if step.cluster.jobs[placement.job].job.gang:
+        if not step.cluster.jobs[placement.job].divisible:
             if step.assignable > 0:
                 gangs.add(placement.job)
             count = count if placement.job in gangs else 0
@@ -152,6 +155,8 @@ def _may_wait(run: JobRun, component: ComponentRun) -> bool:
     spec = component.spec
     if run.outcome is not None or component.mean is None or spec.name in run.job.gang:
         return False
+    if spec.elastic or spec.framework is not None or run.halting is not None:
+        return False
     return spec.parallelism is None and not spec.resources.gpu and spec.spread is None
 
 
@@ -198,6 +203,9 @@ def _assign_one(
     step.assignable -= 1
     index = component.take_next()
     task = component.tasks[index]
+    if task.attempt:
+        field = field_of(TaskKey(component.spec.name, index), task.attempt)
+        step.changes.attempts.setdefault(run.id, {})[field] = attempt_of(task)
     if task.state is TaskState.LOST:
         _replace(step, run, component, index, task)
     component.move(task, TaskState.ASSIGNED)
@@ -227,8 +235,8 @@ def _send_width(step: Step, run: JobRun, component: ComponentRun, node: NodeRun,
     """Send the node the launch width, in the same change as the attempts that rely on it."""
     if launch.sent_width != launch.width:
         launch.sent_width = launch.width
-        template = launch_template(run, component, launch.width)
-        step.changes.of_node(node.name).launch[run.launch(component)] = template
+        template = launch_template(run, component, launch.width, job_secret(step.limits.secret, run.id))
+        step.changes.of_node(node.name).put_launch(run.launch(component), template)
 
 
 def _take_ports(step: Step, node: NodeRun, names: tuple[str, ...]) -> dict[str, int]:

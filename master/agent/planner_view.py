@@ -13,15 +13,17 @@ from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import DEVICE
 from grass.wire.keys import LaunchKey
-from master.agent import job_dependencies, jobs
+from master.agent import job_dependencies, job_end, job_restart, jobs
 from master.agent.planner_cache import Limited
 from master.agent.ports import free_ports
 from master.agent.preemption import unfinished_preemptions
+from master.agent.queued_jobs import held_reason
 from master.agent.set_aside import Work
 from master.agent.state import ComponentRun, JobRun, Launch, NodeRun
 from master.agent.step import Step
 from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, Shape, View
 
+_NOT_RUNNING = (JobState.QUEUED, JobState.SUSPENDED)
 _HIDDEN = (NodeState.JOINING, NodeState.LEFT, NodeState.LOST)
 
 
@@ -145,7 +147,11 @@ def _refresh_job(step: Step, job_id: str) -> None:
         for component in run.components.values():
             set_reason(step, run, component, set_aside.reason if component.counts[TaskState.PENDING] else None)
         return
-    waits_for = job_dependencies.reason(step, run)
+    if run.state is JobState.SUSPENDED or run.halting is not None:
+        for component in run.components.values():
+            set_reason(step, run, component, run.reason if component.counts[TaskState.PENDING] else None)
+        return
+    waits_for = held_reason(run) or job_restart.waits(run) or job_dependencies.reason(step, run)
     demands = []
     preempted = unfinished_preemptions(step, run) if run.job.gang else 0
     for component in run.components.values():
@@ -154,18 +160,28 @@ def _refresh_job(step: Step, job_id: str) -> None:
             tasks = "1 preempted task has" if preempted == 1 else f"{preempted} preempted tasks have"
             unmet = Reason(ReasonCode.GANG, f"gang starts together, once {tasks} ended")
         if component.startable and unmet is None:
-            demands.append(demand(run, component))
+            demands += demands_of(run, component)
         else:
             set_reason(step, run, component, unmet or idle_reason(component))
     if demands:
         cache.show_job(job_id, queued(run, tuple(demands), cache.reserved.get(job_id)))
 
 
-def demand(run: JobRun, component: ComponentRun) -> Demand:
-    """Return the component's startable tasks as the planner sees them."""
-    spec = component.spec
-    gang = spec.name in run.job.gang
-    return _demand(spec.name, component.startable, component.shape, spec.spread, spec.pack, gang)
+def demands_of(run: JobRun, component: ComponentRun) -> list[Demand]:
+    """Return the component's startable tasks as the planner sees them.
+
+    ``min`` tasks start together; the planner places the others only if those have their places.
+    """
+    spec, count = component.spec, component.startable
+    if component.joins:
+        parts = [(count, component.whole)]
+    elif spec.min is not None:
+        first = min(count, component.missing)
+        parts = [(first, True), (count - first, False)]
+    else:
+        parts = [(count, spec.name in run.job.gang)]
+    shape = component.demanded
+    return [_demand(spec.name, part, shape, spec.spread, spec.pack, gang) for part, gang in parts if part]
 
 
 @lru_cache(maxsize=4096)
@@ -187,7 +203,7 @@ def queued(run: JobRun, demands: tuple[Demand, ...], rank: int | None = None) ->
         policy=job.policy,
         metric=job.metric,
         together=job.together,
-        seconds=job.timeout,
+        seconds=job_end.time_limit(run),
         reservation_rank=rank,
     )
 
@@ -237,13 +253,11 @@ def _devices(launch: Launch) -> tuple[tuple[DeviceShares, ...], tuple[DeviceShar
 
 def _until(run: JobRun, component: ComponentRun, launch: Launch) -> float | None:
     """Return the steady time at which time limits end the launch's tasks, or None."""
-    limits = []
-    if run.deadline is not None:
-        limits.append(run.deadline.at)
+    limits = job_end.must_end_by(run)
     if component.spec.timeout is not None:
         limits.append(launch.until)
     return min(limits, default=None)
 
 
 def _running(step: Step) -> int:
-    return sum(1 for job_id in step.cluster.queue if step.cluster.jobs[job_id].state is not JobState.QUEUED)
+    return sum(1 for job_id in step.cluster.queue if step.cluster.jobs[job_id].state not in _NOT_RUNNING)

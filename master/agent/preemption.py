@@ -6,11 +6,14 @@ its task is placed again. That does not count as a restart, and the job keeps it
 
 from __future__ import annotations
 
+from grass.model.event_kind import EventKind
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.keys import LaunchKey
+from master.agent import repairs
 from master.agent.desired import desired_attempt
 from master.agent.state import ComponentRun, JobRun, NodeRun
 from master.agent.step import Step
+from master.agent.stopped_tasks import is_stopped
 from master.planning.model import Eviction
 
 
@@ -34,27 +37,33 @@ def evict(step: Step, eviction: Eviction) -> None:
         _preempt(step, run, component, index, reason)
 
 
-def preempt_all(step: Step, node: NodeRun, reason: Reason) -> None:
-    """Preempt every attempt on the node. Of a gang with a task there preempt all tasks: a gang is placed together."""
+def preempt_all(step: Step, node: NodeRun, reason: Reason, user: str) -> None:
+    """Preempt every attempt on the node, because ``user`` drains it.
+
+    Of a gang with a task there preempt all tasks: a gang is placed together. An elastic component does without them.
+    """
     gangs: dict[str, JobRun] = {}
     for key, launch in node.launches.items():
         run, name = step.cluster.jobs[key.job_id], key.component
-        if name in run.job.gang and launch.tasks and run.outcome is None:
+        elastic = run.components[name].spec.elastic
+        if name in run.job.gang and not elastic and launch.tasks and run.outcome is None:
             gangs[run.id] = run
         for index, task in launch.tasks.items() if run.outcome is None else ():
             if task.preempted is None and task.state.on_node:
-                _preempt(step, run, run.components[name], index, reason)
+                _preempt(step, run, run.components[name], index, reason, user)
+            elif task.state.on_node and not is_stopped(task):  # its framework may still be letting it go
+                stop(step, run, run.components[name], index)
     for run in gangs.values():
         for name in run.job.gang:
             component = run.components[name]
             for index, task in component.tasks.items():
                 if task.preempted is None and task.state.on_node:
-                    _preempt(step, run, component, index, reason)
+                    _preempt(step, run, component, index, reason, user)
 
 
 def unfinished_preemptions(step: Step, run: JobRun) -> int:
     """Return how many preempted tasks of the job's gang still run. The gang is placed again once there are none."""
-    keys = [LaunchKey(run.id, name) for name in run.job.gang]
+    keys = [LaunchKey(run.id, name) for name in run.job.gang if not run.components[name].spec.elastic]
     launches = (step.cluster.nodes[name].launches for name in run.nodes if name in step.cluster.nodes)
     return sum(here[key].preempted for here in launches for key in keys if key in here)
 
@@ -68,18 +77,36 @@ def announce(step: Step, evictions: list[Eviction]) -> None:
         for_whom = f"job {other.name}" if other.user == victim.user else "a job of higher priority"
         tasks = "1 task is" if count == 1 else f"{count} tasks are"
         message = f"job {name}: {tasks} being preempted for {for_whom}, and will be placed again"
-        step.event("job-preempted", message, job=name)
+        step.event(EventKind.JOB_PREEMPTED, message, job=name, by=other.name)
 
 
-def _preempt(step: Step, run: JobRun, component: ComponentRun, index: int, reason: Reason) -> None:
+def withdraw(step: Step, run: JobRun, component: ComponentRun, index: int, reason: Reason) -> None:
+    """Take an attempt out of its component's membership. It is not told to stop yet, so that its framework can drain.
+
+    What follows for the task when the attempt has ended depends on ``reason``.
+    """
     task = component.tasks[index]
     assert task.node is not None
     node = step.cluster.nodes[task.node]
     key = run.launch(component)
+    if task.preempted is None:
+        node.launches[key].preempted += 1
     task.preempted = task.reason = reason
-    node.launches[key].preempted += 1
-    desired = desired_attempt(task, component.spec.grace)
-    step.changes.of_node(node.name).put(run.attempt(component, index, task), desired)
     step.changes.tasks[run.id, component.spec.name, index] = task
     step.touch_launch(node, key)
     step.touch_job(run)
+
+
+def stop(step: Step, run: JobRun, component: ComponentRun, index: int) -> None:
+    """Tell a withdrawn attempt to stop."""
+    task = component.tasks[index]
+    assert task.node is not None
+    desired = desired_attempt(task, component.spec.grace)
+    step.changes.of_node(task.node).put(run.attempt(component, index, task), desired)
+    step.touch_job(run)
+
+
+def _preempt(step: Step, run: JobRun, component: ComponentRun, index: int, reason: Reason, user: str = "") -> None:
+    repairs.preempted(step, run, component, index, reason, user)
+    withdraw(step, run, component, index, reason)
+    stop(step, run, component, index)

@@ -18,7 +18,7 @@ from grass.wire.tickets import PlanJob
 from master.agent import job_dependencies, planner_view
 from master.agent.state import JobRun
 from master.agent.step import Step
-from master.planning.model import Demand, Placement, Plan, QueuedJob
+from master.planning.model import Placement, Plan, QueuedJob
 
 ASKED = "?"
 """The id of the job in question. No real job has it."""
@@ -37,7 +37,8 @@ def answer(step: Step, asked: PlanJob) -> None:
 
 def _answer(step: Step, asked: PlanJob) -> PlanAnswer:
     run = _imagined(step, asked.job, asked.user)
-    demands = tuple(_demand(run, name) for name in run.components if not _later(run.job, name))
+    starting = [run.components[name] for name in run.components if not _later(run.job, name)]
+    demands = tuple(demand for component in starting for demand in planner_view.demands_of(run, component))
     queued = replace(planner_view.queued(run, demands), id=ASKED)
     plan = _decide(step, queued)
     components = {name: _component(run, name, plan) for name in run.components}
@@ -69,10 +70,6 @@ def _later(job: Job, name: str) -> bool:
             return True
         pending.extend(part.depends_on)
     return False
-
-
-def _demand(run: JobRun, name: str) -> Demand:
-    return planner_view.demand(run, run.components[name])
 
 
 def _component(run: JobRun, name: str, plan: Plan) -> PlannedComponent:

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from typing import Literal
 
 from grass.model.exhaustive import assert_never
-from grass.model.lifecycle import JobState
-from grass.model.reasons import Reason, ReasonCode
 from grass.store.agent_store import Message
 from grass.wire.envelope import Undecodable
 from grass.wire.heartbeat import Heartbeat
@@ -19,24 +17,57 @@ from grass.wire.hello import Hello
 from grass.wire.reports import Report
 from grass.wire.task_events import TaskEvents
 from grass.wire.tickets import (
+    CancelOperation,
     CordonNode,
     DeleteJob,
+    DeleteSchedule,
     DrainNode,
+    HoldJob,
+    JobTicket,
     JoinNode,
     NodeTicket,
+    OperationTicket,
+    PauseSchedule,
     PlanJob,
+    ReleaseJob,
     RemoveNode,
+    ReplaceTask,
+    RestartJob,
+    ResumeJob,
+    ResumeSchedule,
+    RunSchedule,
+    ScaleJob,
+    ScheduleTicket,
+    SetPriority,
     StartJob,
     StartSchedule,
     StopJob,
     StopSchedule,
+    StopTasks,
+    SuspectNode,
+    SuspendJob,
     Ticket,
     UncordonNode,
 )
-from master.agent import fairness, jobs, membership, nodes, preview, schedules, tasks
+from master.agent import (
+    fairness,
+    job_end,
+    job_restart,
+    jobs,
+    membership,
+    nodes,
+    operations,
+    preview,
+    queued_jobs,
+    schedule_changes,
+    schedules,
+    stopped_tasks,
+    tasks,
+)
 from master.agent.addresses import send_addresses
 from master.agent.agenda import Item
 from master.agent.isolation import retry_isolated
+from master.agent.members import send_memberships
 from master.agent.node_time import on_master_clock
 from master.agent.placement import place, refill
 from master.agent.set_aside import Work
@@ -94,6 +125,7 @@ def decide(step: Step) -> None:
     if step.cluster.cache.refilling:
         step.agenda.add(step.now, "refill")
     send_addresses(step)
+    send_memberships(step)
 
 
 def answer(step: Step, messages: Iterable[Message]) -> None:
@@ -130,7 +162,10 @@ def _settle_one(step: Step, run: JobRun) -> None:
     if work in step.cluster.set_aside:
         return
     step.work = work
+    operations.settle(step, run)
     jobs.settle(step, run)
+    if run.outcome is not None or run.state.ended:
+        operations.settle(step, run)
     if run.schedule and run.state.ended:
         schedules.ended(step, run.schedule)
     step.work = None
@@ -142,35 +177,54 @@ def _ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
         case StartJob(job=job, record=record):
             if record.id not in cluster.jobs:
                 jobs.admit(step, JobRun.new(job, record))
-        case StopJob() | DeleteJob():
+        case StopJob() | StopTasks() | DeleteJob() | HoldJob() | ReleaseJob() | SetPriority():
             if (run := cluster.jobs.get(ticket.id)) is not None:
-                _end_job(step, run, ticket)
+                _job_ticket(step, run, ticket)
+        case ScaleJob() | SuspendJob() | ResumeJob() | RestartJob() | ReplaceTask() | CancelOperation():
+            _operation_ticket(step, ticket)
         case PlanJob():
             pass  # see ``answer``
-        case StartSchedule() | StopSchedule():
+        case StartSchedule() | StopSchedule() | PauseSchedule() | ResumeSchedule() | RunSchedule() | DeleteSchedule():
             _schedule_ticket(step, entry_id, ticket)
         case JoinNode():
             membership.join(step, ticket)
-        case CordonNode() | UncordonNode() | DrainNode() | RemoveNode():
+        case CordonNode() | UncordonNode() | DrainNode() | RemoveNode() | SuspectNode():
             _node_ticket(step, ticket)
         case _:
             assert_never(ticket)
 
 
-def _schedule_ticket(step: Step, entry_id: str, ticket: StartSchedule | StopSchedule) -> None:
+def _operation_ticket(step: Step, ticket: OperationTicket | CancelOperation) -> None:
+    run = step.cluster.jobs.get(ticket.job_id)
+    if run is None or run.summarised:
+        message = f"job {ticket.job_id}: operation {ticket.id} refused; the job has ended"
+        step.event("ticket-refused", message, ticket.user)
+    elif isinstance(ticket, CancelOperation):
+        operations.cancel(step, run, ticket)
+    else:
+        operations.file(step, run, ticket)
+
+
+def _schedule_ticket(step: Step, entry_id: str, ticket: ScheduleTicket) -> None:
     match ticket:
         case StartSchedule():
             schedules.start(step, ticket, entry_id)
         case StopSchedule(name=name, user=user):
             schedules.stop(step, name, user)
+        case PauseSchedule() | ResumeSchedule() | RunSchedule() | DeleteSchedule():
+            schedule_changes.change(step, ticket, entry_id)
         case _:
             assert_never(ticket)
 
 
-def _end_job(step: Step, run: JobRun, ticket: StopJob | DeleteJob) -> None:
+def _job_ticket(step: Step, run: JobRun, ticket: JobTicket) -> None:
     match ticket:
         case StopJob(user=user, grace=grace):
             jobs.stop(step, run, user, grace)
+        case StopTasks():
+            stopped_tasks.stop(step, run, ticket)
+        case HoldJob() | ReleaseJob() | SetPriority():
+            queued_jobs.change(step, run, ticket)
         case DeleteJob(user=user):
             jobs.remove(step, run)
             jobs.stop(step, run, user, None)
@@ -193,6 +247,8 @@ def _node_ticket(step: Step, ticket: NodeTicket) -> None:
             membership.drain(step, node, user, deadline)
         case RemoveNode(force=force):
             membership.remove(step, node, user, force)
+        case SuspectNode(problem=problem):
+            nodes.cut_off(step, node, problem)
         case _:
             assert_never(ticket)
 
@@ -222,7 +278,7 @@ def _due(step: Step, item: Item) -> None:
     kind, name, component, index = item
     run = step.cluster.jobs.get(name)
     match kind:
-        case "restart" | "deadline":
+        case "restart" | "again" | "deadline" | "operation":
             if run is not None and not run.state.ended:
                 _job_due(step, kind, run, component, index)
         case "schedule":
@@ -243,13 +299,19 @@ def _due(step: Step, item: Item) -> None:
             assert_never(kind)
 
 
-def _job_due(step: Step, kind: Literal["restart", "deadline"], run: JobRun, component: str, index: int) -> None:
+def _job_due(
+    step: Step, kind: Literal["restart", "again", "deadline", "operation"], run: JobRun, component: str, index: int
+) -> None:
     match kind:
         case "restart":
             tasks.restart_due(step, run, run.components[component], index)
+        case "operation":
+            operations.due(step, run, component)
+        case "again":
+            job_restart.due(step, run)
         case "deadline":
-            if run.deadline is not None:
-                _deadline(step, run)
+            if (reason := job_end.exceeded(step, run)) is not None:
+                jobs.out_of_time(step, run, reason)
         case _:
             assert_never(kind)
 
@@ -269,16 +331,13 @@ def _periodic(step: Step, kind: Literal["nodes", "housekeeping", "usage"]) -> No
             assert_never(kind)
 
 
-def _deadline(step: Step, run: JobRun) -> None:
-    message = f"exceeded its time limit of {run.job.timeout:g} s"
-    jobs.finish(step, run, JobState.FAILED, Reason(ReasonCode.TIMEOUT, message), 124)
-
-
 def _expire(step: Step) -> None:
-    """Remove ended jobs beyond the newest ``keep_jobs``, and those that ended more than ``keep_days`` ago."""
+    """Remove ended jobs beyond the newest ``keep_jobs``, and those older than ``keep_days`` or than their ``ttl``."""
+    job_end.drop_logs(step)
     ended = [run for run in step.cluster.jobs.values() if run.state.ended]
     surplus = len(ended) - step.limits.keep_jobs
     oldest_first = sorted(ended, key=lambda run: run.ended or 0.0)
     for position, run in enumerate(oldest_first):
-        if position < surplus or step.wall - (run.ended or step.wall) > step.limits.keep_days * 86400:
+        old = step.wall - (run.ended or step.wall) > step.limits.keep_days * 86400
+        if position < surplus or old or job_end.expired(step, run):
             jobs.remove(step, run)

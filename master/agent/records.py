@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grass.model.lifecycle import TaskState
-from grass.wire.job_record import ComponentRecord, JobRecord
+from grass.wire.job_record import ComponentRecord, CurrentOperation, JobRecord
 from grass.wire.node_record import DrainRecord, NodeRecord
 from master.agent.state import JobRun, NodeRun
 
@@ -16,7 +16,14 @@ def job_record(run: JobRun) -> JobRecord:
         counts = {state: count for state, count in component.counts.items() if count}
         for state, count in counts.items():
             totals[state] = totals.get(state, 0) + count
-        components[name] = ComponentRecord(component.size, counts, component.reason)
+        components[name] = ComponentRecord(
+            component.size,
+            counts,
+            component.reason,
+            component.generation,
+            tuple(sorted(component.holes)),
+            tuple(sorted(component.joining)),
+        )
     return JobRecord(
         id=run.id,
         name=run.name,
@@ -34,8 +41,29 @@ def job_record(run: JobRun) -> JobRecord:
         warnings=run.warnings,
         outcome=run.outcome,
         deadline=run.deadline,
+        usage=run.usage,
         met=tuple(sorted(run.met)),
+        dialect=run.job.dialect,
+        tries=run.tries,
+        not_before=run.not_before,
+        last_deadline=run.last_deadline,
+        expires=run.expires,
+        logs_until=run.logs_until,
+        awaited=run.awaited,
+        priority=run.job.priority,
+        held=run.held,
+        rerun_of=run.rerun_of,
+        tags=run.job.tags,
+        operations=run.filed,
+        operation=_current(run),
     )
+
+
+def _current(run: JobRun) -> CurrentOperation | None:
+    for each in run.operations.values() if run.operations else ():
+        if each.unfinished and not each.repairs:
+            return CurrentOperation(each.id, each.kind, each.component, each.state, each.message)
+    return None
 
 
 def node_record(node: NodeRun) -> NodeRecord:

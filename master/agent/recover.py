@@ -9,17 +9,22 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.agent_store import Loaded, LoadedJob
+from grass.wire.job_record import JobRecord
 from grass.wire.keys import LaunchKey
 from grass.wire.launch import LaunchTemplate
 from grass.wire.moment import Moment
 from grass.wire.node_record import NodeRecord
+from grass.wire.operation_record import OperationState
 from grass.wire.task_record import TaskRecord
-from master.agent import fairness, job_dependencies, nodes
+from master.agent import fairness, job_dependencies, nodes, scaling
 from master.agent.agenda import Agenda
 from master.agent.allocation import allocate_task
+from master.agent.members import members_of
 from master.agent.state import Cluster, ComponentRun, Drain, JobRun, Launch, NodeRun
 
 
@@ -65,6 +70,9 @@ def rebuild(loaded: Loaded, agenda: Agenda, now: float, boot: str, half_life: fl
             _requeue(cluster, run)
     for node in cluster.nodes.values():
         _widths(node, loaded.launch.get(node.name, {}))
+    for run in cluster.jobs.values():
+        for component in run.published:
+            component.members = members_of(cluster, run, component)
     _show_all(cluster)
     return cluster
 
@@ -143,11 +151,45 @@ def _job(cluster: Cluster, loaded: LoadedJob, agenda: Agenda, now: _Now) -> JobR
     for name, part in run.components.items():
         _finish_component(part, run.state)
         part.reason = now.reasons.shared(record.components[name].reason)
+    if run.state in (JobState.QUEUED, JobState.SUSPENDED):
+        run.nodes.clear()  # it has left all nodes, which its tasks still name
     run.reason, run.outcome = now.reasons.shared(run.reason), record.outcome
     if record.deadline is not None:
         run.deadline = Moment(now.of(record.deadline, now.at + (run.job.timeout or 0.0)), now.boot)
         agenda.add(run.deadline.at, "deadline", run.id)
+    _job_times(run, record, agenda, now)
+    _operations(run, loaded, agenda, now)
     return run
+
+
+def _operations(run: JobRun, loaded: LoadedJob, agenda: Agenda, now: _Now) -> None:
+    """Take over operations. After a reboot, a deadline is counted anew: time before it cannot be measured."""
+    for operation in sorted(loaded.operations.values(), key=lambda each: each.number):
+        if operation.deadline is not None:
+            drains = operation.state is OperationState.DRAINING
+            default = scaling.DRAIN_SECONDS if drains else scaling.JOIN_SECONDS
+            seconds = default if operation.patience is None else operation.patience
+            deadline = Moment(now.of(operation.deadline, now.at + seconds), now.boot)
+            operation = structs.replace(operation, deadline=deadline)
+            agenda.add(deadline.at, "operation", run.id, operation.id)
+        run.operations = {**run.operations, operation.id: operation}
+        if not operation.unfinished or operation.component is None:
+            continue
+        component = run.components[operation.component]
+        if operation.avoid is not None:
+            component.avoid = operation.avoid
+        if operation.state in (OperationState.RESERVING, OperationState.STARTING) and operation.partial:
+            component.whole = False
+
+
+def _job_times(run: JobRun, record: JobRecord, agenda: Agenda, now: _Now) -> None:
+    if record.last_deadline is not None:
+        later = now.at + (run.job.ending.deadline or 0.0)
+        run.last_deadline = Moment(now.of(record.last_deadline, later), now.boot)
+        agenda.add(run.last_deadline.at, "deadline", run.id)
+    if record.not_before is not None:
+        run.not_before = Moment(now.of(record.not_before, now.at), now.boot)
+        agenda.add(run.not_before.at, "again", run.id)
 
 
 def _requeue(cluster: Cluster, run: JobRun) -> None:
@@ -156,7 +198,7 @@ def _requeue(cluster: Cluster, run: JobRun) -> None:
     run.position = cluster.positions
     job_dependencies.follow(cluster, run)
     cluster.live[run.name] = run.id
-    if run.state is not JobState.QUEUED or run.job.after:
+    if run.state is not JobState.QUEUED or run.job.after or run.operations:
         cluster.unsettled[run.id] = None
 
 
@@ -169,11 +211,19 @@ def _task(
     agenda: Agenda,
     now: _Now,
 ) -> None:
-    component.tasks[index] = task
-    component.counts[TaskState.PENDING] -= 1
-    component.counts[task.state] += 1
-    component.ready += task.ready
     cluster.seq = max(cluster.seq, task.seq)
+    _carry_no_more(component, index)
+    if task.released and not task.state.on_node:
+        component.released = component.released or {}
+        component.released[index] = task
+        return
+    component.tasks[index] = task
+    if task.released:
+        component.leaving += 1
+    else:
+        component.counts[TaskState.PENDING] -= 1
+        component.counts[task.state] += 1
+    component.ready += task.ready
     node = cluster.nodes.get(task.node or "")
     if node is not None:
         run.nodes[node.name] = None
@@ -183,22 +233,38 @@ def _task(
         launch.preempted += task.preempted is not None
         if component.spec.timeout is not None:
             launch.until = now.at + component.spec.timeout + component.spec.grace
-    if task.state is TaskState.LOST or (task.state is TaskState.PENDING and task.not_before is None):
+    if task.state is TaskState.PENDING and index in component.joining and task.not_before is None:
+        component.entering = (*component.entering, index)
+    elif task.state is TaskState.LOST or (task.state is TaskState.PENDING and task.not_before is None):
         heapq.heappush(component.requeued, index)
     elif task.state is TaskState.PENDING and task.not_before is not None:
         component.backoff += 1
         agenda.add(now.of(task.not_before, now.at), "restart", run.id, component.spec.name, index)
 
 
+def _carry_no_more(component: ComponentRun, index: int) -> None:
+    """Forget that a task was carried over: it has a record, because it was removed, or started again since."""
+    if component.tasks.pop(index, None) is not None:
+        component.counts[TaskState.SUCCEEDED] -= 1
+        component.counts[TaskState.PENDING] += 1
+
+
 def _finish_component(component: ComponentRun, state: JobState) -> None:
-    component.next_index = max(component.tasks, default=-1) + 1
-    missing = set(range(component.next_index)) - set(component.tasks)
-    for index in missing:  # should not happen, because tasks are assigned in order; such a task is started
-        component.tasks[index] = TaskRecord()
-        heapq.heappush(component.requeued, index)
+    assigned = [
+        index for index, task in component.tasks.items() if not task.released and (task.attempt or not task.state.ended)
+    ]
+    component.next_index = max((*assigned, *component.holes, *component.joining), default=-1) + 1
+    beyond = (task for index, task in component.tasks.items() if index >= component.next_index)
+    component.skipped = sum(not task.released for task in beyond)
+    missing = set(range(component.next_index)) - set(component.tasks) - component.holes
+    for index in sorted(missing):  # they were never assigned, and later ones were: new members, mostly
+        component.tasks[index] = component.blank(index)
+        if index in component.joining:
+            component.entering = (*component.entering, index)
+        else:
+            heapq.heappush(component.requeued, index)
     if state is JobState.STOPPING:
         never = component.counts[TaskState.PENDING]
         component.counts[TaskState.PENDING] = 0
         component.counts[TaskState.STOPPED] += never
-        component.next_index = component.size
-        component.requeued.clear()
+        component.start_none()

@@ -35,7 +35,7 @@ def start(step: Step, ticket: StartSchedule, entry_id: str) -> None:
     """Start a schedule. Job ids are derived from ``entry_id``, so a ticket that is taken twice starts nothing twice."""
     schedule, user = ticket.schedule, ticket.user
     present = step.cluster.schedules.get(schedule.name)
-    if present is not None and present.state is ScheduleState.ACTIVE:
+    if present is not None and present.state in (ScheduleState.ACTIVE, ScheduleState.PAUSED):
         step.event(
             "schedule-refused",
             f"schedule {schedule.name}: not started; it is active already",
@@ -50,13 +50,14 @@ def start(step: Step, ticket: StartSchedule, entry_id: str) -> None:
             record = changed(record, next=next_time(schedule.cron or "", schedule.time_zone, step.wall))
             arm(step, record)
         case ScheduleKind.BATCH:
-            record = _start_batch(step, record, entry_id)
+            record = start_batch(step, record, entry_id)
         case _:
             assert_never(schedule.kind)
-    _keep(step, record)
+    keep(step, record)
 
 
-def _start_batch(step: Step, record: ScheduleRecord, seed: str) -> ScheduleRecord:
+def start_batch(step: Step, record: ScheduleRecord, seed: str) -> ScheduleRecord:
+    """Start the jobs of a batch, except those whose name an active job has. Return the new record."""
     found = {job.name: _submit(step, record, job, seed) for job in record.spec.jobs}
     skipped = [name for name, job_id in found.items() if job_id is None]
     if skipped:
@@ -70,9 +71,9 @@ def _start_batch(step: Step, record: ScheduleRecord, seed: str) -> ScheduleRecor
 def stop(step: Step, name: str, user: str) -> None:
     """Stop a schedule. A cron rule starts no more runs, its current run goes on; the jobs of a batch are stopped."""
     record = step.cluster.schedules.get(name)
-    if record is None or record.state is not ScheduleState.ACTIVE:
+    if record is None or record.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED):
         return
-    _keep(step, changed(record, state=ScheduleState.STOPPED, next=None, pending=False))
+    keep(step, changed(record, state=ScheduleState.STOPPED, next=None, pending=False))
     step.event("schedule-stopped", f"schedule {name}: stopped", user, schedule=name)
     if record.kind is ScheduleKind.BATCH:
         for run in list(step.cluster.jobs.values()):
@@ -104,28 +105,29 @@ def due(step: Step, name: str) -> None:
             schedule=name,
         )
     else:
-        record = _fire(step, record)
-    _keep(step, record)
+        record = fire(step, record)
+    keep(step, record)
     arm(step, record)
 
 
 def ended(step: Step, schedule_name: str) -> None:
     """Handle the end of a schedule's run: start the postponed run, or complete the batch."""
     record = step.cluster.schedules.get(schedule_name)
-    if record is None or record.state is not ScheduleState.ACTIVE:
+    if record is None or record.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED):
         return
     if record.pending:
-        _keep(step, _fire(step, changed(record, pending=False)))
+        keep(step, fire(step, changed(record, pending=False)))
     elif record.kind is ScheduleKind.BATCH and not set(step.cluster.queue).intersection(record.jobs):
-        _keep(step, changed(record, state=ScheduleState.DONE))
+        keep(step, changed(record, state=ScheduleState.DONE))
 
 
-def _keep(step: Step, record: ScheduleRecord) -> None:
+def keep(step: Step, record: ScheduleRecord) -> None:
+    """Have the record written."""
     step.cluster.schedules[record.name] = record
     step.changes.schedules.add(record.name)
 
 
-def _fire(step: Step, record: ScheduleRecord) -> ScheduleRecord:
+def fire(step: Step, record: ScheduleRecord) -> ScheduleRecord:
     """Start the rule's job now, or do what its ``overlap`` says. Return the new record."""
     schedule = record.spec
     job = replace(schedule.jobs[0], name=schedule.name)

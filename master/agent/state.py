@@ -7,10 +7,11 @@ A task that was never assigned has no object: a component knows the first index 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from sys import intern
+from types import MappingProxyType
 
 from grass.model.job import Component, GpuNeed, Job
 from grass.model.lifecycle import JobState, NodeState, TaskState, check_task
@@ -18,11 +19,14 @@ from grass.model.reasons import Reason
 from grass.model.resources import Resources
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
-from grass.wire.job_record import JobRecord, Outcome
+from grass.wire.job_record import ComponentRecord, JobRecord, Outcome
 from grass.wire.keys import AttemptKey, LaunchKey
+from grass.wire.membership import Member
 from grass.wire.moment import Moment
+from grass.wire.operation_record import OperationRecord
 from grass.wire.schedule_record import ScheduleRecord
 from grass.wire.task_record import TaskRecord
+from grass.wire.usage import TaskTotals
 from master.agent.planner_cache import PlannerCache
 from master.agent.set_aside import SetAsideWork
 from master.planning.model import Shape
@@ -32,6 +36,11 @@ NO_USAGE = NodeUsage()
 
 
 _NONE: frozenset[int] = frozenset()
+_NO_OPERATIONS: Mapping[str, OperationRecord] = MappingProxyType({})
+MOST_PLAIN = 256
+"""Tasks of a component without a framework and bounds, up to which its membership is published."""
+_NO_RUNS: dict[str, str] = {}
+"""Shared by all jobs that waited for none. Never changed."""
 _STATES = {state: at for at, state in enumerate(TaskState)}
 
 
@@ -68,11 +77,20 @@ def _shape(
 
 @dataclass(slots=True)
 class ComponentRun:
-    """``next_index``: tasks from here on were never assigned. ``requeued``: lower indexes that may start again now."""
+    """``size``: the number of its tasks, without those that were removed and still run (``leaving``). ``next_index``:
+    tasks from here on were never assigned. ``requeued``: lower indexes that may start again now.
+
+    ``holes``: indexes below ``end`` that no task has, because tasks were removed. All are below ``next_index``.
+    ``carried``: ranges of indexes that an earlier run has done (``Job.carried``).
+    """
 
     spec: Component
+    size: int
+    carried: tuple[tuple[int, int], ...] = ()
     tasks: dict[int, TaskRecord] = field(default_factory=dict)
     next_index: int = 0
+    skipped: int = 0
+    """How many tasks from ``next_index`` on have ended without being assigned: they were carried over, or stopped."""
     requeued: list[int] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
     ready: int = 0
@@ -81,40 +99,115 @@ class ComponentRun:
     """Pending tasks that wait for their restart time, and are not in ``requeued`` yet."""
     mean: float | None = None
     """Moving average of a task's seconds, for the backlog."""
+    holes: frozenset[int] = _NONE
+    joining: frozenset[int] = _NONE
+    """New tasks that are no members yet: their operation has not committed them. They count in ``size``."""
+    entering: tuple[int, ...] = ()
+    """Those of ``joining`` that were never placed. They are placed once no other task of the component waits."""
+    released: dict[int, TaskRecord] | None = None
+    """Index → last record of a removed task, whose attempts must not be numbered again."""
+    leaving: int = 0
+    """Removed tasks that are still on a node. They are in ``tasks``, but not in ``counts``."""
+    generation: int = 0
+    members: tuple[Member, ...] = ()
+    """As last published."""
+    avoid: str | None = None
+    """A node on which tasks must not start now, because one of them is being replaced there."""
+    whole: bool = True
+    """Whether the tasks of ``entering`` start together or not at all."""
+    below: float | None = None
+    """Steady time at which the job is queued again, because fewer tasks than ``min`` run."""
+    informed: frozenset[str] = frozenset()
+    """Nodes that were sent the present membership."""
     shape: Shape = field(init=False)
 
     def __post_init__(self) -> None:
-        self.counts[TaskState.PENDING] = self.size
+        done = TaskRecord(TaskState.SUCCEEDED)  # one object for all of them, because nothing changes it
+        for first, last in self.carried:
+            self.tasks.update(dict.fromkeys(range(first, last + 1), done))
+        self.skipped = len(self.tasks)
+        self.counts[TaskState.PENDING] = self.size - self.skipped
+        self.counts[TaskState.SUCCEEDED] = self.skipped
         spec = self.spec
         where = tuple(sorted(spec.where.items()))
         self.shape = _shape(spec.resources, spec.gpu, len(spec.ports), where, spec.avoid, spec.runtime)
 
     @property
-    def size(self) -> int:
-        """The number of its tasks. The only reader of ``spec.replicas``."""
-        return self.spec.replicas
+    def end(self) -> int:
+        """The first index above those of its tasks."""
+        return self.size + len(self.holes)
 
     @property
     def on_node(self) -> int:
-        """How many tasks are assigned or running."""
-        return self.counts[TaskState.ASSIGNED] + self.counts[TaskState.RUNNING]
+        """How many tasks are assigned or running, removed ones included."""
+        return self.counts[TaskState.ASSIGNED] + self.counts[TaskState.RUNNING] + self.leaving
+
+    @property
+    def demanded(self) -> Shape:
+        """What its tasks need now."""
+        if self.avoid is None:
+            return self.shape
+        return replace(self.shape, avoid=(*self.shape.avoid, self.avoid))
+
+    @property
+    def joins(self) -> bool:
+        """Whether only new members wait for resources: all other tasks of the component are placed first."""
+        return bool(self.entering) and self.next_index + self.skipped >= self.end and not self.requeued
+
+    @property
+    def missing(self) -> int:
+        """How many tasks are missing until ``min`` of them run or have succeeded."""
+        counts = self.counts
+        there = counts[TaskState.ASSIGNED] + counts[TaskState.RUNNING] + counts[TaskState.SUCCEEDED]
+        return max(0, (self.spec.min or 0) - there)
+
+    @property
+    def too_few(self) -> bool:
+        """Whether fewer than ``min`` tasks run, besides those that are about to be restarted, and others could."""
+        waiting = self.counts[TaskState.PENDING] + self.counts[TaskState.LOST]
+        return self.missing > self.backoff and waiting > self.backoff
 
     @property
     def startable(self) -> int:
         """How many pending tasks wait only for free resources, within the component's ``parallelism``."""
-        waiting = self.size - self.next_index + len(self.requeued)
+        waiting = self.end - self.next_index - self.skipped + len(self.requeued) or len(self.entering)
         if self.spec.parallelism is None:
             return waiting
         return max(0, min(waiting, self.spec.parallelism - self.on_node))
 
     def take_next(self) -> int:
-        """Return the index of the next task to start: requeued tasks first, then in order."""
+        """Return the index of the next task to start: requeued tasks first, then in order, then new members."""
         if self.requeued:
             return heapq.heappop(self.requeued)
+        while self.skipped and self.next_index in self.tasks:
+            self.next_index += 1
+            self.skipped -= 1
+        if self.next_index >= self.end:
+            index, *others = self.entering
+            self.entering = tuple(others)
+            return index
         index = self.next_index
         self.next_index += 1
-        self.tasks[index] = TaskRecord()
+        self.tasks[index] = self.blank(index)
         return index
+
+    def blank(self, index: int) -> TaskRecord:
+        """Return the record of a task that starts for the first time, or for the first time since it was removed."""
+        before = self.released.get(index) if self.released else None
+        return TaskRecord() if before is None else TaskRecord(attempt=before.attempt, usage=before.usage)
+
+    def skip(self, index: int, task: TaskRecord) -> None:
+        """End a task that was never assigned."""
+        self.tasks[index] = task
+        self.counts[TaskState.PENDING] -= 1
+        self.counts[task.state] += 1
+        self.skipped += 1
+
+    def start_none(self) -> None:
+        """Start no more tasks."""
+        self.next_index, self.skipped = self.end, 0
+        self.requeued.clear()
+        self.entering = ()
 
     def put_back(self, index: int) -> None:
         """Let a task start again now."""
@@ -128,8 +221,11 @@ class ComponentRun:
     def move(self, task: TaskRecord, state: TaskState) -> None:
         """Change a task's state and the counts. Raises for a transition that is not legal."""
         check_task(task.state, state)
-        self.counts[task.state] -= 1
-        self.counts[state] += 1
+        if task.released:
+            self.leaving += state.on_node - task.state.on_node
+        else:
+            self.counts[task.state] -= 1
+            self.counts[state] += 1
         task.state = state
 
     def learn(self, seconds: float) -> None:
@@ -170,17 +266,45 @@ class JobRun:
     """Its number in the order of submission. Preemption does not change it."""
     met: frozenset[int] = _NONE
     """Indexes in ``job.after`` of the conditions that were met."""
+    usage: TaskTotals | None = None
+    """What its ended attempts used."""
+    published: tuple[ComponentRun, ...] = ()
+    """Components whose membership is published."""
+    tries: int = 0
+    """Restarts of the whole job."""
+    not_before: Moment | None = None
+    """When the whole job may start again."""
+    last_deadline: Moment | None = None
+    """End of ``ending.deadline``, which all restarts of the job share."""
+    expires: float | None = None
+    """Wall-clock seconds at which the ended job is removed; None: by the retention of the cluster."""
+    logs_until: float | None = None
+    """Wall-clock seconds at which its logs are removed; None: with its record."""
+    awaited: dict[str, str] = field(default_factory=lambda: _NO_RUNS)
+    """Name of a job in ``job.after`` → id of its run that met the condition."""
+    held: str | None = None
+    """The user who holds the queued job back."""
+    rerun_of: str | None = None
+    """Id of the run that this one repeats."""
+    operations: Mapping[str, OperationRecord] = field(default_factory=lambda: _NO_OPERATIONS)
+    """Id → record, in the order in which they were filed: those that go on, and the newest that have ended."""
+    filed: int = 0
+    """Operations that were filed on it so far."""
 
     @classmethod
     def new(cls, job: Job, record: JobRecord) -> JobRun:
         """Return the memory of a job without assigned tasks."""
+        components = {
+            name: _component(spec, record.components.get(name), job.carried.get(name, ()))
+            for name, spec in job.components.items()
+        }
         return cls(
             id=record.id,
             name=job.name,
             user=intern(record.user),
             job=job,
             submitted=record.submitted,
-            components={name: ComponentRun(spec) for name, spec in job.components.items()},
+            components=components,
             state=record.state,
             listed=record.state,
             reason=record.reason,
@@ -191,20 +315,46 @@ class JobRun:
             schedule=record.schedule,
             warnings=record.warnings,
             met=frozenset(record.met) if record.met else _NONE,
+            filed=record.operations,
+            usage=record.usage,
+            published=_published(job, components.values()),
+            tries=record.tries,
+            expires=record.expires,
+            logs_until=record.logs_until,
+            awaited=record.awaited or _NO_RUNS,
+            held=record.held,
+            rerun_of=record.rerun_of,
         )
 
     @classmethod
     def past(cls, record: JobRecord) -> JobRun:
         """Return the memory of an ended job: the little that later decisions need of it."""
         run = cls.new(Job(record.name, {}, ()), record)
-        run.warnings, run.reason = (), None
+        run.warnings, run.reason, run.usage = (), None, None
         return run
+
+    def grown(self) -> None:
+        """Publish memberships also of components that have become large enough for it."""
+        self.published = _published(self.job, self.components.values())
 
     def summarise(self) -> None:
         """Keep only what ``past`` would have kept. Call it after the end of the job was committed."""
         assert self.state.ended
-        self.job, self.components = Job(self.name, {}, ()), {}
-        self.warnings, self.reason, self.outcome = (), None, None
+        self.job, self.components, self.published = Job(self.name, {}, ()), {}, ()
+        self.warnings, self.reason, self.outcome, self.usage = (), None, None, None
+        self.operations = _NO_OPERATIONS
+
+    @property
+    def halting(self) -> OperationRecord | None:
+        """The operation that is ending all tasks of the job, such as a suspension."""
+        if not self.operations:
+            return None
+        return next((each for each in self.operations.values() if each.halts), None)
+
+    @property
+    def divisible(self) -> bool:
+        """Whether a round may assign a part of what the planner placed. Otherwise tasks start together."""
+        return not self.job.gang and not any(part.spec.elastic or part.joining for part in self.components.values())
 
     @property
     def summarised(self) -> bool:
@@ -221,6 +371,31 @@ class JobRun:
 
     def launch(self, component: ComponentRun) -> LaunchKey:
         return LaunchKey(self.id, component.spec.name)
+
+
+def _component(spec: Component, record: ComponentRecord | None, carried: tuple[tuple[int, int], ...]) -> ComponentRun:
+    """Return a component at its present size, all of whose tasks are pending."""
+    if record is None:
+        return ComponentRun(spec, spec.replicas, carried)
+    component = ComponentRun(spec, record.replicas, carried, generation=record.generation)
+    if record.holes:
+        component.holes = frozenset(record.holes)
+    if record.joining:
+        component.joining = frozenset(record.joining)
+    return component
+
+
+def _published(job: Job, components: Iterable[ComponentRun]) -> tuple[ComponentRun, ...]:
+    """Return the components whose membership is published. Once it was, it is kept up to date."""
+    return tuple(part for part in components if part.generation or _publishes(job, part))
+
+
+def _publishes(job: Job, component: ComponentRun) -> bool:
+    """Whether tasks of the component may want to know each other. An array must not pay for that."""
+    spec = component.spec
+    if spec.elastic or spec.framework is not None or spec.name in job.gang:
+        return True
+    return 1 < component.size <= MOST_PLAIN and bool(len(job.components) > 1 or spec.ports)
 
 
 @dataclass(slots=True)

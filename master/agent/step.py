@@ -5,6 +5,7 @@ Made by the loop for each round. Every deciding function takes it as its first a
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from grass.model.policy import ClusterPolicy
 from grass.wire.event_record import EventRecord
 from grass.wire.keys import LaunchKey
 from grass.wire.moment import Moment
+from grass.wire.notification import Notification
 from master.agent.agenda import Agenda
 from master.agent.changes import Changes
 from master.agent.set_aside import Work
@@ -30,6 +32,8 @@ class Limits(ClusterPolicy):
 
     version: str | None = None
     """A node with another version gets no tasks. None: any version is accepted."""
+    secret: str = field(default="", repr=False)
+    """Of the master: the secrets of jobs are derived from it. Empty: tasks get no membership API."""
 
 
 @dataclass
@@ -44,6 +48,8 @@ class Step:
     wall: float
     boot: str
     decide: Callable[[View], Plan] = decide
+    epoch: int = 0
+    """The fence of this master-agent."""
     changes: Changes = field(default_factory=Changes)
     assignable: int = ASSIGNED_AT_ONCE
     """Tasks that this round may still assign. A gang is never divided, and may bring this below 0."""
@@ -71,10 +77,27 @@ class Step:
         self.touch_node(node)
 
     def event(
-        self, kind: str, message: str, user: str = "", *, job: str = "", node: str = "", schedule: str = ""
+        self,
+        kind: str,
+        message: str,
+        user: str = "",
+        *,
+        job: str = "",
+        node: str = "",
+        schedule: str = "",
+        task: str = "",
+        by: str = "",
     ) -> None:
-        """Record an event. ``message``: `<object>: <what happened>; <what happens next or what to do>`."""
-        self.changes.events.append(EventRecord(self.wall, kind, message, user, job=job, node=node, schedule=schedule))
+        """Record an event. ``message``: `<object>: <what happened>; <what happens next or what to do>`.
+
+        ``kind``: a value of ``EventKind``. ``by``: the job for which it happened.
+        """
+        event = EventRecord(self.wall, kind, message, user, job, task, node, schedule, by)
+        self.changes.events.append(event)
+        if self.limits.notify is not None and kind in self.limits.notify.kinds:
+            source = f"{self.boot}:{self.now!r}:{len(self.changes.events)}:{kind}:{message}"
+            found = Notification(id=hashlib.sha256(source.encode()).hexdigest()[:32], event=event)
+            self.changes.notifications[found.id] = found
 
     def later(self, seconds: float) -> Moment:
         """Return the moment so many seconds from now, in a form that a later master-agent of this boot understands."""

@@ -5,21 +5,32 @@ from __future__ import annotations
 import signal as signals
 
 from grass.errors import UndecodableError
+from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.model.job import EXIT_DO_NOT_RESTART, EXIT_STOP_JOB, RestartOn
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.keys import AttemptKey
-from grass.wire.task_events import Ended, Ready, Started, TaskEvent, Waiting
+from grass.wire.task_events import Drained, Ended, Ready, Started, TaskEvent, Waiting
 from grass.wire.task_record import TaskRecord
-from master.agent import jobs
+from grass.wire.usage import TaskTotals
+from master.agent import job_end, jobs, repairs, scaling
 from master.agent.addresses import publish_addresses
 from master.agent.allocation import release
+from master.agent.desired import desired_attempt
 from master.agent.state import ComponentRun, JobRun, NodeRun
 from master.agent.step import Step
+from master.agent.stopped_tasks import is_stopped
 
 MOST_BACKOFF = 60.0
 """Seconds before a restart, at most."""
+_UNMEASURED = TaskTotals(unmeasured=1)
+INTENDED = frozenset(
+    {ReasonCode.SUSPENDED, ReasonCode.RESTARTED, ReasonCode.REPLACED, ReasonCode.BELOW_MINIMUM, ReasonCode.RELEASED}
+)
+"""Reasons to withdraw an attempt for which it may end by itself."""
+RESTARTS_TOLD = 8
+"""Restarts of a task that are events. Of the later ones, those that are powers of two: there may be very many."""
 _NO_RESTART = frozenset({ReasonCode.CANNOT_START})
 _NOT_ITS_FAULT = frozenset({ReasonCode.NODE_REBOOTED, ReasonCode.PORT_TAKEN})
 
@@ -51,6 +62,8 @@ def on_events(step: Step, node: NodeRun, events: tuple[TaskEvent, ...]) -> list[
                     task.reason = event.reason
             case Ready():
                 _ready(step, component, task)
+            case Drained():
+                _drained(step, node, component, task, event)
             case Ended():
                 _ended(step, node, run, component, key.index, task, event)
             case _:
@@ -66,6 +79,7 @@ def lose(step: Step, node: NodeRun, reason: Reason) -> None:
         if task.state.on_node:
             _lose_one(step, run, component, index, task, reason)
             step.touch_job(run)
+            repairs.lost(step, run, component, index, reason)
 
 
 def adopt(step: Step, node: NodeRun) -> None:
@@ -99,8 +113,8 @@ def _here(step: Step, node: NodeRun) -> list[tuple[JobRun, ComponentRun, int, Ta
 
 def restart_due(step: Step, run: JobRun, component: ComponentRun, index: int) -> None:
     """Let a task start again after its backoff."""
-    task = component.tasks[index]
-    if run.outcome is not None or task.state is not TaskState.PENDING or task.not_before is None:
+    task = component.tasks.get(index)
+    if task is None or run.outcome is not None or task.state is not TaskState.PENDING or task.not_before is None:
         return
     task.not_before = None
     component.backoff -= 1
@@ -131,6 +145,12 @@ def _ready(step: Step, component: ComponentRun, task: TaskRecord) -> None:
         step.changes.plan = True
 
 
+def _drained(step: Step, node: NodeRun, component: ComponentRun, task: TaskRecord, event: Drained) -> None:
+    """Stop an attempt that left the membership, and that its framework has let go."""
+    if task.state.on_node and (task.released or task.preempted is not None):
+        step.changes.of_node(node.name).put(event.key, desired_attempt(task, component.spec.grace))
+
+
 def _count_ready(component: ComponentRun, task: TaskRecord) -> None:
     if not task.ready:
         task.ready = True
@@ -147,14 +167,21 @@ def _ended(
         component.take_back(index)
     elif not task.state.on_node:
         return
-    preempted = task.preempted if event.stopped else None
-    release(step, run, component, index, task)
     started = event.started or task.started
+    if started is not None:
+        _add_usage(run, task, event)
+    preempted = task.preempted if _intended(component, task, event) else None
+    stopped = task.preempted if is_stopped(task) else None
+    release(step, run, component, index, task)
     if started is not None and preempted is None:
         component.learn(max(0.0, event.at - started))
     task.started, task.ended, task.sizes = started, event.at, event.sizes
     task.exit_code, task.signal, task.reason = event.code, event.signal, event.reason
-    if preempted is not None and run.outcome is None:
+    if task.released:
+        scaling.released(step, run, component, index)
+    elif stopped is not None and run.outcome is None:
+        _end_stopped(component, task, stopped, by_itself=not event.stopped)
+    elif preempted is not None and run.outcome is None:
         task.reason = preempted
         _requeue(step, run, component, index, task, 0.0)
     else:
@@ -164,13 +191,42 @@ def _ended(
         publish_addresses(step, run)
 
 
+def _add_usage(run: JobRun, task: TaskRecord, event: Ended) -> None:
+    """Add what the attempt used to the totals of its task and its job. Each end is taken once."""
+    used = event.usage or _UNMEASURED
+    task.usage = used if task.usage is None else task.usage.plus(used)
+    run.usage = used if run.usage is None else run.usage.plus(used)
+
+
+def _end_stopped(component: ComponentRun, task: TaskRecord, reason: Reason, *, by_itself: bool) -> None:
+    """End a task that a user stops. It may have succeeded just before."""
+    if by_itself and task.exit_code == 0 and task.reason is None:
+        component.move(task, TaskState.SUCCEEDED)
+    else:
+        component.move(task, TaskState.STOPPED)
+        task.reason = reason
+
+
+def _intended(component: ComponentRun, task: TaskRecord, event: Ended) -> bool:
+    """Whether the attempt ended because it was told to leave, so that its exit code means nothing.
+
+    A task with a framework leaves by itself, mostly with 0, when the membership says so. Without a framework, 0 means
+    that its work was done at that moment.
+    """
+    reason, framework = task.preempted, component.spec.framework
+    if reason is None or event.stopped:
+        return reason is not None
+    return reason.code in INTENDED and (event.code != 0 or (framework is not None and framework.drains))
+
+
 def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
     """Apply the end of an attempt to its task: first the meaning of exit codes, then the restart policy."""
     code = task.exit_code
     reason = task.reason.code if task.reason else None
     if run.outcome is not None:
-        component.move(task, TaskState.STOPPED)
-        task.reason = task.reason or _stopped_reason(run)
+        went_on = job_end.lets_tasks_go_on(run) and code == 0 and reason is None
+        component.move(task, TaskState.SUCCEEDED if went_on else TaskState.STOPPED)
+        task.reason = task.reason or (None if went_on else _stopped_reason(run))
         return
     if reason in _NOT_ITS_FAULT:
         _requeue(step, run, component, index, task, 0.0)
@@ -178,6 +234,8 @@ def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, tas
     policy = component.spec.restart
     failed = code != 0 or reason is not None
     wanted = policy.policy is RestartOn.ALWAYS or (failed and policy.policy is RestartOn.ON_FAILURE)
+    if policy.codes and failed:
+        wanted = wanted and (128 + task.signal if task.signal else code) in policy.codes
     allowed = policy.limit is None or task.restarts < policy.limit
     final = code in (EXIT_DO_NOT_RESTART, EXIT_STOP_JOB) or reason in _NO_RESTART
     if failed and task.reason is None:
@@ -189,6 +247,9 @@ def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, tas
         _requeue(step, run, component, index, task, wait)
         return
     component.move(task, TaskState.FAILED if failed else TaskState.SUCCEEDED)
+    if failed:
+        why = task.reason.message if task.reason else "failed"
+        _tell(step, run, component, index, EventKind.TASK_FAILED, why)
     if code == EXIT_STOP_JOB:
         message = f"{component.spec.name}.{index} stopped the job: it ended with exit code {EXIT_STOP_JOB}"
         jobs.finish(step, run, JobState.FAILED, Reason(ReasonCode.STOP_CODE, message), code)
@@ -206,25 +267,50 @@ def _requeue(step: Step, run: JobRun, component: ComponentRun, index: int, task:
         return
     component.backoff += 1
     why = task.reason.message if task.reason else f"ended with exit code {task.exit_code}"
-    task.reason = Reason(
-        ReasonCode.BACKOFF, f"{why}; restarts in {wait:g} s (restart {task.restarts})", {"seconds": wait}
-    )
+    details = {"seconds": wait, "cause": task.reason.to_wire() if task.reason else None}
+    text = f"{why}; restarts in {wait:g} s (restart {task.restarts})"
+    task.reason = Reason(ReasonCode.BACKOFF, text, details)
+    if task.restarts <= RESTARTS_TOLD or task.restarts & (task.restarts - 1) == 0:
+        _tell(step, run, component, index, EventKind.TASK_RESTARTS, text)
     task.not_before = step.later(wait)
     step.agenda.add(task.not_before.at, "restart", run.id, component.spec.name, index)
 
 
 def _lose_one(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, reason: Reason) -> None:
     assert task.node is not None
+    leaves = run.outcome is None and task.preempted is not None and task.preempted.code in INTENDED
+    if leaves or task.released:
+        _lose_leaving(step, run, component, index, task)
+        return
     component.move(task, TaskState.LOST)
-    task.reason = reason
+    stopped = is_stopped(task)
+    task.reason = task.preempted if stopped else reason
     step.changes.tasks[run.id, component.spec.name, index] = task
-    if run.outcome is not None:
+    if run.outcome is not None or stopped:
         step.changes.of_node(task.node).take(run.attempt(component, index, task))
         release(step, run, component, index, task)
         component.move(task, TaskState.STOPPED)
         return
     component.put_back(index)
     step.changes.plan = True
+
+
+def _lose_leaving(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
+    """Give up an attempt that was to leave anyway: nobody waits for its node to come back with it."""
+    assert task.node is not None
+    step.changes.of_node(task.node).take(run.attempt(component, index, task))
+    release(step, run, component, index, task)
+    step.changes.tasks[run.id, component.spec.name, index] = task
+    if task.released:
+        scaling.released(step, run, component, index)
+    else:
+        _requeue(step, run, component, index, task, 0.0)
+    step.changes.plan = True
+
+
+def _tell(step: Step, run: JobRun, component: ComponentRun, index: int, kind: EventKind, text: str) -> None:
+    name = f"{component.spec.name}.{index}"
+    step.event(kind, f"task {run.name}.{name}: {text}", job=run.name, task=name)
 
 
 def _exit_reason(code: int | None, signal: int | None) -> Reason:

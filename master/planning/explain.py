@@ -64,7 +64,10 @@ class Explainer:
 
     def _unplaced(self, left: Left) -> Reason:
         job, demand = left.jobs[0], left.demand
-        if not self._survey(demand.shape).any_fitting:
+        survey = self._survey(demand.shape)
+        if demand.gang and survey.capacity < demand.count:
+            return self._gang_too_large(demand, survey.capacity)
+        if not survey.any_fitting:
             return self._no_free_resources(demand.shape)
         if demand.pack is not None or job.together is not None:
             return self._no_free_domain(job, demand)
@@ -181,6 +184,14 @@ class Explainer:
         else:
             message = f"gang starts together; {fitting} of {demand.count} tasks fit now"
         return Reason(ReasonCode.GANG, message, _nodes(survey) | {"fitting": fitting, "count": demand.count})
+
+    def _gang_too_large(self, demand: Demand, capacity: int) -> Reason:
+        """Each component is checked by itself, so a gang of several components may be too large without this reason."""
+        message = (
+            f"gang cannot start: its {demand.count} tasks start together, and the cluster holds only {capacity} of "
+            "them when empty; add nodes, or ask for fewer or smaller tasks"
+        )
+        return Reason(ReasonCode.GANG, message, {"capacity": capacity, "count": demand.count})
 
     def _quota(self, job: QueuedJob, demand: Demand) -> Reason:
         quota, used = self._decided.quotas.of(job.user), self._decided.shares.allocated(job.user)

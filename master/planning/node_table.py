@@ -127,9 +127,9 @@ class NodeTable:
             found = self._fits_empty[need.shape.key] = bool(self.capacities(need).any())
         return found
 
-    def capacities(self, need: Need) -> Ints:
-        """Return how many such tasks each eligible node runs when empty."""
-        most = np.where(self.eligible(need.shape), UNLIMITED, 0)
+    def capacities(self, need: Need, nodes: Mask | None = None) -> Ints:
+        """Return how many such tasks each of the nodes runs when empty. ``nodes``: None for the eligible nodes."""
+        most = np.where(self.eligible(need.shape) if nodes is None else nodes, UNLIMITED, 0)
         for column, amount in need.amounts:
             if column != PORTS:
                 most = np.minimum(most, self.total[:, column] // amount)

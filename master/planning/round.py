@@ -136,8 +136,9 @@ class Round:
         left: list[Rest] = []
         gang = [demand for demand in job.demands if demand.gang]
         placed = self._gang(job, gang, left, within) if gang else 0
+        waiting = {demand.component for demand, _, _ in left}
         for demand in job.demands:
-            if not demand.gang:
+            if not demand.gang and demand.component not in waiting:  # of which the gang must be placed first
                 placed += self._demand(job, demand, left, within)
         return placed, left
 

@@ -66,6 +66,11 @@ class Survey:
         groups = self._alike(rest & ~table.open, lambda node: node.closed) + groups
         return sorted(lacking, key=lambda group: -group.count) + groups
 
+    @cached_property
+    def capacity(self) -> int:
+        """How many such tasks the matching nodes run when empty, closed nodes included."""
+        return int(self._table.capacities(self.need, self.matching).sum())
+
     def fits(self, reserved: frozenset[int]) -> tuple[str, int] | None:
         """Return one resource and its amount with which a task would start now: the smallest reduction that helps.
 

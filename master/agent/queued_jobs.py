@@ -1,0 +1,47 @@
+"""What users change about a job that is still QUEUED: hold it back, release it, set its priority. Pure.
+
+Called by ``reactor``. A job that has begun meanwhile is left alone, with an event; the API tells the user.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from grass.model.exhaustive import assert_never
+from grass.model.lifecycle import JobState
+from grass.model.reasons import Reason, ReasonCode
+from grass.wire.tickets import HoldJob, QueuedTicket, ReleaseJob, SetPriority
+from master.agent.state import JobRun
+from master.agent.step import Step
+
+
+def change(step: Step, run: JobRun, ticket: QueuedTicket) -> None:
+    """Apply the ticket, and plan again."""
+    if run.state is not JobState.QUEUED:
+        kind = ticket.__struct_config__.tag
+        text = f"ticket {kind}: refused; job {run.name} is {run.state.value}"
+        step.event("ticket-refused", text, ticket.user, job=run.name)
+        return
+    match ticket:
+        case HoldJob(user=user):
+            run.held = user
+            step.event("job-held", f"job {run.name}: held until it is released", user, job=run.name)
+        case ReleaseJob(user=user):
+            run.held = None
+            step.event("job-released", f"job {run.name}: released", user, job=run.name)
+        case SetPriority(user=user, priority=priority):
+            before, run.job = run.job.priority, replace(run.job, priority=priority)
+            step.changes.respecified[run.id] = run
+            text = f"job {run.name}: priority {priority} instead of {before}"
+            step.event("job-priority-changed", text, user, job=run.name)
+        case _:
+            assert_never(ticket)
+    step.changes.plan = True
+    step.touch_job(run)
+
+
+def held_reason(run: JobRun) -> Reason | None:
+    """Return why a held job does not start, or None."""
+    if run.held is None or run.state is not JobState.QUEUED:
+        return None
+    return Reason(ReasonCode.HELD, f"held by {run.held}; starts after `grass job release {run.name}`")

@@ -1,0 +1,65 @@
+"""What users change about a schedule after its start: pause, resume, run now, delete. Pure. Called by ``reactor``."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace as changed
+
+from grass.model.exhaustive import assert_never
+from grass.model.schedule import ScheduleKind
+from grass.wire.schedule_record import ScheduleRecord, ScheduleState
+from grass.wire.tickets import DeleteSchedule, PauseSchedule, ResumeSchedule, RunSchedule, ScheduleChange
+from master.agent.cron import next_time
+from master.agent.schedules import arm, fire, keep, start_batch
+from master.agent.step import Step
+
+_GOES_ON = (ScheduleState.ACTIVE, ScheduleState.PAUSED)
+
+
+def change(step: Step, ticket: ScheduleChange, entry_id: str) -> None:
+    """Apply the ticket, or record why it has no effect. ``entry_id`` makes the ids of jobs of a batch."""
+    record = step.cluster.schedules.get(ticket.name)
+    if record is None or not _applies(record, ticket):
+        state = "gone" if record is None else record.state.value
+        kind = ticket.__struct_config__.tag
+        step.event("ticket-refused", f"ticket {kind}: refused; schedule {ticket.name} is {state}", ticket.user)
+        return
+    match ticket:
+        case PauseSchedule():
+            keep(step, changed(record, state=ScheduleState.PAUSED, next=None, pending=False))
+            _tell(step, ticket, "paused")
+        case ResumeSchedule():
+            following = next_time(record.spec.cron or "", record.time_zone, step.wall)
+            record = changed(record, state=ScheduleState.ACTIVE, next=following)
+            keep(step, record)
+            arm(step, record)
+            _tell(step, ticket, "resumed")
+        case RunSchedule():
+            cron = record.kind is ScheduleKind.CRON
+            keep(step, fire(step, record) if cron else start_batch(step, changed(record, reason=None), entry_id))
+            _tell(step, ticket, "run now")
+        case DeleteSchedule():
+            del step.cluster.schedules[record.name]
+            step.changes.schedules.add(record.name)
+            _tell(step, ticket, "deleted")
+        case _:
+            assert_never(ticket)
+
+
+def _applies(record: ScheduleRecord, ticket: ScheduleChange) -> bool:
+    cron = record.kind is ScheduleKind.CRON
+    match ticket:
+        case PauseSchedule():
+            return cron and record.state is ScheduleState.ACTIVE
+        case ResumeSchedule():
+            return cron and record.state is ScheduleState.PAUSED
+        case RunSchedule():
+            return cron is (record.state in _GOES_ON)
+        case DeleteSchedule():
+            return cron or record.state is not ScheduleState.ACTIVE
+        case _:
+            assert_never(ticket)
+
+
+def _tell(step: Step, ticket: ScheduleChange, what: str) -> None:
+    kind = f"schedule-{what.replace(' ', '-')}"
+    step.event(kind, f"schedule {ticket.name}: {what}", ticket.user, schedule=ticket.name)

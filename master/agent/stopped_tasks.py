@@ -1,0 +1,120 @@
+"""Tasks that a user stops while their job goes on (`grass job stop JOB TASK…`). Pure. Called by ``reactor``, ``jobs``
+and ``tasks``.
+
+A task that runs is stopped like a preempted one, with the reason ``user-stopped`` in ``TaskRecord.preempted``. Whatever
+becomes of its attempt, it never starts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from grass.errors import UndecodableError
+from grass.model.lifecycle import TaskState
+from grass.model.reasons import Reason, ReasonCode
+from grass.wire.keys import TaskKey
+from grass.wire.task_record import TaskRecord
+from grass.wire.tickets import StopTasks
+from master.agent.allocation import release
+from master.agent.desired import desired_attempt
+from master.agent.state import ComponentRun, JobRun
+from master.agent.step import Step
+
+
+def stop(step: Step, run: JobRun, ticket: StopTasks) -> None:
+    """Stop the tasks that the ticket names, except those that have ended. The round settles the job at its end."""
+    if run.state.ended or run.outcome is not None:
+        return
+    reason = Reason(ReasonCode.USER_STOPPED, f"stopped by {ticket.user}")
+    for component, index in _named(run, ticket.tasks):
+        _stop_one(step, run, component, index, reason, ticket.grace)
+    step.changes.plan = True
+    step.touch_job(run)
+
+
+def is_stopped(task: TaskRecord) -> bool:
+    """Whether a user stops the task's present attempt, so that the task must not start again."""
+    return task.preempted is not None and task.preempted.code is ReasonCode.USER_STOPPED
+
+
+def reason(components: Iterable[ComponentRun]) -> Reason:
+    """Return why a job ends as STOPPED: which of the tasks that it needs were stopped."""
+    stopped = [
+        (f"{part.spec.name}.{index}", task)
+        for part in components
+        for index, task in sorted(part.tasks.items())
+        if task.state is TaskState.STOPPED and not task.released
+    ]
+    name, first = stopped[0]
+    others = f" and {len(stopped) - 1} more" if len(stopped) > 1 else ""
+    how = first.reason.message if first.reason else "stopped"
+    return Reason(ReasonCode.USER_STOPPED, f"{name}{others}: {how}", {"tasks": len(stopped)})
+
+
+def _named(run: JobRun, names: Iterable[str]) -> Iterator[tuple[ComponentRun, int]]:
+    for name in names:
+        if (component := run.components.get(name)) is not None:
+            yield from ((component, index) for index in range(component.end) if index not in component.holes)
+            continue
+        try:
+            key = TaskKey.parse(name)
+        except UndecodableError:
+            continue  # the API refuses such names
+        component = run.components.get(key.component)
+        if component is not None and key.index < component.end and key.index not in component.holes:
+            yield component, key.index
+
+
+def _stop_one(
+    step: Step, run: JobRun, component: ComponentRun, index: int, reason: Reason, grace: float | None
+) -> None:
+    task = component.tasks.get(index)
+    if task is None:
+        task = TaskRecord(TaskState.STOPPED, reason=reason)
+        component.skip(index, task)
+    elif task.state is TaskState.PENDING:
+        _stop_pending(component, index, task)
+        task.reason = reason
+    elif task.state is TaskState.LOST:
+        assert task.node is not None
+        step.changes.of_node(task.node).take(run.attempt(component, index, task))
+        release(step, run, component, index, task)
+        component.take_back(index)
+        component.move(task, TaskState.STOPPED)
+        task.reason = reason
+    elif task.state.on_node and not task.released:
+        _stop_running(step, run, component, index, task, reason, grace)
+    else:
+        return
+    step.changes.tasks[run.id, component.spec.name, index] = task
+
+
+def _stop_pending(component: ComponentRun, index: int, task: TaskRecord) -> None:
+    if index in component.entering:
+        component.entering = tuple(each for each in component.entering if each != index)
+    elif task.not_before is None:
+        component.take_back(index)
+    else:
+        component.backoff -= 1
+        task.not_before = None
+    component.move(task, TaskState.STOPPED)
+
+
+def _stop_running(
+    step: Step,
+    run: JobRun,
+    component: ComponentRun,
+    index: int,
+    task: TaskRecord,
+    reason: Reason,
+    grace: float | None,
+) -> None:
+    assert task.node is not None
+    node = step.cluster.nodes[task.node]
+    key = run.launch(component)
+    if task.preempted is None:
+        node.launches[key].preempted += 1
+    task.preempted = task.reason = reason
+    desired = desired_attempt(task, component.spec.grace if grace is None else grace)
+    step.changes.of_node(node.name).put(run.attempt(component, index, task), desired)
+    step.touch_launch(node, key)
