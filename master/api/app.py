@@ -11,10 +11,30 @@ from grass import clock
 from grass.config import ClusterConfig
 from grass.errors import UnreachableError
 from grass.store.api_store import ApiStore
-from master.api import events, execs, jobs, join_downloads, joins, nodes, schedules, session, status
+from master.api import (
+    changes,
+    events,
+    execs,
+    forwards,
+    images,
+    jobs,
+    join_downloads,
+    joins,
+    metrics,
+    nodes,
+    operations,
+    schedules,
+    session,
+    shares,
+    status,
+    usage,
+    users,
+)
 from master.api.authentication import Authenticator
 from master.api.call import Api, WaitLimits
 from master.api.feed import Feed, WaitingSlots
+from master.api.latencies import Latencies
+from master.api.pace import Pace
 
 DEFAULT_WAIT_LIMITS = WaitLimits()
 
@@ -28,13 +48,32 @@ def create_app(
 ) -> Flask:
     """Make the application. Raises NotFoundError if the master has no key. Call ``close_app`` when done with it."""
     authenticator = Authenticator(config.master_dir, store, wall())
-    api = Api(config, store, authenticator, Feed(store, waits.poll), WaitingSlots(waits.waiting), wall, waits)
+    feed, slots = Feed(store, waits.poll), WaitingSlots(waits.waiting)
+    api = Api(config, store, authenticator, feed, slots, Pace(), Latencies(), wall, waits)
     app = Flask("master.api", static_folder=None)
     app.extensions["grass"] = api
     app.url_map.merge_slashes = False
-    for noun in (session, jobs, execs, schedules, nodes, joins, events, status):
+    nouns = (
+        session,
+        jobs,
+        operations,
+        execs,
+        forwards,
+        schedules,
+        images,
+        nodes,
+        joins,
+        users,
+        events,
+        changes,
+        usage,
+        shares,
+        status,
+    )
+    for noun in nouns:
         app.register_blueprint(noun.blueprint(api))
     join_downloads.add_routes(app, api)
+    metrics.add_route(app, api)
     app.add_url_rule("/v1/health", "health", _health, provide_automatic_options=False)
     app.add_url_rule("/v1/openapi.json", "openapi", _openapi, provide_automatic_options=False)
     app.register_error_handler(HTTPException, _unknown)

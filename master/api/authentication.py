@@ -14,10 +14,12 @@ from pathlib import Path
 from joserfc.jwk import RSAKey
 
 from grass.api.envelope import EnvelopeError
-from grass.api.keyring import User, load_master_key, load_users
+from grass.api.keyring import load_master_key
 from grass.api.sealing import ReplyKey, open_call, session_of
 from grass.api.signing import Claims, OpenedRequest, open_request, open_unsigned_request
+from grass.api.user_files import User, load_users
 from grass.clock import steady
+from grass.clock import wall as read_wall
 from grass.errors import InputError, NotAllowedError
 from grass.store.api_store import ApiStore
 from grass.store.sessions import Sighting
@@ -49,8 +51,14 @@ class Caller:
     """Set for a request of a session."""
 
 
+_SETTLED = 1.0
+
+
 class Users:
-    """The registered users. Read again when the folder changes, because files are replaced by rename."""
+    """The registered users. Read again when the folder changes, because files are replaced by rename.
+
+    Two changes within one tick of the kernel's clock leave the same time at the folder. So what was read within
+    ``_SETTLED`` seconds of a change is read again at the next request."""
 
     def __init__(self, master_dir: Path) -> None:
         self._master_dir = master_dir
@@ -64,7 +72,9 @@ class Users:
         A malformed file excludes only its own user. It is named in the log whenever the folder changes."""
         stamp = self._folder.stat().st_mtime_ns
         if stamp != self._stamp:
-            self._users, self._stamp = load_users(self._master_dir, self._report_damage), stamp
+            self._users = load_users(self._master_dir, self._report_damage)
+            settled = abs(read_wall() - stamp / 1e9) > _SETTLED
+            self._stamp = stamp if settled else None
         return self._users.get(key_id)
 
     def _report_damage(self, damage: InputError) -> None:
@@ -128,8 +138,10 @@ class Authenticator:
         """Check freshness, and that the request is no replay.
 
         ``reads``: the call changes nothing. ``takes_id``: the handler stores the request id in its own step.
-        Raises StaleRequestError (answered encrypted) or EnvelopeError.
+        Raises NotAllowedError for a disabled user, StaleRequestError (both answered encrypted) or EnvelopeError.
         """
+        if caller.user is not None and caller.user.disabled:
+            raise NotAllowedError(f"user {caller.user.name}: disabled by an administrator; ask one to enable it again")
         if caller.claims is not None:
             if not self._freshness.is_fresh(caller.claims.issued_at):
                 raise StaleRequestError(
@@ -140,6 +152,13 @@ class Authenticator:
                 raise EnvelopeError("a request was replayed")
         if caller.sighting is not None and not self.sessions.admit(caller.sighting, reads=reads, takes_id=takes_id):
             raise EnvelopeError("a call was replayed, or its session has ended")
+
+    def still_admits(self, caller: Caller) -> bool:
+        """Whether the caller's user is still there, with the same rights. Streams ask before each object."""
+        return caller.user is None or self._same_rights(caller.user, self._users.find(caller.key_id))
+
+    def _same_rights(self, before: User, now: User | None) -> bool:
+        return now is not None and (now.name, now.role, now.disabled) == (before.name, before.role, before.disabled)
 
     @property
     def time(self) -> float:

@@ -39,6 +39,8 @@ from grass.wire.codec import Form, builtins
 from grass.wire.views import ErrorBody, ErrorView, KeepAlive, ProblemView
 from master.api.authentication import Authenticator, Caller, StaleRequestError
 from master.api.feed import Feed, WaitingSlots
+from master.api.latencies import Latencies
+from master.api.pace import Pace
 from master.api.query import parse_query
 from master.api.routes import Access, Route
 
@@ -75,6 +77,8 @@ class Api:
     authenticator: Authenticator
     feed: Feed
     waiting_slots: WaitingSlots
+    pace: Pace
+    latencies: Latencies
     wall: Callable[[], float]
     waits: WaitLimits
 
@@ -93,6 +97,8 @@ class Call:
     """Parsed by the route's declaration (``parse_query``), so each value has the type declared there."""
     content: calls.Call | None
     caller: Caller
+    address: str = ""
+    """Of the peer. Empty if unknown."""
 
     def read(self, shape: type[_C]) -> _C:
         """Return the body, which has the type that the route declares."""
@@ -146,7 +152,7 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Res
         call = _call(api, route, caller)
         result = handler(call, **path)
         if route.stream:
-            return _stream(result, reply_key)
+            return _stream(_while_admitted(api.authenticator, caller, result), reply_key)
         reply = result if isinstance(result, Reply) else Reply(result)
         return _sealed(reply_key, reply.status, reply.body)
     except (EnvelopeError, ReplayedError):
@@ -187,6 +193,7 @@ def _call(api: Api, route: Route, caller: Caller) -> Call:
         parse_query(route.query, request.args),
         _content(route, caller.body),
         caller,
+        request.remote_addr or "",
     )
 
 
@@ -225,6 +232,18 @@ def _sealed(key: ReplyKey, status: int, body: msgspec.Struct) -> Response:
 
 def _refusal() -> Response:
     return Response(REFUSED, 401, mimetype="text/plain")
+
+
+def _while_admitted(authenticator: Authenticator, caller: Caller, pieces: _Stream) -> _Stream:
+    """Pass a stream on while its user has the rights with which it began."""
+    with closing(pieces):
+        while True:
+            piece, last = _next(pieces)
+            if not authenticator.still_admits(caller):
+                raise NotAllowedError("the user was disabled or removed, or its role or key changed")
+            if last:
+                return piece
+            yield piece
 
 
 def _stream(pieces: _Stream, key: ReplyKey) -> Response:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
 
 from flask import Blueprint
 from msgspec import structs
 
 from grass.errors import InputError
 from grass.store.api_store import Event
+from grass.wire.event_record import EventRecord
 from grass.wire.views import EventPiece
 from master.api.call import HEARTBEAT, Api, Call, Pieces
 from master.api.feed import PAUSE
@@ -17,6 +21,9 @@ from master.api.views import event_view
 
 AT_ONCE = 1000
 """Events that one read of the store returns at most."""
+MOST_KINDS = 50
+CLOCKS_DIFFER = 60.0
+"""Seconds by which the times of two events may be in another order than the events."""
 FEW = 100
 """Events that the first read returns, if only a few are wanted."""
 
@@ -27,7 +34,7 @@ def blueprint(api: Api) -> Blueprint:
 
 def list_events(call: Call) -> Pieces:
     """Stream ``{"events": [...], "after": id, "open": bool}``. ``open`` in the last piece: ask again for more."""
-    chosen = _Filter(call, call.query["job"])
+    chosen = EventFilter(call, call.query["job"], Wanted.of(call.query))
     after = call.query["after"]
     if after is not None:
         _check_id(after)
@@ -35,7 +42,7 @@ def list_events(call: Call) -> Pieces:
     return _newest(call, chosen)
 
 
-def _newest(call: Call, chosen: _Filter) -> Pieces:
+def _newest(call: Call, chosen: EventFilter) -> Pieces:
     """Stream the newest ``limit`` events. Reads from the end backwards, no further than necessary."""
     limit, kept, before = call.query["limit"], list[Event](), None
     after = "0-0"
@@ -43,25 +50,25 @@ def _newest(call: Call, chosen: _Filter) -> Pieces:
         after = events[0].id if before is None else after
         before = events[-1].id
         kept += chosen.of(events)
-        if len(kept) >= limit:
+        if len(kept) >= limit or not chosen.reaches(events[-1].record.time):
             break
     yield _piece(kept[:limit][::-1], after, is_open=call.query["follow"])
     if call.query["follow"]:
         yield from _follow(call, chosen, after)
 
 
-def _read(call: Call, chosen: _Filter, after: str) -> Iterator[EventPiece]:
+def _read(call: Call, chosen: EventFilter, after: str) -> Iterator[EventPiece]:
     """Yield all events that there are now."""
     while events := call.api.store.events(after, AT_ONCE):
         after = events[-1].id
         yield _piece(chosen.of(events), after, is_open=False)
 
 
-def _all(call: Call, chosen: _Filter, after: str) -> Pieces:
+def _all(call: Call, chosen: EventFilter, after: str) -> Pieces:
     yield from _read(call, chosen, after)
 
 
-def _follow(call: Call, chosen: _Filter, after: str) -> Pieces:
+def _follow(call: Call, chosen: EventFilter, after: str) -> Pieces:
     with call.api.waiting_slots.take() as granted, call.api.feed.listen() as changed:
         while True:
             changed.clear()
@@ -79,11 +86,42 @@ def _piece(events: list[Event], after: str, *, is_open: bool) -> EventPiece:
     return EventPiece(tuple(event_view(event) for event in events), after, is_open)
 
 
-class _Filter:
+@dataclass(frozen=True)
+class Wanted:
+    """What the caller asked for, besides the job. ``since``: seconds since the epoch."""
+
+    node: str | None = None
+    user: str | None = None
+    kinds: tuple[str, ...] = ()
+    since: float = 0.0
+
+    @classmethod
+    def of(cls, query: dict[str, Any]) -> Wanted:
+        """Read a query. Raises InputError for too many kinds."""
+        kinds = tuple(kind for kind in (query["kind"] or "").split(",") if kind)
+        if len(kinds) > MOST_KINDS:
+            raise InputError(f"query parameter kind: at most {MOST_KINDS} kinds, got {len(kinds)}")
+        return cls(query["node"], query["user"], kinds, query["since"] or 0.0)
+
+    def fits(self, record: EventRecord) -> bool:
+        """Whether the event is one of those."""
+        return (
+            record.time >= self.since
+            and (self.node is None or record.node == self.node)
+            and (self.user is None or record.user == self.user)
+            and (not self.kinds or any(fnmatchcase(record.kind, kind) for kind in self.kinds))
+        )
+
+
+EVERYTHING = Wanted()
+
+
+class EventFilter:
     """Selects the events that the caller asked for and may see."""
 
-    def __init__(self, call: Call, job: str | None) -> None:
+    def __init__(self, call: Call, job: str | None, wanted: Wanted = EVERYTHING) -> None:
         self._call = call
+        self._asked = wanted
         self._owners: dict[str, str | None] = {}
         record = call.api.store.job(job) if job is not None else None
         if record is not None:
@@ -91,11 +129,23 @@ class _Filter:
         self._job = record.name if record is not None else job
 
     def of(self, events: list[Event]) -> list[Event]:
-        return [event for event in events if self._wanted(event)]
+        """Return those events, without the names of jobs that the caller may not see."""
+        self._owners.clear()  # a stream lives long, and the next job of this name may be another user's
+        return [self._redacted(event) for event in events if self._wanted(event)]
+
+    def reaches(self, time: float) -> bool:
+        """Whether events that are older than one of this time may be wanted. Clocks of writers may differ a little."""
+        return time >= self._asked.since - CLOCKS_DIFFER
+
+    def _redacted(self, event: Event) -> Event:
+        by = event.record.by
+        if not by or self._call.sees(self._owner(by)):
+            return event
+        return event._replace(record=structs.replace(event.record, by=""))
 
     def _wanted(self, event: Event) -> bool:
         job, user = event.record.job, event.record.user
-        if self._job is not None and job != self._job:
+        if (self._job is not None and job != self._job) or not self._asked.fits(event.record):
             return False
         if job:
             return self._call.sees(user) or self._call.sees(self._owner(job))

@@ -5,7 +5,6 @@ A session is named ``NODE:ID``, because the task may have moved to another node 
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from flask import Blueprint
@@ -16,17 +15,13 @@ from grass.wire.calls import Exec, ExecInput, ExecSize, NoContent
 from grass.wire.codec import builtins
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
-from grass.wire.node_record import NodeRecord
 from grass.wire.task_record import TaskRecord
 from grass.wire.views import ExecAccepted, ExecOutput, ExecStarted
 from master.api.call import Api, Call, Handler, Reply
-from master.api.jobs import find_job
+from master.api.job_changes import find_job
 from master.api.node_client import call_node, read_output
+from master.api.node_sessions import PAUSE, find_node, split_name
 from master.api.registry import noun_blueprint
-
-_SESSION = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,62}):([A-Za-z0-9_-]{8,64})")
-PAUSE = 0.5
-"""Seconds after which a client asks again for output, if too many requests wait already."""
 
 
 def blueprint(api: Api) -> Blueprint:
@@ -62,12 +57,12 @@ def start(call: Call, job: str, task: str) -> Reply:
 
 def output(call: Call, job: str, task: str, session: str) -> ExecOutput:
     find_job(call, job)
-    node, name = _parts(session)
+    node, name = split_name("exec session", session)
     after = int(call.query["after"])
     with call.api.waiting_slots.take() as granted:
         if not granted:
             return ExecOutput((), after, None, PAUSE)
-        answer = read_output(call.api.config, _record(call, node), f"/v1/exec/{name}/output?after={after}")
+        answer = read_output(call.api.config, find_node(call, node), f"/v1/exec/{name}/output?after={after}")
     return ExecOutput(answer["chunks"], answer["next"], answer["code"], 0.0)
 
 
@@ -82,33 +77,19 @@ def resize(call: Call, job: str, task: str, session: str) -> NoContent:
 
 def close(call: Call, job: str, task: str, session: str) -> NoContent:
     find_job(call, job)
-    node, name = _parts(session)
+    node, name = split_name("exec session", session)
     _node(call, node, "DELETE", f"/{name}")
     return NoContent()
 
 
 def _passed(call: Call, job: str, session: str, verb: str, content: ExecInput | ExecSize) -> Any:
     find_job(call, job)
-    node, name = _parts(session)
+    node, name = split_name("exec session", session)
     return _node(call, node, "POST", f"/{name}/{verb}", builtins(content))
 
 
-def _parts(session: str) -> tuple[str, str]:
-    match = _SESSION.fullmatch(session)
-    if match is None:
-        raise NotFoundError(f"exec session {session!r}: not found")
-    return match[1], match[2]
-
-
 def _node(call: Call, name: str, method: str, path: str, body: Any = None) -> Any:
-    return call_node(call.api.config, _record(call, name), method, f"/v1/exec{path}", body)
-
-
-def _record(call: Call, name: str) -> NodeRecord:
-    record = call.api.store.node(name)
-    if record is None:
-        raise NotFoundError(f"node {name}: not found; it was removed from the cluster")
-    return record
+    return call_node(call.api.config, find_node(call, name), method, f"/v1/exec{path}", body)
 
 
 def _find_task(call: Call, record: JobRecord, task: str) -> TaskRecord | None:
@@ -120,4 +101,4 @@ def _find_task(call: Call, record: JobRecord, task: str) -> TaskRecord | None:
 
 
 def _tasks_of(record: JobRecord) -> set[str]:
-    return {f"{name}.{index}" for name, part in record.components.items() for index in range(part.replicas)}
+    return {f"{name}.{index}" for name, part in record.components.items() for index in part.indexes}

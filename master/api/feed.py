@@ -106,13 +106,17 @@ class WaitingSlots:
 
     def __init__(self, count: int) -> None:
         self._free = threading.BoundedSemaphore(count)
+        self.taken = 0
+        """How many wait now, approximately: it is for people."""
 
     @contextmanager
     def take(self) -> Iterator[bool]:
         """Yield whether a slot was free. Without one, answer with what is known now; the client asks again."""
         taken = self._free.acquire(blocking=False)
+        self.taken += taken
         try:
             yield taken
         finally:
             if taken:
                 self._free.release()
+                self.taken -= 1

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from flask import Blueprint
+from msgspec import UNSET, structs
 
 from grass import trace
 from grass.clock import steady
 from grass.entropy import run_id
 from grass.errors import ConflictError, NotFoundError
-from grass.store.job_index import BEGUN, ENDED, WAITING
+from grass.model.job import Job
 from grass.wire.calls import Stop, Submission
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
 from grass.wire.tickets import DeleteJob, StopJob
-from grass.wire.views import JobsView, JobView, StartedView, TasksView, WaitedView, WhyView
+from grass.wire.views import JobView, StartedView, TasksView, WaitedView, WhyView
+from master.api import attempts, job_changes
 from master.api.call import Api, Call, Handler, Pieces, PiecesToEnd, Reply
 from master.api.feed import PAUSE
+from master.api.job_changes import find_job, stop_tasks
+from master.api.job_list import list_jobs
 from master.api.log_stream import stream_logs
 from master.api.plan import check_dependencies, plan_job
 from master.api.progress import Progress
@@ -24,7 +28,7 @@ from master.api.query import parse_duration
 from master.api.redaction import Redaction
 from master.api.registry import noun_blueprint
 from master.api.submission import accept_job
-from master.api.views import counted_tasks, first_tasks, job_view, task_views
+from master.api.views import all_records, counted_tasks, first_tasks, job_view, specification, task_views, with_values
 from master.api.why import why_view
 
 DELETE_SECONDS = 3.0
@@ -39,35 +43,17 @@ def blueprint(api: Api) -> Blueprint:
         "show": show_job,
         "tasks": list_tasks,
         "why": explain_job,
+        "attempts": attempts.list_attempts,
         "wait": wait_for_job,
         "logs": read_logs,
         "stop": stop_job,
+        "rerun": job_changes.rerun,
+        "hold": job_changes.hold,
+        "release": job_changes.release,
+        "set": job_changes.set_priority,
         "delete": delete_job,
     }
     return noun_blueprint("jobs", api, handlers)
-
-
-def find_job(call: Call, name_or_id: str) -> JobRecord:
-    """Return the redacted record of a job. Raises NotFoundError, or NotAllowedError for another user's job."""
-    record = call.api.store.job(name_or_id)
-    if record is None:
-        raise NotFoundError(f"job {name_or_id}: not found; `grass job list --all` lists all jobs")
-    call.check_owner(record.user, f"job {record.name}")
-    return Redaction(call).job(record)
-
-
-def list_jobs(call: Call) -> JobsView:
-    """List one page of jobs. It costs what it shows: only the records of these jobs are read."""
-    redaction, store, query = Redaction(call), call.api.store, call.query
-    groups = [BEGUN, WAITING, ENDED] if query["all"] else [BEGUN, WAITING]
-    states = [state for group in groups for state in group]
-    before = None if query["before"] is None else store.place(query["before"])
-    wanted = groups if query["begun_first"] else [states]
-    chosen = store.job_index.newest(wanted, call.scope, int(query["limit"]), before)
-    counts = store.job_index.counts(call.scope)
-    views = tuple(job_view(redaction.job(record)) for record in store.runs(chosen))
-    total = sum(counts.get(state, 0) for state in states)
-    return JobsView(views, total, more=len(chosen) == int(query["limit"]))
 
 
 def start_job(call: Call) -> Reply:
@@ -89,7 +75,14 @@ def start_job(call: Call) -> Reply:
 
 
 def show_job(call: Call, job: str) -> JobView:
-    return job_view(find_job(call, job))
+    record = find_job(call, job)
+    newer = call.api.store.newer_deleted(job) if job == record.name else None
+    spec = call.api.store.spec(record.id) if call.query["specification"] else None
+    return structs.replace(
+        job_view(record),
+        newer_deleted=UNSET if newer is None else newer,
+        specification=UNSET if spec is None else specification(spec),
+    )
 
 
 def list_tasks(call: Call, job: str) -> TasksView:
@@ -98,12 +91,15 @@ def list_tasks(call: Call, job: str) -> TasksView:
     if component is not None and component not in record.components:
         known = ", ".join(record.components)
         raise NotFoundError(f"job {record.name}: no component {component}; it has {known}")
-    spec, tasks, most = call.api.store.spec(record.id), _known(call, record), call.query["first"]
+    spec, most = call.api.store.spec(record.id), call.query["first"]
     if spec is None:
         return TasksView(())
+    tasks = _known(call, record, spec)
     if most is None:
-        return TasksView(tuple(task_views(record, spec, tasks, component)))
-    return TasksView(tuple(first_tasks(record, spec, tasks, component, int(most))))
+        found = task_views(record, spec, tasks, component)
+    else:
+        found = first_tasks(record, spec, tasks, component, int(most))
+    return TasksView(tuple(with_values(task, spec) for task in found))
 
 
 def explain_job(call: Call, job: str) -> WhyView:
@@ -111,7 +107,7 @@ def explain_job(call: Call, job: str) -> WhyView:
     spec = call.api.store.spec(record.id)
     if spec is None:
         raise NotFoundError(f"job {record.name}: not found; it is being deleted")
-    return why_view(record, spec, counted_tasks(record, spec, _known(call, record)))
+    return why_view(record, spec, counted_tasks(record, spec, _known(call, record, spec)))
 
 
 def wait_for_job(call: Call, job: str) -> PiecesToEnd:
@@ -146,9 +142,11 @@ def read_logs(call: Call, job: str) -> Pieces:
 
 
 def stop_job(call: Call, job: str) -> JobView:
-    record = find_job(call, job)
-    grace = parse_duration("grace", call.read(Stop).grace)
-    if not record.state.ended:
+    record, wanted = find_job(call, job), call.read(Stop)
+    grace = parse_duration("grace", wanted.grace)
+    if wanted.tasks:
+        stop_tasks(call, record, tuple(wanted.tasks), grace)
+    elif not record.state.ended:
         store, name = call.api.store, record.name
         store.log_event("job-stop-requested", call.user, f"job {name}: stop requested", job=name)
         store.ticket(StopJob(record.id, call.user, grace))
@@ -173,7 +171,8 @@ def delete_job(call: Call, job: str) -> Reply:
     return Reply(job_view(record), 202)
 
 
-def _known(call: Call, record: JobRecord) -> dict[TaskKey, TaskRecord]:
+def _known(call: Call, record: JobRecord, spec: Job) -> dict[TaskKey, TaskRecord]:
     """Return the redacted records of the job's tasks. A task that was never assigned has none."""
     redaction = Redaction(call)
-    return {key: redaction.task(task) for key, task in call.api.store.tasks(record.id).items()}
+    stored = {key: redaction.task(task) for key, task in call.api.store.tasks(record.id).items()}
+    return all_records(record, spec, stored)

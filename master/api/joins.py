@@ -24,11 +24,21 @@ from grass.wire.calls import Join, JoinQuestion, JoinTokenRequest, NodeProof
 from grass.wire.codec import builtins
 from grass.wire.node_record import NodeRecord
 from grass.wire.tickets import JoinNode, RemoveNode
-from grass.wire.views import JoinedView, JoinReach, JoinTerms, JoinTokenView, NodeReached, NodeWaited
+from grass.wire.views import (
+    JoinedView,
+    JoinReach,
+    JoinTerms,
+    JoinTokenRow,
+    JoinTokensView,
+    JoinTokenView,
+    NodeReached,
+    NodeWaited,
+)
 from master.api import enrolment
 from master.api.bundle import find_bundle
 from master.api.call import Api, Call, Handler, Reply
 from master.api.node_client import node_address, why_unreachable
+from master.api.node_sessions import find_node
 from master.api.node_wait import wait_for_node
 from master.api.registry import noun_blueprint
 
@@ -42,6 +52,8 @@ AGENT_SECONDS = 10.0
 def blueprint(api: Api) -> Blueprint:
     handlers: dict[str, Handler] = {
         "token": make_token,
+        "tokens": list_tokens,
+        "revoke": revoke_token,
         "terms": terms,
         "check": check,
         "join": join,
@@ -71,9 +83,37 @@ def make_token(call: Call) -> Reply:
     token = JoinToken(name, uses, call.user, now + seconds)
     call.api.store.join_tokens.issue(secret_digest(secret), token, now)
     invitation = _invitation(call, secret)
-    what = f"join token for {name or 'any machine'}: made; {uses} use(s), valid for {seconds:.0f} s"
+    where = f"; from {call.address}" if call.address else ""
+    what = f"join token for {name or 'any machine'}: made; {uses} use(s), valid for {seconds:.0f} s{where}"
     call.api.store.log_event("join-token", call.user, what)
     return Reply(JoinTokenView(invitation.token(), token.expires, uses, name), 201)
+
+
+def list_tokens(call: Call) -> JoinTokensView:
+    """List the tokens of which something is still known, those that expire last first."""
+    rows = [_row(digest, token, call.api.wall()) for digest, token in call.api.store.join_tokens.all().items()]
+    return JoinTokensView(tuple(sorted(rows, key=lambda row: -row.expires)))
+
+
+def revoke_token(call: Call, token: str) -> JoinTokenRow:
+    """Revoke a token. ``token``: its id as in the list."""
+    tokens, now = call.api.store.join_tokens, call.api.wall()
+    found = [digest for digest in tokens.all() if token and digest[:_ID] == token]
+    revoked = tokens.revoke(found[0], now) if found else None
+    if revoked is None:
+        raise NotFoundError(f"join token {token}: not found; `grass node token --list` lists all tokens")
+    where = f"; from {call.address}" if call.address else ""
+    call.api.store.log_event("join-token", call.user, f"join token {token}: revoked{where}")
+    return _row(found[0], revoked, now)
+
+
+_ID = 12
+"""Characters of a token's digest that are its id."""
+
+
+def _row(digest: str, token: JoinToken, now: float) -> JoinTokenRow:
+    nodes = tuple(sorted(set(token.taken.values())))
+    return JoinTokenRow(digest[:_ID], token.name, token.uses, token.by, token.expires, token.state(now), nodes)
 
 
 def _invitation(call: Call, secret: str) -> Invitation:
@@ -140,9 +180,7 @@ def show_join(call: Call, node: str) -> NodeWaited:
 def reach(call: Call, node: str) -> NodeReached:
     """Answer whether the master reaches the node's API now. The node may just be starting, so the client retries."""
     _check_node_token(call, node)
-    record = call.api.store.node(node)
-    if record is None:
-        raise NotFoundError(f"node {node}: not found; it was removed from the cluster")
+    record = find_node(call, node)
     return NodeReached(node_address(record), why_unreachable(call.api.config, record))
 
 

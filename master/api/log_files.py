@@ -23,9 +23,9 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class TaskLog:
     """One file, read block by block up to ``limit``, which ``refresh`` sets. Malformed blocks are skipped."""
 
-    def __init__(self, path: Path, task: str, *, position: int = 0) -> None:
+    def __init__(self, path: Path, task: str, *, position: int = 0, joined: bool = False) -> None:
         self.task = task
-        self.assembler = Assembler(task, from_start=position == 0)
+        self.assembler = Assembler(task, from_start=position == 0, joined=joined)
         self.limit = 0
         self._path = path
         self._start = self._position = position

@@ -52,7 +52,7 @@ class LogQuery:
 def stream_logs(call: Call, record: JobRecord) -> Pieces:
     """Stream the log. The first piece of a followed tail also has ``before``."""
     query = LogQuery.of(call.read(calls.LogQuery))
-    _check_part(record, query)
+    _check_part(call, record, query)
     over = record.state.ended
     if over and query.tail is not None:
         if record.ended is not None and abs(call.api.wall() - record.ended) < call.api.waits.log_late:
@@ -64,16 +64,22 @@ def stream_logs(call: Call, record: JobRecord) -> Pieces:
     return _whole(call, record, query, _follower(call, record, query))
 
 
-def _check_part(record: JobRecord, query: LogQuery) -> None:
+def _check_part(call: Call, record: JobRecord, query: LogQuery) -> None:
     if query.component is None:
         return
     component = record.components.get(query.component)
     if component is None:
         known = ", ".join(record.components)
         raise NotFoundError(f"job {record.name}: no component {query.component}; it has {known}")
-    if query.index is not None and not 0 <= query.index < component.replicas:
-        last = f"{query.component}.{component.replicas - 1}"
+    if query.index is not None and not (0 <= query.index < component.end or _removed(call, record, query)):
+        last = f"{query.component}.{component.end - 1}"
         raise NotFoundError(f"job {record.name}: no task {query.component}.{query.index}; the last one is {last}")
+
+
+def _removed(call: Call, record: JobRecord, query: LogQuery) -> bool:
+    """Whether it is a task that was removed from its component. Its log is kept with the job."""
+    assert query.component is not None and query.index is not None
+    return TaskKey(query.component, query.index) in call.api.store.tasks(record.id)
 
 
 def _follower(call: Call, record: JobRecord, query: LogQuery) -> Follower:
@@ -84,6 +90,7 @@ def _follower(call: Call, record: JobRecord, query: LogQuery) -> Follower:
         index=query.index,
         tail=query.tail,
         since=query.since,
+        joined=query.cursor is None,
     )
 
 

@@ -33,7 +33,8 @@ _JOB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 class Follower:
     """Reads the lines of a job. Not safe for several threads.
 
-    ``tail``: start with this many of the last lines, over all tasks. ``since``: wall-clock seconds.
+    ``tail``: start with this many of the last lines, over all tasks. ``since``: wall-clock seconds. ``joined``: lines
+    that were read at once may come as one (``Assembler``).
     ``poll`` costs one ``stat`` per task if nothing is new.
     """
 
@@ -46,6 +47,7 @@ class Follower:
         index: int | None = None,
         tail: int | None = None,
         since: float | None = None,
+        joined: bool = False,
     ) -> None:
         if not _JOB_ID.fullmatch(job_id):
             raise InputError(f"job id {job_id!r}: malformed")
@@ -54,6 +56,7 @@ class Follower:
         self._folder = Path(logs_dir) / job_id
         self._component, self._index = component, index
         self._tail, self._since = tail, since
+        self._joined = joined and tail is None
         self._logs: dict[str, TaskLog] = {}
         self._heap: list[tuple[float, int, TaskLog]] = []
         self._order = itertools.count()
@@ -147,7 +150,7 @@ class Follower:
             log = self._logs.get(task)
             if log is None:
                 position = 0 if tail is None else tail_position(path, tail, info.st_size)
-                log = self._logs[task] = TaskLog(path, task, position=position)
+                log = self._logs[task] = TaskLog(path, task, position=position, joined=self._joined)
             if log.refresh(info) and (time := log.next_time(self._chunk)) is not None:
                 heapq.heappush(self._heap, (time, next(self._order), log))
 

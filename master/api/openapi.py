@@ -39,6 +39,10 @@ def document() -> Schema:
     token = _open("joinToken", "Why no machine may join with this token; null: one may", {"type": "object"})
     token["parameters"] = bundle["parameters"]
     paths["/v1/join-tokens/{digest}"] = {"get": token}
+    page = _open(
+        "metrics", "Figures in OpenMetrics text, for callers on the master or with its token", _FILE, "text/plain"
+    )
+    paths["/metrics"] = {"get": page}
     paths["/v1/openapi.json"] = {"get": _open("openapi", "This document", {"type": "object"})}
     return {
         "openapi": "3.1.0",

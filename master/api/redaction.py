@@ -76,6 +76,11 @@ class Redaction:
                 | ReasonCode.GANG
                 | ReasonCode.SET_ASIDE
                 | ReasonCode.DRAINED
+                | ReasonCode.RELEASED
+                | ReasonCode.SUSPENDED
+                | ReasonCode.RESTARTED
+                | ReasonCode.REPLACED
+                | ReasonCode.BELOW_MINIMUM
                 | ReasonCode.IMAGE
                 | ReasonCode.NOT_READY
                 | ReasonCode.PROBE
@@ -84,6 +89,7 @@ class Redaction:
                 | ReasonCode.DISK
                 | ReasonCode.RUNTIME
                 | ReasonCode.SHARE
+                | ReasonCode.FLOOD
                 | ReasonCode.STUCK
                 | ReasonCode.EXIT_CODE
                 | ReasonCode.SIGNAL
@@ -92,6 +98,8 @@ class Redaction:
                 | ReasonCode.STOP_CODE
                 | ReasonCode.COMPONENT_FAILED
                 | ReasonCode.USER_STOPPED
+                | ReasonCode.HELD
+                | ReasonCode.CARRIED
                 | ReasonCode.JOB_ENDED
                 | ReasonCode.EXIT_UNKNOWN
                 | ReasonCode.PORT_TAKEN

@@ -8,6 +8,7 @@ from functools import partial
 
 from flask import Blueprint, Response
 
+from grass.clock import steady
 from master.api.call import Api, Handler, serve
 from master.api.routes import ROUTES, Route
 
@@ -27,4 +28,7 @@ def noun_blueprint(noun: str, api: Api, handlers: Mapping[str, Handler]) -> Blue
 
 
 def _view(api: Api, route: Route, handler: Handler, **path: str) -> Response:
-    return serve(api, route, handler, path)
+    began = steady()
+    reply = serve(api, route, handler, path)
+    api.latencies.add(route.operation, steady() - began, reply.status_code)
+    return reply

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from grass.api.keyring import Role
-from grass.wire import calls, views
+from grass.wire import calls, usage_views, views
 
 LONGEST_WAIT = 25.0
 """Seconds that one request waits, at most. The client then asks again."""
@@ -96,6 +96,11 @@ _JOB_LIST = {
     "all": _ALL,
     "limit": Parameter("integer", "Most jobs of the page", 100, minimum=0, maximum=MOST_JOBS),
     "before": Parameter("string", "Only jobs submitted before the job with this id"),
+    "state": Parameter("string", "Only jobs in these states, separated by commas"),
+    "user": Parameter("string", "Only jobs of this user"),
+    "name": Parameter("string", "Only jobs whose name matches this pattern, such as train-*"),
+    "tag": Parameter("string", "Only jobs with this tag: NAME or NAME=VALUE; several, separated by newlines"),
+    "since": Parameter("number", "Only jobs submitted after this time, in seconds since the epoch"),
     "begun_first": Parameter("boolean", "Choose running jobs before the newest waiting or finished jobs", False),
 }
 _COMPONENT = Parameter("string", "Only tasks of this component")
@@ -117,8 +122,28 @@ _EVENT_QUERY = {
     "after": Parameter("string", "Only events after this id; default: the newest `limit` events"),
     "limit": Parameter("integer", "How many of the newest events to begin with", 1000, minimum=0, maximum=MOST_EVENTS),
     "job": Parameter("string", "Only events of this job, by name or id"),
+    "node": Parameter("string", "Only events of this node"),
+    "user": Parameter("string", "Only what this user did"),
+    "kind": Parameter("string", "Only these kinds, separated by commas; `task-*` for all that begin so"),
+    "since": Parameter("number", "Only events after this time, in seconds since the epoch", minimum=0),
     "follow": Parameter("boolean", "Continue with new events as they happen", default=False),
 }
+
+_CHANGE_QUERY = {
+    "after": Parameter("string", "The `cursor` of the last piece; default: begin with a snapshot"),
+    "job": Parameter("string", "Watch this job and its tasks instead of the cluster, by name or id"),
+}
+
+_CURVES = {
+    "step": Parameter(
+        "number", "Seconds between points: the coarsest of 2, 60 and 900 that is not above it", 2.0, minimum=0
+    ),
+    "since": Parameter(
+        "number", "First time, in seconds since the epoch; default: 450 points before the last", minimum=0
+    ),
+    "until": Parameter("number", "Last time, in seconds since the epoch; default: now", minimum=0),
+}
+_FIRST_USERS = Parameter("integer", "Only this many tasks, those that used most cpu first; default: all", minimum=0)
 
 ROUTES: tuple[Route, ...] = (
     Route(
@@ -148,7 +173,14 @@ ROUTES: tuple[Route, ...] = (
         views.PlanView,
         calls.Preview,
     ),
-    Route("jobs.show", "GET /v1/jobs/{job}", _READ, "Show one job, by name (its latest run) or id", views.JobView),
+    Route(
+        "jobs.show",
+        "GET /v1/jobs/{job}",
+        _READ,
+        "Show one job, by name (its latest run) or id",
+        views.JobView,
+        query={"specification": Parameter("boolean", "Include what its file said", default=False)},
+    ),
     Route("jobs.delete", "DELETE /v1/jobs/{job}", _WRITE, "Delete a finished job with its logs", views.JobView),
     Route(
         "jobs.tasks",
@@ -157,6 +189,14 @@ ROUTES: tuple[Route, ...] = (
         "List the tasks of a job",
         views.TasksView,
         query={"component": _COMPONENT, "first": _FIRST},
+    ),
+    Route(
+        "jobs.attempts",
+        "GET /v1/jobs/{job}/attempts",
+        _READ,
+        "List the attempts of a job's tasks, or of one task: the newest, and up to 20 earlier ones of each",
+        views.AttemptsView,
+        query={"task": Parameter("string", "Only attempts of this task, such as worker.3")},
     ),
     Route("jobs.why", "GET /v1/jobs/{job}/why", _READ, "Explain why a job or parts of it do not run", views.WhyView),
     Route(
@@ -181,9 +221,72 @@ ROUTES: tuple[Route, ...] = (
         "jobs.stop",
         "POST /v1/jobs/{job}/stop",
         _WRITE,
-        "Stop a job; no effect on a finished job",
+        "Stop a job, or some of its tasks; no effect on a finished job",
         views.JobView,
         calls.Stop,
+    ),
+    Route(
+        "jobs.rerun",
+        "POST /v1/jobs/{job}/rerun",
+        _WRITE,
+        "Start a finished job again, or only the tasks of it that did not succeed",
+        views.StartedView,
+        calls.Rerun,
+        takes_id=True,
+    ),
+    Route(
+        "jobs.hold",
+        "POST /v1/jobs/{job}/hold",
+        _WRITE,
+        "Start nothing of a queued job until it is released",
+        views.JobView,
+        calls.NoContent,
+    ),
+    Route(
+        "jobs.release",
+        "POST /v1/jobs/{job}/release",
+        _WRITE,
+        "Let a held job start",
+        views.JobView,
+        calls.NoContent,
+    ),
+    Route(
+        "jobs.set",
+        "POST /v1/jobs/{job}/set",
+        _WRITE,
+        "Change the priority of a queued job",
+        views.JobView,
+        calls.JobChange,
+    ),
+    Route(
+        "operations.list",
+        "GET /v1/jobs/{job}/operations",
+        _READ,
+        "List the operations on a job: what goes on or waits, and the newest that have ended",
+        views.OperationsView,
+    ),
+    Route(
+        "operations.file",
+        "POST /v1/jobs/{job}/operations",
+        _WRITE,
+        "Change an active job: scale, suspend, resume, restart it, or replace a task",
+        views.OperationView,
+        calls.OperationRequest,
+    ),
+    Route(
+        "operations.wait",
+        "GET /v1/jobs/{job}/operations/{operation}",
+        _READ,
+        "Show one operation; wait until it has ended, or time is up",
+        views.OperationWaited,
+        query={"timeout": Parameter("number", "Seconds", default=0.0, minimum=0, maximum=LONGEST_WAIT)},
+    ),
+    Route(
+        "operations.cancel",
+        "DELETE /v1/jobs/{job}/operations/{operation}",
+        _WRITE,
+        "Cancel an operation that waits, or a scale-out whose new tasks are no members yet",
+        views.OperationView,
     ),
     Route(
         "exec.start",
@@ -224,6 +327,44 @@ ROUTES: tuple[Route, ...] = (
         "End the command if it still runs",
         calls.NoContent,
     ),
+    Route(
+        "forward.start",
+        "POST /v1/jobs/{job}/forward",
+        _WRITE,
+        "Prepare connections to a port of a running task, such as that of its web page",
+        views.ForwardStarted,
+        calls.Forward,
+    ),
+    Route(
+        "forward.output",
+        "GET /v1/jobs/{job}/forward/{forward}/output",
+        _WRITE,
+        "Wait for what the task sends on the connections",
+        views.ForwardOutput,
+        query={"after": Parameter("integer", "Chunks that the client has already", 0, minimum=0)},
+    ),
+    Route(
+        "forward.input",
+        "POST /v1/jobs/{job}/forward/{forward}/input",
+        _WRITE,
+        "Send data on a connection; its first data opens it",
+        views.ForwardAccepted,
+        calls.ForwardInput,
+    ),
+    Route(
+        "forward.close",
+        "DELETE /v1/jobs/{job}/forward/{forward}/connections/{connection}",
+        _WRITE,
+        "Close one connection",
+        calls.NoContent,
+    ),
+    Route(
+        "forward.delete",
+        "DELETE /v1/jobs/{job}/forward/{forward}",
+        _WRITE,
+        "End the forward with all its connections",
+        calls.NoContent,
+    ),
     Route("schedules.list", "GET /v1/schedules", _READ, "List schedules", views.SchedulesView),
     Route(
         "schedules.start",
@@ -239,6 +380,37 @@ ROUTES: tuple[Route, ...] = (
         "POST /v1/schedules/{schedule}/stop",
         _WRITE,
         "Stop a schedule: it starts no more jobs",
+        views.ScheduleView,
+    ),
+    Route(
+        "schedules.pause",
+        "POST /v1/schedules/{schedule}/pause",
+        _WRITE,
+        "Let a cron rule start nothing until it is resumed",
+        views.ScheduleView,
+        calls.NoContent,
+    ),
+    Route(
+        "schedules.resume",
+        "POST /v1/schedules/{schedule}/resume",
+        _WRITE,
+        "Let a paused cron rule go on; times that passed meanwhile are left out",
+        views.ScheduleView,
+        calls.NoContent,
+    ),
+    Route(
+        "schedules.run",
+        "POST /v1/schedules/{schedule}/run",
+        _WRITE,
+        "Start the job of a cron rule now, or the jobs of a finished batch again",
+        views.ScheduleView,
+        calls.NoContent,
+    ),
+    Route(
+        "schedules.delete",
+        "DELETE /v1/schedules/{schedule}",
+        _WRITE,
+        "Remove a schedule that is no active batch; its jobs stay",
         views.ScheduleView,
     ),
     Route("nodes.list", "GET /v1/nodes", _READ, "List nodes", views.NodesView),
@@ -290,6 +462,16 @@ ROUTES: tuple[Route, ...] = (
         "Make a token with which machines join",
         views.JoinTokenView,
         calls.JoinTokenRequest,
+    ),
+    Route(
+        "joins.tokens", "GET /v1/join-tokens", _RULE, "List join tokens, without their secrets", views.JoinTokensView
+    ),
+    Route(
+        "joins.revoke",
+        "DELETE /v1/join-tokens/{token}",
+        _RULE,
+        "Revoke a join token, by its id; nodes that joined with it stay",
+        views.JoinTokenRow,
     ),
     Route(
         "joins.terms",
@@ -345,6 +527,81 @@ ROUTES: tuple[Route, ...] = (
         access=Access.UNSIGNED,
     ),
     Route(
+        "images.sign",
+        "POST /v1/images",
+        _WRITE,
+        "Sign off an image that was pushed: nodes load it with this digest only",
+        views.ImageView,
+        calls.ImageSignOff,
+    ),
+    Route(
+        "images.forget",
+        "POST /v1/images/forget",
+        _WRITE,
+        "Forget the digest of a removed image",
+        views.ImageView,
+        calls.ImageName,
+    ),
+    Route("users.list", "GET /v1/users", _RULE, "List users", views.UsersView),
+    Route(
+        "users.add",
+        "POST /v1/users",
+        _RULE,
+        "Add a user, and make the invitation with which they log in",
+        views.UserInvitation,
+        calls.UserRequest,
+    ),
+    Route(
+        "users.role",
+        "POST /v1/users/{user}/role",
+        _RULE,
+        "Change what a user may do",
+        views.UserView,
+        calls.UserRole,
+    ),
+    Route(
+        "users.disable",
+        "POST /v1/users/{user}/disable",
+        _RULE,
+        "Refuse all calls of a user; on request, stop their jobs and schedules",
+        views.UserView,
+        calls.UserEnd,
+    ),
+    Route(
+        "users.enable",
+        "POST /v1/users/{user}/enable",
+        _RULE,
+        "Accept calls of a disabled user again",
+        views.UserView,
+        calls.NoContent,
+    ),
+    Route(
+        "users.rotate",
+        "POST /v1/users/{user}/rotate",
+        _RULE,
+        "Make an invitation with which a user replaces their key; the old key is valid until then",
+        views.UserInvitation,
+        calls.UserRotation,
+    ),
+    Route(
+        "users.remove",
+        "POST /v1/users/{user}/remove",
+        _RULE,
+        "Remove a user; on request, stop their jobs and schedules",
+        views.UserView,
+        calls.UserEnd,
+    ),
+    Route("users.key", "POST /v1/own-key", _READ, "Replace the caller's own key", views.UserView, calls.UserKey),
+    Route(
+        "users.login",
+        "POST /v1/login",
+        _READ,
+        "Use an invitation: register the key that was made on the user's machine",
+        views.UserView,
+        calls.Login,
+        access=Access.UNSIGNED,
+    ),
+    Route(
         "events.list",
         "GET /v1/events",
         _READ,
@@ -352,6 +609,55 @@ ROUTES: tuple[Route, ...] = (
         views.EventPiece,
         query=_EVENT_QUERY,
         stream=True,
+    ),
+    Route("shares.show", "GET /v1/shares", _READ, "Show who has how much, and who is served next", views.SharesView),
+    Route(
+        "changes.follow",
+        "GET /v1/changes",
+        _READ,
+        "Follow the cluster, or one job with its tasks: a snapshot, then what changes",
+        views.ChangePiece,
+        query=_CHANGE_QUERY,
+        stream=True,
+    ),
+    Route(
+        "usage.cluster",
+        "GET /v1/usage",
+        _READ,
+        "Show capacity against use of the cluster over time",
+        usage_views.ClusterUsageView,
+        query=_CURVES,
+    ),
+    Route(
+        "usage.node",
+        "GET /v1/nodes/{node}/usage",
+        _READ,
+        "Show what a node uses, now and over time",
+        usage_views.NodeUsageView,
+        query=_CURVES,
+    ),
+    Route(
+        "usage.job",
+        "GET /v1/jobs/{job}/usage",
+        _READ,
+        "Show what a job and its tasks used",
+        usage_views.JobUsageView,
+        query={"first": _FIRST_USERS},
+    ),
+    Route(
+        "usage.task",
+        "GET /v1/jobs/{job}/tasks/{task}/usage",
+        _READ,
+        "Show what a task uses, now and over time",
+        usage_views.TaskUsageView,
+        query=_CURVES,
+    ),
+    Route(
+        "usage.metrics",
+        "GET /v1/jobs/{job}/metrics",
+        _READ,
+        "Show the figures that tasks of a job reported of themselves, as curves",
+        usage_views.JobMetricsView,
     ),
     Route("status.show", "GET /v1/status", _READ, "Summarise the cluster, and show who is calling", views.StatusView),
 )

@@ -6,9 +6,18 @@ from flask import Blueprint
 
 from grass.clock import steady
 from grass.errors import ConflictError, NotFoundError
+from grass.model.schedule import Overlap, ScheduleKind
 from grass.wire.calls import ScheduleSubmission
 from grass.wire.schedule_record import ScheduleRecord, ScheduleState, first_record
-from grass.wire.tickets import StartSchedule, StopSchedule
+from grass.wire.tickets import (
+    DeleteSchedule,
+    PauseSchedule,
+    ResumeSchedule,
+    RunSchedule,
+    ScheduleChange,
+    StartSchedule,
+    StopSchedule,
+)
 from grass.wire.views import SchedulesView, ScheduleView
 from master.api.call import Api, Call, Handler, Reply
 from master.api.plan import check_dependencies
@@ -16,6 +25,7 @@ from master.api.registry import noun_blueprint
 from master.api.submission import accept_schedule
 from master.api.views import schedule_view
 
+_GOES_ON = (ScheduleState.ACTIVE, ScheduleState.PAUSED)
 APPEAR_SECONDS = 3.0
 """Time for the master-agent to take a ticket: less than a client waits for an answer."""
 
@@ -26,6 +36,10 @@ def blueprint(api: Api) -> Blueprint:
         "start": start_schedule,
         "show": show_schedule,
         "stop": stop_schedule,
+        "pause": pause_schedule,
+        "resume": resume_schedule,
+        "run": run_schedule,
+        "delete": delete_schedule,
     }
     return noun_blueprint("schedules", api, handlers)
 
@@ -39,12 +53,20 @@ def find_schedule(call: Call, name: str) -> ScheduleRecord:
 
 
 def list_schedules(call: Call) -> SchedulesView:
-    records = call.api.store.schedules()
-    return SchedulesView(tuple(schedule_view(record) for record in records if call.sees(record.user)))
+    records = [record for record in call.api.store.schedules() if call.sees(record.user)]
+    newest = {run.id: run for run in call.api.store.runs([record.jobs[-1] for record in records if record.jobs])}
+    return SchedulesView(
+        tuple(
+            schedule_view(record, runs=[newest[each] for each in record.jobs[-1:] if each in newest])
+            for record in records
+        )
+    )
 
 
 def show_schedule(call: Call, schedule: str) -> ScheduleView:
-    return schedule_view(find_schedule(call, schedule))
+    record = find_schedule(call, schedule)
+    runs = {run.id: run for run in call.api.store.runs(record.jobs)}
+    return schedule_view(record, runs=[runs[each] for each in record.jobs if each in runs])
 
 
 def start_schedule(call: Call) -> Reply:
@@ -55,12 +77,10 @@ def start_schedule(call: Call) -> Reply:
     warnings_after = [warning for job in parsed.schedule.jobs for warning in check_dependencies(call, job)]
     warnings = tuple(dict.fromkeys([*parsed.warnings, *warnings_after]))
     before = _known(call, name)
-    if before is not None and before.state is ScheduleState.ACTIVE:
+    if before is not None and before.state in _GOES_ON:
         if submission.retry and before.user == call.user and before.spec == parsed.schedule:
             return Reply(schedule_view(before, warnings), 201)  # the reply to the first try was lost
-        raise ConflictError(
-            f"schedule {name}: active already; stop it with `grass schedule stop {name}`, or choose another name"
-        )
+        raise ConflictError(f"schedule {name}: {before.state.value} already; stop it with `grass schedule stop {name}`")
     call.api.store.ticket(StartSchedule(parsed.schedule, call.user))
     record = _await_change(call, name, before)
     if record is None:
@@ -70,10 +90,65 @@ def start_schedule(call: Call) -> Reply:
 
 def stop_schedule(call: Call, schedule: str) -> ScheduleView:
     record = find_schedule(call, schedule)
-    if record.state is ScheduleState.ACTIVE:
+    if record.state in _GOES_ON:
         call.api.store.ticket(StopSchedule(schedule, call.user))
         record = _await_change(call, schedule, record) or record
     return schedule_view(record)
+
+
+def pause_schedule(call: Call, schedule: str) -> Reply:
+    record = _cron(call, schedule, ScheduleState.ACTIVE)
+    return _change(call, record, PauseSchedule(schedule, call.user))
+
+
+def resume_schedule(call: Call, schedule: str) -> Reply:
+    record = _cron(call, schedule, ScheduleState.PAUSED)
+    return _change(call, record, ResumeSchedule(schedule, call.user))
+
+
+def run_schedule(call: Call, schedule: str) -> Reply:
+    """Start a run now. A rule that is stopped, and a batch that is active, start none."""
+    record = find_schedule(call, schedule)
+    active = record.state in _GOES_ON
+    if active is not (record.kind is ScheduleKind.CRON):
+        hint = "wait for its end" if active else "start it again with `grass schedule start`"
+        raise ConflictError(f"schedule {schedule}: is {record.state.value}; {hint}")
+    live = call.api.store.job(schedule) if record.kind is ScheduleKind.CRON else None
+    if live is not None and not live.state.ended and (record.spec.overlap is Overlap.SKIP or live.schedule != schedule):
+        raise ConflictError(f"schedule {schedule}: job {live.id} is still active; wait for its end, or stop it")
+    return _change(call, record, RunSchedule(schedule, call.user))
+
+
+def delete_schedule(call: Call, schedule: str) -> Reply:
+    """Remove a schedule. Answers 200 once it is gone, 202 if the master-agent has not done so yet."""
+    record = find_schedule(call, schedule)
+    if record.kind is ScheduleKind.BATCH and record.state is ScheduleState.ACTIVE:
+        stop = f"grass schedule stop {schedule}"
+        raise ConflictError(f"schedule {schedule}: its jobs are active; stop them first with `{stop}`")
+    call.api.store.ticket(DeleteSchedule(schedule, call.user))
+    until = steady() + APPEAR_SECONDS
+    with call.api.feed.listen() as changed:
+        while steady() < until and not call.api.feed.closed:
+            if _known(call, schedule) is None:
+                return Reply(schedule_view(record))
+            changed.wait(until - steady())
+            changed.clear()
+    return Reply(schedule_view(record), 202)
+
+
+def _cron(call: Call, name: str, state: ScheduleState) -> ScheduleRecord:
+    record = find_schedule(call, name)
+    if record.kind is not ScheduleKind.CRON:
+        raise ConflictError(f"schedule {name}: is a batch; only a cron rule can be paused and resumed")
+    if record.state is not state:
+        raise ConflictError(f"schedule {name}: is {record.state.value}, not {state.value}")
+    return record
+
+
+def _change(call: Call, record: ScheduleRecord, ticket: ScheduleChange) -> Reply:
+    call.api.store.ticket(ticket)
+    changed = _await_change(call, record.name, record)
+    return Reply(schedule_view(record), 202) if changed is None else Reply(schedule_view(changed))
 
 
 def _known(call: Call, name: str) -> ScheduleRecord | None:

@@ -9,7 +9,7 @@ import resource
 import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -19,8 +19,10 @@ from gunicorn.http.parser import RequestParser
 from gunicorn.http.wsgi import create
 from gunicorn.workers.base import Worker as BaseWorker
 
-from grass import process_memory
+from grass import __version__, process_memory
 from grass.config import ClusterConfig, Secrets
+from grass.errors import UnreachableError
+from grass.model.event_kind import EventKind
 from grass.store.api_store import ApiStore
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
@@ -70,6 +72,8 @@ class Server(BaseApplication):  # type: ignore[misc]
         """Make the application. Called in the worker, because connections and threads do not survive a fork."""
         secrets = Secrets.load(self._config.home)
         store = ApiStore(open_backend(self._config, secrets, "api"), Keys(self._config.key_prefix))
+        with suppress(UnreachableError):  # a server that starts while the store is away has no one to tell
+            store.log_event(EventKind.API_STARTED, "", f"master-api-server: started, version {__version__}")
         return create_app(self._config, store)
 
 

@@ -30,11 +30,11 @@ def show_status(call: Call) -> StatusView:
         role=call.role.value,
         jobs=store.job_index.counts(call.scope),
         nodes=dict(Counter(record.state for record in store.nodes())),
-        store=_refusal(call),
+        store=store_trouble(call),
     )
 
 
-def _refusal(call: Call) -> StoreTrouble | None:
+def store_trouble(call: Call) -> StoreTrouble | None:
     """Return why the store refuses writes now, or None. The agents wait until it accepts writes."""
     try:
         call.api.store.check_writes()

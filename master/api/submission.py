@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from grass.errors import InputError, ManifestError, Problem
-from grass.manifest import ParsedJob, ParsedSchedule, parse_job, parse_schedule
+from grass.manifest import ParsedJob, ParsedSchedule, parse_job, parse_schedule, values
+from grass.manifest.document import show_text
 from grass.model.job import Job
 from grass.wire.calls import ScheduleSubmission, Submission
 from grass.wire.node_record import NodeRecord
@@ -34,15 +35,17 @@ def accept_job(
     """Return the job. Raises InputError or ManifestError; if ``strict``, also for warnings and unsuited parts.
 
     ``nodes``: reads their records, which most jobs do not need. ``new_id``: makes a job id from a name. ``keep_cwd``:
-    whether tasks start in the client's folder.
+    whether tasks start in the client's folder,
+    with variables of the client's shell.
     """
     parsed: ParsedJob = parse_job(submission.manifest)
-    job = in_folder(parsed.job, _folder(submission.cwd) if keep_cwd else None)
+    origin = origin_of(submission) if keep_cwd else Origin()
+    job = origin.applied(parsed.job)
     missing = unsuited(job, nodes()) if submission.strict or asks_about_nodes(job) else []
     if submission.strict and (parsed.warnings or missing):
         raise ManifestError([*(Problem("", warning) for warning in parsed.warnings), *missing])
     warnings = (*parsed.warnings, *map(str, missing))
-    return Accepted(job, _job_id(submission.id, job.name) or new_id(job.name), warnings)
+    return Accepted(job, checked_job_id(submission.id, job.name) or new_id(job.name), warnings)
 
 
 def accept_schedule(
@@ -50,8 +53,8 @@ def accept_schedule(
 ) -> ParsedSchedule:
     """Return the schedule. Raises InputError or ManifestError."""
     parsed = parse_schedule(submission.manifest)
-    folder = _folder(submission.cwd) if keep_cwd else None
-    jobs = tuple(in_folder(job, folder) for job in parsed.schedule.jobs)
+    origin = origin_of(submission) if keep_cwd else Origin()
+    jobs = tuple(origin.applied(job) for job in parsed.schedule.jobs)
     first = jobs[0]  # the jobs of a batch differ only in their names
     missing = unsuited(first, nodes()) if asks_about_nodes(first) else []
     return replace(
@@ -61,12 +64,36 @@ def accept_schedule(
     )
 
 
-def in_folder(job: Job, folder: PurePosixPath | None) -> Job:
-    """Return the job with ``folder`` as the folder that its components' relative paths refer to."""
-    if folder is None:
-        return job
-    components = {name: replace(part, base=str(folder)) for name, part in job.components.items()}
-    return replace(job, components=components)
+@dataclass(frozen=True)
+class Origin:
+    """Where a job was submitted from. ``folder``: what relative paths of its components refer to; None: not known."""
+
+    folder: PurePosixPath | None = None
+    shell: tuple[tuple[str, str], ...] = ()
+
+    def applied(self, job: Job) -> Job:
+        """Return the job with this origin in each component."""
+        if self.folder is None and not self.shell:
+            return job
+        base = None if self.folder is None else str(self.folder)
+        components = {name: replace(part, base=base, shell=self.shell) for name, part in job.components.items()}
+        return replace(job, components=components)
+
+
+def origin_of(submission: Submission | ScheduleSubmission) -> Origin:
+    """Return the origin of a submission from the machine of the nodes. Raises InputError."""
+    return Origin(_folder(submission.cwd), _shell(submission.shell))
+
+
+def _shell(variables: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """Check the variables. Those that Grass itself sets are refused."""
+    for name, value in variables.items():
+        try:
+            values.variable_name(name)
+            values.scalar_text(value)
+        except values.Wrong as wrong:
+            raise InputError(f"shell.{show_text(name)}: {wrong}") from wrong
+    return tuple(variables.items())
 
 
 def _folder(text: str | None) -> PurePosixPath | None:
@@ -78,7 +105,7 @@ def _folder(text: str | None) -> PurePosixPath | None:
     return folder
 
 
-def _job_id(text: str | None, name: str) -> str | None:
+def checked_job_id(text: str | None, name: str) -> str | None:
     """Check the id, which the client chooses so that it can repeat a submission whose reply was lost."""
     if text is not None and not (text.startswith(f"{name}-") and _RUN.fullmatch(text[len(name) + 1 :])):
         raise InputError(f"id: must be the job's name, '-' and 8 hexadecimal digits, got {text!r}")

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from msgspec import UNSET, UnsetType, structs
 
 from grass.model.job import Job
 from grass.model.lifecycle import TaskState
-from grass.model.reasons import Reason
+from grass.model.matrix import combination, combinations
+from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
+from grass.model.secrets import REDACTED, redacted, redacted_pairs
 from grass.store.api_store import Event
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
 from grass.wire.node_record import NodeRecord
+from grass.wire.operation_record import OperationRecord
 from grass.wire.schedule_record import ScheduleRecord
 from grass.wire.task_record import TaskRecord
-from grass.wire.views import EventView, JobView, NodeView, ResourcesView, ScheduleView, TaskView
+from grass.wire.views import EventView, JobView, NodeView, OperationView, ResourcesView, RunView, ScheduleView, TaskView
 
 _ATTENTION = (
     TaskState.FAILED,
@@ -30,7 +34,28 @@ _ATTENTION = (
 
 
 def job_view(record: JobRecord) -> JobView:
-    return JobView(**{name: getattr(record, name) for name in JobView.__struct_fields__})
+    return JobView(**{name: getattr(record, name) for name in _JOB_FIELDS})
+
+
+_JOB_FIELDS = tuple(name for name in JobView.__struct_fields__ if name not in ("newer_deleted", "specification"))
+
+
+def all_records(record: JobRecord, job: Job, stored: Mapping[TaskKey, TaskRecord]) -> dict[TaskKey, TaskRecord]:
+    """Return the stored records of tasks, and records of the tasks that an earlier run has done."""
+    reason = Reason(ReasonCode.CARRIED, f"succeeded in run {record.rerun_of}", {"run": record.rerun_of})
+    done = TaskRecord(TaskState.SUCCEEDED, reason=reason)
+    carried = {
+        TaskKey(component, index): done
+        for component, ranges in job.carried.items()
+        for first, last in ranges
+        for index in range(first, last + 1)
+    }
+    return {**carried, **stored}
+
+
+def operation_view(record: OperationRecord, warnings: tuple[str, ...] | UnsetType = UNSET) -> OperationView:
+    same = {name: getattr(record, name) for name in OperationView.__struct_fields__ if name != "warnings"}
+    return OperationView(**same, warnings=warnings)
 
 
 def node_view(record: NodeRecord) -> NodeView:
@@ -46,9 +71,16 @@ def _resources(amounts: Resources) -> ResourcesView:
     return ResourcesView(amounts.cpu, amounts.memory, amounts.gpu, amounts.disk, dict(amounts.custom))
 
 
-def schedule_view(record: ScheduleRecord, warnings: tuple[str, ...] | UnsetType = UNSET) -> ScheduleView:
-    same = {name: getattr(record, name) for name in ScheduleView.__struct_fields__ if name != "warnings"}
-    return ScheduleView(**same, warnings=warnings)
+def schedule_view(
+    record: ScheduleRecord, warnings: tuple[str, ...] | UnsetType = UNSET, runs: Iterable[JobRecord] | UnsetType = UNSET
+) -> ScheduleView:
+    same = {name: getattr(record, name) for name in ScheduleView.__struct_fields__ if name not in ("warnings", "runs")}
+    shown = runs if runs is UNSET else tuple(_run(run) for run in runs)
+    return ScheduleView(**same, warnings=warnings, runs=shown)
+
+
+def _run(record: JobRecord) -> RunView:
+    return RunView(record.id, record.state, record.started, record.ended, record.exit_code)
 
 
 def event_view(event: Event) -> EventView:
@@ -60,9 +92,7 @@ def task_views(
 ) -> list[TaskView]:
     """Return all tasks of the job, by component and index. Tasks without a record were never assigned."""
     chosen = [name for name in job.components if component in (None, name)]
-    return [
-        _task(record, known, TaskKey(name, index)) for name in chosen for index in range(job.components[name].replicas)
-    ]
+    return [_task(record, known, TaskKey(name, index)) for name in chosen for index in _indexes(record, name, known)]
 
 
 def first_tasks(
@@ -78,7 +108,7 @@ def first_tasks(
         (rank.get(known[key].state if (key := TaskKey(name, index)) in known else never, len(rank)), at, index)
         for at, name in enumerate(job.components)
         if component in (None, name)
-        for index in range(job.components[name].replicas)
+        for index in _indexes(record, name, known)
     ]
     names = list(job.components)
     return [_task(record, known, TaskKey(names[at], index)) for _, at, index in heapq.nsmallest(most, candidates)]
@@ -86,13 +116,50 @@ def first_tasks(
 
 def counted_tasks(record: JobRecord, job: Job, known: Mapping[TaskKey, TaskRecord]) -> Iterator[tuple[TaskView, int]]:
     """Yield (task, count): assigned tasks one by one; of each component's other tasks one, and how many there are."""
-    never = {name: component.replicas for name, component in job.components.items()}
-    for key in known:
-        never[key.component] -= 1
+    never = {name: record.components[name].replicas for name in job.components}
+    for key, task in known.items():
+        if task.released and not task.state.on_node:
+            continue
+        never[key.component] -= not task.released
         yield _task(record, known, key), 1
     for name, count in never.items():
         if count > 0:
             yield _task(record, {}, TaskKey(name, 0)), count
+
+
+def with_values(task: TaskView, job: Job) -> TaskView:
+    """Return the task with what distinguishes it from the other tasks of an array."""
+    spec = job.components[task.component]
+    if spec.matrix and task.index < combinations(spec.matrix):
+        return structs.replace(task, values=combination(spec.matrix, task.index))
+    if spec.entries and task.index < len(spec.entries):
+        return structs.replace(task, values={"entry": spec.entries[task.index]})
+    return task
+
+
+def specification(job: Job) -> Job:
+    """Return the job without secrets."""
+    parts = {
+        name: replace(part, env=redacted(part.env), shell=redacted_pairs(part.shell))
+        for name, part in job.components.items()
+    }
+    on_end = job.on_end
+    if on_end is not None and on_end.secret is not None:
+        on_end = replace(on_end, secret=REDACTED)
+    return replace(job, components=parts, on_end=on_end)
+
+
+def known_tasks(record: JobRecord, known: Mapping[TaskKey, TaskRecord]) -> list[TaskView]:
+    """Return the tasks that have these records."""
+    return [_task(record, known, key) for key in known]
+
+
+def _indexes(record: JobRecord, component: str, known: Mapping[TaskKey, TaskRecord]) -> Sequence[int]:
+    """Return the indexes of the component's tasks, and of removed tasks that still run."""
+    indexes = record.components[component].indexes
+    here = (each for each in known.items() if each[0].component == component)
+    leaving = [key.index for key, task in here if task.released and task.state.on_node]
+    return sorted({*indexes, *leaving}) if leaving else indexes
 
 
 def _task(record: JobRecord, known: Mapping[TaskKey, TaskRecord], key: TaskKey) -> TaskView:
@@ -107,7 +174,7 @@ def _task(record: JobRecord, known: Mapping[TaskKey, TaskRecord], key: TaskKey) 
 
 
 _TASK_FIELDS = tuple(
-    name for name in TaskView.__struct_fields__ if name not in ("task", "component", "index", "reason")
+    name for name in TaskView.__struct_fields__ if name not in ("task", "component", "index", "reason", "values")
 )
 
 

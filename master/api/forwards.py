@@ -1,0 +1,136 @@
+"""`/v1/jobs/{job}/forward`: connections to a port of a running task, through the API to the user's machine.
+
+A forward is named ``NODE:ID``, as sessions of commands are. It belongs to one attempt and ends with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint
+
+from grass.errors import ConflictError, InputError, NotFoundError
+from grass.model.job import Component, Job
+from grass.model.lifecycle import TaskState
+from grass.wire.calls import Forward, ForwardInput, NoContent
+from grass.wire.codec import builtins
+from grass.wire.job_record import JobRecord
+from grass.wire.keys import AttemptKey, TaskKey
+from grass.wire.task_record import TaskRecord
+from grass.wire.views import ForwardAccepted, ForwardOutput, ForwardStarted
+from master.api.call import Api, Call, Handler, Reply
+from master.api.job_changes import find_job
+from master.api.node_client import call_node, read_output
+from master.api.node_sessions import PAUSE, find_node, split_name
+from master.api.registry import noun_blueprint
+
+
+def blueprint(api: Api) -> Blueprint:
+    handlers: dict[str, Handler] = {
+        "start": start,
+        "output": output,
+        "input": give_input,
+        "close": close_connection,
+        "delete": close,
+    }
+    return noun_blueprint("forward", api, handlers)
+
+
+def start(call: Call, job: str) -> Reply:
+    record, request = find_job(call, job), call.read(Forward)
+    spec = call.api.store.spec(record.id)
+    if spec is None:
+        raise NotFoundError(f"job {record.name}: not found; it is being deleted")
+    component, port = _port(record.name, spec, request)
+    key, task = _running(call, record, component, request.index)
+    assert task.node is not None  # a running task has a node
+    if port not in task.ports:
+        raise ConflictError(f"task {record.name}.{key}: has no port {port} yet; try again once it runs")
+    attempt = str(AttemptKey(record.id, component.name, key.index, task.attempt))
+    answer = _node(call, task.node, "POST", "", {"key": attempt, "port": task.ports[port]})
+    what = f"task {record.name}.{key}: port {port} opened to the machine of {call.user}"
+    call.api.store.log_event("forward", call.user, what, job=record.name, task=str(key), node=task.node)
+    return Reply(ForwardStarted(f"{task.node}:{answer['id']}", str(key), task.node, port), 201)
+
+
+def output(call: Call, job: str, forward: str) -> ForwardOutput:
+    find_job(call, job)
+    node, name = split_name("forward", forward)
+    after = int(call.query["after"])
+    with call.api.waiting_slots.take() as granted:
+        if not granted:
+            return ForwardOutput((), after, False, PAUSE)
+        answer = read_output(call.api.config, find_node(call, node), f"/v1/forward/{name}/output?after={after}")
+    chunks = tuple((number, data) for number, data in answer["chunks"])
+    return ForwardOutput(chunks, answer["next"], answer["over"], 0.0)
+
+
+def give_input(call: Call, job: str, forward: str) -> ForwardAccepted:
+    find_job(call, job)
+    node, name = split_name("forward", forward)
+    answer = _node(call, node, "POST", f"/{name}/input", builtins(call.read(ForwardInput)))
+    return ForwardAccepted(answer["taken"])
+
+
+def close_connection(call: Call, job: str, forward: str, connection: str) -> NoContent:
+    find_job(call, job)
+    node, name = split_name("forward", forward)
+    if not (connection.isascii() and connection.isdecimal()):
+        raise InputError(f"connection: must be a number, got {connection!r}")
+    _node(call, node, "DELETE", f"/{name}/connections/{int(connection)}")
+    return NoContent()
+
+
+def close(call: Call, job: str, forward: str) -> NoContent:
+    find_job(call, job)
+    node, name = split_name("forward", forward)
+    _node(call, node, "DELETE", f"/{name}")
+    return NoContent()
+
+
+def _port(name: str, spec: Job, request: Forward) -> tuple[Component, str]:
+    """Return the component and the name of the port that the request means."""
+    if request.component is not None:
+        component = spec.components.get(request.component)
+        if component is None:
+            known = ", ".join(spec.components)
+            raise NotFoundError(f"job {name}: no component {request.component}; it has {known}")
+    else:
+        component = next((part for part in spec.components.values() if _publishes(part, request.port)), None)
+        if component is None:
+            raise NotFoundError(f"job {name}: no component publishes a page (`web`); name a component and a port")
+    port = request.port or component.web or (component.ports[0] if len(component.ports) == 1 else None)
+    known = ", ".join(component.ports) or "none"
+    if port is None:
+        raise NotFoundError(f"component {name}.{component.name}: publishes no page; choose one of its ports: {known}")
+    if port not in component.ports:
+        raise NotFoundError(f"component {name}.{component.name}: no port {port}; it has {known}")
+    return component, port
+
+
+def _publishes(part: Component, port: str | None) -> bool:
+    return part.web is not None if port is None else port in part.ports
+
+
+def _running(call: Call, record: JobRecord, component: Component, index: int | None) -> tuple[TaskKey, TaskRecord]:
+    """Return the task that runs: the one with this index, or the first."""
+    tasks = call.api.store.tasks(record.id)
+    if index is None:
+        running = (
+            key.index
+            for key, task in tasks.items()
+            if key.component == component.name and task.state is TaskState.RUNNING
+        )
+        chosen = min(running, default=None)
+    else:
+        chosen = index
+    task = None if chosen is None else tasks.get(TaskKey(component.name, chosen))
+    if chosen is None or task is None or task.state is not TaskState.RUNNING:
+        what = f"{component.name}" if index is None else f"{component.name}.{index}"
+        state = record.state.value if task is None else task.state.value
+        raise ConflictError(f"job {record.name}: {what} does not run ({state}); its page needs a running task")
+    return TaskKey(component.name, chosen), task
+
+
+def _node(call: Call, name: str, method: str, path: str, body: Any = None) -> Any:
+    return call_node(call.api.config, find_node(call, name), method, f"/v1/forward{path}", body)

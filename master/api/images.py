@@ -1,0 +1,57 @@
+"""`/v1/images`: users sign off what they pushed, so that nodes load no other image of that name.
+
+The image itself goes to the share. Its name belongs to the user who pushed it first; administrators may replace it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from flask import Blueprint
+
+from grass.api.keyring import Role
+from grass.errors import InputError, NotAllowedError, NotFoundError
+from grass.model.image import full_name
+from grass.store.signed_images import SignedImage
+from grass.wire.calls import ImageName, ImageSignOff
+from grass.wire.views import ImageView
+from master.api.call import Api, Call, Reply
+from master.api.registry import noun_blueprint
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_LONGEST = 512
+"""Characters of a name."""
+
+
+def blueprint(api: Api) -> Blueprint:
+    return noun_blueprint("images", api, {"sign": sign, "forget": forget})
+
+
+def sign(call: Call) -> Reply:
+    request = call.read(ImageSignOff)
+    name = full_name(request.name)
+    if not request.name or len(name) > _LONGEST or not name.isprintable():
+        raise InputError(f"name: must be the name of an image, got {request.name[:80]!r}")
+    if not _DIGEST.fullmatch(request.digest):
+        raise InputError(f"digest: must be 64 hexadecimal digits, got {request.digest[:80]!r}")
+    _check_owner(call, name)
+    call.api.store.images.write(name, SignedImage(request.digest, call.user))
+    where = f"; from {call.address}" if call.address else ""
+    call.api.store.log_event("image-pushed", call.user, f"image {name}: pushed, digest {request.digest[:12]}{where}")
+    return Reply(ImageView(name, request.digest, call.user), 201)
+
+
+def forget(call: Call) -> ImageView:
+    name = full_name(call.read(ImageName).name)
+    known = _check_owner(call, name)
+    if known is None:
+        raise NotFoundError(f"image {name}: not found; `grass image list` lists all images")
+    call.api.store.images.forget(name)
+    return ImageView(name, known.digest, known.user)
+
+
+def _check_owner(call: Call, name: str) -> SignedImage | None:
+    known = call.api.store.images.find(name)
+    if known is not None and known.user != call.user and call.role is not Role.ADMIN:
+        raise NotAllowedError(f"image {name}: belongs to {known.user}; choose another name")
+    return known

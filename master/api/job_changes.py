@@ -1,0 +1,159 @@
+"""`/v1/jobs/{job}/…`: what users change about one job: rerun it, stop tasks, hold, release, set its priority.
+
+``find_job`` is shared with ``jobs`` and others. The handlers file tickets; only the master-agent changes a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grass.clock import steady
+from grass.entropy import run_id
+from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
+from grass.model.job import MAX_PRIORITY, Job
+from grass.model.lifecycle import JobState
+from grass.wire.calls import JobChange, Rerun
+from grass.wire.job_record import JobRecord
+from grass.wire.keys import TaskKey
+from grass.wire.task_record import TaskRecord
+from grass.wire.tickets import HoldJob, ReleaseJob, SetPriority, StopTasks
+from grass.wire.views import StartedView
+from master.api import rerun as repeated
+from master.api.call import Call, Reply
+from master.api.plan import check_dependencies
+from master.api.redaction import Redaction
+from master.api.submission import checked_job_id
+from master.api.views import all_records, job_view
+
+CHANGE_SECONDS = 3.0
+"""Time for the master-agent to take a ticket: less than a client waits for an answer."""
+MOST_TASKS = 10_000
+"""Names of tasks in one request to stop them."""
+
+
+def find_job(call: Call, name_or_id: str) -> JobRecord:
+    """Return the redacted record of a job. Raises NotFoundError, or NotAllowedError for another user's job."""
+    record = call.api.store.job(name_or_id)
+    if record is None:
+        raise NotFoundError(f"job {name_or_id}: not found; `grass job list --all` lists all jobs")
+    call.check_owner(record.user, f"job {record.name}")
+    return Redaction(call).job(record)
+
+
+def rerun(call: Call, job: str) -> Reply:
+    """Start a finished job again as the caller's, under the same name."""
+    record, wanted, store = find_job(call, job), call.read(Rerun), call.api.store
+    spec = _spec(call, record)
+    if wanted.failed:
+        again = repeated.unfinished(record, spec, _tasks(call, record, spec))
+    else:
+        again = repeated.whole(record, spec)
+    job_id = checked_job_id(wanted.id, record.name) or run_id(record.name)
+    warnings = tuple(check_dependencies(call, again))
+    sighting = call.caller.sighting
+    assert sighting is not None  # a route of sessions
+    fresh = store.submit(
+        again,
+        job_id=job_id,
+        user=call.user,
+        now=call.api.wall(),
+        warnings=warnings,
+        rerun_of=record.id,
+        sighting=sighting,
+    )
+    if not fresh and (known := store.run(job_id)) is not None and known.user != call.user:
+        raise ConflictError(f"job id {job_id}: taken by another user's job; choose another id")
+    return Reply(StartedView(record.name, job_id, warnings), 201)
+
+
+def stop_tasks(call: Call, record: JobRecord, names: tuple[str, ...], grace: float | None) -> None:
+    """File a ticket that stops tasks of an active job. Raises for a name that is no active task of it."""
+    if len(names) > MOST_TASKS:
+        raise InputError(f"tasks: at most {MOST_TASKS} names, got {len(names)}; name their component")
+    if record.state.ended:
+        raise ConflictError(f"job {record.name}: already {record.state.value}; nothing to stop")
+    spec = _spec(call, record)
+    known = _tasks(call, record, spec)
+    for name in names:
+        if name in spec.components:
+            continue
+        key = _task(record, spec, name)
+        if key in known and known[key].state.ended:
+            raise ConflictError(f"task {name}: already {known[key].state.value}; nothing to stop")
+    said = names[0] if len(names) == 1 else f"{len(names)} tasks"
+    text = f"job {record.name}: stop of {said} requested"
+    call.api.store.log_event("task-stop-requested", call.user, text, job=record.name)
+    call.api.store.ticket(StopTasks(record.id, call.user, names, grace))
+
+
+def hold(call: Call, job: str) -> Reply:
+    record = _queued(call, job, "held back")
+    call.api.store.ticket(HoldJob(record.id, call.user))
+    return _changed(call, record, lambda now: now.held is not None)
+
+
+def release(call: Call, job: str) -> Reply:
+    record = find_job(call, job)
+    if record.held is None:
+        raise ConflictError(f"job {record.name}: not held; it is {record.state.value}")
+    call.api.store.ticket(ReleaseJob(record.id, call.user))
+    return _changed(call, record, lambda now: now.held is None)
+
+
+def set_priority(call: Call, job: str) -> Reply:
+    priority = call.read(JobChange).priority
+    if not 0 <= priority <= MAX_PRIORITY:
+        raise InputError(f"priority: must be between 0 and {MAX_PRIORITY}, got {priority}")
+    record = _queued(call, job, "given another priority")
+    call.api.store.ticket(SetPriority(record.id, call.user, priority))
+    return _changed(call, record, lambda now: now.priority == priority)
+
+
+def _queued(call: Call, job: str, what: str) -> JobRecord:
+    record = find_job(call, job)
+    if record.state is not JobState.QUEUED:
+        raise ConflictError(f"job {record.name}: is {record.state.value}; only a queued job can be {what}")
+    return record
+
+
+def _changed(call: Call, record: JobRecord, done: Callable[[JobRecord], bool]) -> Reply:
+    """Answer 200 once the change is made, 202 if the master-agent has not made it yet. Raises if the job began
+    before."""
+    until = steady() + CHANGE_SECONDS
+    with call.api.feed.listen(record.name) as changed:
+        while True:
+            changed.clear()
+            now = call.api.store.run(record.id)
+            if now is not None and done(now):
+                return Reply(job_view(Redaction(call).job(now)))
+            if now is None or now.state is not JobState.QUEUED:
+                raise ConflictError(f"job {record.name}: started before the change was made; nothing was changed")
+            if steady() >= until or call.api.feed.closed:
+                return Reply(job_view(Redaction(call).job(now)), 202)
+            changed.wait(until - steady())
+
+
+def _spec(call: Call, record: JobRecord) -> Job:
+    spec = call.api.store.spec(record.id)
+    if spec is None:
+        raise NotFoundError(f"job {record.name} ({record.id}): not found; it is being deleted")
+    return spec
+
+
+def _tasks(call: Call, record: JobRecord, spec: Job) -> dict[TaskKey, TaskRecord]:
+    return all_records(record, spec, call.api.store.tasks(record.id))
+
+
+def _task(record: JobRecord, spec: Job, name: str) -> TaskKey:
+    try:
+        key = TaskKey.parse(name)
+    except UndecodableError as error:
+        known = ", ".join(spec.components)
+        message = f"job {record.name}: {name!r} is neither a task nor a component; it has {known}"
+        raise NotFoundError(message) from error
+    part = record.components.get(key.component)
+    if part is None or key.index >= part.replicas + len(part.holes) or key.index in part.holes:
+        ends = {each: now.replicas + len(now.holes) for each, now in record.components.items()}
+        has = ", ".join(f"{each}.0 to {each}.{end - 1}" for each, end in ends.items())
+        raise NotFoundError(f"job {record.name}: no task {name}; it has {has}")
+    return key

@@ -1,0 +1,29 @@
+"""Names of what is open on a node for a client, ``NODE:ID``. For ``execs`` (commands beside tasks) and ``forwards``."""
+
+from __future__ import annotations
+
+import re
+
+from grass.errors import NotFoundError
+from grass.wire.node_record import NodeRecord
+from master.api.call import Call
+
+_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,62}):([A-Za-z0-9_-]{8,64})")
+PAUSE = 0.5
+"""Seconds after which a client asks again for output, if too many requests wait already."""
+
+
+def split_name(kind: str, name: str) -> tuple[str, str]:
+    """Return the node, and the id there. ``kind``: what the message calls it. Raises NotFoundError."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise NotFoundError(f"{kind} {name!r}: not found")
+    return match[1], match[2]
+
+
+def find_node(call: Call, name: str) -> NodeRecord:
+    """Return the node's record. Raises NotFoundError."""
+    record = call.api.store.node(name)
+    if record is None:
+        raise NotFoundError(f"node {name}: not found; it was removed from the cluster")
+    return record

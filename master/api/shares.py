@@ -1,0 +1,99 @@
+"""`/v1/shares`: fair share made visible: who has how much of the cluster, and who is served next.
+
+The order is that of the planner (``master/planning``): priority, then the user's share, then submission.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from flask import Blueprint
+
+from grass import clock
+from grass.model.lifecycle import JobState, NodeState, TaskState
+from grass.store.job_index import BEGUN, EVERYBODY, WAITING
+from grass.wire.job_record import JobRecord
+from grass.wire.usage_record import UsageRecord
+from grass.wire.views import QueuedView, SharesView, UserShare
+from master.api.call import Api, Call
+from master.api.registry import noun_blueprint
+
+MOST = 2_000
+"""Active jobs that are counted, the newest."""
+QUEUE = 50
+"""Waiting jobs that are shown, those served first."""
+_GONE = (NodeState.LEFT, NodeState.LOST, NodeState.JOINING)
+
+
+def blueprint(api: Api) -> Blueprint:
+    return noun_blueprint("shares", api, {"show": show_shares})
+
+
+def show_shares(call: Call) -> SharesView:
+    store = call.api.store
+    active = store.runs(store.job_index.newest([BEGUN, WAITING], EVERYBODY, MOST, None))
+    past = decayed(store.usage(), clock.steady(), clock.boot_id(), call.api.config.master.usage_half_life)
+    shares = _shares(_allocated(call, active), _whole(call), past, active)
+    total = {share.user: share.past + share.share for share in shares}
+    waiting = [record for record in active if record.state is JobState.QUEUED]
+    order = sorted(waiting, key=lambda record: (-record.priority, total[record.user], record.submitted))
+    queue = tuple(_queued(call, record, total) for record in order[:QUEUE])
+    return SharesView(tuple(shares), queue)
+
+
+def decayed(records: Mapping[str, UsageRecord], now: float, boot: str, half_life: float) -> dict[str, float]:
+    """Return the use of each user as of now. Moments of an earlier boot cannot be compared, and count as now."""
+    ages = {user: max(0.0, now - record.at) if record.boot == boot else 0.0 for user, record in records.items()}
+    return {user: record.value * 0.5 ** (ages[user] / half_life) for user, record in records.items()}
+
+
+def _whole(call: Call) -> Counter[str]:
+    whole: Counter[str] = Counter()
+    for node in call.api.store.nodes():
+        if node.state not in _GONE:
+            whole.update(node.resources.amounts())
+    return whole
+
+
+def _allocated(call: Call, active: Sequence[JobRecord]) -> dict[str, Counter[str]]:
+    """Return what tasks on nodes have, by user."""
+    found: dict[str, Counter[str]] = {}
+    for record in active:
+        counts = {name: _on_node(part.counts) for name, part in record.components.items()}
+        spec = call.api.store.spec(record.id) if any(counts.values()) else None
+        for name, component in spec.components.items() if spec else ():
+            amounts = found.setdefault(record.user, Counter())
+            for resource, amount in component.resources.amounts().items():
+                amounts[resource] += amount * counts.get(name, 0)
+    return found
+
+
+def _on_node(counts: Mapping[TaskState, int]) -> int:
+    return sum(number for state, number in counts.items() if state.on_node)
+
+
+def _shares(
+    allocated: Mapping[str, Counter[str]], whole: Counter[str], past: Mapping[str, float], active: Iterable[JobRecord]
+) -> list[UserShare]:
+    """Return the users, whose turn is first; at the same share in order of their names."""
+    jobs = [(record.user, record.state is JobState.QUEUED) for record in active]
+    running, waiting = (Counter(user for user, queued in jobs if queued is wanted) for wanted in (False, True))
+    all_past = sum(past.values())
+    users = []
+    for user in {*allocated, *past, *running, *waiting}:
+        amounts = allocated.get(user, Counter())
+        now = max((amount / whole[name] for name, amount in amounts.items() if whole[name] > 0), default=0.0)
+        part = past.get(user, 0.0) / all_past if all_past > 0 else 0.0
+        users.append(
+            UserShare(user, now, part, past.get(user, 0.0) / 3600, running[user], waiting[user], dict(amounts))
+        )
+    return sorted(users, key=lambda share: (share.past + share.share, share.user))
+
+
+def _queued(call: Call, record: JobRecord, total: Mapping[str, float]) -> QueuedView:
+    why = f"priority {record.priority}, share of {record.user} {100 * total[record.user]:.0f} %"
+    if record.held:
+        why = f"held by {record.held}"
+    job = record.id if call.sees(record.user) else None
+    return QueuedView(job, record.user, record.priority, record.submitted, why)

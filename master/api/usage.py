@@ -1,0 +1,163 @@
+"""Usage: `/v1/usage`, and what nodes, jobs and tasks use, now and over time.
+
+Totals are those of the records, plus what running attempts used so far, which their nodes report every 2 s. Curves are
+the histories that the monitor keeps; their last point may be 10 s old.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from functools import reduce
+
+from flask import Blueprint
+
+from grass.errors import NotFoundError, UndecodableError
+from grass.model.lifecycle import NodeState
+from grass.wire.job_record import JobRecord
+from grass.wire.keys import AttemptKey, TaskKey
+from grass.wire.own_curves import INDEX, OWN_INDEX, OwnIndex, field, unpack
+from grass.wire.task_record import TaskRecord
+from grass.wire.usage import TaskSample, TaskTotals
+from grass.wire.usage_history import Chunk, join, level_of
+from grass.wire.usage_views import (
+    ClusterUsageView,
+    Curves,
+    JobMetricsView,
+    JobUsageView,
+    NodeUsageView,
+    OwnCurve,
+    TaskTotalsView,
+    TaskUsageView,
+)
+from master.api.call import Api, Call, Handler
+from master.api.job_changes import find_job
+from master.api.registry import noun_blueprint
+
+POINTS = 450
+"""Points of a curve if the caller does not say since when: a quarter of an hour, seven hours, or five days."""
+
+
+def blueprint(api: Api) -> Blueprint:
+    handlers: dict[str, Handler] = {
+        "cluster": cluster_usage,
+        "node": node_usage,
+        "job": job_usage,
+        "task": task_usage,
+        "metrics": job_metrics,
+    }
+    return noun_blueprint("usage", api, handlers)
+
+
+def cluster_usage(call: Call) -> ClusterUsageView:
+    return ClusterUsageView(_curves(call, call.api.store.history.keys.cluster_history))
+
+
+def node_usage(call: Call, node: str) -> NodeUsageView:
+    store = call.api.store
+    record = store.node(node)
+    if record is None or record.state is NodeState.LEFT:
+        raise NotFoundError(f"node {node}: not found; `grass node list` lists all nodes")
+    newest = store.history.newest(node)
+    return NodeUsageView(
+        node,
+        newest.at if newest else None,
+        newest.sample.node if newest else None,
+        _visible(call, newest.sample.tasks) if newest else (),
+        _curves(call, store.history.keys.node_history(node)),
+    )
+
+
+def job_usage(call: Call, job: str) -> JobUsageView:
+    record = find_job(call, job)
+    tasks = call.api.store.tasks(record.id)
+    running = _running(call, record.id, tasks.values())
+    views = [_task(key, task, running.get(str(key))) for key, task in sorted(tasks.items())]
+    most = call.query["first"]
+    shown = views if most is None else heapq.nlargest(int(most), views, key=lambda each: _cpu(each.totals))
+    return JobUsageView(record.id, record.name, _totals(record, running.values()), tuple(shown), len(views))
+
+
+def task_usage(call: Call, job: str, task: str) -> TaskUsageView:
+    record = find_job(call, job)
+    try:
+        key = TaskKey.parse(task)
+    except UndecodableError as error:
+        raise NotFoundError(f"job {record.name}: {error.problem}; write a task as COMPONENT.INDEX") from error
+    known = call.api.store.some_tasks(record.id, [str(key)]).get(key)
+    if known is None:
+        raise NotFoundError(f"job {record.name}: task {task} was never assigned to a node, or does not exist")
+    running = _running(call, record.id, [known])
+    history = _curves(call, call.api.store.history.keys.job_history(record.id), str(key))
+    return TaskUsageView(record.id, _task(key, known, running.get(str(key))), history)
+
+
+def job_metrics(call: Call, job: str) -> JobMetricsView:
+    record = find_job(call, job)
+    history = call.api.store.history
+    key = history.keys.job_history(record.id)
+    text = history.texts(key, [INDEX]).get(INDEX)
+    index = OWN_INDEX.decode(text) if text else OwnIndex()
+    names = {field(*each): each for each in index.curves}
+    curves = []
+    for name, packed in history.texts(key, list(names)).items():
+        curve = unpack(packed)
+        steps, values, times = (tuple(column) for column in (curve.steps, curve.values, curve.times))
+        curves.append(OwnCurve(*names[name], steps, values, times, curve.every))
+    return JobMetricsView(record.id, record.name, tuple(curves), index.dropped)
+
+
+def _visible(call: Call, tasks: Iterable[TaskSample]) -> tuple[TaskSample, ...]:
+    """Return the samples of jobs that the caller may see."""
+    jobs = {task.key.partition("/")[0] for task in tasks}
+    seen = {record.id for record in call.api.store.runs(list(jobs)) if call.sees(record.user)}
+    return tuple(task for task in tasks if task.key.partition("/")[0] in seen)
+
+
+def _running(call: Call, job_id: str, tasks: Iterable[TaskRecord]) -> dict[str, TaskSample]:
+    """Return task → newest sample of its present attempt, from the nodes on which the tasks are."""
+    attempts = {task.node for task in tasks if task.state.on_node and task.node is not None}
+    found = {}
+    for node in attempts:
+        newest = call.api.store.history.newest(node)
+        for sample in newest.sample.tasks if newest else ():
+            key = AttemptKey.parse(sample.key)
+            if key.job_id == job_id:
+                found[str(key.task)] = sample
+    return found
+
+
+def _task(key: TaskKey, task: TaskRecord, sample: TaskSample | None) -> TaskTotalsView:
+    now = sample if sample is not None and task.state.on_node and _attempt(sample) == task.attempt else None
+    totals = task.usage
+    if now is not None:
+        totals = now.totals if totals is None else totals.plus(now.totals)
+    return TaskTotalsView(str(key), task.state, task.attempt, task.node, totals, now)
+
+
+def _attempt(sample: TaskSample) -> int:
+    return AttemptKey.parse(sample.key).attempt
+
+
+def _totals(record: JobRecord, running: Iterable[TaskSample]) -> TaskTotals | None:
+    parts = [*([record.usage] if record.usage else []), *(sample.totals for sample in running)]
+    return reduce(TaskTotals.plus, parts) if parts else None
+
+
+def _cpu(totals: TaskTotals | None) -> float:
+    return totals.cpu if totals else -1.0
+
+
+def _curves(call: Call, key: str, subject: str = "") -> Curves:
+    query = call.query
+    level = level_of(query["step"])
+    until = call.api.wall() if query["until"] is None else query["until"]
+    since = until - POINTS * level.step if query["since"] is None else min(query["since"], until)
+    chunks: list[Chunk] = call.api.store.history.curve(key, level, since, until, subject)
+    start, values = join(level, chunks, since, until)
+    return Curves(start, float(level.step), {name: tuple(_told(curve)) for name, curve in values.items()})
+
+
+def _told(curve: Iterable[float]) -> Iterable[float | None]:
+    """Yield the values as exactly as they are kept. None: unknown."""
+    return (float(f"{value:.4g}") if value == value else None for value in curve)

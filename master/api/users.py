@@ -1,0 +1,173 @@
+"""`/v1/users`, `/v1/login`, `/v1/own-key`: who may use the cluster (docs/guide/users.md).
+
+Users are files of the master (``grass.api.user_files``). Each change is in the event log, with who made it and from
+which address. An invitation is used by an unauthenticated client: its request is unsigned and must contain the secret.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flask import Blueprint
+
+from grass.api import user_files
+from grass.api.invitation import secret_digest
+from grass.api.keyring import Role
+from grass.api.login_invitation import LoginInvitation
+from grass.api.user_files import LoginOffer, UserRecord
+from grass.entropy import password
+from grass.errors import InputError
+from grass.store.job_index import BEGUN, WAITING
+from grass.wire.calls import Login, UserEnd, UserKey, UserRequest, UserRole, UserRotation
+from grass.wire.schedule_record import ScheduleState
+from grass.wire.tickets import StopJob, StopSchedule
+from grass.wire.views import UserInvitation, UsersView, UserView
+from master.api import enrolment
+from master.api.call import Api, Call, Handler, Reply
+from master.api.registry import noun_blueprint
+
+LONGEST = 30 * 86_400.0
+"""Seconds that an invitation may be valid, at most."""
+_MOST_STOPPED = 100_000
+"""Jobs that one call stops."""
+
+
+def blueprint(api: Api) -> Blueprint:
+    handlers: dict[str, Handler] = {
+        "list": list_users,
+        "add": add_user,
+        "role": set_role,
+        "disable": disable_user,
+        "enable": enable_user,
+        "rotate": rotate_key,
+        "remove": remove_user,
+        "key": change_own_key,
+        "login": log_in,
+    }
+    return noun_blueprint("users", api, handlers)
+
+
+def list_users(call: Call) -> UsersView:
+    return UsersView(tuple(_view(call, record) for record in user_files.records(_folder(call))))
+
+
+def add_user(call: Call) -> Reply:
+    request = call.read(UserRequest)
+    user_files.check_user_name(request.name)
+    secret, offer = _offer(call, request.expires)
+    record = UserRecord(request.name, Role(request.role), None, False, offer, call.api.wall(), call.user)
+    user_files.invite(_folder(call), record)
+    _log(call, "user-added", request.name, f"added with role {request.role}; invited")
+    return Reply(_invitation(call, record, secret, offer), 201)
+
+
+def set_role(call: Call, user: str) -> UserView:
+    role = Role(call.read(UserRole).role)
+    record = user_files.change_user(_folder(call), user, role=role)
+    _log(call, "user-role", user, f"has role {role.value} now")
+    return _view(call, record)
+
+
+def disable_user(call: Call, user: str) -> UserView:
+    """Refuse all calls of the user from now on."""
+    record = user_files.change_user(_folder(call), user, disabled=True)
+    _revoke_tokens(call, user)
+    stopped = _stop_work(call, user)
+    _log(call, "user-disabled", user, f"disabled; {_fate(call, stopped)}")
+    return _view(call, record, stopped)
+
+
+def enable_user(call: Call, user: str) -> UserView:
+    record = user_files.change_user(_folder(call), user, disabled=False)
+    _log(call, "user-enabled", user, "enabled")
+    return _view(call, record)
+
+
+def rotate_key(call: Call, user: str) -> Reply:
+    """Make a new invitation for a user. It replaces an earlier one, used or not."""
+    secret, offer = _offer(call, call.read(UserRotation).expires)
+    record = user_files.change_user(_folder(call), user, invitation=offer)
+    _log(call, "user-invited", user, "invited to make a new key")
+    return Reply(_invitation(call, record, secret, offer), 201)
+
+
+def remove_user(call: Call, user: str) -> UserView:
+    record = user_files.find_user(_folder(call), user)
+    user_files.change_user(_folder(call), user, disabled=True)  # the file goes last, so that this can be repeated
+    _revoke_tokens(call, user)
+    stopped = _stop_work(call, user)
+    user_files.remove_user(_folder(call), user)
+    _log(call, "user-removed", user, f"removed; {_fate(call, stopped)}")
+    return _view(call, record, stopped)
+
+
+def change_own_key(call: Call) -> UserView:
+    """Replace the caller's key. All sessions of the old key end."""
+    record = user_files.replace_key(_folder(call), call.user, call.read(UserKey).key)
+    _log(call, "user-key", call.user, "replaced its key")
+    return _view(call, record)
+
+
+def log_in(call: Call) -> UserView:
+    """Use an invitation. The caller is unauthenticated: the secret says what it may do."""
+    request = call.read(Login)
+    digest = secret_digest(request.secret)
+    record = user_files.enrol(_folder(call), request.user, digest, request.key, call.api.wall())
+    _log(call, "user-login", record.user, "used its invitation; its key is registered")
+    return _view(call, record)
+
+
+def _offer(call: Call, seconds: float) -> tuple[str, LoginOffer]:
+    if not 0 < seconds <= LONGEST:
+        raise InputError(f"expires: must be more than 0 and at most 30 days, got {seconds!r} seconds")
+    secret = password()
+    return secret, LoginOffer(secret_digest(secret), call.api.wall() + seconds)
+
+
+def _invitation(call: Call, record: UserRecord, secret: str, offer: LoginOffer) -> UserInvitation:
+    config = call.api.config
+    urls, key = enrolment.api_urls(config), call.api.authenticator.key_id
+    text = LoginInvitation(config.name, record.user, urls, key, secret).text()
+    return UserInvitation(record.user, record.role.value, text, offer.expires)
+
+
+def _revoke_tokens(call: Call, user: str) -> None:
+    """Revoke the join tokens that the user made: whoever still has one could join a machine."""
+    tokens = call.api.store.join_tokens
+    for digest, token in tokens.all().items():
+        if token.by == user:
+            tokens.revoke(digest, call.api.wall())
+
+
+def _stop_work(call: Call, user: str) -> int:
+    """Stop the user's schedules and jobs, if the caller asked for it. Schedules first: they would start new jobs."""
+    if not call.read(UserEnd).stop_jobs:
+        return 0
+    store = call.api.store
+    for schedule in store.schedules():
+        if schedule.user == user and schedule.state is ScheduleState.ACTIVE:
+            store.ticket(StopSchedule(schedule.name, call.user))
+    jobs = store.job_index.newest([(*BEGUN, *WAITING)], user, _MOST_STOPPED, None)
+    for job in jobs:
+        store.ticket(StopJob(job, call.user, None))
+    return len(jobs)
+
+
+def _fate(call: Call, stopped: int) -> str:
+    return f"{stopped} job(s) stopped" if call.read(UserEnd).stop_jobs else "its jobs go on"
+
+
+def _log(call: Call, kind: str, user: str, what: str) -> None:
+    where = f"; from {call.address}" if call.address else ""
+    call.api.store.log_event(kind, call.user or user, f"user {user}: {what}{where}")
+
+
+def _view(call: Call, record: UserRecord, stopped: int = 0) -> UserView:
+    offer = record.invitation
+    open_until = offer.expires if offer and not offer.used_by and offer.expires > call.api.wall() else None
+    state = "disabled" if record.disabled else "invited" if record.key is None else "active"
+    return UserView(record.user, record.role.value, state, record.created, record.by, open_until, stopped)
+
+
+def _folder(call: Call) -> Path:
+    return call.api.config.master_dir
