@@ -13,12 +13,17 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 
-from grass.config import ClusterConfig
+from grass.api.node_token import node_token
+from grass.config import ClusterConfig, Secrets
 from grass.network_address import host_and_port
 from grass.provision.revival import watch_supervisor
+from grass.store.keys import Keys
 from grass.systemd import Notifier
-from master.collector.server import Connection, Dropped
+from grass.wire.handshake import collector_key
+from master.collector.owners import Owners
+from master.collector.server import Connection, Dropped, NodeConnection
 from master.collector.storage import Storage
 
 
@@ -33,7 +38,8 @@ def main() -> int:
         logging.getLogger(__name__).error("cluster %s: another collector runs already; this one ends", config.name)
         return 1
     watch_supervisor(config, first=False)
-    asyncio.run(_serve(config, arguments.tcp or (host_and_port(config.collector) if config.collector else None)))
+    tcp = arguments.tcp or (host_and_port(config.collector) if config.collector else None)
+    asyncio.run(_serve(config, tcp, None if arguments.open else _of_nodes(config) if tcp else None))
     return 0
 
 
@@ -41,10 +47,26 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="master.collector", description="Receives the logs of a Grass cluster.")
     parser.add_argument("cluster", metavar="CLUSTER_JSON")
     parser.add_argument("--tcp", metavar="HOST:PORT", type=host_and_port, help="also listen on this TCP address")
+    parser.add_argument("--open", action="store_true", help="take records from anyone who reaches the TCP address")
     return parser.parse_args()
 
 
-async def _serve(config: ClusterConfig, tcp: tuple[str, int] | None) -> None:
+def _of_nodes(config: ClusterConfig) -> Callable[[Storage, Dropped], Connection]:
+    """Return what makes a connection of a node. Each node's key is derived from its token, as the node does."""
+    from grass.store.connect import open_backend  # imported here: --open asks no store, and needs no client of it
+
+    secrets = Secrets.load(config.home)
+    owners = Owners(open_backend(config, secrets, "api"), Keys(config.key_prefix))
+
+    def key_of(node: str) -> str:
+        return collector_key(node_token(secrets.node_token, node))
+
+    return lambda storage, dropped: NodeConnection(storage, dropped, owners, key_of)
+
+
+async def _serve(
+    config: ClusterConfig, tcp: tuple[str, int] | None, of_nodes: Callable[[Storage, Dropped], Connection] | None
+) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -56,7 +78,8 @@ async def _serve(config: ClusterConfig, tcp: tuple[str, int] | None) -> None:
     os.umask(0o077)
     servers: list[asyncio.Server] = [await loop.create_unix_server(lambda: Connection(storage, dropped), str(path))]
     if tcp is not None:
-        servers.append(await loop.create_server(lambda: Connection(storage, dropped), *tcp))
+        make = of_nodes or Connection
+        servers.append(await loop.create_server(lambda: make(storage, dropped), *tcp))
     logging.getLogger(__name__).info("listening on %s, writing to %s", path, config.logs_dir)
     notifier = Notifier()
     notifier.ready()

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hmac
 import logging
 from collections import Counter
+from collections.abc import Callable
 from typing import cast
 
 import msgpack
 
+from grass.entropy import request_id
+from grass.errors import UnreachableError
+from grass.wire import handshake
 from master.collector.blocks import Block, block_from_record
+from master.collector.owners import Owners, Verdict
 from master.collector.protocol import Decoder, Message, ProtocolError
 from master.collector.storage import Storage, Target
 
@@ -22,7 +28,12 @@ GROUP = 1 << 20
 _PERMANENT = {errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO}
 """Errors of one file that retrying cannot solve. Its blocks are dropped, because waiting would block all files."""
 
+HANDSHAKE_SECONDS = 10.0
+
 log = logging.getLogger(__name__)
+
+
+Admits = Callable[[Target, int], bool]
 
 
 class Dropped:
@@ -39,8 +50,10 @@ class Dropped:
             log.warning("dropped: %s (%.200s); %d since start", why, example, count)
 
 
-def store(message: Message, storage: Storage, dropped: Dropped) -> None:
-    """Write all blocks of a message. On OSError nothing may be acknowledged: the sender retries."""
+def store(message: Message, storage: Storage, dropped: Dropped, admits: Admits | None = None) -> None:
+    """Write all blocks of a message. On OSError nothing may be acknowledged: the sender retries.
+
+    ``admits``: whether the sender may write for an attempt; None: it may write everything."""
     target = Target.of_tag(message.tag)
     blocks: list[Block] = []
     size = 0
@@ -48,6 +61,9 @@ def store(message: Message, storage: Storage, dropped: Dropped) -> None:
         block = block_from_record(record) if target is not None else None
         if block is None:
             dropped.add("foreign tag" if target is None else "malformed record", repr(message.tag))
+            continue
+        if admits is not None and not admits(cast(Target, target), block.attempt):
+            dropped.add("not an attempt of this node", repr(message.tag))
             continue
         blocks.append(block)
         size += len(block.data) + 256
@@ -73,6 +89,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, storage: Storage, dropped: Dropped) -> None:
         self._storage = storage
         self._dropped = dropped
+        self._admits: Admits | None = None
         self._decoder = Decoder()
         self._transport: asyncio.Transport | None = None
 
@@ -85,7 +102,7 @@ class Connection(asyncio.Protocol):
         broken = False
         try:
             for message in self._decoder.feed(data):
-                store(message, self._storage, self._dropped)
+                store(message, self._storage, self._dropped, self._admits)
                 if message.chunk is not None:
                     acks.append(msgpack.packb({"ack": message.chunk}, unicode_errors="surrogateescape"))
         except ProtocolError as error:
@@ -93,6 +110,9 @@ class Connection(asyncio.Protocol):
             broken = True
         except OSError as error:
             log.error("cannot write: %s; the sender tries again", error)
+            broken = True
+        except UnreachableError as error:
+            log.warning("cannot tell whose records these are: %s; the sender tries again", error)
             broken = True
         if acks:
             self._transport.write(b"".join(acks))
@@ -107,3 +127,70 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
+
+
+class NodeConnection(Connection):
+    """A node's connection over TCP: it proves with its key which node it is, and may write for its own attempts only.
+
+    ``key_of``: the key that the collector shares with a node."""
+
+    def __init__(self, storage: Storage, dropped: Dropped, owners: Owners, key_of: Callable[[str], str]) -> None:
+        super().__init__(storage, dropped)
+        self._owners = owners
+        self._key_of = key_of
+        self._nonce = request_id().encode()
+        self._greeting: bytes | None = b""
+        """What arrived of the handshake. None once it is over."""
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._deadline = asyncio.get_running_loop().call_later(HANDSHAKE_SECONDS, transport.close)
+        cast(asyncio.Transport, transport).write(msgpack.packb(handshake.helo(self._nonce)))
+
+    def connection_lost(self, _: Exception | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        if self._greeting is not None:
+            self._greeting += data
+            data = self._greet(self._greeting)
+        if data:
+            super().data_received(data)
+
+    def _greet(self, received: bytes) -> bytes:
+        """Take the PING when it is complete, and answer it. Return the bytes behind it."""
+        assert self._transport is not None
+        unpacker = msgpack.Unpacker(raw=True, max_buffer_size=handshake.LIMIT)
+        try:
+            unpacker.feed(received[: handshake.LIMIT])
+            message = unpacker.unpack()
+            node, salt = self._identify(message)
+        except msgpack.OutOfData:
+            if len(received) >= handshake.LIMIT:
+                self._refuse("the handshake is too long")
+            return b""
+        except (ValueError, msgpack.UnpackException, UnreachableError) as error:
+            self._refuse(str(error))
+            return b""
+        self._greeting = None
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._admits = lambda target, attempt: self._owners.verdict(node, target, attempt) is Verdict.OWN
+        self._transport.write(msgpack.packb(handshake.pong(salt, self._nonce, self._key_of(node))))
+        return received[unpacker.tell() :]
+
+    def _identify(self, message: object) -> tuple[str, bytes]:
+        """Return node and salt. Raises ValueError unless it is a node of the cluster that knows its key."""
+        node, salt, proof = handshake.ping_of(message)
+        expected = handshake.digest(salt, node, self._nonce, self._key_of(node))
+        if not hmac.compare_digest(proof.encode(), expected.encode()) or not self._owners.knows(node):
+            raise ValueError("unknown node, or another key")
+        return node, salt
+
+    def _refuse(self, reason: str) -> None:
+        assert self._transport is not None
+        self._dropped.add("handshake refused", f"{self._transport.get_extra_info('peername')}: {reason}")
+        self._transport.write(msgpack.packb(handshake.refusal("refused")))
+        self._transport.close()

@@ -34,6 +34,12 @@ class Target:
     job_id: str
     file: str
 
+    @property
+    def task(self) -> tuple[str, int]:
+        """The component and the index."""
+        component, index, _ = self.file.split(".")
+        return component, int(index)
+
     @classmethod
     def of_tag(cls, tag: str) -> Target | None:
         """Parse a tag; None: it is not of Grass. A job id may contain dots, a component's name cannot."""

@@ -1,0 +1,94 @@
+"""``python -m master.monitor CLUSTER_JSON``: keeps usage histories, and serves the page ``/metrics``. Ends on SIGTERM.
+
+The rest of the cluster works without it: histories have a gap of more than two minutes only if it is away for longer.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+
+from grass import clock, process_memory
+from grass.config import ClusterConfig, Secrets
+from grass.errors import GrassError, UnreachableError
+from grass.store.api_store import ApiStore, News
+from grass.store.connect import open_backend
+from grass.store.history_store import HistoryStore
+from grass.store.keys import Keys
+from grass.systemd import Notifier
+from grass.wire.api_figures import ApiFigures
+from master.monitor.monitor import EVERY, Monitor
+from master.monitor.page_server import PageServer
+from master.monitor.snapshot import collect
+from master.monitor.waits import Waits
+
+log = logging.getLogger("grass.monitor")
+
+
+def main(path: str) -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    config = ClusterConfig.load(path)
+    backend = open_backend(config, Secrets.load(config.home), "agent")
+    keys = Keys(config.key_prefix)
+    api, waits = ApiStore(backend, keys), Waits()
+    monitor = Monitor(api, HistoryStore(backend, keys))
+
+    def page(figures: ApiFigures) -> bytes:
+        from master.monitor.exposition import page as rendered
+
+        nodes, newest = monitor.nodes.copy(), monitor.newest.copy()
+        return rendered(collect(config, api, backend, keys, nodes, newest, waits, figures))
+
+    server = PageServer(config.socket("monitor"), page)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    process_memory.collect_rarely()
+    notifier = Notifier()
+    notifier.ready()
+    server.start()
+    _run(monitor, _Ends(api, waits), notifier, stop)
+    server.stop()
+    return 0
+
+
+class _Ends:
+    """Counts how long the jobs waited that ended since the monitor began."""
+
+    def __init__(self, api: ApiStore, waits: Waits) -> None:
+        self._api = api
+        self._waits = waits
+        self._last: News | None = None
+
+    def turn(self) -> None:
+        if self._last is None:
+            self._last = self._api.latest()
+        self._last = self._api.wait_news(self._last, 0)
+        for record in self._last.ended.values():
+            self._waits.add(record)
+
+
+def _run(monitor: Monitor, ends: _Ends, notifier: Notifier, stop: threading.Event) -> None:
+    """Run until ``stop``. While redis is away, wait. What cannot be processed is logged, and the monitor continues."""
+    due, complained = clock.steady(), False
+    while not stop.is_set():
+        notifier.beat()
+        try:
+            monitor.turn()
+            ends.turn()
+            complained = False
+        except UnreachableError as error:
+            if not complained:
+                log.warning("%s; histories continue when the store answers", error)
+            complained = True
+        except GrassError:
+            log.exception("a turn of the monitor failed; it continues with the next one")
+            monitor.forget()
+        due = max(due + EVERY, clock.steady())
+        stop.wait(max(0.0, due - clock.steady()) or EVERY)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

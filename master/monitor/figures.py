@@ -1,0 +1,71 @@
+"""From samples and records to the figures of which histories are kept. Pure. Used by the monitor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from grass.model.lifecycle import NodeState
+from grass.model.resources import DEVICE
+from grass.wire.node_record import NodeRecord
+from grass.wire.usage import NodeSample, TaskSample
+
+_OF_NODE = (
+    "cpu",
+    "load",
+    "memory",
+    "disk_used",
+    "disk_read",
+    "disk_written",
+    "network_sent",
+    "network_received",
+    "power",
+)
+_OF_GPU = ("utilisation", "memory", "power", "temperature", "nvlink_sent", "nvlink_received")
+_OF_TASK = ("cpu", "memory", "gpu", "gpu_memory", "read", "written", "power")
+MOST = 3e38
+"""A figure beyond that is left out: histories keep 32-bit floats, and no sound node reports it."""
+_CORE = 1000
+"""Thousandths."""
+_AWAY = (NodeState.JOINING, NodeState.LOST, NodeState.LEFT)
+
+
+def of_node(sample: NodeSample) -> dict[str, float]:
+    found = _told(sample, _OF_NODE)
+    for gpu in sample.gpus:
+        found.update((f"gpu{gpu.id}.{name}", figure) for name, figure in _told(gpu, _OF_GPU).items())
+    for port in sample.rdma:
+        found |= _sound({f"rdma.{port.port}.sent": port.sent, f"rdma.{port.port}.received": port.received})
+    return found
+
+
+def of_task(sample: TaskSample) -> dict[str, float]:
+    return _told(sample, _OF_TASK)
+
+
+def of_cluster(samples: Iterable[NodeSample], nodes: Iterable[NodeRecord], tasks: int) -> dict[str, float]:
+    """Return capacity, allocation and use: cpu in cores, memory in bytes, gpu in devices."""
+    samples = list(samples)
+    here = [node for node in nodes if node.state not in _AWAY]
+    gpus = [gpu.utilisation for sample in samples for gpu in sample.gpus if gpu.utilisation is not None]
+    found = {
+        "cpu": sum(sample.cpu / 100 * len(sample.cores) for sample in samples),
+        "memory": sum(sample.memory for sample in samples),
+        "gpu": sum(gpus) / 100,
+        "cpu_capacity": sum(node.resources.cpu for node in here) / _CORE,
+        "memory_capacity": sum(node.resources.memory for node in here),
+        "gpu_capacity": sum(node.resources.gpu for node in here) / DEVICE,
+        "cpu_allocated": sum(node.resources.cpu - node.free.cpu for node in here) / _CORE,
+        "memory_allocated": sum(node.resources.memory - node.free.memory for node in here),
+        "gpu_allocated": sum(node.resources.gpu - node.free.gpu for node in here) / DEVICE,
+        "nodes": len(here),
+        "tasks": tasks,
+    }
+    return _sound(found)
+
+
+def _told(sample: object, names: Iterable[str]) -> dict[str, float]:
+    return _sound({name: getattr(sample, name) for name in names})
+
+
+def _sound(figures: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: float(figure) for name, figure in figures.items() if figure is not None and abs(figure) <= MOST}

@@ -1,0 +1,73 @@
+"""Serves the text of ``/metrics`` on the unix socket ``monitor.sock``, to the API server. Used by the monitor.
+
+One question is one connection: a line of JSON (``ApiFigures``), then the page, then the end. The socket is readable by
+the cluster's user only. The API server decides who may see the page.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+from grass.errors import UndecodableError, UnreachableError
+from grass.wire.api_figures import API_FIGURES, ApiFigures
+
+_MOST_QUESTION = 1 << 20
+_PATIENCE = 5.0
+
+log = logging.getLogger("grass.monitor")
+
+
+class PageServer:
+    """``page`` makes the text. It is called in the server's thread, for one question at a time."""
+
+    def __init__(self, path: Path, page: Callable[[ApiFigures], bytes]) -> None:
+        self._path = path
+        self._page = page
+        path.unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(path))
+        path.chmod(0o600)
+        self._listener.listen(16)
+        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join(_PATIENCE)
+        self._listener.close()
+        self._path.unlink(missing_ok=True)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with closing(connection):
+                connection.settimeout(_PATIENCE)
+                try:
+                    self._answer(connection)
+                except OSError:
+                    continue  # the peer is gone
+                except Exception:  # a node may report figures that the page cannot show
+                    log.exception("a page of metrics failed; the next one is made anew")
+
+    def _answer(self, connection: socket.socket) -> None:
+        question = b""
+        while not question.endswith(b"\n") and len(question) < _MOST_QUESTION:
+            part = connection.recv(1 << 16)
+            if not part:
+                return
+            question += part
+        try:
+            connection.sendall(self._page(API_FIGURES.decode(question)))
+        except (UndecodableError, UnreachableError) as error:
+            log.warning("no page of metrics: %s", error)
