@@ -16,7 +16,9 @@ from grass.errors import NotAllowedError
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
+from grass.store.shared_store import SharedStore
 from grass.systemd import Notifier
+from grass.wire.handshake import collector_key
 from grass.wire.hello import Probe
 from node.agent import gpu
 from node.agent.environment import inherited
@@ -39,22 +41,26 @@ def main(path: str) -> int:
     threading.excepthook = _end_at_once
     sys.setswitchinterval(0.0005)  # threads that send reports must not wait for the loop
     config = ClusterConfig.load(path)
-    backend = open_backend(config, Secrets.load(config.home), "node")
+    secrets = Secrets.load(config.home)
+    backend = open_backend(config, secrets, "node")
+    key = collector_key(secrets.node_token)
     notifier = Notifier()
     notifier.ready()
     gpus = gpu.devices()
     sound = [device.id for device in gpus if device.uuid]
-    result = _probe(config, sound, notifier) if config.node.probe else None
+    result = _probe(config, sound, notifier, key) if config.node.probe else None
+    store = NodeStore(backend, Keys(config.key_prefix), config.node.name)
     agent = NodeAgent(
         config,
-        NodeStore(backend, Keys(config.key_prefix), config.node.name),
-        open_runtimes(config, functools.partial(share_is_mounted, config)),
-        lambda on_complete: Shipper(config, on_complete=on_complete),
+        store,
+        open_runtimes(config, functools.partial(share_is_mounted, config), store.signed_off),
+        lambda on_complete, on_output: Shipper(config, key, on_complete=on_complete, on_output=on_output),
         inherited(whole_environment()),
         gpus,
         notifier.beat,
         result,
         mounted(config) if config.node.probe else None,
+        SharedStore(backend, Keys(config.key_prefix)),
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
@@ -67,12 +73,12 @@ def main(path: str) -> int:
     return 0
 
 
-def _probe(config: ClusterConfig, gpus: list[int], notifier: Notifier) -> Probe:
+def _probe(config: ClusterConfig, gpus: list[int], notifier: Notifier, key: str) -> Probe:
     """Probe in a thread, and send signs of life to the supervisor meanwhile."""
     from node.agent.probe import probe
 
     found: list[Probe] = []
-    thread = threading.Thread(target=lambda: found.append(probe(config, gpus)), name="probe", daemon=True)
+    thread = threading.Thread(target=lambda: found.append(probe(config, gpus, key=key)), name="probe", daemon=True)
     thread.start()
     while thread.is_alive():
         notifier.beat()

@@ -15,6 +15,7 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.wire.desired import DesiredAttempt
 from grass.wire.launch import LaunchTemplate
 from grass.wire.task_events import Ended
+from grass.wire.usage import TaskTotals
 from node.agent import environment
 from node.agent.check import Check
 from node.agent.folders import Removal, attempts_on_disk
@@ -190,8 +191,8 @@ def port_in_use(ports: Mapping[str, int]) -> int | None:
     return None
 
 
-def ended_event(attempt: Observed, sizes: dict[str, int]) -> Ended:
-    """Return the report of an attempt's end. ``sizes``: last offset of each stream."""
+def ended_event(attempt: Observed, sizes: dict[str, int], usage: TaskTotals | None) -> Ended:
+    """Return the report of an attempt's end. ``sizes``: last offset of each stream. ``usage``: what it used."""
     return Ended(
         key=attempt.key,
         at=attempt.ended or clock.wall(),
@@ -201,6 +202,7 @@ def ended_event(attempt: Observed, sizes: dict[str, int]) -> Ended:
         started=attempt.started,
         sizes=sizes or _NO_OUTPUT,
         stopped=attempt.stopping,
+        usage=usage,
     )
 
 

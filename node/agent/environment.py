@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from grass.config import ClusterConfig
+from grass.environment import is_shared
 from grass.model.matrix import environment as matrix_environment
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate
+from node.membership.rendering import NOTHING, Additions, command, launch_environment
 from node.runtime.protocol import Launch, Start
 from node.runtime.registry import chosen, kind
 
@@ -41,8 +43,9 @@ def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, s
     host_view = kind(runtime).host_view
     job_id = template.job_id
     env = {
-        **(base if host_view else {}),
+        **(of_shell(config, template, base) if host_view else {}),
         "PYTHONUNBUFFERED": "1",
+        **task_redis(config),
         **template.env,
         "GRASS_CLUSTER": config.name,
         "GRASS_JOB": template.job,
@@ -52,7 +55,7 @@ def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, s
         "GRASS_NODE": config.node.name,
         "GRASS_ADDRESSES": addresses_path(config, job_id),
         "GRASS_DATA": str(config.data_dir),
-        "GRASS_OUTPUT": str(config.data_dir / "jobs" / job_id),
+        **output_folders(template, str(config.data_dir)),
         "CLUSTER_ID": config.name,
         "CLUSTER_NAME": config.name,
         "NODE_ID": config.node.name,
@@ -60,12 +63,14 @@ def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, s
         "JOB_ID": job_id,
         "JOB_NAME": template.job,
         "COMPONENT_TYPE": template.component,
+        **launch_environment(config, template),
     }
     cwd = _folder(template.cwd, template.base, str(config.data_dir))
-    plain = Launch(argv(template.command), env, cwd, template.grace, template.width, runtime)
+    plain = Launch(argv(command(template)), env, cwd, template.grace, template.width, runtime)
     if host_view:
         return plain
     return plain._replace(
+        env={**env, **output_folders(template, template.container.data or str(config.data_dir))},
         cwd=_folder(template.cwd, None, template.container.data or str(config.data_dir)),
         image=template.image or "",
         cpu=template.cpu,
@@ -74,14 +79,54 @@ def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, s
     )
 
 
+def of_shell(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, str]) -> dict[str, str]:
+    """Return what a process inherits: ``base``, with the variables of the submitting shell if the job has them."""
+    found = dict(base)
+    if template.shell:
+        found = {name: value for name, value in base.items() if not is_shared(name)} | dict(template.shell)
+    if config.master.nodes_on_client:
+        found["GRASS_HOME"] = str(PurePosixPath(config.home).parent.parent)
+    return found
+
+
+def task_redis(config: ClusterConfig) -> dict[str, str]:
+    """Return the variables by which MARO's programs, and others, find the redis for tasks."""
+    port = str(config.task_redis)
+    if not config.task_redis:
+        return {}
+    return {"GRASS_REDIS_URL": f"redis://localhost:{port}", "REDIS_HOST": "localhost", "REDIS_PORT": port}
+
+
+def output_folders(template: LaunchTemplate, data: str) -> dict[str, str]:
+    """Return the variables with the output folders of the job and of the runs it waited for. ``data``: the share."""
+    folders = {"GRASS_OUTPUT": f"{data}/jobs/{template.job_id}"}
+    for job, job_id in template.awaited.items():
+        folders[f"GRASS_AFTER_{_word(job)}_OUTPUT"] = f"{data}/jobs/{job_id}"
+    return folders
+
+
+def _word(name: str) -> str:
+    """Return a name as part of the name of a variable."""
+    return re.sub(r"[^A-Z0-9]", "_", name.upper())
+
+
 def _folder(cwd: str | None, base: str | None, data: str) -> str | None:
     """Return the working folder: ``cwd``, relative to ``base`` or otherwise to the share. None: the runtime chooses."""
     return base if cwd is None else str(PurePosixPath(base or data) / cwd)
 
 
-def start(key: str, launch: str, template: LaunchTemplate, entry: DesiredAttempt, node_gpus: int) -> Start:
+def start(
+    key: str,
+    launch: str,
+    template: LaunchTemplate,
+    entry: DesiredAttempt,
+    node_gpus: int,
+    added: Additions = NOTHING,
+) -> Start:
+    """Return the start of an attempt. ``added``: for its membership and its framework."""
     gpus = tuple(device for device, _ in entry.gpus)
-    return Start(key, launch, attempt_env(key, template, entry, node_gpus), entry.ports, gpus)
+    env = {**attempt_env(key, template, entry, node_gpus), **added.env}
+    return Start(key, launch, env, entry.ports, gpus, added.programs)
 
 
 def attempt_env(key: str, template: LaunchTemplate, entry: DesiredAttempt, node_gpus: int) -> dict[str, str]:
@@ -90,6 +135,7 @@ def attempt_env(key: str, template: LaunchTemplate, entry: DesiredAttempt, node_
     index, task = str(parsed.index), str(parsed.task)
     env = {
         **(matrix_environment(template.matrix, parsed.index) if template.matrix else {}),
+        **({"GRASS_ENTRY": template.entries[parsed.index]} if template.entries else {}),
         "GRASS_INDEX": index,
         "GRASS_TASK": f"{template.job}.{task}",
         "GRASS_ATTEMPT": str(parsed.attempt),
@@ -98,7 +144,7 @@ def attempt_env(key: str, template: LaunchTemplate, entry: DesiredAttempt, node_
         "CONTAINER_NAME": f"{parsed.job_id}.{task}.{parsed.attempt}",
     }
     for name, port in entry.ports.items():
-        env["GRASS_PORT_" + re.sub(r"[^A-Z0-9]", "_", name.upper())] = str(port)
+        env["GRASS_PORT_" + _word(name)] = str(port)
     if node_gpus:  # a task that asked for none must not use the devices of others
         env["CUDA_VISIBLE_DEVICES"] = ",".join(str(device) for device, _ in entry.gpus)
     return env

@@ -21,6 +21,7 @@ from grass import clock
 from grass.backoff import Backoff
 from grass.config import ClusterConfig
 from grass.network_address import host_and_port
+from grass.wire import handshake
 from grass.wire.codec import builtins
 from grass.wire.log_block import LogBlock
 
@@ -29,6 +30,8 @@ ACK_TIMEOUT = 30.0
 FIRST_BACKOFF = 0.02
 LAST_BACKOFF = 0.5
 _REPLY_LIMIT = 1 << 20
+HELO_SECONDS = 0.5
+"""Time for a collector that asks for the key to say so. A fluentd without `<security>` says nothing."""
 
 Address = str | tuple[str, int]
 
@@ -46,12 +49,14 @@ class Link:
     """One connection to the collector, reopened automatically.
 
     ``address``: the path of a unix socket, or host and port. ``stop``: a descriptor; once it is readable, an
-    exchange gives up.
+    exchange gives up. ``name``, ``key``: of this node, for a collector that asks for them.
     """
 
-    def __init__(self, address: Address, stop: int) -> None:
+    def __init__(self, address: Address, stop: int, name: str = "", key: str = "") -> None:
         self._address = address
         self._stop = stop
+        self._name = name
+        self._key = key
         self._socket: socket.socket | None = None
         self._backoff = Backoff(FIRST_BACKOFF, LAST_BACKOFF)
         self._failures = 0
@@ -98,6 +103,11 @@ class Link:
     def _connect(self) -> socket.socket:
         if isinstance(self._address, tuple):
             connection = socket.create_connection(self._address, timeout=5)
+            try:
+                self._greet(connection)
+            except BaseException:
+                connection.close()
+                raise
         else:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connection.settimeout(5)
@@ -108,6 +118,21 @@ class Link:
                 raise
         connection.setblocking(False)
         return connection
+
+    def _greet(self, connection: socket.socket) -> None:
+        """Prove that this node knows its key, if the collector asks for it: the built-in one does, on TCP."""
+        poll = select.poll()
+        poll.register(connection, select.POLLIN)
+        poll.register(self._stop, select.POLLIN)
+        if not any(descriptor == connection.fileno() for descriptor, _ in poll.poll(HELO_SECONDS * 1000)):
+            return
+        messages = msgpack.Unpacker(raw=True, max_buffer_size=handshake.LIMIT)
+        try:
+            nonce, salt = handshake.nonce_of(_receive(connection, messages)), os.urandom(16)
+            connection.sendall(msgpack.packb(handshake.ping(self._name, salt, nonce, self._key)))
+            handshake.check_pong(_receive(connection, messages), salt, nonce, self._key)
+        except (ValueError, msgpack.UnpackException) as error:
+            raise ConnectionError(f"it does not speak the forward protocol: {error}") from error
 
     def _failed(self, message: str) -> None:
         self.close()
@@ -149,6 +174,17 @@ class Link:
                 waiting.difference_update(_acks(replies))
             if unsent and event & select.POLLOUT:
                 unsent = unsent[connection.send(unsent) :]
+
+
+def _receive(connection: socket.socket, messages: msgpack.Unpacker) -> object:
+    """Return the next message of the handshake."""
+    while True:
+        for message in messages:
+            return message
+        received = connection.recv(handshake.LIMIT)
+        if not received:
+            raise ConnectionResetError("it closed the connection during the handshake")
+        messages.feed(received)
 
 
 def _acks(replies: Iterable[object]) -> list[str]:

@@ -10,13 +10,15 @@ import ctypes
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import psutil
 
 from grass import clock
 from grass.wire.gpu import GpuDevice, GpuProcess, GpuSample
+from grass.wire.usage import GpuUsage
+from node.agent.gpu_usage import Meter
 from node.runtime import proc
 
 EVERY = 2.0
@@ -61,6 +63,8 @@ class GpuWatch:
         self._overdue = overdue
         self._roots = roots
         self._samples: tuple[GpuSample, ...] = ()
+        self._usages: tuple[GpuUsage, ...] = ()
+        self._meter = Meter()
         self._at = clock.steady()
         self._stop = threading.Event()
 
@@ -80,25 +84,40 @@ class GpuWatch:
             return _all_lost(self._known, f"the driver has not answered for {self._overdue:g} s")
         return self._samples
 
+    def usages(self) -> tuple[GpuUsage, ...]:
+        """Return the newest figures of each device, for the usage stream."""
+        lost = {sample.id: sample.error for sample in self.samples() if sample.error}
+        known = {usage.id: usage for usage in self._usages}
+        devices = [GpuUsage(id=device.id, error=lost.get(device.id)) for device in self._known]
+        return tuple(known[each.id] if each.id in known and each.error is None else each for each in devices)
+
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._samples = sample(self._known, self._roots())
+            self._samples, self._usages = measure(self._known, self._roots(), self._meter)
             self._at = clock.steady()
             self._stop.wait(EVERY)
 
 
 def sample(known: Sequence[GpuDevice], roots: Iterable[int], library: str = LIBRARY) -> tuple[GpuSample, ...]:
     """Sample each known device once; a device that does not answer has an ``error``. Opens and closes the driver."""
+    return measure(known, roots, Meter(), library)[0]
+
+
+def measure(
+    known: Sequence[GpuDevice], roots: Iterable[int], meter: Meter, library: str = LIBRARY
+) -> tuple[tuple[GpuSample, ...], tuple[GpuUsage, ...]]:
+    """Return the samples, and the figures of the devices that answer."""
     nvml = _nvml(library)
     if nvml is None:
-        return _all_lost(known, f"{library} is gone")
+        return _all_lost(known, f"{library} is gone"), ()
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        return _all_lost(known, f"the driver does not work: {error}")
+        return _all_lost(known, f"the driver does not work: {error}"), ()
     try:
         own = _Own(roots)
-        return tuple(_sample(nvml, device, own) for device in known)
+        samples = tuple(_sample(nvml, device, own) for device in known)
+        return samples, tuple(_usages(nvml, known, samples, meter))
     finally:
         _quietly(nvml, nvml.nvmlShutdown)
 
@@ -150,6 +169,15 @@ def _sample(nvml: Any, device: GpuDevice, own: _Own) -> GpuSample:
         )
     except nvml.NVMLError as error:
         return GpuSample(device.id, error=str(error))
+
+
+def _usages(nvml: Any, known: Sequence[GpuDevice], samples: Iterable[GpuSample], meter: Meter) -> Iterator[GpuUsage]:
+    for device, sampled in zip(known, samples, strict=True):
+        if sampled.error is None:
+            try:
+                yield meter.read(nvml, nvml.nvmlDeviceGetHandleByIndex(device.id), device, sampled)
+            except nvml.NVMLError as error:
+                yield GpuUsage(id=device.id, error=str(error))
 
 
 def _if_told(nvml: Any, question: Callable[[], int]) -> int | None:

@@ -17,25 +17,31 @@ from pathlib import Path
 
 from grass import clock, trace
 from grass.config import ClusterConfig
+from grass.errors import InputError
 from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.node_store import Desired, NodeStore
+from grass.store.shared_store import SharedStore
 from grass.wire.desired import DesiredChange
-from grass.wire.gpu import GpuDevice
+from grass.wire.gpu import GpuDevice, GpuSample
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello, Probe
 from grass.wire.keys import LaunchKey
 from grass.wire.launch import LaunchTemplate
-from grass.wire.task_events import Ready, Started, TaskEvent, Waiting
+from grass.wire.task_events import Drained, Ready, Started, TaskEvent, Waiting
+from grass.wire.usage import GpuUsage
 from node.agent import environment, folders
 from node.agent.attempts import Attempts, LogShipper, ended_event, not_started_event, port_in_use
 from node.agent.conditions import Conditions, together
 from node.agent.gpu import GpuWatch
+from node.agent.own_figures import OwnFigures
 from node.agent.readiness import Readiness, Verdict
 from node.agent.reconcile import Reconciliation, launch_key
 from node.agent.redis_threads import Changes, Reports
 from node.agent.stuck_tasks import StuckTasks
 from node.agent.usage import Usage, hello
+from node.agent.usage_sampler import Running, UsageSampler
+from node.membership.service import Service
 from node.runtime.protocol import Listed, Observed, Runtime, RuntimeEvent, Stop
 from node.runtime.protocol import Waiting as RuntimeWaiting
 from node.runtime.registry import chosen
@@ -49,22 +55,25 @@ log = logging.getLogger(__name__)
 
 
 class NodeAgent:
-    """``shipper`` makes the log shipper. Its argument is called with the key of each attempt whose log is complete."""
+    """``shipper`` makes the log shipper. Its arguments are called with the key of each attempt whose log is complete,
+    and with key, text and time of each block of standard output that was delivered."""
 
     def __init__(
         self,
         config: ClusterConfig,
         store: NodeStore,
         runtime: Runtime,
-        shipper: Callable[[Callable[[str], None]], LogShipper],
+        shipper: Callable[[Callable[[str], None], Callable[[str, str, float], None]], LogShipper],
         base_env: Mapping[str, str],
         gpus: Sequence[GpuDevice],
         alive: Callable[[], None] = lambda: None,
         probe: Probe | None = None,
         mounted: str | None = None,
+        shared: SharedStore | None = None,
     ) -> None:
         """``alive`` is called at every turn, at least with every heartbeat. ``probe``: its result, for the hello.
-        ``mounted``: the share's mount point when the node passed its probe."""
+        ``mounted``: the share's mount point when the node passed its probe. ``shared``: of the tasks of a job; None: no
+        membership API."""
         self._config = config
         self._alive = alive
         self._probe = probe
@@ -76,6 +85,8 @@ class NodeAgent:
         self._conditions = Conditions(config, self.wake, mounted)
         self._blocked_by: tuple[Reason, ...] = ()
         """Why nothing starts now."""
+        self._own_figures = OwnFigures()
+        self._sampler = UsageSampler(config.node_dir, self._running, self._gpu_use, store.usage, self._own_figures)
         self._stuck = StuckTasks()
         self._cannot_end: dict[str, Reason] = {}
         """Attempts that did not end after KILL, as of the last heartbeat."""
@@ -96,7 +107,10 @@ class NodeAgent:
         """Attempts whose log is complete at the collector; filled by the shipper's thread."""
         self._verdicts: deque[tuple[Verdict, str, str]] = deque()
         """Results of readiness checks: verdict, attempt key, failure; filled by the threads of ``Readiness``."""
-        self._shipper = shipper(self._on_shipped)
+        self._drained: deque[str] = deque()
+        """Attempts that left by themselves; filled by the threads of the membership API."""
+        self._service = Service(config, shared, self._on_drained)
+        self._shipper = shipper(self._on_shipped, self._own_figures.found)
         self._readiness = Readiness(self._on_verdict)
         self._reconciliation = Reconciliation()
         self._attempts = Attempts(
@@ -123,7 +137,14 @@ class NodeAgent:
         Path(self._config.node_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
         self._conditions.start()
         self._blocked_by = self._conditions.now()
-        for part in (self._changes, self._reports, self._shipper, self._removal, self._watch):
+        for part in (
+            self._changes,
+            self._reports,
+            self._shipper,
+            self._removal,
+            self._watch,
+            self._sampler,
+        ):
             part.start()
         try:
             while not self._stopping:
@@ -134,8 +155,10 @@ class NodeAgent:
                     self._act()
         finally:
             self._changes.stop()
+            self._service.stop()
             self._readiness.stop()
             self._watch.stop()
+            self._sampler.stop()
             self._conditions.stop()
             self._reports.stop(LAST_REPORTS)
             self._shipper.stop()
@@ -186,6 +209,8 @@ class NodeAgent:
             self._events_of_runtime.clear()
         while self._shipped:
             self._attempts.shipped(self._shipped.popleft())
+        while self._drained:
+            self._events.append(Drained(self._drained.popleft()))
         while self._verdicts:
             self._take_verdict(*self._verdicts.popleft())
         self._timers.run(clock.steady())
@@ -194,6 +219,7 @@ class NodeAgent:
         self._desired = True
         for job_id, text in desired.addresses.items():
             folders.write_addresses(self._config, job_id, text)
+        self._service.reset(desired.membership, desired.launch)
         self._reconciliation.reset(desired.entries, desired.launch)
         self._drop_launches([name for name in self._defined if name not in desired.launch])
         self._remove_jobs(folders.job_ids(self._config))
@@ -202,6 +228,8 @@ class NodeAgent:
         for job_id, text in change.addresses.items():
             folders.write_addresses(self._config, job_id, text)
         self._reconciliation.apply(change)
+        if change.membership or change.launch:
+            self._service.apply(change.membership, change.launch, self._reconciliation.launches)
         if change.drop:
             self._drop_launches(change.drop)
             self._remove_jobs({LaunchKey.parse(name).job_id for name in change.drop})
@@ -215,6 +243,7 @@ class NodeAgent:
         here = {LaunchKey.parse(name).job_id for name in self._reconciliation.launches}
         gone = [job_id for job_id in job_ids if job_id not in here]
         if gone:
+            self._service.forget(gone)
             self._removal.jobs(gone)
 
     def _on_listed(self, listed: Listed) -> None:
@@ -227,6 +256,7 @@ class NodeAgent:
             self._resume_waiting(known)
             self._reports.hello(self._hello())
             self._beat()
+        self._sampler.listed(list(known))
         self._attempts.relisted()
         for attempt in listed.attempts:
             self._on_attempt(attempt)
@@ -240,7 +270,7 @@ class NodeAgent:
             sizes = self._attempts.ended(attempt)
             self._reconciliation.ended(key)
             if entry is not None:
-                self._events.append(ended_event(attempt, sizes))
+                self._events.append(ended_event(attempt, sizes, self._sampler.ended(key, attempt.spent)))
             return
         if attempt.pid is not None:
             self._pids[key] = attempt.pid
@@ -264,6 +294,10 @@ class NodeAgent:
 
     def _on_shipped(self, key: str) -> None:
         self._shipped.append(key)
+        self.wake()
+
+    def _on_drained(self, key: str) -> None:
+        self._drained.append(key)
         self.wake()
 
     def _on_verdict(self, verdict: Verdict, key: str, failure: str) -> None:
@@ -318,6 +352,7 @@ class NodeAgent:
             self._events.append(not_started_event(key, None))
         if actions.forget:
             self._runtime.forget(actions.forget)
+            self._sampler.forget(actions.forget)
             for key in actions.forget:
                 self._attempts.release(key)
         if self._events:
@@ -341,7 +376,14 @@ class NodeAgent:
                 reason = Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is in use by another program")
                 self._refuse(key, reason)
                 continue
-            starts.append(environment.start(key, name, template, entry, len(self._gpus)))
+            try:
+                added = self._service.additions(
+                    key, template, entry, environment.of_shell(self._config, template, self._base_env)
+                )
+            except InputError as error:
+                self._refuse(key, Reason(ReasonCode.CANNOT_START, f"cannot start: {error}"))
+                continue
+            starts.append(environment.start(key, name, template, entry, len(self._gpus), added))
         if starts:
             self._runtime.start(starts)
             if self._blocked_by:
@@ -366,6 +408,15 @@ class NodeAgent:
     def _roots(self) -> list[int]:
         """Return the pids whose descendants belong to tasks: each task, and the process that adopts their orphans."""
         return [*self._pids.copy().values(), *self._runtime.roots()]
+
+    def _running(self) -> dict[str, Running]:
+        """Return the running attempts. Called by the sampler's thread."""
+        entries = self._reconciliation.entries
+        desired = ((key, pid, entries.get(key)) for key, pid in self._pids.copy().items())
+        return {key: Running(pid, entry.gpus) for key, pid, entry in desired if entry is not None}
+
+    def _gpu_use(self) -> tuple[tuple[GpuSample, ...], tuple[GpuUsage, ...]]:
+        return self._watch.samples(), self._watch.usages()
 
     def _check_stuck(self) -> None:
         before, self._cannot_end = self._cannot_end, self._stuck.look(self._pids)

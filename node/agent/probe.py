@@ -19,7 +19,7 @@ from grass.errors import GrassError
 from grass.model.resources import DEVICE
 from grass.network_address import network_address
 from grass.wire.hello import Probe, ProbeCheck
-from grass.wire.log_block import LogBlock
+from grass.wire.log_block import PROBE_JOB, LogBlock
 from node.agent.forward import Link, Signal, collector_address
 from node.agent.probe_record import passed, remember
 from node.mounts import mount_point
@@ -27,20 +27,20 @@ from node.runtime.attempts import Folders
 from node.runtime.protocol import Launch, Listed, Observed, Runtime, Start
 from node.runtime.registry import kind
 
-JOB = "grass-probe"
+JOB = PROBE_JOB
 SECONDS = 30.0
 """Limit of each check; a machine that takes longer to start one task is unusable."""
 TO_MOUNT = 10.0
 """Seconds that a known share may take to be mounted again, after a boot."""
 
 
-def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS) -> Probe:
+def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS, key: str = "") -> Probe:
     """Probe the node; return the recorded result if it passed before and its share is mounted."""
     before = passed(config)
     if before is not None:
         gone = _unmounted(config, before.mount, min(seconds, TO_MOUNT))
         return before.probe if gone is None else Probe(False, (gone,))
-    collector = _collector(config, seconds)
+    collector = _collector(config, seconds, key)
     shared = config.share is not None and collector.ok
     checks = [_share(config, shared, seconds), collector, *_promised(config, gpus)]
     gpus = gpus if config.node.gpu is None else gpus[: _devices(config.node.gpu)]
@@ -129,10 +129,10 @@ def _component(config: ClusterConfig) -> str:
     return config.node.name.replace(".", "-")
 
 
-def _collector(config: ClusterConfig, seconds: float) -> ProbeCheck:
+def _collector(config: ClusterConfig, seconds: float, key: str) -> ProbeCheck:
     stop = Signal()
     address = collector_address(config)
-    link = Link(address, stop.descriptor)
+    link = Link(address, stop.descriptor, config.node.name, key)
     tag = f"grass.{JOB}.{_component(config)}.0"
     block = LogBlock.of(1, "stdout", 0, clock.wall(), b"a node joins\n")
     deadline = clock.steady() + seconds

@@ -13,7 +13,7 @@ import itertools
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from grass import clock
@@ -40,6 +40,8 @@ class Batch:
         self.records: list[tuple[str, list[LogBlock]]] = []
         self.progress: list[tuple[AttemptLog, Stream, int]] = []
         self.visited: list[AttemptLog] = []
+        self._keys: list[str] = []
+        """Of the attempts in ``records``."""
         self.size = 0
 
     def add(self, followed: AttemptLog, now: float, wall: float) -> None:
@@ -57,17 +59,32 @@ class Batch:
         followed.store_bases(now)
         if records:
             self.records.append((followed.tag, records))
+            self._keys.append(followed.key)
+
+    def output(self) -> Iterator[tuple[str, LogBlock]]:
+        """Yield the blocks of standard output, each with the key of its attempt."""
+        for key, (_, blocks) in zip(self._keys, self.records, strict=True):
+            yield from ((key, block) for block in blocks if block.stream == "stdout" and block.text)
 
 
 class Shipper:
     """The caller follows an attempt and reports its end; the log is complete once the collector has all of it.
 
     All methods may be called from any thread and return at once, except ``stop``. ``on_complete`` is called in the
-    shipper's thread.
+    shipper's thread, and so is ``on_output``, with key, text and time of each block of standard output that the
+    collector has acknowledged.
     """
 
-    def __init__(self, config: ClusterConfig, *, on_complete: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        key: str = "",
+        *,
+        on_complete: Callable[[str], None] | None = None,
+        on_output: Callable[[str, str, float], None] | None = None,
+    ) -> None:
         self._on_complete = on_complete
+        self._on_output = on_output
         self._lock = threading.Lock()
         self._followed: dict[str, AttemptLog] = {}
         self._completed: set[str] = set()
@@ -75,7 +92,7 @@ class Shipper:
         self._wake = Signal()
         self._stop = Signal()
         self._stopping = False
-        self._link = Link(collector_address(config), self._stop.descriptor)
+        self._link = Link(collector_address(config), self._stop.descriptor, config.node.name, key)
         self._heap: list[tuple[float, int, AttemptLog]] = []
         self._order = itertools.count()
         self._unstored: dict[str, AttemptLog] = {}
@@ -181,6 +198,7 @@ class Shipper:
         batch = self._fill(now)
         delivered = not batch.records or self._link.exchange(batch.records)
         if delivered:
+            self._report_output(batch)
             for followed, stream, size in batch.progress:
                 followed.advance(stream, size, now)
                 self._unstored[followed.key] = followed
@@ -188,6 +206,11 @@ class Shipper:
             if not self._finish_if_complete(followed, now):
                 self._push(followed, followed.next_read(now) if delivered else now)
         return delivered and bool(self._heap) and self._heap[0][0] <= now
+
+    def _report_output(self, batch: Batch) -> None:
+        if self._on_output is not None:
+            for key, block in batch.output():
+                self._on_output(key, block.text or "", block.time)
 
     def _fill(self, now: float) -> Batch:
         batch = Batch()

@@ -29,7 +29,7 @@ class Usage:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._network = _network()
+        self._network = network_bytes()
         self._at = clock.steady()
         psutil.cpu_percent(None, percpu=True)
 
@@ -51,7 +51,7 @@ class Usage:
         )
 
     def _rates(self) -> Network:
-        (sent, received), (before_sent, before_received) = _network(), self._network
+        (sent, received), (before_sent, before_received) = network_bytes(), self._network
         now = clock.steady()
         seconds = max(0.001, now - self._at)
         self._network, self._at = (sent, received), now
@@ -61,7 +61,7 @@ class Usage:
         )
 
 
-def _network() -> tuple[int, int]:
+def network_bytes() -> tuple[int, int]:
     """Return the bytes sent and received by the machine, without interfaces inside it (loopback, containers)."""
     counts = [each for name, each in psutil.net_io_counters(pernic=True).items() if not name.startswith(_WITHIN)]
     return sum(each.bytes_sent for each in counts), sum(each.bytes_recv for each in counts)

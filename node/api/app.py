@@ -14,12 +14,14 @@ A command beside a running attempt, with its folder and environment, or in its c
 ``code`` is null until the command has ended and ``chunks`` is the last of its output. ``after``: bytes of output that
 the caller has: ``next`` of the previous reply. With ``tty``, all output is ``stdout``.
 
+Tasks use ``/v1/tasks/exec``, with their own tokens (``task_exec.py``).
+Connections to a port of an attempt: ``forward_routes``.
+
 Errors are ``{"error": {"code", "message"}}`` with the status of their class in ``grass.errors``.
 """
 
 from __future__ import annotations
 
-import base64
 import hmac
 import re
 from collections.abc import Mapping
@@ -31,7 +33,10 @@ from werkzeug.exceptions import HTTPException
 from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
+from node.api.forward_routes import add_forwards
+from node.api.forwards import Forwards
 from node.api.sessions import ABANDONED, Sessions
+from node.api.task_exec import PREFIX, add_task_exec, byte_offset, input_of
 from node.runtime.process.client import ask
 from node.runtime.registry import execute
 
@@ -48,6 +53,8 @@ def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONE
 
     @app.before_request
     def authorise() -> None:
+        if request.path.startswith(PREFIX):
+            return  # each of these routes checks the task's token
         given = request.headers.get("Authorization", "").encode()
         if not hmac.compare_digest(given, expected):
             raise NotAllowedError(
@@ -62,6 +69,8 @@ def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONE
         return _status(config)
 
     _add_exec(app, config, Sessions(abandoned))
+    add_task_exec(app, config)
+    add_forwards(app, config, Forwards(abandoned))
     return app
 
 
@@ -78,16 +87,11 @@ def _add_exec(app: Flask, config: ClusterConfig, sessions: Sessions) -> None:
 
     @app.get("/v1/exec/<name>/output")
     def output(name: str) -> dict[str, object]:
-        return sessions.get(name).output(_number("after", 0))
+        return sessions.get(name).output(byte_offset())
 
     @app.post("/v1/exec/<name>/input")
     def give_input(name: str) -> dict[str, int]:
-        body = request.get_json()
-        try:
-            data = base64.b64decode(body.get("data", ""), validate=True)
-        except (AttributeError, ValueError, TypeError) as error:
-            raise InputError('the body must be {"data": base64, "end": bool}') from error
-        return {"taken": sessions.get(name).input(data, end=bool(body.get("end")))}
+        return {"taken": sessions.get(name).input(*input_of(request.get_json()))}
 
     @app.post("/v1/exec/<name>/resize")
     def resize(name: str) -> dict[str, object]:
@@ -122,15 +126,6 @@ def _status(config: ClusterConfig) -> dict[str, object]:
         return {**body, "shepherd": str(error), "running": None, "ended": None}
     running = sum(attempt.ended is None for attempt in known)
     return {**body, "shepherd": "ok", "running": running, "ended": len(known) - running}
-
-
-def _number(name: str, default: int) -> int:
-    text = request.args.get(name)
-    if text is None:
-        return default
-    if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise InputError(f"{name}: must be a number of bytes, got {text!r}")
-    return int(text)
 
 
 def _refusal(error: GrassError) -> tuple[dict[str, object], int]:

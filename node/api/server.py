@@ -18,8 +18,8 @@ from grass.network_address import network_address
 from grass.systemd import Notifier
 from node.api.app import create_app
 
-THREADS = 16
-"""Most threads; they start on demand. Each open terminal occupies one."""
+THREADS = 160
+"""Most threads; they start on demand. Each open terminal and each command of a launcher occupies one."""
 HUNG_SECONDS = 30
 """The arbiter replaces a worker that is silent for so long."""
 HEAD_SECONDS = 5.0

@@ -24,9 +24,10 @@ class Session:
     """One command. ``after`` and ``next`` count bytes of output; bytes before ``after`` were received and are
     dropped."""
 
-    def __init__(self, execution: Execution, abandoned: float = ABANDONED) -> None:
+    def __init__(self, execution: Execution, abandoned: float = ABANDONED, poll: float = LONGEST_POLL) -> None:
         self._execution = execution
         self._patience = abandoned
+        self._poll = poll
         self._changed = threading.Condition()
         self._chunks: list[tuple[str, bytes]] = []
         self._start = 0
@@ -52,12 +53,12 @@ class Session:
         with self._changed:
             self._asked = clock.steady()
             self._drop(after)
-            self._changed.wait_for(lambda: self._chunks or self.over, LONGEST_POLL)
+            self._changed.wait_for(lambda: self._chunks or self.over, self._poll)
             self._asked = clock.steady()
             chunks = [[stream, base64.b64encode(data).decode()] for stream, data in self._chunks]
             return {"chunks": chunks, "next": self._start + self._waiting(), "code": self._code}
 
-    def input(self, data: bytes, *, end: bool) -> int:
+    def input(self, data: bytes, end: bool) -> int:
         """Return how many bytes were taken; send the rest again. ``end``: close the input if all were taken."""
         if self.over:
             return len(data)
@@ -69,6 +70,10 @@ class Session:
     def resize(self, rows: int, columns: int) -> None:
         if not self.over:
             self._execution.resize(rows, columns)
+
+    def signal(self, number: int) -> None:
+        if not self.over:
+            self._execution.signal(number)
 
     def end(self) -> None:
         self._ending = True
@@ -118,10 +123,13 @@ class Session:
 
 
 class Sessions:
-    """All sessions of this node. ``abandoned``: seconds without a poll after which a session ends."""
+    """``abandoned``: seconds without a poll after which a session ends; a poll waits for ``poll`` seconds. ``most``:
+    sessions at once."""
 
-    def __init__(self, abandoned: float = ABANDONED) -> None:
+    def __init__(self, abandoned: float = ABANDONED, most: int = MOST_SESSIONS, poll: float = LONGEST_POLL) -> None:
         self._abandoned = abandoned
+        self._poll = poll
+        self._most = most
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
 
@@ -129,14 +137,16 @@ class Sessions:
         with self._lock:
             for name in [name for name, each in self._sessions.items() if each.abandoned and each.over]:
                 del self._sessions[name]
-            if len(self._sessions) >= MOST_SESSIONS:
+            if len(self._sessions) >= self._most:
                 execution.end()
-                raise ConflictError(
-                    f"this node already runs {MOST_SESSIONS} commands beside tasks; try again in a minute"
-                )
+                raise ConflictError(f"this node already runs {self._most} commands beside tasks; try again in a minute")
             name = request_id()
-            self._sessions[name] = Session(execution, self._abandoned)
+            self._sessions[name] = Session(execution, self._abandoned, self._poll)
         return name
+
+    def has(self, name: str) -> bool:
+        with self._lock:
+            return name in self._sessions
 
     def get(self, name: str) -> Session:
         with self._lock:

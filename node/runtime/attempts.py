@@ -34,6 +34,7 @@ class Attempt:
         "returned",
         "signal",
         "sizes",
+        "spent",
         "started",
         "stopping",
     )
@@ -59,6 +60,8 @@ class Attempt:
         self.signal: int | None = None
         self.ended: float | None = None
         self.sizes: dict[str, int] | None = None
+        self.spent: list[float] | None = None
+        """The fields of ``protocol.Spent``, once its first process was reaped."""
 
     def observed(self) -> list[object]:
         """Return the fields of ``protocol.Observed`` as a message."""
@@ -73,6 +76,7 @@ class Attempt:
             self.signal,
             self.reason,
             self.sizes,
+            self.spent,
         ]
 
 

@@ -8,6 +8,7 @@ as ended, so that its output no longer grows.
 from __future__ import annotations
 
 import os
+import resource
 import selectors
 import signal
 from collections.abc import Callable
@@ -27,6 +28,16 @@ GROUP_GRACE = 1.0
 """Seconds between TERM and KILL for the rest of a group whose first process ended by itself."""
 GROUP_PATIENCE = 4.0
 """Seconds after KILL for which a group is waited for; a process may be stuck in the kernel."""
+
+
+_BLOCK = 512
+"""Bytes of the blocks in which the kernel counts what a process read and wrote."""
+
+
+def _spent(used: resource.struct_rusage) -> list[float]:
+    """Return the fields of ``protocol.Spent``."""
+    cpu = round(used.ru_utime + used.ru_stime, 6)
+    return [cpu, used.ru_maxrss << 10, used.ru_inblock * _BLOCK, used.ru_oublock * _BLOCK]
 
 
 class Endings:
@@ -112,8 +123,9 @@ class Endings:
                 by_itself = ended.si_code == os.CLD_EXITED
                 code, number = (ended.si_status, None) if by_itself else (None, ended.si_status)
                 self._write_end(attempt, code, number)
-            os.waitpid(ended.si_pid, 0)
+            used = os.wait4(ended.si_pid, 0)[2]
             if attempt:
+                attempt.spent = _spent(used)
                 self._end_group(attempt)
 
     def _write_end(self, attempt: Attempt, code: int | None, number: int | None) -> None:
@@ -160,7 +172,7 @@ class Endings:
             os.close(attempt.pidfd)
             attempt.pidfd = None
         attempt.env = {}
-        entry = (attempt.key, attempt.code, attempt.signal, attempt.reason, attempt.ended, attempt.sizes)
+        entry = (attempt.key, attempt.code, attempt.signal, attempt.reason, attempt.ended, attempt.sizes, attempt.spent)
         self._journal.add("e", *entry)
         if self.memory.owners:
             self.memory.release([attempt.key])

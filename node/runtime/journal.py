@@ -8,7 +8,7 @@ called about once a second, limits what a power cut can take.
     ["s", key, pid, began, returned, wall, launch]   was spawned
     ["k", key, kill_at, reason]               was asked to stop
     ["m", key, code, signal, wall]            its first process ended; written before that process is reaped
-    ["e", key, code, signal, reason, wall, sizes]   the attempt has ended
+    ["e", key, code, signal, reason, wall, sizes, spent]   the attempt has ended; earlier versions wrote no ``spent``
     ["f", [keys]]                             was forgotten
 """
 
@@ -76,9 +76,10 @@ def _apply(attempt: Attempt, entry: list[Any]) -> None:
             attempt.stopping, attempt.kill_at, attempt.reason = True, kill_at, reason
         case ["m", _, code, signal, wall]:
             attempt.code, attempt.signal, attempt.main_ended = code, signal, wall
-        case ["e", _, code, signal, reason, wall, sizes]:
+        case ["e", _, code, signal, reason, wall, sizes, *spent]:
             attempt.code, attempt.signal, attempt.reason = code, signal, reason
             attempt.ended, attempt.sizes = wall, sizes
+            attempt.spent = spent[0] if spent else None
 
 
 class Journal:
@@ -172,7 +173,8 @@ def _history(attempt: Attempt) -> Iterable[tuple[Any, ...]]:
     if attempt.main_ended is not None:
         yield "m", key, attempt.code, attempt.signal, attempt.main_ended
     if attempt.ended is not None:
-        yield "e", key, attempt.code, attempt.signal, attempt.reason, attempt.ended, attempt.sizes
+        ended = (attempt.code, attempt.signal, attempt.reason, attempt.ended, attempt.sizes, attempt.spent)
+        yield "e", key, *ended
 
 
 def _open(path: Path, flags: int = 0) -> int:

@@ -17,7 +17,9 @@ Output = list[tuple[str, bytes]]
 
 
 class Execution(Protocol):
-    """A command beside a running attempt: with its environment in its working folder, or in its container."""
+    """A command beside a running attempt: with its environment in its working folder, or in its container.
+
+    It ends with its attempt."""
 
     def descriptors(self) -> list[int]:
         """Return the descriptors to watch; call ``read`` with those that become readable."""
@@ -34,6 +36,10 @@ class Execution(Protocol):
 
     def end_input(self) -> None: ...
     def resize(self, rows: int, columns: int) -> None: ...
+    def signal(self, number: int) -> None:
+        """Send a signal to the command with its process group, if it runs."""
+        ...
+
     def code(self) -> int:
         """Return the exit code as a shell has it. To be called when ``read`` has returned None."""
         ...
@@ -65,6 +71,10 @@ class Trial(NamedTuple):
     """What the user can do if it fails."""
 
 
+SignedOff = Callable[[str], str | None]
+"""Returns the digest with which the master lets an image be loaded; None: it has no record of the image."""
+
+
 class RuntimeKind(Protocol):
     @property
     def host_view(self) -> bool:
@@ -72,7 +82,7 @@ class RuntimeKind(Protocol):
         image and see what is mounted for them."""
         ...
 
-    def open(self, config: ClusterConfig, share_is_mounted: Callable[[], bool]) -> Runtime:
+    def open(self, config: ClusterConfig, share_is_mounted: Callable[[], bool], signed_off: SignedOff) -> Runtime:
         """Open the runtime, for the node-agent's loop."""
         ...
 

@@ -41,6 +41,7 @@ class Start(NamedTuple):
     """Start attempt ``key`` by the launch ``launch``; ``env`` overrides the launch's environment.
 
     ``ports`` (by name) and ``gpus`` (device ids) are allocated to it. Processes learn of them through ``env`` only.
+    ``programs``: (file of this node, path in its container) of programs that Grass puts into a container.
     """
 
     key: str
@@ -48,6 +49,7 @@ class Start(NamedTuple):
     env: dict[str, str]
     ports: Mapping[str, int] = {}
     gpus: tuple[int, ...] = ()
+    programs: tuple[tuple[str, str], ...] = ()
 
 
 class Stop(NamedTuple):
@@ -56,6 +58,21 @@ class Stop(NamedTuple):
     key: str
     grace: float
     reason: Reason | None = None
+
+
+class Spent(NamedTuple):
+    """What the first process of an attempt and its descendants used, by the kernel's count when it was reaped.
+
+    Descendants that nobody waited for are not in it.
+    """
+
+    cpu: float
+    """Core seconds."""
+    memory: int
+    """Bytes at the peak of the largest process."""
+    read: int
+    """Bytes from disks."""
+    written: int
 
 
 class Observed(NamedTuple):
@@ -76,6 +93,8 @@ class Observed(NamedTuple):
     signal: int | None
     reason: Reason | None
     sizes: dict[str, int] | None
+    spent: Spent | None = None
+    """Set at its end, if the runtime reaped its first process itself."""
 
 
 class Waiting(NamedTuple):

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from grass.config import ClusterConfig
 from grass.errors import InputError, NotFoundError, UnreachableError
 from node.runtime.composite import CompositeRuntime
-from node.runtime.kind import Execution, RuntimeKind
+from node.runtime.kind import Execution, RuntimeKind, SignedOff
 from node.runtime.protocol import Runtime
 
 
@@ -50,9 +50,11 @@ def chosen(asked: str | None, image: str | None, offered: Sequence[str]) -> str:
     return suits[0] if suits else "process"
 
 
-def open_runtimes(config: ClusterConfig, share_is_mounted: Callable[[], bool]) -> Runtime:
+def open_runtimes(
+    config: ClusterConfig, share_is_mounted: Callable[[], bool], signed_off: SignedOff = lambda _: None
+) -> Runtime:
     """Open all runtimes that this node offers, behind one ``Runtime``. Raises InputError for an unknown name."""
-    opened = {name: kind(name).open(config, share_is_mounted) for name in config.node.runtimes}
+    opened = {name: kind(name).open(config, share_is_mounted, signed_off) for name in config.node.runtimes}
     return next(iter(opened.values())) if len(opened) == 1 else CompositeRuntime(opened)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from contextlib import suppress
 
@@ -66,6 +67,14 @@ class ContainerExecution:
     def resize(self, rows: int, columns: int) -> None:
         with suppress(InputError, ConflictError, NotFoundError):  # it has ended, or has not quite started
             self._engine.resize_terminal(self._id, rows, columns)
+
+    def signal(self, number: int) -> None:
+        """In a thread: the engine may take a while."""
+        threading.Thread(target=self._signal, args=(number,), name="exec-signal", daemon=True).start()
+
+    def _signal(self, number: int) -> None:
+        with suppress(GrassError):
+            kill(self._engine, self._container, self._id, signal.Signals(number))
 
     def code(self) -> int:
         return self._engine.exit_code(self._id)

@@ -8,6 +8,7 @@ container that needs it. The archive for `docker load` is assembled while it is 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -66,7 +67,8 @@ class Entry(NamedTuple):
 
 class Images:
     """``folder``: the images in the share. ``state``: file of the images that Grass loaded, with the time of their last
-    use. ``share_is_mounted``: without the mount, the folder is empty and says nothing about images.
+    use. ``share_is_mounted``: without the mount, the folder is empty and says nothing about images. ``signed_off``: the
+    digest with which the master lets an image be loaded; None: it has no record of the image.
 
     Safe for several threads. One image is loaded at a time, and only once if several threads ask for it.
     """
@@ -80,6 +82,7 @@ class Images:
         share_is_mounted: Callable[[], bool] = lambda: True,
         look_again: Sequence[float] = LOOK_AGAIN,
         used_every: float = USED_EVERY,
+        signed_off: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         self._engine = engine
         self._folder = folder
@@ -88,6 +91,7 @@ class Images:
         self._share_is_mounted = share_is_mounted
         self._look_again = look_again
         self._used_every = used_every
+        self._signed_off = signed_off
         self._lock = threading.Lock()
         self._loading = threading.Lock()
         self._current: dict[str, int] = {}
@@ -114,12 +118,27 @@ class Images:
         if self._current.get(image) != stamp:
             entry = None if stamp == _NO_INDEX else self._entry(image)
             if entry is not None:
+                self._check(image, entry)
                 self._load(image, entry, say)
             elif not self._in_engine(image):
                 return False
             self._current[image] = stamp
         self._used(image)
         return True
+
+    def _check(self, image: str, entry: Entry) -> None:
+        """Raise InputError unless this is the image that its user pushed: tasks and other nodes may write to the
+        share. The engine checks the layers against the configuration."""
+        expected = self._signed_off(full_name(image))
+        if expected is None:
+            return
+        with _share_asked(image):
+            config = self._folder / "blobs" / entry.config
+            found = hashlib.sha256(config.read_bytes()).hexdigest() if config.is_file() else ""
+        if not found == entry.config == expected or entry.id != f"sha256:{expected}":
+            raise InputError(
+                f"image {image} in the share is not the one that was pushed, so it is not loaded; push it again"
+            )
 
     def _stamp(self, image: str) -> int:
         index = self._folder / "index.json"

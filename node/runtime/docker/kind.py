@@ -11,7 +11,7 @@ from grass.config import ClusterConfig
 from grass.errors import GrassError, UnreachableError
 from node.runtime.docker.container_check import ContainerCheck
 from node.runtime.docker.execution import ContainerExecution
-from node.runtime.kind import Execution, Trial
+from node.runtime.kind import Execution, SignedOff, Trial
 from node.runtime.protocol import Launch
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ _ADVICE = "exit code 2: containers cannot write to the share; 3: install the con
 class DockerKind:
     host_view = False
 
-    def open(self, config: ClusterConfig, share_is_mounted: Callable[[], bool]) -> DockerRuntime:
+    def open(self, config: ClusterConfig, share_is_mounted: Callable[[], bool], signed_off: SignedOff) -> DockerRuntime:
         from node.runtime.docker.engine import Engine
         from node.runtime.docker.images import Images
         from node.runtime.docker.runtime import DockerRuntime
 
         folder, state = config.data_dir / "images", config.node_dir / "images.json"
-        images = Images(Engine(), folder, state, share_is_mounted=share_is_mounted)
+        images = Images(Engine(), folder, state, share_is_mounted=share_is_mounted, signed_off=signed_off)
         return DockerRuntime(config, Engine(), images)
 
     def execute(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:

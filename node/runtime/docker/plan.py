@@ -23,6 +23,13 @@ LABEL = "grass."
 CLUSTER, NODE, ATTEMPT, LAUNCH, BOOT = (LABEL + name for name in ("cluster", "node", "attempt", "launch", "boot"))
 LEAST_MEMORY = 6 << 20
 """Bytes. The engine refuses a smaller limit."""
+CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
+"""What root in a container needs to own files and to become another user there. It has no NET_RAW (which reads what
+others on the host's network send) and makes no devices."""
+MOST_PROCESSES = 16_384
+"""Processes and threads of one container: a fork bomb must leave some to the host."""
+_SEALED = ("images", "logs")
+"""Folders of the share that tasks read and Grass writes."""
 _LOGS = {"Type": "local", "Config": {"max-size": "1p", "max-file": "1", "compress": "false"}}
 _MICRO = 1_000_000
 
@@ -53,7 +60,15 @@ def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, c
             "RestartPolicy": {"Name": "no"},
             "LogConfig": _LOGS,
             "NetworkMode": plan.network,
-            "Mounts": [_share(config, launch), *(_bind(*mount) for mount in _mounts(config, start, launch, scratch))],
+            "Mounts": [
+                _share(config, launch),
+                *(_bind(*mount) for mount in _mounts(config, start, launch, scratch)),
+                *_sealed(config, launch),
+            ],
+            "CapDrop": ["ALL"],
+            "CapAdd": list(CAPABILITIES),
+            "SecurityOpt": ["no-new-privileges"],
+            "PidsLimit": MOST_PROCESSES,
             "Ulimits": [{"Name": name, "Soft": most, "Hard": most} for name, most in sorted(plan.ulimits.items())],
             **_limits(launch, cores),
             **_devices(start),
@@ -107,7 +122,6 @@ def _environment(config: ClusterConfig, start: Start, launch: Launch, scratch: s
     env = {**launch.env, **start.env, "GRASS_SCRATCH": scratch, "TINI_KILL_PROCESS_GROUP": "1"}
     if launch.container.data is not None:
         env["GRASS_DATA"] = launch.container.data
-        env["GRASS_OUTPUT"] = f"{launch.container.data}/jobs/{AttemptKey.parse(start.key).job_id}"
     env["CUDA_VISIBLE_DEVICES"] = ",".join(str(number) for number in range(len(start.gpus)))
     if not start.gpus:
         env["NVIDIA_VISIBLE_DEVICES"] = "void"
@@ -143,11 +157,40 @@ def _share(config: ClusterConfig, launch: Launch) -> Request:
     return bind
 
 
+def _sealed(config: ClusterConfig, launch: Launch) -> list[Request]:
+    """Return read-only mounts over what no task may change in the share: images and logs of all users."""
+    if mount_of(config.data_dir).through_fuse:  # one that is mounted anew would cover these
+        return []
+    target = launch.container.data or str(config.data_dir)
+    folders = {name: config.data_dir / name for name in _SEALED}
+    return [_bind(str(path), f"{target}/{name}", True) for name, path in folders.items() if path.is_dir()]
+
+
 def _mounts(config: ClusterConfig, start: Start, launch: Launch, scratch: str) -> list[tuple[str, str, bool]]:
     """Return (source on the host, target in the container, read only) of each mount."""
     addresses = addresses_folder(config, start.key)
     own = [(scratch, scratch, False), (addresses, addresses, True)]
-    return own + [(allowed(each, config.node.mounts), each.target, each.read_only) for each in launch.container.mounts]
+    own += [(file, target, True) for file, target in start.programs]
+    if "GRASS_API" in launch.env:  # the folder: the socket in it is new after each restart of the node-agent
+        api = os.path.dirname(launch.env["GRASS_API"])  # noqa: PTH120
+        own.append((api, api, True))
+    for each in launch.container.mounts:
+        source = shared_folder(config, each) if each.shared else allowed(each, config.node.mounts)
+        own.append((source, each.target, each.read_only))
+    return own
+
+
+def shared_folder(config: ClusterConfig, mount: Mount) -> str:
+    """Return the folder of the share that a mount names; make it if it is missing. Raises CannotStartError."""
+    share = os.path.realpath(config.data_dir)
+    folder = os.path.realpath(share + mount.source)
+    if not Path(folder).is_relative_to(share):
+        raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {mount.source} leads out of the share")
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {mount.source} in the share: {error}") from error
+    return folder
 
 
 def addresses_folder(config: ClusterConfig, key: str) -> str:

@@ -20,7 +20,7 @@ from grass.model.reasons import Reason, ReasonCode
 from node.runtime.frames import READ, Lines, Message, Outbox, pack
 from node.runtime.process.hung_shepherd import kill_hung_shepherd, peer_pid
 from node.runtime.process.silence import Silence
-from node.runtime.protocol import Launch, Listed, Observed, RuntimeEvent, Start, Stop
+from node.runtime.protocol import Launch, Listed, Observed, RuntimeEvent, Spent, Start, Stop
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.02, 0.5
 
@@ -203,10 +203,10 @@ def _definition(name: str, launch: Launch) -> Message:
 
 
 def _observed(attempt: Message) -> Observed:
-    observed = Observed(*attempt)
-    return (
-        observed._replace(reason=Reason.from_wire(observed.reason)) if isinstance(observed.reason, dict) else observed
-    )
+    key, pid, started, since, stopping, ended, code, number, reason, sizes, *rest = attempt
+    spent = Spent(*rest[0]) if rest and rest[0] else None  # a shepherd of an earlier version sends none
+    why = Reason.from_wire(reason) if reason is not None else None
+    return Observed(key, pid, started, since, stopping, ended, code, number, why, sizes, spent)
 
 
 def ask(path: Path, *message: str, seconds: float = 5.0) -> list[Observed]:

@@ -10,8 +10,9 @@ import struct
 import subprocess
 import sys
 import termios
+from contextlib import suppress
 
-from grass.errors import CommandNotExecutableError, CommandNotFoundError
+from grass.errors import CommandNotExecutableError, CommandNotFoundError, ConflictError
 from node.runtime import proc
 from node.runtime.kind import Output
 
@@ -37,6 +38,10 @@ class ProcessExecution:
     def __init__(self, pid: int, argv: list[str], size: tuple[int, int] | None) -> None:
         environ = proc.read(f"/proc/{pid}/environ").split(b"\0")
         env = dict(entry.split(b"=", 1) for entry in environ if b"=" in entry)
+        try:
+            self._task = os.pidfd_open(pid)
+        except ProcessLookupError as error:
+            raise ConflictError(f"cannot start {argv[0]}: the task has just ended") from error
         self._terminal: int | None = None
         try:
             if size is None:
@@ -44,9 +49,11 @@ class ProcessExecution:
             else:
                 self._open_terminal(argv, {**env, b"TERM": env.get(b"TERM", b"xterm-256color")}, pid, size)
         except OSError as error:
+            os.close(self._task)
             cause = CommandNotFoundError if isinstance(error, FileNotFoundError) else CommandNotExecutableError
             raise cause(f"cannot start {argv[0]}: {error.strerror}") from error
         self._pidfd = os.pidfd_open(self._process.pid)
+        self._task_ended = False
 
     def _pipes(self, argv: list[str], env: dict[bytes, bytes], cwd: str) -> None:
         pipe = subprocess.PIPE
@@ -81,11 +88,15 @@ class ProcessExecution:
         os.set_blocking(self._terminal, False)
 
     def descriptors(self) -> list[int]:
-        return [*self._outputs, self._pidfd]
+        return [*self._outputs, self._pidfd, *([] if self._task_ended else [self._task])]
 
     def read(self, descriptor: int) -> Output | None:
         """Return output. The session ends with the command; processes that it left may hold its streams open for
         ever."""
+        if descriptor == self._task:
+            self._task_ended = True
+            self._kill()
+            return []
         if descriptor == self._pidfd:
             output = [piece for each in list(self._outputs) for piece in self._drain(each)]
             self._outputs.clear()
@@ -131,17 +142,30 @@ class ProcessExecution:
         if self._terminal is not None:
             fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
+    def signal(self, number: int) -> None:
+        if self._process.poll() is None:
+            proc.signal_group(self._process.pid, number)
+
     def code(self) -> int:
         code = self._process.wait()
         return 128 - code if code < 0 else code
 
     def end(self) -> None:
         if self._process.poll() is None:
-            proc.signal_group(self._process.pid, signal.SIGKILL)
+            self._kill()
             self._process.wait()
-        os.close(self._pidfd)
+        for descriptor in (self._pidfd, self._task):
+            os.close(descriptor)
         if self._terminal is not None:
             os.close(self._terminal)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
+
+    def _kill(self) -> None:
+        """Kill the command's session: a launcher's daemon gives each of its programs a process group of its own."""
+        leader = self._process.pid
+        session = [pid for pid in proc.processes() if (stat := proc.stat(pid)) and stat.session == leader]
+        for pid in session:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, NotFoundError
-from node.runtime.kind import Execution, Trial
+from node.runtime.kind import Execution, SignedOff, Trial
 from node.runtime.process.client import ProcessRuntime, ask
 from node.runtime.process.execution import ProcessExecution
 from node.runtime.protocol import Launch
@@ -18,7 +18,9 @@ _NVML = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetCount())"
 class ProcessKind:
     host_view = True
 
-    def open(self, config: ClusterConfig, share_is_mounted: Callable[[], bool]) -> ProcessRuntime:
+    def open(
+        self, config: ClusterConfig, share_is_mounted: Callable[[], bool], signed_off: SignedOff
+    ) -> ProcessRuntime:
         return ProcessRuntime(config.socket("shepherd"))
 
     def execute(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:

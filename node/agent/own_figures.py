@@ -1,0 +1,97 @@
+"""Figures that tasks report of themselves: lines ``GRASS_METRIC name=value … step=N`` in their output.
+
+The log shipper hands over each block of output that was delivered; most hold no such line, which one search finds out.
+The usage sampler takes the points with each sample. What a task prints is bounded here: names, and points per sample.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from collections.abc import Iterator
+
+from grass.wire.usage import OwnPoint
+
+MARK = "GRASS_METRIC "
+MOST_NAMES = 32
+"""Figures of one attempt. Further ones are ignored."""
+MOST_POINTS = 32
+"""Points of one figure between two samples. Every second of more is left out."""
+MOST_SERIES = 1_000
+"""Figures of all attempts of this node between two samples."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,63}")
+
+
+class _Series:
+    """Points of one figure. ``every``: so many of the points are thinned out to one."""
+
+    def __init__(self) -> None:
+        self.points: list[OwnPoint] = []
+        self._every = 1
+        self._seen = 0
+
+    def add(self, point: OwnPoint) -> None:
+        if self._seen % self._every == 0:
+            self.points.append(point)
+        self._seen += 1
+        if len(self.points) > MOST_POINTS:
+            del self.points[1::2]
+            self._every *= 2
+
+
+class OwnFigures:
+    """``found`` is called by the shipper's thread, ``take`` by the sampler's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._points: dict[tuple[str, str], _Series] = {}
+        self._names: dict[str, dict[str, int]] = {}
+        """Attempt key → figure → number of its points, which is the step of a point without one."""
+
+    def found(self, key: str, text: str, at: float) -> None:
+        """Note the figures in a block of output."""
+        if MARK not in text:
+            return
+        with self._lock:
+            for line in text.splitlines():
+                if line.startswith(MARK):
+                    self._note(key, line, at)
+
+    def take(self) -> tuple[OwnPoint, ...]:
+        """Return the points since the last call."""
+        with self._lock:
+            points, self._points = self._points, {}
+        return tuple(point for series in points.values() for point in series.points)
+
+    def forget(self, key: str) -> None:
+        with self._lock:
+            self._names.pop(key, None)
+
+    def _note(self, key: str, line: str, at: float) -> None:
+        names = self._names.setdefault(key, {})
+        figures = dict(parse(line))
+        step = figures.pop("step", None)
+        for name, value in figures.items():
+            if name not in names and len(names) >= MOST_NAMES:
+                continue
+            names[name] = count = names.get(name, -1) + 1
+            series = self._points.get((key, name))
+            if series is None:
+                if len(self._points) >= MOST_SERIES:
+                    continue
+                series = self._points[key, name] = _Series()
+            series.add(OwnPoint(key, name, count if step is None else step, value, at))
+
+
+def parse(line: str) -> Iterator[tuple[str, float]]:
+    """Yield the names and values of one line. Words that are neither are ignored: the line is also for people."""
+    for word in line[len(MARK) :].split()[: MOST_NAMES + 1]:
+        name, equals, text = word.partition("=")
+        if equals and _NAME.fullmatch(name):
+            try:
+                value = float(text)
+            except ValueError:
+                continue
+            if math.isfinite(value):
+                yield name, value

@@ -1,0 +1,158 @@
+"""What the processes of each running attempt use now, from /proc. Called by the usage sampler, in its thread.
+
+The processes of an attempt are its first process and all that descend from it, also in sessions of their own. /proc is
+listed once for all attempts, and processes that belong to none are looked at only now and then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from node.runtime import proc
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_STAT = 4096
+"""Bytes: more than /proc/PID/stat ever has."""
+_LOOK_AGAIN = 15
+"""Scans after which other processes are looked at again: one may have been forked before its attempt was known."""
+DETAILS_AT_ONCE = 20
+"""Attempts whose open files and input and output are read in one scan; those of further ones are read in turn."""
+
+
+class Used(msgspec.Struct):
+    """One attempt. Counters are since its start; processes that ended count if their parent waited for them."""
+
+    cpu: float = 0.0
+    """Core seconds."""
+    memory: int = 0
+    """Bytes in use now: the sum of its processes' resident memory. Shared pages count in each."""
+    threads: int = 0
+    files: int | None = None
+    """Open files. None: its processes belong to a user whose files this node-agent may not list."""
+    read: int = 0
+    """Bytes from disks."""
+    written: int = 0
+
+
+class Process(msgspec.Struct):
+    """The figures of /proc/PID/stat that count."""
+
+    parent: int
+    cpu: float
+    memory: int
+    threads: int
+
+
+class TaskProcesses:
+    """Remembers each attempt's counters, which never go back, and which processes belong to no attempt."""
+
+    def __init__(self, details_at_once: int = DETAILS_AT_ONCE) -> None:
+        self.owners: dict[int, str] = {}
+        """Pid → key of its attempt, as of the last scan."""
+        self._used: dict[str, Used] = {}
+        self._foreign: set[int] = set()
+        self._scans = 0
+        self._details_at_once = details_at_once
+        self._next_details = 0
+
+    def scan(self, mains: Mapping[str, int]) -> dict[str, Used]:
+        """Return what each attempt uses. ``mains``: the first process of each."""
+        self._scans += 1
+        if self._scans % _LOOK_AGAIN == 0:
+            self._foreign.clear()
+        found = self._read(set(mains.values()))
+        self.owners = _owners(found, {pid: key for key, pid in mains.items()}, self.owners)
+        self._foreign.update(pid for pid in found if pid not in self.owners)
+        self._used = {key: self._used.get(key) or Used() for key in mains}
+        members: dict[str, list[int]] = {key: [] for key in mains}
+        for pid, key in self.owners.items():
+            members[key].append(pid)
+        for key, used in self._used.items():
+            _add(used, [found[pid] for pid in members[key]])
+        for key in self._in_turn(list(mains)):
+            _add_details(self._used[key], members[key])
+        return self._used
+
+    def _read(self, mains: set[int]) -> dict[int, Process]:
+        """Read all processes that are not known to belong to no attempt."""
+        pids = proc.processes()
+        self._foreign.intersection_update(pids)
+        self._foreign -= mains
+        processes = ((pid, _process(pid)) for pid in pids if pid not in self._foreign)
+        return {pid: process for pid, process in processes if process is not None}
+
+    def _in_turn(self, keys: list[str]) -> Iterable[str]:
+        """Return the attempts whose details are read in this scan."""
+        if len(keys) <= self._details_at_once:
+            return keys
+        start = self._next_details % len(keys)
+        self._next_details = start + self._details_at_once
+        return (keys + keys)[start : start + self._details_at_once]
+
+
+def _process(pid: int) -> Process | None:
+    try:
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        text = os.read(descriptor, _STAT)  # it comes whole with one read, which halves the cost of a scan
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    fields = text[text.rindex(b")") + 2 :].split()
+    ticks = int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])  # its own, and of waited-for children
+    return Process(int(fields[1]), ticks / _TICKS, int(fields[21]) * _PAGE, int(fields[17]))
+
+
+def _owners(found: Mapping[int, Process], mains: Mapping[int, str], before: Mapping[int, str]) -> dict[int, str]:
+    """Return the attempt of each process. An orphan belongs to the attempt that it belonged to before."""
+    owners: dict[int, str] = {}
+    keys = set(mains.values())
+    for pid in found:
+        path: list[int] = []
+        at = pid
+        owner: str | None = None
+        while owner is None and at in found and len(path) <= len(found):
+            owner = mains.get(at) or owners.get(at)
+            path.append(at)
+            at = found[at].parent
+        if owner is None and before.get(pid) in keys:
+            owner = before[pid]
+        if owner is not None:
+            owners.update(dict.fromkeys([pid] if owner == before.get(pid) else path, owner))
+    return owners
+
+
+def _add(used: Used, processes: list[Process]) -> None:
+    used.cpu = max(used.cpu, sum(each.cpu for each in processes))
+    used.memory = sum(each.memory for each in processes)
+    used.threads = sum(each.threads for each in processes)
+
+
+def _add_details(used: Used, pids: list[int]) -> None:
+    counts = [_open_files(pid) for pid in pids]
+    known = [count for count in counts if count is not None]
+    used.files = sum(known) if known else None
+    read = written = 0
+    for pid in pids:
+        for line in proc.read(f"/proc/{pid}/io").splitlines():
+            name, _, number = line.partition(b": ")
+            if name == b"read_bytes":
+                read += int(number)
+            elif name == b"write_bytes":
+                written += int(number)
+    used.read, used.written = max(used.read, read), max(used.written, written)
+
+
+def _open_files(pid: int) -> int | None:
+    try:
+        # the size of this folder is their number since Linux 6.2
+        return os.stat(f"/proc/{pid}/fd").st_size or len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH116, PTH208
+    except OSError:
+        return None

@@ -1,0 +1,239 @@
+"""The usage stream of this node: every 2 s one sample of the machine and of each running attempt. Used by the loop.
+
+It has a thread of its own, which also writes to redis, so the loop never waits for either. While redis is away, samples
+are dropped: histories have a gap then. Totals of attempts are kept, in a file, too, until the attempt is forgotten, so
+that neither that nor a killed node-agent loses them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from grass import clock
+from grass.atomic_file import replace_file
+from grass.errors import GrassError, UndecodableError
+from grass.wire.codec import Form, encode
+from grass.wire.gpu import GpuSample
+from grass.wire.usage import GpuUsage, TaskSample, TaskTotals, UsageSample
+from node.agent import container_usage
+from node.agent.machine_usage import MachineUsage
+from node.agent.own_figures import OwnFigures
+from node.agent.task_processes import TaskProcesses, Used
+from node.agent.usage_ledger import GpuShare, UsageLedger
+from node.runtime.protocol import Spent
+
+EVERY = 2.0
+"""Seconds between samples."""
+_TOTALS: Form[dict[str, TaskTotals]] = Form(dict[str, TaskTotals])
+
+log = logging.getLogger(__name__)
+
+
+class Running(msgspec.Struct, frozen=True):
+    """A running attempt: its first process, and (device id, thousandths) of the GPUs that are allocated to it."""
+
+    pid: int
+    gpus: tuple[tuple[int, int], ...] = ()
+
+
+class Container(msgspec.Struct):
+    """``descriptor``: a pidfd of its first process, which is readable as soon as that has ended."""
+
+    pid: int
+    groups: dict[str, str]
+    descriptor: int
+    used: Used
+
+
+class UsageSampler:
+    """``running``: the running attempts, by key; may be called in any thread. ``send`` writes a sample to redis.
+
+    ``gpus`` returns the newest samples of the devices: those of the heartbeat, and those of this stream.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        running: Callable[[], Mapping[str, Running]],
+        gpus: Callable[[], tuple[tuple[GpuSample, ...], tuple[GpuUsage, ...]]],
+        send: Callable[[UsageSample], None],
+        own: OwnFigures,
+    ) -> None:
+        self._running = running
+        self._gpus = gpus
+        self._send = send
+        self._own = own
+        self._file = folder / "usage.json"
+        self._folder = folder
+        self._processes = TaskProcesses()
+        self._containers: dict[str, Container] = {}
+        self._processes_only: set[str] = set()
+        """Attempts that are not containers."""
+        self._lock = threading.Lock()
+        """Protects the ledger, which the loop uses, too."""
+        self._ledger = UsageLedger()
+        self._selector = selectors.DefaultSelector()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._selector.register(self._wake, selectors.EVENT_READ)
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="usage", daemon=True)
+        self._silent = False
+        self._machine: MachineUsage | None = None
+        self._broken = False
+
+    def start(self) -> None:
+        """Call it once the node's folder exists."""
+        self._ledger = UsageLedger(_stored(self._file))
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End without waiting for a write that is in progress."""
+        self._stopping = True
+        os.eventfd_write(self._wake, 1)
+
+    def listed(self, keys: list[str]) -> None:
+        """Note which attempts exist: all that the runtime knows."""
+        with self._lock:
+            self._ledger.keep_only(keys)
+
+    def ended(self, key: str, spent: Spent | None) -> TaskTotals | None:
+        """Return what an attempt used that has ended."""
+        with self._lock:
+            return self._ledger.close(key, spent, clock.steady())
+
+    def forget(self, keys: list[str]) -> None:
+        """Forget attempts whose end the master has noted."""
+        with self._lock:
+            self._ledger.forget(keys)
+        for key in keys:
+            self._own.forget(key)
+
+    def _run(self) -> None:
+        self._turn()
+        due = clock.steady() + EVERY
+        while not self._stopping:
+            for ready, _ in self._selector.select(max(0.0, due - clock.steady())):
+                if ready.data is not None:
+                    self._last_look(ready.data)
+            if clock.steady() >= due:
+                due = clock.steady() + EVERY
+                self._turn()
+        for key in list(self._containers):
+            self._leave(key)
+
+    def _turn(self) -> None:
+        """Take a sample. A machine that cannot be measured runs its tasks all the same."""
+        try:
+            if self._machine is None:
+                self._machine = MachineUsage(self._folder)  # the first interval begins now
+            else:
+                self._sample(self._machine)
+        except Exception:
+            if not self._broken:
+                log.exception("the usage of this node cannot be measured; its tasks go on")
+            self._broken = True
+            return
+        self._broken = False
+
+    def _sample(self, machine: MachineUsage) -> None:
+        samples, gpus = self._gpus()
+        running = self._running()
+        used = self._measure(running)
+        node, interval = machine.sample(gpus)
+        memory = _gpu_memory(samples, self._processes.owners)
+        by_id = {gpu.id: gpu for gpu in gpus}
+        tasks: list[TaskSample] = []
+        now = clock.steady()
+        with self._lock:
+            still = self._running()
+            for key, attempt in running.items():
+                if key in still:  # otherwise it ended meanwhile, and its account is closed
+                    share = GpuShare(attempt.gpus, memory.get(key, 0 if attempt.gpus else None))
+                    tasks.append(self._ledger.add(key, used[key], interval, share, by_id, now))
+            totals = self._ledger.totals()
+        self._store(totals)
+        self._write(UsageSample(round(clock.wall(), 3), node, tuple(tasks), self._own.take()))
+
+    def _measure(self, running: Mapping[str, Running]) -> dict[str, Used]:
+        used = self._processes.scan({key: attempt.pid for key, attempt in running.items()})
+        for key in [key for key in self._containers if key not in running]:
+            self._leave(key)
+        self._processes_only &= running.keys()
+        for key, attempt in running.items():
+            if key in self._processes_only:
+                continue
+            container = self._containers.get(key) or self._enter(key, attempt.pid)
+            if container is not None:
+                container.used = container_usage.measure(container.groups, used[key])
+                used[key] = container.used
+        return used
+
+    def _enter(self, key: str, pid: int) -> Container | None:
+        """Watch the first process of a container, to read its control groups once more before they are removed."""
+        groups = container_usage.groups_of(pid)
+        if groups is None:
+            self._processes_only.add(key)
+            return None
+        try:
+            descriptor = os.pidfd_open(pid)
+        except OSError:
+            return None
+        container = self._containers[key] = Container(pid, groups, descriptor, Used())
+        self._selector.register(descriptor, selectors.EVENT_READ, key)
+        return container
+
+    def _last_look(self, key: str) -> None:
+        """Read the control groups of a container whose first process has just ended."""
+        container = self._containers[key]
+        used = container_usage.measure(container.groups, container.used)
+        with self._lock:
+            self._ledger.raise_to(key, used)
+        self._selector.unregister(container.descriptor)
+        os.close(container.descriptor)
+        container.descriptor = -1
+
+    def _leave(self, key: str) -> None:
+        container = self._containers.pop(key)
+        if container.descriptor >= 0:
+            self._selector.unregister(container.descriptor)
+            os.close(container.descriptor)
+
+    def _store(self, totals: Mapping[str, TaskTotals]) -> None:
+        with suppress(OSError):  # a full disk; the totals are in memory
+            replace_file(self._file, encode(totals))
+
+    def _write(self, sample: UsageSample) -> None:
+        try:
+            self._send(sample)
+        except GrassError as error:
+            if not self._silent:
+                log.warning("the usage of this node is not recorded: %s", error)
+            self._silent = True
+            return
+        self._silent = False
+
+
+def _gpu_memory(samples: tuple[GpuSample, ...], owners: Mapping[int, str]) -> dict[str, int]:
+    """Return the bytes that the processes of each attempt use on GPUs."""
+    found: dict[str, int] = {}
+    for sample in samples:
+        for process in sample.processes:
+            key = owners.get(process.pid)
+            if key is not None:
+                found[key] = found.get(key, 0) + (process.memory or 0)
+    return found
+
+
+def _stored(file: Path) -> dict[str, TaskTotals]:
+    try:
+        return _TOTALS.decode(file.read_bytes())
+    except (OSError, UndecodableError):
+        return {}

@@ -1,0 +1,69 @@
+"""The routes of ``forwards``: connections to a port of a task. Added to the application by ``app``.
+
+POST   /v1/forward {"key", "port"}                        {"id"}: ready for connections to this port of the attempt
+GET    /v1/forward/<id>/output?after=N                    wait up to 20 s for more:
+                                                          {"chunks": [[connection, base64 | null]], "next", "over"}
+POST   /v1/forward/<id>/input {"connection", "at", "data": base64, "end"}   {"taken"}; send the rest again
+DELETE /v1/forward/<id>/connections/<connection>          close one connection
+DELETE /v1/forward/<id>                                   end it; 60 s without a GET end it, too
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+
+from flask import Flask, request
+
+from grass.config import ClusterConfig
+from grass.errors import InputError
+from node.api.forwards import Forwards
+from node.runtime.attempts import Folders
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+_KEY = re.compile(rf"{_NAME}/{_NAME}\.[0-9]+/[1-9][0-9]*")
+_SHAPE = 'the body must be {"connection": number, "at": number, "data": base64, "end": bool}'
+
+
+def add_forwards(app: Flask, config: ClusterConfig, forwards: Forwards) -> None:
+    folders = Folders(str(config.node_dir / "attempts"))
+
+    @app.post("/v1/forward")
+    def open_forward() -> dict[str, str]:
+        match request.get_json():
+            case {"key": str(key), "port": int(port)} if _KEY.fullmatch(key) and 0 < port < 65536:
+                output = Path(folders.path(key, "stdout"))  # exists until the attempt is forgotten
+                hosts = tuple(dict.fromkeys(("127.0.0.1", config.node.address)))
+                return {"id": forwards.open(hosts, port, output.exists)}
+        raise InputError('the body must be {"key": attempt key, "port": number}')
+
+    @app.get("/v1/forward/<name>/output")
+    def forward_output(name: str) -> dict[str, object]:
+        text = request.args.get("after", "0")
+        if not re.fullmatch(r"[0-9]{1,18}", text):
+            raise InputError(f"after: must be a number of chunks, got {text!r}")
+        chunks, following, over = forwards.get(name).output(int(text))
+        encoded = [[number, None if data is None else base64.b64encode(data).decode()] for number, data in chunks]
+        return {"chunks": encoded, "next": following, "over": over}
+
+    @app.post("/v1/forward/<name>/input")
+    def forward_input(name: str) -> dict[str, int]:
+        match request.get_json():
+            case {"connection": int(number), "at": int(at), "data": str(text), "end": bool(end)} if at >= 0:
+                try:
+                    data = base64.b64decode(text, validate=True)
+                except ValueError as error:
+                    raise InputError(_SHAPE) from error
+                return {"taken": forwards.get(name).send(number, at, data, end=end)}
+        raise InputError(_SHAPE)
+
+    @app.delete("/v1/forward/<name>/connections/<int:number>")
+    def close_connection(name: str, number: int) -> dict[str, object]:
+        forwards.get(name).close(number)
+        return {}
+
+    @app.delete("/v1/forward/<name>")
+    def close_forward(name: str) -> dict[str, object]:
+        forwards.close(name)
+        return {}

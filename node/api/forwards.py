@@ -1,0 +1,260 @@
+"""Connections to a port of a task, for a user's machine. One forward carries many connections, as numbered chunks.
+
+The caller chooses the number of a connection, and opens it with its first data. It fetches what the task sends with
+``output``. Both directions count what was received, so that a repeated request changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from grass import clock
+from grass.entropy import request_id
+from grass.errors import ConflictError, NotFoundError
+
+MOST_FORWARDS = 64
+MOST_CONNECTIONS = 256
+"""At once, of one forward."""
+MOST_WAITING = 1 << 20
+"""Most bytes for the caller; the task is read again once some were fetched."""
+MOST_UNWRITTEN = 256 * 1024
+"""Most bytes of one connection that the task has not read yet."""
+ABANDONED = 60.0
+"""Seconds without a poll after which a forward ends."""
+MOST_LAST = 8 << 20
+"""Most bytes for the caller once the attempt has ended: the last words of a task, however much it had sent."""
+LONGEST_POLL = 20.0
+CONNECT_SECONDS = 3.0
+_READ = 64 * 1024
+_GLANCE = 0.5
+"""Seconds between two looks at whether the attempt still exists."""
+
+Chunk = tuple[int, bytes | None]
+"""Number of the connection, and data; None: the task has closed it."""
+
+
+@dataclass
+class _Connection:
+    """``taken``: bytes that the caller has sent. ``ended``: it sends no more."""
+
+    socket: socket.socket
+    taken: int = 0
+    unwritten: bytearray = field(default_factory=bytearray)
+    ended: bool = False
+
+
+class Forward:
+    """``hosts``: addresses on which the task may listen. ``alive``: whether the attempt still exists."""
+
+    def __init__(
+        self, hosts: Sequence[str], port: int, alive: Callable[[], bool], abandoned: float = ABANDONED
+    ) -> None:
+        self._hosts, self._port, self._alive, self._patience = hosts, port, alive, abandoned
+        self._changed = threading.Condition()
+        self._connections: dict[int, _Connection] = {}
+        self._finished: set[int] = set()
+        self._chunks: deque[Chunk] = deque()
+        self._waiting = 0
+        self._first = 0
+        """Number of the first chunk that is kept."""
+        self._asked = clock.steady()
+        self._over = False
+        self._wake, self._woken = socket.socketpair()
+        self._wake.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name="forward", daemon=True)
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        return self._over
+
+    def output(self, after: int) -> tuple[list[Chunk], int, bool]:
+        """Wait for chunks from number ``after`` on: (chunks, number of the next one, whether none will follow)."""
+        with self._changed:
+            self._asked = clock.steady()
+            self._drop(after)
+            self._changed.wait_for(lambda: self._chunks or self._over, LONGEST_POLL)
+            self._asked = clock.steady()
+            return list(self._chunks), self._first + len(self._chunks), self._over
+
+    def send(self, number: int, at: int, data: bytes, *, end: bool) -> int:
+        """Take data of a connection; ``at``: how many bytes came before. Return how many bytes were taken in all.
+
+        Raises ConflictError for too many connections, or if nothing listens on the port."""
+        with self._changed:
+            if self._over or number in self._finished:
+                return at + len(data)  # for nobody: its end is among the chunks
+            connection = self._connections.get(number)
+        if connection is None:
+            connection = self._open(number)
+        with self._changed:
+            new = data[max(0, connection.taken - at) :] if at <= connection.taken else b""
+            new = new[: MOST_UNWRITTEN - len(connection.unwritten)]
+            connection.unwritten += new
+            connection.taken += len(new)
+            connection.ended = connection.ended or (end and connection.taken >= at + len(data))
+            self._look_again()
+            return connection.taken
+
+    def close(self, number: int) -> None:
+        """Close a connection that the caller has closed."""
+        with self._changed:
+            self._finish(number)
+            self._look_again()
+
+    def end(self) -> None:
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+            self._look_again()
+        self._thread.join(5.0)
+
+    def _look_again(self) -> None:
+        """Wake the thread. It needs no more wake-ups if it has ended, or has not read the earlier ones yet."""
+        with contextlib.suppress(OSError):
+            self._wake.send(b"x")
+
+    def _open(self, number: int) -> _Connection:
+        if len(self._connections) >= MOST_CONNECTIONS:
+            raise ConflictError(f"more than {MOST_CONNECTIONS} connections at once; close some first")
+        if not self._alive():
+            raise ConflictError("the task has ended")
+        opened = self._connect()
+        opened.setblocking(False)
+        with self._changed:
+            found = _Connection(opened)
+            wanted = not self._over and number not in self._finished
+            if wanted:
+                found = self._connections.setdefault(number, found)
+        if not wanted or found.socket is not opened:  # its end, or a repeated request, was faster
+            opened.close()
+        return found
+
+    def _connect(self) -> socket.socket:
+        for host in self._hosts:
+            try:
+                return socket.create_connection((host, self._port), CONNECT_SECONDS)
+            except OSError as error:
+                why = error.strerror or str(error)
+        raise ConflictError(f"nothing answers on port {self._port} of the task: {why.lower()}")
+
+    def _drop(self, after: int) -> None:
+        while self._chunks and self._first < after:
+            _, data = self._chunks.popleft()
+            self._waiting -= len(data or b"")
+            self._first += 1
+        self._look_again()
+
+    def _finish(self, number: int) -> None:
+        connection = self._connections.pop(number, None)
+        self._finished.add(number)
+        if connection is not None:
+            connection.socket.close()
+
+    def _run(self) -> None:
+        try:
+            while not self._over:
+                self._turn()
+                gone = clock.steady() - self._asked > self._patience
+                if gone or not self._alive():
+                    break
+        finally:
+            with self._changed:
+                for number, connection in list(self._connections.items()):
+                    self._read_rest(number, connection)
+                    self._finish(number)
+                self._over = True
+                self._changed.notify_all()
+                self._wake.close()
+                self._woken.close()
+
+    def _turn(self) -> None:
+        """Wait until sockets are ready, and move data."""
+        with self._changed, selectors.DefaultSelector() as selector:
+            selector.register(self._woken, selectors.EVENT_READ, None)
+            reads = selectors.EVENT_READ if self._waiting < MOST_WAITING else 0
+            for number, connection in self._connections.items():
+                wanted = reads | (selectors.EVENT_WRITE if connection.unwritten or connection.ended else 0)
+                if wanted:
+                    selector.register(connection.socket, wanted, number)
+            self._changed.release()
+            try:
+                ready = selector.select(_GLANCE)
+            finally:
+                self._changed.acquire()
+            for key, events in ready:
+                if key.data is None:
+                    self._woken.recv(4096)
+                elif key.data in self._connections:
+                    self._move(key.data, self._connections[key.data], events)
+
+    def _move(self, number: int, connection: _Connection, events: int) -> None:
+        try:
+            if events & selectors.EVENT_WRITE:
+                self._write(connection)
+            if events & selectors.EVENT_READ:
+                data = connection.socket.recv(_READ)
+                self._put(number, data or None)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._put(number, None)
+
+    def _write(self, connection: _Connection) -> None:
+        if connection.unwritten:
+            sent = connection.socket.send(connection.unwritten)
+            del connection.unwritten[:sent]
+        if connection.ended and not connection.unwritten:
+            connection.ended = False
+            connection.socket.shutdown(socket.SHUT_WR)
+
+    def _read_rest(self, number: int, connection: _Connection) -> None:
+        """Read the last words of a task that has ended."""
+        with contextlib.suppress(OSError):
+            while self._waiting < MOST_LAST and (data := connection.socket.recv(_READ)):
+                self._put(number, data)
+
+    def _put(self, number: int, data: bytes | None) -> None:
+        self._chunks.append((number, data))
+        self._waiting += len(data or b"")
+        if data is None:
+            self._finish(number)
+        self._changed.notify_all()
+
+
+class Forwards:
+    """All forwards of this node. ``abandoned``: seconds without a poll after which one ends."""
+
+    def __init__(self, abandoned: float = ABANDONED) -> None:
+        self._abandoned = abandoned
+        self._forwards: dict[str, Forward] = {}
+        self._lock = threading.Lock()
+
+    def open(self, hosts: Sequence[str], port: int, alive: Callable[[], bool]) -> str:
+        with self._lock:
+            for name in [name for name, each in self._forwards.items() if each.over]:
+                del self._forwards[name]
+            if len(self._forwards) >= MOST_FORWARDS:
+                raise ConflictError(f"this node already forwards {MOST_FORWARDS} ports; try again in a minute")
+            name = request_id()
+            self._forwards[name] = Forward(hosts, port, alive, self._abandoned)
+        return name
+
+    def get(self, name: str) -> Forward:
+        with self._lock:
+            forward = self._forwards.get(name)
+        if forward is None:
+            raise NotFoundError("no such forward; it may have ended")
+        return forward
+
+    def close(self, name: str) -> None:
+        forward = self.get(name)
+        with self._lock:
+            self._forwards.pop(name, None)
+        forward.end()

@@ -1,0 +1,133 @@
+"""The routes of the membership API: what a task may ask its own node (docs/reference/membership-api.md).
+
+Called by ``server`` in many threads. Each request carries the token of an attempt, and sees only that attempt's job.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from grass.api.task_token import bearer, check
+from grass.errors import InputError, NotFoundError, UndecodableError
+from grass.wire.keys import AttemptKey
+from grass.wire.membership_api import KEY_CHANGE, LONGEST_WAIT, TASK_EXEC, Left, Pulse, World
+from node.membership.board import Board
+from node.membership.forwarding import Forwarding
+from node.membership.memberships import Memberships
+
+_KEY = re.compile(r"[A-Za-z0-9._/-]{1,160}")
+_SESSION = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,62}):([A-Za-z0-9_-]{8,64})")
+
+
+class Request(NamedTuple):
+    """``path``: with the query. ``authorization``: the header."""
+
+    method: str
+    path: str
+    authorization: str
+    body: bytes
+
+
+class Call:
+    """An authenticated request."""
+
+    def __init__(self, request: Request, key: AttemptKey, token: str) -> None:
+        self.method, self.body, self.key, self.token = request.method, request.body, key, token
+        parts = urlsplit(request.path)
+        self.path = unquote(parts.path)
+        self.query = {name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
+
+    @property
+    def wait(self) -> float:
+        text = self.query.get("wait", "0")
+        if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text):
+            raise InputError(f"wait: must be a number of seconds, got {text!r}")
+        return min(float(text), LONGEST_WAIT)
+
+    @property
+    def after(self) -> int:
+        text = self.query.get("after", "-1")
+        if not re.fullmatch(r"-1|[0-9]{1,18}", text):
+            raise InputError(f"after: must be a number, got {text!r}")
+        return int(text)
+
+
+class Api:
+    """``drained`` is called with the key of an attempt that has left by itself."""
+
+    def __init__(
+        self, memberships: Memberships, board: Board, forwarding: Forwarding, drained: Callable[[str], None]
+    ) -> None:
+        self._memberships = memberships
+        self._board = board
+        self._forwarding = forwarding
+        self._drained = drained
+
+    def answer(self, request: Request) -> object:
+        """Return the answer. Raises GrassError."""
+        key, token = bearer(request.authorization)
+        check(self._memberships.secret(key.job_id), key, token)
+        call = Call(request, key, token)
+        try:
+            return self._route(call)
+        except UndecodableError as error:
+            raise InputError(f"the body: {error}") from error
+
+    def _route(self, call: Call) -> object:
+        match call.method, call.path.split("/")[1:]:
+            case "GET", ["v1", "world"]:
+                return self._world(call)
+            case "GET", ["v1", "pulse"]:
+                world = self._world(call)
+                changed = world.generation > call.after
+                return Pulse(generation=world.generation, epoch=world.epoch, changed=changed, released=world.released)
+            case "POST", ["v1", "leave"]:
+                return self._leave(call)
+            case "POST", ["v1", "barrier", *rest]:
+                return self._board.barrier(call.key, _name(rest), call.wait)
+            case "GET" | "PUT" | "DELETE", ["v1", "kv", *rest]:
+                return self._key_value(call, _name(rest))
+            case _, ["v1", "exec", *rest]:
+                return self._exec(call, rest)
+        raise NotFoundError(f"{call.method} {call.path}: no such route")
+
+    def _world(self, call: Call) -> World:
+        return self._memberships.world(call.key, call.after, call.wait)
+
+    def _leave(self, call: Call) -> Left:
+        world = self._memberships.world(call.key, -1, 0)
+        if world.released:
+            self._drained(str(call.key))
+        return Left(generation=world.generation, epoch=world.epoch)
+
+    def _key_value(self, call: Call, name: str) -> object:
+        match call.method:
+            case "GET":
+                return self._board.get(call.key, name, call.query.get("revision"), call.wait)
+            case "PUT":
+                return self._board.put(call.key, name, KEY_CHANGE.decode(call.body))
+            case _:
+                return self._board.delete(call.key, name)
+
+    def _exec(self, call: Call, rest: list[str]) -> object:
+        match call.method, rest:
+            case "POST", []:
+                wanted = TASK_EXEC.decode(call.body)
+                return self._forwarding.open(call.key.job_id, call.token, wanted)
+            case _, [session, *verb] if found := _SESSION.fullmatch(session):
+                node, name = found.groups()
+                path = "/".join((name, *verb))
+                if call.method == "GET":
+                    path += f"?after={max(0, call.after)}"
+                return self._forwarding.call(call.key.job_id, node, call.token, call.method, path, call.body)
+        raise NotFoundError(f"{call.method} {call.path}: no such route")
+
+
+def _name(rest: list[str]) -> str:
+    name = "/".join(rest)
+    if not _KEY.fullmatch(name):
+        raise InputError(f"{name!r}: use letters, digits and ._/-, at most 160 of them")
+    return name

@@ -1,0 +1,71 @@
+"""Memberships on this node as the node-agent uses them: it tells what changed, and asks what an attempt gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from grass.config import ClusterConfig
+from grass.store.shared_store import SharedStore
+from grass.wire.desired import DesiredAttempt
+from grass.wire.keys import AttemptKey
+from grass.wire.launch import LaunchTemplate
+from grass.wire.membership import Membership
+from node.membership.api import Api
+from node.membership.board import Board
+from node.membership.forwarding import Forwarding
+from node.membership.memberships import Memberships
+from node.membership.rendering import Additions, additions
+from node.membership.server import Server
+from node.runtime.registry import chosen, kind
+
+
+class Service:
+    """``store`` None: files and environment only, no API. ``drained`` is called, in any thread, with the key of an
+    attempt that left by itself."""
+
+    def __init__(self, config: ClusterConfig, store: SharedStore | None, drained: Callable[[str], None]) -> None:
+        self._config = config
+        self._memberships = Memberships(config)
+        self._board = Board(store, self._memberships) if store else None
+        self._drained = drained
+        self._server: Server | None = None
+
+    def _serve(self) -> None:
+        """Open the API, once the memberships are known: until then a task waits, rather than being refused."""
+        if self._board is not None and self._server is None:
+            forwarding = Forwarding(self._config, self._memberships)
+            self._server = Server(self._config, Api(self._memberships, self._board, forwarding, self._drained))
+            self._server.start()
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+
+    def reset(self, memberships: Mapping[str, Membership], launches: Mapping[str, LaunchTemplate]) -> None:
+        """Take the whole desired state."""
+        self._memberships.reset(memberships, launches)
+        self._serve()
+
+    def apply(
+        self,
+        memberships: Mapping[str, Membership],
+        fresh: Mapping[str, LaunchTemplate],
+        launches: Mapping[str, LaunchTemplate],
+    ) -> None:
+        """Take a change: new memberships and templates. ``launches``: all templates, including those."""
+        self._memberships.apply(memberships, fresh, launches)
+
+    def forget(self, job_ids: Sequence[str]) -> None:
+        """Forget jobs that have nothing left on this node."""
+        self._memberships.forget(job_ids)
+        if self._board is not None:
+            self._board.forget(job_ids)
+
+    def additions(
+        self, key: str, template: LaunchTemplate, entry: DesiredAttempt, base: Mapping[str, str]
+    ) -> Additions:
+        """Return what an attempt gets. Raises InputError: its framework cannot render it now."""
+        runtime = chosen(template.runtime, template.image, self._config.node.runtimes)
+        memberships = self._memberships.of_job(AttemptKey.parse(key).job_id)
+        host_view = kind(runtime).host_view
+        return additions(self._config, key, template, entry, memberships, base, host_view=host_view)
