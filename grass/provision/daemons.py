@@ -15,12 +15,14 @@ from grass.errors import InputError
 MODULES = {
     "collector": "master.collector",
     "shepherd": "node.runtime.shepherd",
+    "monitor": "master.monitor",
     "master-agent": "master.agent",
     "master-api-server": "master.api",
     "node-agent": "node.agent",
     "node-api-server": "node.api",
 }
 REDIS = "redis"
+TASK_REDIS = "task-redis"
 SHEPHERD = "shepherd"
 SUPERVISOR = "supervisord"
 
@@ -47,11 +49,20 @@ def daemons(config: ClusterConfig, redis: list[str]) -> list[Daemon]:
     """
     python = [sys.executable, "-m"]
     found = [Daemon(REDIS, tuple(redis))] if redis else []
+    if config.task_redis:
+        found.append(Daemon(TASK_REDIS, task_redis(config, redis[0])))
     return found + [Daemon(name, (*python, module, str(config.path))) for name, module in MODULES.items()]
 
 
 def names(config: ClusterConfig) -> list[str]:
-    return ([REDIS] if config.redis.embedded else []) + list(MODULES)
+    own = [REDIS] if config.redis.embedded else []
+    return own + ([TASK_REDIS] if config.task_redis else []) + list(MODULES)
+
+
+def task_redis(config: ClusterConfig, server: str) -> tuple[str, ...]:
+    """Return the command of the redis for tasks. It keeps nothing, and listens on this machine only."""
+    places = ("--bind", "127.0.0.1", "--port", str(config.task_redis), "--dir", str(Path(config.home) / "log"))
+    return (server, *places, "--save", "", "--appendonly", "no", "--daemonize", "no")
 
 
 def supervisord_conf(config: ClusterConfig, redis: list[str], umask: int) -> str:

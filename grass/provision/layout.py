@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from grass.api import keyring
+from grass.api import keyring, user_files
 from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets
 from grass.entropy import password
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
@@ -54,12 +54,14 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
     node_port = settings.ports.node_api or node.api_port or _free(node.address, cluster_home, settings, {api_port})
     offered = machine.offered(settings.resources)
     _check_reserve(settings, offered)
+    tasks_redis = _task_redis(settings, before, cluster_home, {api_port, node_port})
     return ClusterConfig(
         name=settings.name,
         mode=settings.mode,
         home=str(cluster_home),
         runtime_dir=str(runtime_folder.choose(cluster_home)),
         redis=redis,
+        task_redis=tasks_redis,
         master=replace(ruled(master, settings), api_port=api_port, own_node=node.name, nodes_on_client=True),
         node=replace(
             node,
@@ -77,6 +79,18 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
             mounts=settings.mounts,
         ),
     )
+
+
+def _task_redis(settings: Settings, before: ClusterConfig | None, cluster_home: Path, taken: set[int]) -> int:
+    """Return the port of the redis for tasks; 0: none is wanted."""
+    if settings.task_redis is None:
+        return 0
+    if not settings.redis.embedded:
+        raise InputError(
+            "task_redis: needs the embedded redis; with a redis of your own, name its port in `env` of jobs"
+        )
+    kept = before.task_redis if before else 0
+    return settings.task_redis or kept or _free("127.0.0.1", cluster_home, settings, taken)
 
 
 def ruled(master: MasterConfig, settings: Settings) -> MasterConfig:
@@ -121,6 +135,11 @@ def check_ports(config: ClusterConfig) -> None:
                 f"port {port}, the `{key}` port of cluster {config.name}, is taken by {ports.holder(port)}; "
                 f"end that, or give the cluster another one: `ports: {{{key}: NUMBER}}` in a settings file"
             )
+    if config.task_redis and not ports.available("127.0.0.1", config.task_redis):
+        raise ConflictError(
+            f"port {config.task_redis}, of the redis for tasks of cluster {config.name}, is taken by "
+            f"{ports.holder(config.task_redis)}; end that, or choose another one: `task_redis: {{port: NUMBER}}`"
+        )
 
 
 def make_folders(config: ClusterConfig) -> None:
@@ -200,7 +219,7 @@ def mend_client(config: ClusterConfig) -> bool:
 
 def _register(config: ClusterConfig, user_key: keyring.Jwk, master_key: keyring.Jwk) -> None:
     user = user_name()
-    keyring.register_user(config.master_dir, user, keyring.Role.ADMIN, user_key)
+    user_files.register_user(config.master_dir, user, keyring.Role.ADMIN, user_key)
     profile = keyring.Profile(config.name, config.master.url, user, str(user_key["kid"]))
     keyring.save_profile(Path(config.home) / "client", profile, master_key)
 

@@ -14,11 +14,11 @@ from grass.config import ClusterConfig, Secrets
 from grass.environment import cluster_home, grass_home
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from grass.manifest.settings import Settings
+from grass.mode_file import write_mode
 from grass.model.mode import ON_PREMISES
 from grass.provision import daemons, layout, machine, processes, readiness, redis_log, runtime_folder, stopping, trouble
 from grass.provision.filelock import cluster_lock
 from grass.provision.local_findings import local_findings
-from grass.provision.mode_file import write_mode
 from grass.provision.provisioner import (
     AddedNode,
     ClusterStatus,

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grass.errors import InputError
-from grass.model.mode import LOCAL, ON_PREMISES
-from grass.provision.mode_file import read_mode
+from grass.errors import ConflictError, InputError
+from grass.mode_file import read_mode
+from grass.model.mode import LOCAL, ON_PREMISES, SIGNED_IN
 from grass.provision.provisioner import Provisioner, Session
 
 if TYPE_CHECKING:
@@ -22,11 +22,17 @@ if TYPE_CHECKING:
 _PROVISIONERS = {
     LOCAL: "grass.provision.local:LocalProvisioner",
     ON_PREMISES: "grass.provision.on_premises.provisioner:OnPremisesProvisioner",
+    SIGNED_IN: "grass.provision.signed_in:SignedInProvisioner",
 }
 """Mode → ``module:class``. Imported on use, because some of these modules import SSH code."""
 
 
 def for_settings(settings: Settings, session: Session) -> Provisioner:
+    if read_mode(session.folder) == SIGNED_IN:
+        raise ConflictError(
+            f"cluster {session.name}: `grass login` uses this name on this machine; choose another name, "
+            f"or run `grass logout {session.name}`"
+        )
     return _provisioner(settings.mode, session)
 
 

@@ -83,8 +83,10 @@ def push_image(
     scratch: Path,
     say: Callable[[str], object],
     on_progress: OnProgress,
-) -> list[str]:
-    """Push the image ``name`` of this machine's engine, or the images of the file ``archive``. Return their names.
+) -> dict[str, str]:
+    """Push the image ``name`` of this machine's engine, or the images of the file ``archive``.
+
+    Return the digest of each by its name, for the master to sign off.
 
     ``name`` also names an archive's image that has no name of its own. ``scratch``: a folder with enough space for the
     image.
@@ -113,7 +115,7 @@ def push_image(
             say(f"nothing to send: {_parts(there)} there already")
         for each, image in named.items():
             access.ask(AddImage(each, image.entry(clock.wall())))
-    return sorted(named)
+    return {each: image.config for each, image in sorted(named.items())}
 
 
 @contextmanager

@@ -16,10 +16,10 @@ from grass.errors import ConflictError, GrassError, UnreachableError
 from grass.hosts.ssh import SshHost
 from grass.manifest.on_premises import ApiWay, HostSettings, OnPremises
 from grass.manifest.settings import Settings
+from grass.mode_file import write_mode
 from grass.provision.filelock import cluster_lock
 from grass.provision.files.access import FilesAccess
 from grass.provision.layout import user_name
-from grass.provision.mode_file import write_mode
 from grass.provision.on_premises import on_host
 from grass.provision.on_premises.bundle import Bundle, make_bundle
 from grass.provision.on_premises.design import MasterDesign, design

@@ -58,7 +58,7 @@ class MasterDesign:
         """Return the names of unit instances, in the order in which they are started."""
         collector = "fluentd" if self.fluentd else "fluentd-container" if self.fluentd_image else "collector"
         samba = ("samba",) if self.config.samba else ()
-        names = ("redis", collector, *samba, "master-agent", "master-api-server")
+        names = ("redis", collector, *samba, "monitor", "master-agent", "master-api-server")
         return tuple(f"grass-{name}@{self.config.name}.service" for name in names)
 
 

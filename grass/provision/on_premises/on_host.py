@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from grass.api import keyring
+from grass.api import keyring, user_files
 from grass.config import ClusterConfig, Secrets
 from grass.entropy import password
 from grass.provision import layout
@@ -84,7 +84,7 @@ def _keys(config: ClusterConfig, admin: str, key: keyring.Jwk) -> None:
     public = Path(config.home) / PUBLIC_KEY
     if not public.exists():
         public.write_text(json.dumps(keyring.create_master_key(config.master_dir)) + "\n")
-    keyring.register_user(config.master_dir, admin, keyring.Role.ADMIN, key)
+    user_files.register_user(config.master_dir, admin, keyring.Role.ADMIN, key)
 
 
 if __name__ == "__main__":

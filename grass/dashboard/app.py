@@ -1,0 +1,185 @@
+"""The Flask application of the dashboard: the page's files, the feed, logs, questions and actions.
+
+Every answer passes ``Gate`` first and carries headers that let the browser load nothing from elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any
+
+from flask import Flask, Response, jsonify, request
+from werkzeug.exceptions import BadRequestKeyError, HTTPException
+
+import grass
+from grass import clock
+from grass.api.client import Client
+from grass.dashboard.actions import ACTIONS
+from grass.dashboard.gate import OPEN, Gate, RefusedError
+from grass.dashboard.logs import LogWords, log_pieces
+from grass.dashboard.mirror import Mirrors
+from grass.dashboard.questions import QUESTIONS
+from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
+
+PAGE = files("grass.dashboard") / "page"
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+TYPES = {
+    "html": "text/html",
+    "js": "text/javascript",
+    "css": "text/css",
+    "svg": "image/svg+xml",
+    "LICENSE": "text/plain",
+}
+MOST_BODY = 64 * 1024
+SILENCE = 5.0
+"""Seconds after which an idle stream sends a comment, so that a closed tab is noticed."""
+
+
+class Pages:
+    """The handlers. ``connect``: makes a client of the cluster. ``shared``: no logs and no changes."""
+
+    def __init__(self, gate: Gate, connect: Callable[[], Client], *, shared: bool) -> None:
+        self._gate = gate
+        self._client = connect()
+        self._shared = shared
+        self.mirrors = Mirrors(connect)
+
+    def close(self) -> None:
+        """End all streams, and close the connections to the cluster."""
+        self.mirrors.close()
+        self._client.close()
+
+    def check(self) -> None:
+        """Refuse a request before anything reads it."""
+        cookie = request.cookies.get(self._gate.cookie_name, "")
+        self._gate.check(request.method, request.path, dict(request.headers), cookie, clock.steady())
+
+    def open(self, secret: str) -> Response:
+        if not self._gate.accepts(secret):
+            raise RefusedError(401, "this link is not valid any more; use the one that `grass dashboard` printed last")
+        response = asset("opened.html")  # a redirect would be part of the navigation, perhaps from another site
+        response.set_cookie(self._gate.cookie_name, self._gate.cookie, httponly=True, samesite="Strict")
+        return response
+
+    def me(self) -> Response:
+        """Answer who the user is, and what the page may offer."""
+        status = self._client.status()
+        who = {name: status[name] for name in ("cluster", "mode", "user", "role", "time")}
+        offered = {
+            "actions": [] if self._shared else [*ACTIONS],
+            "questions": [name for name, question in QUESTIONS.items() if question.shared or not self._shared],
+        }
+        return jsonify({**who, **offered, "version": grass.__version__, "shared": self._shared})
+
+    def feed(self) -> Response:
+        return _events(self._news(request.args.get("job")))
+
+    def _news(self, job: str | None) -> Iterator[dict[str, Any] | None]:
+        with self.mirrors.open(job) as mailbox:
+            while not mailbox.closed and not self._gate.expired(clock.steady()):
+                yield mailbox.take(SILENCE)
+
+    def ask(self, name: str) -> Response:
+        question = QUESTIONS.get(name)
+        if question is None or (self._shared and not question.shared):
+            raise RefusedError(404, f"no question {name}")
+        try:
+            return jsonify(question.ask(self._client, request.args))
+        except BadRequestKeyError as error:
+            raise InputError(f"query parameter {error.args[0]}: missing") from error
+
+    def logs(self) -> Response:
+        if self._shared:
+            raise NotAllowedError("logs: a shared page does not show them")
+        return _events(log_pieces(self._client, LogWords.parse(request.args)))
+
+    def do(self, name: str) -> Response:
+        if self._shared:
+            raise NotAllowedError(f"{name}: a shared page can change nothing")
+        action, body = ACTIONS.get(name), request.get_json(silent=True)
+        if action is None:
+            raise RefusedError(404, f"no action {name}")
+        if not isinstance(body, dict):
+            raise InputError("the body must be a JSON object")
+        return jsonify(action(self._client, body))
+
+
+def create_app(gate: Gate, connect: Callable[[], Client], *, shared: bool = False) -> Flask:
+    """Make the application. Its ``Pages`` are in ``extensions``; close them when done with it."""
+    pages = Pages(gate, connect, shared=shared)
+    app = Flask("grass.dashboard", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = MOST_BODY
+    app.extensions["pages"] = pages
+    app.before_request(pages.check)
+    app.after_request(_protect)
+    app.add_url_rule(f"{OPEN}<secret>", view_func=pages.open)
+    app.add_url_rule("/", "page", lambda: asset("index.html"))
+    app.add_url_rule("/assets/<path:name>", view_func=asset)
+    app.add_url_rule("/me", view_func=pages.me)
+    app.add_url_rule("/feed", view_func=pages.feed)
+    app.add_url_rule("/ask/<name>", view_func=pages.ask)
+    app.add_url_rule("/logs", view_func=pages.logs)
+    app.add_url_rule("/do/<name>", view_func=pages.do, methods=["POST"])
+    app.register_error_handler(RefusedError, _refused)
+    app.register_error_handler(GrassError, _failed)
+    app.register_error_handler(HTTPException, _unknown)
+    return app
+
+
+def _protect(response: Response) -> Response:
+    response.headers.update(HEADERS)
+    return response
+
+
+def asset(name: str) -> Response:
+    """Answer with a file of the page."""
+    path = PAGE.joinpath(*name.split("/"))
+    ending = name.rpartition(".")[2]
+    if ".." in name.split("/") or ending not in TYPES or not path.is_file():
+        raise RefusedError(404, f"no file {name}")
+    return Response(path.read_bytes(), content_type=f"{TYPES[ending]}; charset=utf-8")
+
+
+def _events(pieces: Iterator[dict[str, Any] | None]) -> Response:
+    """Answer with server-sent events. None: only a sign of life."""
+    lines = ("event: alive\ndata: .\n\n" if piece is None else f"data: {json.dumps(piece)}\n\n" for piece in pieces)
+    return Response(lines, content_type="text/event-stream")
+
+
+def _error(status: int, code: str, message: str) -> Response:
+    if request.accept_mimetypes.best == "text/html" or "text/html" in request.headers.get("Accept", ""):
+        text = (PAGE / "closed.html").read_text().replace("{message}", _escaped(message))
+        return Response(text, status, content_type="text/html; charset=utf-8")
+    response = jsonify({"error": {"code": code, "message": message}})
+    response.status_code = status
+    return response
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+
+
+def _refused(error: RefusedError) -> Response:
+    return _error(error.status, "refused", str(error))
+
+
+def _failed(error: GrassError) -> Response:
+    status = 502 if isinstance(error, UnreachableError) else error.http_status
+    return _error(status, error.code, str(error))
+
+
+def _unknown(error: HTTPException) -> Response:
+    status = error.code or 500
+    return _error(status, "refused", f"{HTTPStatus(status).phrase}: {request.method} {request.path}")

@@ -1,0 +1,104 @@
+"""Histories of the API as charts of the page: which curves belong on one chart, and in which unit. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+Record = dict[str, Any]  # Any: JSON of grass.wire.usage_views
+MOST_OWN = 8
+"""Tasks whose own curve of one name is shown, the first ones."""
+
+_NODE = (
+    ("CPU", "percent", {"cpu": "cpu"}),
+    ("Memory", "bytes", {"memory": "memory"}),
+    ("GPU", "percent", {r"gpu(\d+)\.utilisation": "gpu {}"}),
+    ("GPU memory", "bytes", {r"gpu(\d+)\.memory": "gpu {}"}),
+    ("Network", "rate", {"network_sent": "sent", "network_received": "received"}),
+    ("Disks", "rate", {"disk_read": "read", "disk_written": "written"}),
+    ("Power", "watts", {"power": "cpu", r"gpu(\d+)\.power": "gpu {}"}),
+    ("Temperature", "celsius", {r"gpu(\d+)\.temperature": "gpu {}"}),
+)
+_TASK = (
+    ("CPU", "cores", {"cpu": "cores"}),
+    ("Memory", "bytes", {"memory": "memory"}),
+    ("GPU", "percent", {"gpu": "gpu"}),
+    ("GPU memory", "bytes", {"gpu_memory": "memory"}),
+    ("Files", "rate", {"read": "read", "written": "written"}),
+    ("Power", "watts", {"power": "power"}),
+)
+
+
+def last(history: Mapping[str, Any], seconds: float) -> Record:
+    """Return the newest part of a history, from the first time of which anything is known."""
+    points = max(1, round(seconds / history["step"]))
+    length = max((len(values) for values in history["curves"].values()), default=0)
+    known = [
+        at for values in history["curves"].values() for at, value in enumerate(values) if value is not None
+    ]  # what is older than the cluster is not shown
+    cut = max(0, length - points, min(known, default=0))
+    curves = {name: list(values)[cut:] for name, values in history["curves"].items()}
+    return {"start": history["start"] + cut * history["step"], "step": history["step"], "curves": curves}
+
+
+def node_charts(history: Mapping[str, Any]) -> list[Record]:
+    return _charts(history, _NODE)
+
+
+def task_charts(history: Mapping[str, Any]) -> list[Record]:
+    return _charts(history, _TASK)
+
+
+def capacity(history: Mapping[str, Any]) -> Record:
+    """Return in percent of the capacity what is in use and what is allocated, of each resource that the cluster has."""
+    curves, series = history["curves"], []
+    for name in ("cpu", "memory", "gpu"):
+        whole = curves.get(f"{name}_capacity", ())
+        if not any(whole):
+            continue
+        for curve, label in ((name, f"{name} in use"), (f"{name}_allocated", f"{name} allocated")):
+            values = [_percent(value, of) for value, of in zip(curves.get(curve, ()), whole, strict=False)]
+            if any(value is not None for value in values):
+                series.append({"name": label, "values": values, "dash": label.endswith("allocated")})
+    return {"x": _times(history) if series else [], "series": series}
+
+
+def own_charts(metrics: Mapping[str, Any]) -> list[Record]:
+    """Return one chart for each figure that tasks reported, with a curve for each task."""
+    by_name: dict[str, list[Mapping[str, Any]]] = {}
+    for curve in metrics["curves"]:
+        by_name.setdefault(curve["name"], []).append(curve)
+    return [_own_chart(name, curves[:MOST_OWN]) for name, curves in sorted(by_name.items())]
+
+
+def _own_chart(name: str, curves: list[Mapping[str, Any]]) -> Record:
+    steps = sorted({step for curve in curves for step in curve["steps"]})
+    series = []
+    for curve in curves:
+        values = dict(zip(curve["steps"], curve["values"], strict=False))
+        series.append({"name": curve["task"], "values": [values.get(step) for step in steps], "gaps": True})
+    return {"title": name, "unit": "number", "x": steps, "series": series, "time": False}
+
+
+def _charts(history: Mapping[str, Any], layout: tuple[tuple[str, str, dict[str, str]], ...]) -> list[Record]:
+    times, found = _times(history), []
+    for title, unit, patterns in layout:
+        series = [
+            {"name": label.format(*match.groups()), "values": list(values)}
+            for pattern, label in patterns.items()
+            for name, values in history["curves"].items()
+            if (match := re.fullmatch(pattern, name)) and any(value is not None for value in values)
+        ]
+        if series:
+            found.append({"title": title, "unit": unit, "x": times, "series": series})
+    return found
+
+
+def _times(history: Mapping[str, Any]) -> list[float]:
+    length = max((len(values) for values in history["curves"].values()), default=0)
+    return [history["start"] + at * history["step"] for at in range(length)]
+
+
+def _percent(value: float | None, whole: float | None) -> float | None:
+    return None if value is None or not whole else 100 * value / whole

@@ -1,0 +1,58 @@
+"""The log of a job or a task for the page: lines in batches, each line with a bounded length. Called by ``app``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from grass.api.client import Client
+from grass.errors import GrassError, InputError
+
+LONGEST = 8 * 1024
+"""Characters of a line that the page shows. The rest is counted."""
+MOST_TAIL = 10_000
+AT_ONCE = 1_000
+"""Lines in one message."""
+
+
+@dataclass(frozen=True)
+class LogWords:
+    job: str
+    component: str | None
+    tail: int
+    follow: bool
+
+    @classmethod
+    def parse(cls, words: Mapping[str, str]) -> LogWords:
+        tail = words.get("tail", "1000")
+        if not words.get("job"):
+            raise InputError("query parameter job: missing")
+        if not (tail.isascii() and tail.isdecimal() and int(tail) <= MOST_TAIL):
+            raise InputError(f"query parameter tail: must be a number up to {MOST_TAIL}, got {tail!r}")
+        return cls(words["job"], words.get("component") or None, int(tail), words.get("follow") == "true")
+
+
+def log_pieces(client: Client, words: LogWords) -> Iterator[dict[str, Any] | None]:
+    """Yield ``{"lines": [...]}``, None while nothing comes, and at the end ``{"end": why, or ""}``."""
+    try:
+        for lines in client.log_batches(words.job, words.component, words.tail, words.follow):
+            if not lines:
+                yield None
+            for at in range(0, len(lines), AT_ONCE):
+                yield {"lines": [shown(line) for line in lines[at : at + AT_ONCE]]}
+    except GrassError as error:
+        yield {"end": str(error)}
+    else:
+        yield {"end": ""}
+
+
+def shown(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the line as the page shows it, cut to ``LONGEST`` characters; ``more``: how many were cut.
+
+    Half a surrogate pair stands for a byte that is not UTF-8; the page shows it as a replacement character.
+    """
+    text = line["text"]
+    clean = text[:LONGEST].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    cut = {"more": len(text) - LONGEST} if len(text) > LONGEST else {}
+    return {**line, "text": clean, **cut}

@@ -1,0 +1,166 @@
+"""Follows the change feed once for all open tabs. A tab gets the whole state first, then what is new for it.
+
+One thread per mirror reads from the cluster. It survives a cluster that goes away, and tells the tabs about it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+from grass import clock
+from grass.api.client import Client
+from grass.dashboard.pile import Piece, Pile
+from grass.errors import GrassError, NotFoundError
+
+RETRY = 1.0
+"""Seconds until the next try while the cluster does not answer."""
+
+
+class Mailbox:
+    """What is new for one tab."""
+
+    def __init__(self, changed: threading.Condition, pile: Pile) -> None:
+        self._changed = changed
+        self._pile = pile
+        self.closed = False
+
+    def take(self, seconds: float) -> Piece | None:
+        """Wait for news and return all of it; None if there was none."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._pile) or self.closed, seconds)
+            return self._pile.take() if self._pile else None
+
+
+class Mirror:
+    """``job``: mirror this job and its tasks instead of the cluster."""
+
+    def __init__(self, client: Client, job: str | None = None) -> None:
+        self._client = client
+        self._job = job
+        self._changed = threading.Condition()
+        self._state = Pile()
+        self._piles: dict[Mailbox, Pile] = {}
+        self._closed = threading.Event()
+        self._up, self._message = False, "connecting"
+        self._add({"link": _link(False, self._message)})
+        self._thread = threading.Thread(target=self._follow, name=f"mirror {job or 'cluster'}", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def open(self) -> Iterator[Mailbox]:
+        """Yield a mailbox for one tab. Its first news is the whole state."""
+        pile = Pile()
+        mailbox = Mailbox(self._changed, pile)
+        with self._changed:
+            pile.add(self._state.whole())
+            self._piles[mailbox] = pile
+        try:
+            yield mailbox
+        finally:
+            with self._changed:
+                del self._piles[mailbox]
+
+    @property
+    def idle(self) -> bool:
+        return not self._piles
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Wake all tabs, and end the thread with the next piece, which comes about every second."""
+        self._closed.set()
+        with self._changed:
+            for mailbox in self._piles:
+                mailbox.closed = True
+            self._changed.notify_all()
+
+    def join(self) -> None:
+        """Wait for the end of the thread, after ``close``."""
+        self._thread.join()
+
+    def _add(self, piece: Piece) -> None:
+        with self._changed:
+            self._state.add(piece)
+            for pile in self._piles.values():
+                pile.add(piece)
+            self._changed.notify_all()
+
+    def _follow(self) -> None:
+        with self._client:
+            while not self._closed.is_set():
+                try:
+                    self._read()
+                    return
+                except NotFoundError as error:
+                    self._add({"snapshot": True, "link": _link(True, str(error))})
+                    return
+                except GrassError as error:
+                    if self._up or self._message != str(error):
+                        self._up, self._message = False, str(error)
+                        self._add({"link": _link(False, self._message)})
+                    self._closed.wait(RETRY)
+
+    def _read(self) -> None:
+        """Return once the mirror is closed."""
+        with closing(self._client.changes(self._job)) as pieces:
+            for piece in pieces:
+                if self._closed.is_set():
+                    return
+                if not self._up:
+                    self._up, piece = True, {**piece, "link": _link(True, "")}
+                self._add(piece)
+
+
+def _link(up: bool, message: str) -> Piece:
+    return {"up": up, "message": message, "since": clock.wall()}
+
+
+class Mirrors:
+    """The mirror of the cluster, and one of each job that a tab watches."""
+
+    def __init__(self, connect: Callable[[], Client]) -> None:
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._cluster: Mirror | None = None
+        self._jobs: dict[str, Mirror] = {}
+        self._closing: list[Mirror] = []
+        """Mirrors of jobs that nobody watches any more; their threads end soon."""
+
+    @contextmanager
+    def open(self, job: str | None) -> Iterator[Mailbox]:
+        """Yield a mailbox of the cluster, or of a job, whose mirror lives as long as a tab watches the job."""
+        with self._lock:
+            mirror = self._mirror(job)
+            opened = mirror.open()
+            mailbox = opened.__enter__()
+        try:
+            yield mailbox
+        finally:
+            with self._lock:
+                opened.__exit__(None, None, None)
+                if job is not None and mirror.idle and self._jobs.get(job) is mirror:
+                    del self._jobs[job]
+                    mirror.close()
+                    self._closing = [each for each in self._closing if each.running] + [mirror]
+
+    def close(self) -> None:
+        """Close all mirrors and wait for their threads."""
+        with self._lock:
+            mirrors = [*self._jobs.values(), *([self._cluster] if self._cluster else [])]
+        for mirror in mirrors:
+            mirror.close()
+        for mirror in [*mirrors, *self._closing]:
+            mirror.join()
+
+    def _mirror(self, job: str | None) -> Mirror:
+        if job is None:
+            if self._cluster is None:
+                self._cluster = Mirror(self._connect())
+            return self._cluster
+        if job not in self._jobs:
+            self._jobs[job] = Mirror(self._connect(), job)
+        return self._jobs[job]

@@ -1,0 +1,79 @@
+// Curves over time, with uPlot. One chart is one element that views keep.
+
+import { h } from "./dom.js";
+import { bytes, cores, count, instant, percent } from "./format.js";
+
+const COLOURS = ["--running", "--succeeded", "--lost", "--warn", "--failed", "--stopped", "--faint"];
+const UNITS = {
+  percent: (value) => percent(value), bytes, rate: (value) => (value === null || value === undefined ? "–" : `${bytes(value)}/s`),
+  cores: (value) => (value === null || value === undefined ? "–" : value < 0.1 ? String(Number(value.toPrecision(2))) : cores(value * 1000)),
+  watts: (value) => (value === null || value === undefined ? "–" : `${count(Math.round(value))} W`),
+  celsius: (value) => (value === null || value === undefined ? "–" : `${Math.round(value)} °C`),
+  number: (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(5)))),
+};
+const STEPS = { bytes: 1024, rate: 1024 };
+
+const two = (value) => String(value).padStart(2, "0");
+
+// A time on the axis: the day if the curve spans several, seconds if it spans minutes.
+function hour(time, all) {
+  const date = new Date(time * 1000), span = all[all.length - 1] - all[0];
+  const text = `${two(date.getHours())}:${two(date.getMinutes())}`;
+  if (span > 172800) return `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  return span < 300 ? `${text}:${two(date.getSeconds())}` : text;
+}
+
+// `data`: {x: [...], series: [{name, values}], unit?}. `x` is time in seconds, or a step.
+export class Curves {
+  constructor(key, { title = "", height = 150, unit = "number", time = true, most } = {}) {
+    this.options = { title, height, unit, time, most };
+    this.element = h("div.chart", { "data-keep": `chart-${key}` });
+    this.chart = null;
+    this.data = null;
+    this.watcher = new ResizeObserver(() => this.resize());
+    this.watcher.observe(this.element);
+  }
+
+  show(data) {
+    const same = this.chart && this.names === JSON.stringify(data.series.map((each) => each.name));
+    this.data = data;
+    if (!data.x.length) { this.clear(); this.element.replaceChildren(h("p.soft", this.options.title ? `${this.options.title}: no figures yet.` : "No figures yet.")); return; }
+    if (same) this.chart.setData([data.x, ...data.series.map((each) => each.values)]);
+    else this.redraw();
+  }
+
+  redraw() {
+    if (!this.data?.x.length || !this.element.clientWidth) return;
+    this.clear();
+    this.element.replaceChildren();
+    const { title, height, unit, time, most } = this.options;
+    const style = getComputedStyle(document.documentElement), colour = (name) => style.getPropertyValue(name).trim();
+    const text = UNITS[this.data.unit || unit];
+    const axis = { stroke: colour("--faint"), font: "11px sans-serif", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+    const step = STEPS[unit];
+    this.names = JSON.stringify(this.data.series.map((each) => each.name));
+    this.chart = new uPlot({
+      title: title || undefined, width: this.element.clientWidth, height, cursor: { y: false, drag: { x: true, y: false } },
+      padding: [8, 6, 0, 0],
+      scales: { x: { time }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), most ?? Math.max((high ?? 1) * 1.08, 1e-9)] } },
+      axes: [{ ...axis, size: 24, space: 64, values: time ? (_, ticks) => ticks.map((tick) => hour(tick, this.data.x)) : undefined }, { ...axis, size: 62, values: (_, ticks) => ticks.map(text), ...(step ? { incrs: [...Array(24)].flatMap((_, at) => [1, 2, 5].map((part) => part * step ** Math.floor(at / 3) * [1, 10, 100][at % 3])) } : {}) }],
+      series: [{ label: time ? "time" : "step", value: (_, value) => (value === null ? "–" : time ? instant(value) : String(value)) }, ...this.data.series.map((each, at) => ({
+        label: each.name, stroke: colour(COLOURS[at % COLOURS.length]), width: 1.6, spanGaps: Boolean(each.gaps), points: { show: this.data.x.length < 3 },
+        value: (_, value) => text(value), ...(each.dash ? { dash: [5, 4] } : {}), ...(each.fill ? { fill: `${colour(COLOURS[at % COLOURS.length])}22` } : {}),
+      }))],
+    }, [this.data.x, ...this.data.series.map((each) => each.values)], this.element);
+    this.element.setAttribute("role", "img");
+    this.element.setAttribute("aria-label", `${title || "Curves"}: ${this.data.series.map((each) => `${each.name} now ${text(each.values[each.values.length - 1])}`).join(", ")}`);
+  }
+
+  resize() {
+    const width = this.element.clientWidth;
+    if (!width) return;
+    if (!this.chart) this.redraw();
+    else if (this.chart.width !== width) this.chart.setSize({ width, height: this.options.height });
+  }
+
+  clear() { this.chart?.destroy(); this.chart = null; }
+
+  close() { this.watcher.disconnect(); this.clear(); }
+}

@@ -1,0 +1,133 @@
+// The state of the cluster in this tab, from the feed of the dashboard's own server.
+//
+// A hidden tab closes its feed: it would only cost work, and a browser allows few connections to one server. When it is
+// shown again it gets a new snapshot, which also covers a machine that slept.
+
+import { clock } from "./format.js";
+
+const KEYS = { jobs: "id", tasks: "task", nodes: "name", schedules: "name" };
+const MOST_EVENTS = 500, MOST_ENDED = 1000;
+const ENDED = new Set(["SUCCEEDED", "FAILED", "STOPPED"]);
+const SILENCE = 15000; // the server says something every 5 s
+
+export const ended = (job) => ENDED.has(job.state);
+
+export class Feed {
+  constructor(job) {
+    this.job = job;
+    this.listeners = new Set();
+    this.scheduled = false;
+    this.source = null;
+    this.forget();
+    this.link = { up: false, message: "connecting", since: 0, local: true };
+    this.onVisible = () => this.follow();
+    document.addEventListener("visibilitychange", this.onVisible);
+    this.watchdog = setInterval(() => this.checkAlive(), 5000);
+    this.follow();
+  }
+
+  forget() {
+    this.jobs = new Map(); this.tasks = new Map(); this.nodes = new Map(); this.schedules = new Map();
+    this.events = []; this.counts = {}; this.store = null; this.known = false;
+  }
+
+  follow() {
+    if (document.hidden) { this.source?.close(); this.source = null; return; }
+    if (this.source) return;
+    this.heard = Date.now();
+    this.source = new EventSource(this.job ? `/feed?job=${encodeURIComponent(this.job)}` : "/feed");
+    this.source.onmessage = (message) => this.add(JSON.parse(message.data));
+    this.source.addEventListener("alive", () => { this.heard = Date.now(); });
+    this.source.onerror = () => this.lost();
+  }
+
+  async lost() {
+    const refused = this.source?.readyState === EventSource.CLOSED;
+    this.source?.close(); this.source = null;
+    let message = "the program `grass dashboard` does not answer; it may have been ended";
+    if (refused) {
+      try {
+        const answer = await fetch("/me", { headers: { Accept: "application/json" } });
+        if (answer.status === 401) message = (await answer.json()).error.message;
+      } catch { /* it does not answer at all */ }
+    }
+    this.link = { up: false, message, since: clock.now(), local: true };
+    this.changed();
+    clearTimeout(this.again);
+    this.again = setTimeout(() => this.follow(), 2000);
+  }
+
+  checkAlive() {
+    if (this.source && Date.now() - this.heard > SILENCE) this.lost();
+  }
+
+  add(piece) {
+    this.heard = Date.now();
+    if (piece.snapshot) this.forget();
+    if (piece.time) clock.offset = piece.time - Date.now() / 1000;
+    for (const [kind, key] of Object.entries(KEYS)) {
+      for (const thing of piece[kind] || []) this[kind].set(thing[key], thing);
+      for (const name of piece.removed?.[kind] || []) this[kind].delete(name);
+    }
+    if (piece.events) this.events = [...this.events, ...piece.events].slice(-MOST_EVENTS);
+    if (piece.counts) this.counts = piece.counts;
+    if (piece.store !== undefined) this.store = piece.store;
+    if (piece.link) this.link = piece.link;
+    this.known ||= Boolean(piece.time);
+    this.dropOld();
+    this.changed(piece);
+  }
+
+  dropOld() {
+    const old = [...this.jobs.values()].filter(ended);
+    if (old.length <= MOST_ENDED) return;
+    old.sort((one, two) => one.ended - two.ended);
+    for (const job of old.slice(0, old.length - MOST_ENDED)) this.jobs.delete(job.id);
+  }
+
+  // Tells the listeners once per frame, however many messages came.
+  changed(piece) {
+    for (const task of piece?.tasks || []) (this.touched ||= new Set()).add(task.task);
+    if (this.scheduled) return;
+    this.scheduled = true;
+    requestAnimationFrame(() => {
+      this.scheduled = false;
+      for (const listener of [...this.listeners]) listener(this);
+    });
+  }
+
+  listen(listener) {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  close() {
+    this.source?.close();
+    clearInterval(this.watchdog); clearTimeout(this.again);
+    document.removeEventListener("visibilitychange", this.onVisible);
+  }
+}
+
+export const cluster = new Feed(null);
+export const me = { cluster: "", user: "", role: "viewer", shared: true, actions: [], questions: [] };
+
+export async function ask(name, words = {}) {
+  if (!me.questions.includes(name)) throw new Error("this page does not show that");
+  const given = Object.entries(words).filter(([, value]) => value !== null && value !== undefined);
+  return answered(await fetch(`/ask/${name}?${new URLSearchParams(given)}`, { headers: { Accept: "application/json" } }));
+}
+
+export async function act(name, body) {
+  const headers = { "Content-Type": "application/json", Accept: "application/json" };
+  return answered(await fetch(`/do/${name}`, { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+export async function identify() {
+  Object.assign(me, await answered(await fetch("/me", { headers: { Accept: "application/json" } })));
+}
+
+async function answered(response) {
+  const body = await response.json();
+  if (!response.ok) throw new Error(body.error?.message || `the server answered ${response.status}`);
+  return body;
+}

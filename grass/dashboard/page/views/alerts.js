@@ -1,0 +1,23 @@
+// What needs attention now. Pure: from the state of the cluster to a list of sentences.
+
+import { ago, bytes } from "../format.js";
+
+const FULL = 0.05;
+
+export function alerts({ nodes, store, link }) {
+  const found = [];
+  if (store) found.push({ bad: true, text: `The store refuses writes: ${store.message}` });
+  for (const node of nodes.values()) {
+    const href = `#/nodes/${encodeURIComponent(node.name)}`;
+    const add = (bad, text) => found.push({ bad, href, text: `Node ${node.name}: ${text}` });
+    const why = node.reason ? ` – ${node.reason.message}` : "";
+    if (node.state === "SILENT") add(false, `silent; last heard ${ago(node.seen)}${why}`);
+    if (node.state === "LOST") add(true, `lost; last heard ${ago(node.seen)}${why}`);
+    if (node.state === "QUARANTINED") add(true, `in quarantine, gets no new tasks${why}`);
+    for (const [device, reason] of Object.entries(node.quarantine || {})) add(true, `GPU ${device} in quarantine – ${reason}`);
+    for (const gpu of node.usage?.gpus || []) if (gpu.error && !node.quarantine?.[gpu.id]) add(true, `GPU ${gpu.id} does not answer – ${gpu.error}`);
+    const { disk_free: free, disk_total: total } = node.usage || {};
+    if (total && free / total < FULL) add(free / total < 0.01, `disk almost full, ${bytes(free)} of ${bytes(total)} free`);
+  }
+  return link.up ? found.sort((one, two) => Number(two.bad) - Number(one.bad)) : found;
+}

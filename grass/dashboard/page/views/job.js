@@ -1,0 +1,164 @@
+// One job: its head with actions, and its sections: tasks, timeline, logs, usage, events, definition.
+
+import { h } from "../dom.js";
+import { ago, clock, duration, instant, plural } from "../format.js";
+import { shape, stateMark, toneOf } from "../glyphs.js";
+import { empty, facts, nodeLink, panel, progress, tabs, tally } from "../parts.js";
+import { Feed, ask, cluster, ended, me } from "../state.js";
+import { eventList } from "./events.js";
+import { Grid } from "./grid.js";
+import { jobActions, taskActions } from "./job_actions.js";
+import { LogPane } from "./logs.js";
+import { operationList } from "./operations.js";
+import { timeline } from "./timeline.js";
+import { JobUsage } from "./job_usage.js";
+
+const SECTIONS = { "": "Tasks", timeline: "Timeline", logs: "Logs", usage: "Usage", operations: "Operations", events: "Events", about: "About" };
+const ATTENTION = 25, OFFERED = 200;
+
+export function jobView([id, section = "", task]) {
+  const feed = new Feed(id), grids = new Map();
+  let log = null, usage = null, why = null, events = null, attempts = null, operations = null, specification = null, timer = null;
+  const current = () => feed.jobs.get(id) || [...feed.jobs.values()][0] || cluster.jobs.get(id);
+  const view = {
+    accepts: ([next]) => next === id,
+    move([, next = "", chosen]) { leave(); section = next; task = chosen; enter(); },
+    close() { leave(); feed.close(); for (const grid of grids.values()) grid.close(); },
+    redraw() { usage?.redraw(); for (const grid of grids.values()) grid.draw(); },
+    draw() {
+      const job = current();
+      if (!job) return h("div.stack", h("h1", id), h("section.panel", empty(feed.known || feed.link.up ? feed.link.message || "This job was deleted, or never existed." : "Loading.")));
+      const sections = me.shared ? { "": "Tasks", timeline: "Timeline", operations: "Operations", events: "Events" } : SECTIONS;
+      return h("div.stack", head(job), tabs(`#/jobs/${encodeURIComponent(id)}`, sections, section), body(job));
+    },
+  };
+
+  function body(job) {
+    const tasks = [...feed.tasks.values()];
+    if (section === "logs" && log) { log.offer(parts(job, tasks)); return log.element; }
+    if (section === "timeline") return timeline(job, tasks, attempts);
+    if (section === "usage" && usage) return usage.draw();
+    if (section === "operations") return operationList(job, operations);
+    if (section === "events") return panel("Events", {}, events === null ? empty("Loading.") : events.length ? eventList([...events].reverse()) : empty("No event of this job is kept."));
+    if (section === "about") return [panel("About", {}, h("div.body", about(job))), specification ? panel("Specification, with defaults", { key: "file" }, h("div.source", { tabindex: 0 }, outline(specification))) : null];
+    return [whyPanel(job), taskPanel(job, tasks), chosenPanel(job), attention(job, tasks)];
+  }
+
+  function taskPanel(job, tasks) {
+    const byComponent = new Map(Object.keys(job.components).map((name) => [name, []]));
+    for (const each of tasks) byComponent.get(each.component)?.push(each);
+    for (const [name, those] of byComponent) {
+      if (!grids.has(name)) grids.set(name, new Grid(name, (each) => { location.hash = `#/jobs/${encodeURIComponent(id)}/tasks/${each.task}`; }, describe));
+      those.sort((one, two) => one.index - two.index);
+      grids.get(name).show(those, job.components[name].reason?.message, task);
+    }
+    return h("section.panel", { "data-key": "grids", "aria-label": "Tasks" }, [...byComponent.keys()].map((name) => grids.get(name).element));
+  }
+
+  function chosenPanel(job) {
+    const each = section === "tasks" ? feed.tasks.get(task) : null;
+    if (!each) return null;
+    return panel(each.task, { key: "chosen", end: me.shared ? null : [h("a.button", { href: `#/jobs/${encodeURIComponent(id)}/logs/${each.task}` }, "Its log"), h("a.button", { href: `#/jobs/${encodeURIComponent(id)}/usage/${each.task}` }, "Its usage"), taskActions(job, each)] },
+      h("div.body.detail",
+        facts([["State", stateMark(each.state)], ["Node", nodeLink(each.node)], ["Attempt", each.attempt || "none yet"], ["Restarts", each.restarts]]),
+        facts([["Started", instant(each.started)], ["Ran", each.started ? duration((each.ended || clock.now()) - each.started) : "–"], ["Exit code", each.signal ? `signal ${each.signal}` : each.exit_code], ["Process", each.pid]]),
+        facts([["Reason", each.reason?.message || (each.state === "PENDING" && job.components[each.component]?.reason?.message)], ["Ports", Object.entries(each.ports || {}).map(([name, port]) => `${name} ${port}`).join(", ")], ["GPUs", (each.gpus || []).map(([device]) => device).join(", ")]])));
+  }
+
+  function attention(job, tasks) {
+    const bad = tasks.filter((each) => each.state === "FAILED" || each.state === "LOST" || each.restarts > 0 || (each.reason && each.state !== "PENDING" && each.state !== "STOPPED" && each.state !== "SUCCEEDED"));
+    if (!bad.length) return null;
+    return panel("Tasks that need attention", { key: "attention", end: h("span.soft", plural(bad.length, "task")) }, h("div.scroll", h("table",
+      h("thead", h("tr", h("th", "Task"), h("th", "State"), h("th", "Reason"), h("th", "Node"), h("th.num", "Restarts"), h("th.num", "Ended"))),
+      h("tbody", bad.slice(0, ATTENTION).map((each) => h("tr", { "data-row": true, "data-key": each.task },
+        h("td.main", h("a", { href: `#/jobs/${encodeURIComponent(id)}/tasks/${each.task}` }, each.task)), h("td", stateMark(each.state)),
+        h("td.wide", each.reason?.message || "–"), h("td", nodeLink(each.node)), h("td.num", each.restarts), h("td.num", ago(each.ended))))))));
+  }
+
+  function whyPanel(job) {
+    if (ended(job) || !why?.groups?.length) return null;
+    return panel("Why it waits", { key: "why" }, h("div.scroll", h("table", h("tbody", why.groups.map((group) => h("tr",
+      h("td.nowrap", group.component), h("td.nowrap", `${group.count} ${group.state.toLowerCase()}`),
+      h("td.wide", group.reason?.message || "–", group.next ? h("div.soft", group.next) : null)))))));
+  }
+
+  function enter() {
+    if (section === "logs" && !me.shared) log = new LogPane(id, task);
+    if (section === "usage" && !me.shared) usage = new JobUsage(id, task, () => feed.changed());
+    load();
+  }
+
+  function leave() { clearTimeout(timer); log?.close(); log = null; usage?.close(); usage = null; }
+
+  // What the feed does not have: asked for again while the page is open, slowly.
+  async function load() {
+    clearTimeout(timer);
+    const job = current();
+    try {
+      if (section === "events") events = await ask("events", { job: job?.name || id });
+      if (section === "operations") operations = await ask("operations", { job: id });
+      if (section === "timeline") attempts = await ask("attempts", { job: id });
+      if (section === "about" && !specification) specification = await ask("specification", { job: id });
+      if ((section === "" || section === "tasks") && !(job && ended(job))) why = await ask("why", { job: id });
+    } catch { /* the head of the page says when the cluster is away */ }
+    feed.changed();
+    timer = setTimeout(load, 5000);
+  }
+
+  const state = () => { const job = current(); return job ? JSON.stringify([job.state, job.reason]) : ""; };
+  let before = "";
+  feed.listen(() => { if (state() !== before) { before = state(); load(); } cluster.changed(); });
+  enter();
+  return view;
+}
+
+function parts(job, tasks) {
+  const names = Object.keys(job.components);
+  return [...(names.length > 1 ? names : []), ...tasks.slice(0, OFFERED).map((each) => each.task)];
+}
+
+function describe(each) {
+  const ran = each.started ? `, ${duration((each.ended || clock.now()) - each.started)}` : "";
+  return `${each.task}: ${each.state.toLowerCase()}${each.node ? ` on ${each.node}` : ""}${ran}${each.attempt > 1 ? `, attempt ${each.attempt}` : ""}${each.reason ? ` – ${each.reason.message}` : ""}`;
+}
+
+function head(job) {
+  const ran = job.started ? duration((job.ended || clock.now()) - job.started) : null;
+  return h("div.head",
+    h("div.title", h("h1", shape(toneOf(job.state)), job.name, h("span.faint.mono", job.id.slice(-8))),
+      h("div.line", stateMark(job.state), h("span", `of ${job.user}`), h("span", `submitted ${ago(job.submitted)}`),
+        ran ? h("span", ended(job) ? `ran ${ran}` : `running for ${ran}`) : null, job.exit_code === null ? null : h("span", `exit code ${job.exit_code}`),
+        job.restarts ? h("span", plural(job.restarts, "restart")) : null, job.schedule ? h("a", { href: "#/schedules" }, `schedule ${job.schedule}`) : null),
+      job.reason ? h("p.note", job.reason.message) : null),
+    h("div.actions", jobActions(job)),
+    h("div", { class: "wide-progress" }, progress(job.counts), tally(job.counts)));
+}
+
+function about(job) {
+  return [facts([["Id", h("code", job.id)], ["User", job.user], ["Submitted", instant(job.submitted)], ["Started", instant(job.started)], ["Ended", instant(job.ended)], ["Schedule", job.schedule], ["Priority", job.priority],
+    ["Tags", Object.entries(job.tags || {}).map(([name, value]) => [h("span.chip", `${name}=${value}`), " "])],
+    ["Output", h("code", `grass job pull ${job.id}`)],
+    job.rerun_of ? ["Repeats", h("a", { href: `#/jobs/${encodeURIComponent(job.rerun_of)}` }, job.rerun_of)] : null,
+    ...Object.entries(job.components).map(([name, part]) => [name, plural(part.replicas, "task")]),
+    ...(job.warnings || []).map((warning) => ["Warning", warning])]),
+    compareChoice(job)];
+}
+
+// A specification as lines that read like the file: what is empty is left out.
+function outline(value, indent = "") {
+  const lines = [];
+  for (const [key, each] of Object.entries(value)) {
+    if (each === null || each === false || each === 0 || (typeof each === "object" && !Object.keys(each).length)) continue;
+    const name = Array.isArray(value) ? "-" : `${key}:`;
+    if (typeof each !== "object") lines.push(`${indent}${name} ${each}`);
+    else if (Array.isArray(each) && each.every((part) => typeof part !== "object")) lines.push(`${indent}${name} [${each.join(", ")}]`);
+    else lines.push(`${indent}${name}`, outline(each, `${indent}  `));
+  }
+  return lines.join("\n");
+}
+
+function compareChoice(job) {
+  const others = [...cluster.jobs.values()].filter((each) => each.name === job.name && each.id !== job.id).sort((one, two) => two.submitted - one.submitted).slice(0, 12);
+  if (!others.length) return null;
+  return h("div", h("h3", "Compare with another run"), h("ul", others.map((each) => h("li", h("a", { href: `#/compare/${encodeURIComponent(each.id)}/${encodeURIComponent(job.id)}` }, stateMark(each.state, each.id), h("span.soft", ` ${ago(each.submitted)}`))))));
+}

@@ -1,0 +1,111 @@
+// One node: state, load, devices, its tasks, its events, and what an administrator may do with it.
+
+import { Curves } from "../charts.js";
+import { confirm } from "../dialog.js";
+import { h } from "../dom.js";
+import { ago, bytes, cores, duration, percent } from "../format.js";
+import { shape, stateMark, toneOf } from "../glyphs.js";
+import { empty, facts, meter, panel } from "../parts.js";
+import { ask, cluster, me } from "../state.js";
+import { usageCharts } from "./usage.js";
+import { eventList } from "./events.js";
+
+const RANGES = { 900: "15 minutes", 3600: "1 hour", 86400: "1 day", 2592000: "30 days" };
+
+export function nodeView([name]) {
+  let range = 900, timer = null, tasks = null;
+  const charts = usageCharts(`node-${name}`, Curves);
+  const load = async () => {
+    clearTimeout(timer);
+    try {
+      const found = await ask("node-usage", { node: name, range });
+      charts.show(found);
+      tasks = found.tasks;
+    } catch (error) { charts.fail(error.message); }
+    cluster.changed();
+    timer = setTimeout(load, range > 3600 ? 60000 : 5000);
+  };
+  load();
+  return {
+    close() { clearTimeout(timer); charts.close(); },
+    redraw() { charts.redraw(); },
+    draw() {
+      const node = cluster.nodes.get(name);
+      if (!node) return h("div.stack", h("h1", name), h("section.panel", empty("No such node; it may have left the cluster.")), h("p", h("a.button", { href: "#/nodes" }, "All nodes")));
+      return h("div.stack", head(node),
+        h("div.columns", panel("Now", {}, h("div.body.stack", now(node))), panel("About", {}, h("div.body", about(node)))),
+        panel("History", { end: h("select.field", { "aria-label": "Range", onchange: (event) => { range = Number(event.target.value); load(); } },
+          Object.entries(RANGES).map(([seconds, text]) => h("option", { value: seconds, selected: Number(seconds) === range }, text))) },
+          h("div.body", charts.element)),
+        node.gpus?.length ? panel("Devices", {}, devices(node)) : null,
+        panel("Tasks", { end: h("span.soft", String(node.tasks)) }, tasks === null ? empty("Loading.") : tasks.length ? taskTable(tasks) : empty("No task runs here.")),
+        panel("Events", {}, eventsOf(name)));
+    },
+  };
+}
+
+function head(node) {
+  const actions = [];
+  const offer = (action, text, options, danger) => me.role === "admin" && me.actions.includes(action) && actions.push(h("button.button", { class: danger ? "danger" : "", type: "button", onclick: () => confirm({ action, ...options }) }, text));
+  if (node.state === "READY" && !node.cordoned) offer("node-cordon", "Cordon", { title: `Cordon ${node.name}?`, text: "It gets no new tasks. Its tasks go on.", body: () => ({ node: node.name }), line: () => `grass node cordon ${node.name}`, verb: "Cordon", danger: false });
+  if (node.state === "READY" || node.state === "QUARANTINED") {
+    offer("node-drain", "Drain", {
+      title: `Drain ${node.name}?`, text: "It gets no new tasks. At the deadline its tasks are stopped and placed elsewhere; without one they run to their end.",
+      fields: [{ name: "deadline", label: "Deadline in minutes", value: "", type: "number", min: 0, placeholder: "none" }],
+      body: ({ deadline }) => ({ node: node.name, deadline: deadline === "" ? null : Number(deadline) * 60 }),
+      line: ({ deadline }) => `grass node drain ${node.name}${deadline === "" ? "" : ` --deadline ${deadline}m`}`, verb: "Drain" }, true);
+  }
+  if (node.cordoned || node.state === "DRAINING" || node.state === "DRAINED" || Object.keys(node.quarantine || {}).length) {
+    offer("node-uncordon", "Uncordon", { title: `Uncordon ${node.name}?`, text: "It gets tasks again. This also ends a drain, and forgives the present errors of its devices.", body: () => ({ node: node.name }), line: () => `grass node uncordon ${node.name}`, verb: "Uncordon", danger: false });
+  }
+  return h("div.head",
+    h("div.title", h("h1", shape(toneOf(node.state)), node.name), h("div.line", stateMark(node.state), node.cordoned ? h("span.chip", "cordoned") : null, h("span", `heard ${ago(node.seen)}`), h("span", node.address)),
+      node.reason ? h("p.note", node.reason.message) : null),
+    h("div.actions", actions));
+}
+
+function now(node) {
+  const { usage, resources, free } = node;
+  if (!resources) return [empty("Nothing is known yet.")];
+  const part = (name, show) => meter(name, (resources[name] - free[name]) / resources[name] || 0, `${show(resources[name] - free[name])} of ${show(resources[name])}`, { limit: 2 });
+  return [
+    h("h3", "Allocated to tasks"), part("cpu", cores), part("memory", bytes), resources.gpu ? part("gpu", cores) : null,
+    usage?.memory_total ? [h("h3", "In use on the machine"),
+      meter("cpu", usage.cpu / 100, percent(usage.cpu), { limit: 2 }),
+      meter("memory", usage.memory / usage.memory_total, `${bytes(usage.memory)} of ${bytes(usage.memory_total)}`),
+      meter("disk", 1 - usage.disk_free / usage.disk_total, `${bytes(usage.disk_free)} free`)] : null,
+  ];
+}
+
+function about(node) {
+  return facts([
+    ["Runtimes", (node.runtimes || []).join(", ")], ["Grass", node.version], ["Topology", (node.path || []).join(" / ") || "–"],
+    ["Labels", Object.entries(node.labels || {}).map(([key, value]) => [h("span.chip", `${key}=${value}`), " "])],
+    ["Load", node.usage ? node.usage.load.toFixed(2) : "–"], ["Scratch", node.resources?.disk ? bytes(node.resources.disk) : "–"],
+    ...Object.entries(node.resources?.custom || {}).map(([key, value]) => [key, `${cores(node.free?.custom?.[key] || 0)} of ${cores(value)} free`]),
+  ]);
+}
+
+function devices(node) {
+  const samples = new Map((node.usage?.gpus || []).map((gpu) => [gpu.id, gpu]));
+  return h("div.scroll", h("table", h("thead", h("tr", h("th", "GPU"), h("th", "Model"), h("th", "State"), h("th.num", "Busy"), h("th.num", "Memory"), h("th.num", "Temperature"), h("th.num", "ECC"), h("th", "Processes"))),
+    h("tbody", node.gpus.map((gpu) => {
+      const sample = samples.get(gpu.id) || {}, fault = node.quarantine?.[gpu.id] || sample.error;
+      return h("tr", h("td", gpu.id), h("td", gpu.name || "–"), h("td", fault ? h("span.state", shape("warn"), fault) : h("span.state", shape("succeeded"), "healthy")),
+        h("td.num", percent(sample.utilisation)), h("td.num", `${bytes(sample.memory_used)} / ${bytes(gpu.memory)}`), h("td.num", sample.temperature ? `${sample.temperature} °C` : "–"),
+        h("td.num", sample.ecc ?? "–"), h("td", (sample.processes || []).map((each) => `${each.user}${each.ours ? "" : " (foreign)"}`).join(", ") || "–"));
+    }))));
+}
+
+function taskTable(tasks) {
+  const parts = tasks.map((each) => ({ ...each, words: each.key.split("/") }));
+  return h("div.scroll", h("table", h("thead", h("tr", h("th", "Task"), h("th.num", "Attempt"), h("th.num", "Cores"), h("th.num", "Memory"), h("th.num", "GPU"), h("th.num", "CPU time"))),
+    h("tbody", parts.map(({ words: [job, task, attempt], ...each }) => h("tr", { "data-key": each.key, "data-row": true },
+      h("td.main", h("a", { href: `#/jobs/${encodeURIComponent(job)}/tasks/${task}` }, `${job} ${task}`)), h("td.num", attempt),
+      h("td.num", (each.cpu || 0).toFixed(2)), h("td.num", bytes(each.memory || 0)), h("td.num", percent(each.gpu)), h("td.num", duration(each.totals?.cpu || 0)))))));
+}
+
+function eventsOf(name) {
+  const found = cluster.events.filter((event) => event.node === name).slice(-50).reverse();
+  return found.length ? eventList(found) : empty("No recent events of this node.");
+}

@@ -1,0 +1,116 @@
+// The overview: what is wrong, how much is used, the nodes, what runs, what waits and why, what failed.
+
+import { Curves } from "../charts.js";
+import { h } from "../dom.js";
+import { ago, bytes, clock, cores, count, duration, plural } from "../format.js";
+import { shape, stateMark, toneOf } from "../glyphs.js";
+import { empty, jobLink, meter, panel, progress, tally } from "../parts.js";
+import { ask, cluster, ended } from "../state.js";
+import { alerts } from "./alerts.js";
+import { tile } from "./nodes.js";
+
+const MOST = 12;
+const WAITS = new Set(["QUEUED", "SUSPENDED"]);
+
+export function overviewView() {
+  const chart = new Curves("capacity", { height: 168, unit: "percent" });
+  let timer = null;
+  const load = async () => {
+    try { chart.show(await ask("capacity", { range: 3600 })); } catch { /* older masters keep no history */ }
+    timer = setTimeout(load, 15000);
+  };
+  load();
+  return {
+    close() { clearTimeout(timer); chart.close(); },
+    redraw() { chart.redraw(); },
+    draw() {
+      const jobs = [...cluster.jobs.values()];
+      const running = jobs.filter((job) => !ended(job) && !WAITS.has(job.state)).sort((one, two) => two.started - one.started);
+      const queue = jobs.filter((job) => WAITS.has(job.state)).sort((one, two) => one.submitted - two.submitted);
+      const failed = jobs.filter((job) => job.state === "FAILED" || (ended(job) && job.counts.FAILED)).sort((one, two) => two.ended - one.ended);
+      const nodes = [...cluster.nodes.values()].filter((node) => node.state !== "LEFT").sort((one, two) => one.name.localeCompare(two.name));
+      return h("div.overview",
+        h("h1.hidden", "Overview"),
+        alertList(), sums(running, queue, nodes),
+        panel("Capacity and use", { end: h("span.soft", "in percent of what the nodes offer, over the last hour") },
+          h("div.body.capacity", h("div.meters", capacity(nodes)), chart.element)),
+        panel("Nodes", { end: h("a.soft", { href: "#/nodes" }, plural(nodes.length, "node")) },
+          nodes.length ? h("div.tiles", nodes.map(tile)) : empty("No node has joined yet; `grass node add` or `grass join` adds one.")),
+        h("div.columns",
+          panel("Running", { end: h("span.soft", cluster.counts.RUNNING ? plural(cluster.counts.RUNNING, "job") : "") }, running.length ? runningTable(running) : empty("Nothing runs.")),
+          panel("Queue", { end: h("span.soft", cluster.counts.QUEUED ? plural(cluster.counts.QUEUED, "job") : "") }, queue.length ? queueTable(queue) : empty("Nothing waits.")),
+          panel("Recent failures", {}, failed.length ? failureTable(failed) : empty("No failures among the jobs that are kept."))));
+    },
+  };
+}
+
+function alertList() {
+  const found = alerts(cluster);
+  return found.length ? h("ul.alerts", { "aria-label": "Alerts" }, found.map((each) =>
+    h("li", { class: each.bad ? "bad" : "" }, shape(each.bad ? "failed" : "warn"), h("span", each.href ? h("a", { href: each.href }, each.text) : each.text)))) : null;
+}
+
+function sums(running, queue, nodes) {
+  const tasks = {};
+  for (const job of running) for (const [state, number] of Object.entries(job.counts)) tasks[state] = (tasks[state] || 0) + number;
+  const hour = [...cluster.jobs.values()].filter((job) => ended(job) && clock.now() - job.ended < 3600);
+  const failed = hour.filter((job) => job.state === "FAILED").length;
+  const ready = nodes.filter((node) => node.state === "READY").length;
+  const figure = (value, label, note) => h("div", h("div.figure", value), h("div.label", label), note ? h("div.label", note) : null);
+  return h("section.panel.sums", { "aria-label": "Summary" },
+    figure(count((cluster.counts.RUNNING || 0) + (cluster.counts.STOPPING || 0)), "jobs running", `${count(tasks.RUNNING || 0)} tasks`),
+    figure(count(cluster.counts.QUEUED || 0), "jobs waiting", queue.length ? `longest ${duration(clock.now() - queue[0].submitted)}` : "queue is empty"),
+    figure(count(hour.length), "ended in the last hour", failed ? `${failed} failed` : "none failed"),
+    figure(`${ready} / ${nodes.length}`, "nodes ready", nodes.length - ready ? `${nodes.length - ready} not ready` : "all ready"));
+}
+
+function capacity(nodes) {
+  const sum = (read) => nodes.reduce((total, node) => total + (read(node) || 0), 0);
+  const total = (name) => sum((node) => node.resources?.[name]), free = (name) => sum((node) => node.free?.[name]);
+  const used = (name) => total(name) - free(name);
+  const live = nodes.filter((node) => node.usage?.memory_total);
+  const cpu = live.reduce((share, node) => share + node.usage.cpu * node.resources.cpu, 0) / (100 * live.reduce((all, node) => all + node.resources.cpu, 0) || 1);
+  const memory = live.reduce((share, node) => share + node.usage.memory, 0) / (live.reduce((all, node) => all + node.usage.memory_total, 0) || 1);
+  const parts = [
+    meter("cpu", cpu, `${cores(used("cpu"))} of ${cores(total("cpu"))}`, { under: used("cpu") / total("cpu"), limit: 2 }),
+    meter("memory", memory, `${bytes(used("memory"))} of ${bytes(total("memory"))}`, { under: used("memory") / total("memory"), limit: 2 }),
+  ];
+  if (total("gpu")) {
+    const gpus = live.flatMap((node) => node.usage.gpus || []).filter((gpu) => gpu.utilisation !== null);
+    const busy = gpus.reduce((share, gpu) => share + gpu.utilisation / 100, 0);
+    parts.push(meter("gpu", (busy * 1000) / total("gpu"), `${cores(used("gpu"))} of ${cores(total("gpu"))}`, { under: used("gpu") / total("gpu"), limit: 2 }));
+  }
+  return [...parts, h("p.soft", "Numbers and pale bars: allocated to tasks. Full bars: in use on the machines, also by other programs.")];
+}
+
+function runningTable(jobs) {
+  return h("div.scroll", h("table", h("thead", h("tr", h("th", "Job"), h("th", "Progress"), h("th.num", "For"))),
+    h("tbody", jobs.slice(0, MOST).map((job) => h("tr", { "data-row": true, "data-key": job.id },
+      h("td.main", jobLink(job.id, h("span.state", shape(toneOf(job.state)), job.name)), h("div.soft", job.user)),
+      h("td.wide", progress(job.counts), tally(job.counts)),
+      h("td.num", duration(clock.now() - job.started)))), more(jobs))));
+}
+
+function queueTable(jobs) {
+  return h("div.scroll", h("table", h("thead", h("tr", h("th", "Job"), h("th", "Why it waits"), h("th.num", "Since"))),
+    h("tbody", jobs.slice(0, MOST).map((job) => h("tr", { "data-row": true, "data-key": job.id },
+      h("td.main", jobLink(job.id, h("span.state", shape("pending"), job.name)), h("div.soft", job.user)),
+      h("td.wide", reasonOf(job)),
+      h("td.num", ago(job.submitted)))), more(jobs))));
+}
+
+export function reasonOf(job) {
+  if (job.reason) return job.reason.message;
+  const parts = Object.entries(job.components).filter(([, part]) => part.reason);
+  return parts.map(([name, part]) => `${name}: ${part.reason.message}`).join("; ") || "–";
+}
+
+function failureTable(jobs) {
+  return h("div.scroll", h("table", h("thead", h("tr", h("th", "Job"), h("th", "Cause"), h("th.num", "Ended"))),
+    h("tbody", jobs.slice(0, MOST).map((job) => h("tr", { "data-row": true, "data-key": job.id },
+      h("td.main", jobLink(job.id, stateMark(job.state, job.name)), h("div.soft", job.user)),
+      h("td.wide", job.reason?.message || plural(job.counts.FAILED || 0, "failed task")),
+      h("td.num", ago(job.ended)))), more(jobs))));
+}
+
+const more = (jobs) => (jobs.length > MOST ? h("tr", { "data-key": "more" }, h("td", { colspan: 3 }, h("a.soft", { href: "#/jobs" }, `${count(jobs.length - MOST)} more`))) : null);

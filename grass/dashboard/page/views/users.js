@@ -1,0 +1,39 @@
+// Users and fair share: who uses how much of the cluster, and who is served next.
+
+import { h } from "../dom.js";
+import { ago, count, percent } from "../format.js";
+import { empty, jobLink, meter, panel } from "../parts.js";
+import { ask, cluster } from "../state.js";
+
+export function usersView() {
+  let shares = null, problem = "", timer = null;
+  const load = async () => {
+    try { shares = await ask("shares"); problem = ""; } catch (error) { problem = error.message; }
+    cluster.changed();
+    timer = setTimeout(load, 5000);
+  };
+  load();
+  return {
+    close() { clearTimeout(timer); },
+    draw() {
+      if (!shares) return h("div.stack", h("h1", "Users"), h("section.panel", empty(problem || "Loading.")));
+      return h("div.stack", h("h1", "Users"),
+        h("p.soft", "Of jobs with the same priority, those of the user with the smallest share, now and in the recent past together, come first. Hours are those of the whole cluster; older use counts less."),
+        panel("Shares", {}, shares.users.length ? userTable(shares.users) : empty("Nobody has used the cluster recently.")),
+        panel("Next in the queue", {}, shares.queue.length ? queueTable(shares.queue) : empty("Nothing waits.")));
+    },
+  };
+}
+
+function userTable(users) {
+  return h("div.scroll", h("table", h("thead", h("tr", h("th.num", "Turn"), h("th", "User"), h("th", "Share of the cluster now"), h("th", "Share of recent use"), h("th.num", "Running"), h("th.num", "Waiting"))),
+    h("tbody", users.map((user, at) => h("tr", { "data-key": user.user }, h("td.num", at + 1), h("td", user.user),
+      h("td.wide", meter("now", user.share, percent(user.share * 100), { limit: 2 })), h("td.wide", meter("past", user.past, `${percent(user.past * 100)}, ${user.hours.toFixed(1)} h`, { limit: 2 })),
+      h("td.num", count(user.running)), h("td.num", count(user.waiting)))))));
+}
+
+function queueTable(queue) {
+  return h("div.scroll", h("table", h("thead", h("tr", h("th.num", "Place"), h("th", "Job"), h("th", "User"), h("th.num", "Priority"), h("th", "Why there"), h("th.num", "Since"))),
+    h("tbody", queue.map((each, at) => h("tr", { "data-key": each.job || `hidden-${at}`, "data-row": true }, h("td.num", at + 1), h("td.main", each.job ? jobLink(each.job) : h("span.soft", "a job of another user")), h("td", each.user),
+      h("td.num", each.priority), h("td.wide", each.why), h("td.num", ago(each.submitted)))))));
+}
