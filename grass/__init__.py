@@ -1,23 +1,36 @@
 """Grass turns the machines you have into a cluster for distributed training and simulation.
 
-``from grass import Client`` is the whole public Python interface. It is loaded at first use, so that ``import grass``,
+The names in ``__all__`` are the whole public Python interface. They are loaded at first use, so that ``import grass``,
 which every daemon and every CLI call does, stays cheap.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["Client", "__version__"]
+__all__ = ["Client", "Executor", "Job", "Peer", "__version__", "peers", "report"]
 
 if TYPE_CHECKING:
     from grass.api.client import Client
+    from grass.api.executor import Executor
+    from grass.api.job import Job
+    from grass.own_figures import report
+    from grass.peer_file import Peer, peers
+
+_HOMES = {
+    "Client": "grass.api.client",
+    "Executor": "grass.api.executor",
+    "Job": "grass.api.job",
+    "Peer": "grass.peer_file",
+    "peers": "grass.peer_file",
+    "report": "grass.own_figures",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name == "Client":
-        from grass.api.client import Client
-
-        return Client
+    if name in _HOMES:
+        found: object = getattr(import_module(_HOMES[name]), name)
+        return found
     raise AttributeError(f"module 'grass' has no attribute {name!r}")

@@ -21,7 +21,7 @@ from joserfc.jwk import RSAKey
 from grass import clock
 from grass.api.envelope import KEY_BYTES
 from grass.api.invitation import Invitation
-from grass.api.keyring import ClientKeys, Profile
+from grass.api.keyring import ClientKeys, Jwk, Profile
 from grass.api.sealing import ReplyKey
 from grass.api.signing import seal_unsigned_request
 from grass.api.transport import Sealed, Transport, with_query
@@ -40,6 +40,8 @@ class JoinClient:
 
     def __init__(self, profile: Profile, master: RSAKey, *, wall: Callable[[], float] = clock.wall) -> None:
         self.url = profile.url
+        self.profile = profile
+        self.master: Jwk = dict(master.as_dict(private=False))
         self._transport = _UnsignedTransport(replace(profile, user="", key_id=""), master, wall)
 
     @property
@@ -53,6 +55,11 @@ class JoinClient:
     def join(self, body: View) -> View:
         """Join, or check whether joining is possible (``master/api/joins.py``). May repeat a ``join_id``."""
         answer: View = self._transport.call("POST", "/v1/join", body, wait=_NODE_SECONDS)
+        return answer
+
+    def log_in(self, body: View) -> View:
+        """Register a user's key with an invitation. May be repeated with the same key."""
+        answer: View = self._transport.call("POST", "/v1/login", body)
         return answer
 
     def wait(self, node: str, token: str, seen: str | None, timeout: float) -> View:

@@ -7,15 +7,14 @@ key's id is its RFC 7638 thumbprint. Folders have mode 0700 and private files 06
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from grass.errors import ConflictError, InputError, NotFoundError
+from grass.errors import InputError, NotFoundError
 from grass.private_file import write_private
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 KEY_BITS = 3072
 Jwk = dict[str, Any]  # Any: JSON whose form is RFC 7517's; joserfc checks it
-
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 
 
 class Role(str, Enum):
@@ -61,16 +58,7 @@ class ClientKeys:
     def master(self) -> RSAKey:
         """Load the master's pinned public key. Raises as ``private`` does."""
         with _damaged(self.folder / "master.pub.json") as path:
-            return _public_key(json.loads(_read(path)))
-
-
-@dataclass(frozen=True)
-class User:
-    """A registered user with the public key that verifies the user's requests."""
-
-    name: str
-    role: Role
-    key: RSAKey
+            return public_key(json.loads(_read(path)))
 
 
 def create_master_key(master_dir: Path) -> Jwk:
@@ -99,47 +87,6 @@ def save_profile(client_dir: Path, profile: Profile, master: Jwk) -> None:
     _folder(client_dir)
     write_private(client_dir / "profile.json", json.dumps(asdict(profile), indent=2) + "\n")
     write_private(client_dir / "master.pub.json", json.dumps(master, indent=2) + "\n")
-
-
-def register_user(master_dir: Path, user: str, role: Role | str, jwk: Jwk) -> None:
-    """Register ``user`` with this public key. A user has one key: registering again replaces key and role.
-
-    Raises InputError (bad name, or a key that is not a public RSA key of at least 3072 bits), ConflictError (another
-    user's key).
-    """
-    if not _USER.fullmatch(user):
-        raise InputError(
-            f"user name {user!r}: letters, digits, '_', '.' and '-', at most 63, not starting with '.' or '-'"
-        )
-    key = _public_key(jwk)
-    key_id = key.thumbprint()
-    users = master_dir / "users"
-    for other in load_users(master_dir).values():
-        if other.name != user and other.key.thumbprint() == key_id:
-            raise ConflictError(f"user {user}: this key already belongs to user {other.name}")
-    _folder(users)
-    record = {"user": user, "role": Role(role).value, "key": key.as_dict(private=False, kid=key_id)}
-    write_private(users / f"{user}.json", json.dumps(record, indent=2) + "\n")
-
-
-def load_users(master_dir: Path, damaged: Callable[[InputError], None] | None = None) -> dict[str, User]:
-    """Return key id → user. Raises InputError for a damaged file, so that no user is missing silently.
-
-    With ``damaged``: it is called with each such error, and the other users are returned.
-    """
-    users = {}
-    for path in sorted((master_dir / "users").glob("*.json")):
-        try:
-            record = json.loads(path.read_text())
-            user = User(record["user"], Role(record["role"]), _public_key(record["key"]))
-        except (ValueError, KeyError, TypeError) as error:
-            found = InputError(f"{path}: not a registered user ({error})")
-            if damaged is None:
-                raise found from error
-            damaged(found)
-            continue
-        users[user.key.thumbprint()] = user
-    return users
 
 
 def load_master_key(master_dir: Path) -> RSAKey:
@@ -188,7 +135,8 @@ def _private_key(path: Path) -> RSAKey:
     return RSAKey(raw, raw)
 
 
-def _public_key(jwk: Jwk) -> RSAKey:
+def public_key(jwk: Jwk) -> RSAKey:
+    """Return the key. Raises InputError unless it is a public RSA key of at least ``KEY_BITS``."""
     from joserfc.errors import JoseError
     from joserfc.jwk import RSAKey
 

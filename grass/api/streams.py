@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +30,9 @@ _SLOW = 0.2
 """Seconds between two views of the server. A caller that takes longer for one would fall behind."""
 
 
-def follow_events(transport: Transport, query: Mapping[str, str | None], limit: int, follow: bool) -> Iterator[Record]:
+def follow_events(
+    transport: Transport, query: Mapping[str, str | float | None], limit: int, follow: bool
+) -> Iterator[Record]:
     """Yield the events of ``GET /v1/events``. With ``follow`` it never ends."""
     after: str | None = None
     while True:
@@ -42,6 +44,26 @@ def follow_events(transport: Transport, query: Mapping[str, str | None], limit: 
                 yield from piece["events"]
             if not follow:
                 return
+        except StreamCutError:
+            pass
+        clock.sleep(pause)
+
+
+def follow_changes(transport: Transport, job: str | None) -> Generator[Record, None, None]:
+    """Yield the pieces of ``GET /v1/changes``, over as many connections as needed. Never ends.
+
+    A cursor is sent back only once its snapshot is complete.
+    """
+    after: str | None = None
+    while True:
+        pause = _CUT
+        try:
+            target = with_query("/v1/changes", {"after": after, "job": job})
+            with closing(transport.stream("GET", target, resumed=after is not None)) as pieces:
+                for piece in pieces:
+                    after = piece["cursor"] if piece.get("complete", True) else None
+                    pause = piece.get("pause", 0.0)
+                    yield piece
         except StreamCutError:
             pass
         clock.sleep(pause)
@@ -93,6 +115,20 @@ class LogQuery:
     since: float | None
     grep: str | None
     follow: bool
+    stream: str | None = None
+    tasks: frozenset[str] | None = None
+    """Only of these; None: of all."""
+    joined: bool = False
+    """Whether a record may have several lines: much faster, and only without a pattern."""
+
+    @property
+    def narrows(self) -> bool:
+        """Whether lines are dropped here, so that the server cannot count them."""
+        return self.grep is not None or self.stream is not None or self.tasks is not None
+
+    def wants(self, run: Sequence[Any]) -> bool:
+        """Return whether this run of output is of a task and a stream that were asked for."""
+        return (self.stream is None or run[2] == self.stream) and (self.tasks is None or run[0] in self.tasks)
 
 
 def read_logs(transport: Transport, path_of: Callable[[str], str], job: str, query: LogQuery) -> Iterator[Record]:
@@ -103,18 +139,30 @@ def read_logs(transport: Transport, path_of: Callable[[str], str], job: str, que
     pattern = _compiled(query.grep)
     if query.tail is not None and not (isinstance(query.tail, int) and 0 <= query.tail <= sys.maxsize):
         raise InputError(f"tail: must be a whole number from 0 to {sys.maxsize}, got {query.tail!r}")
-    server_tail = query.tail if pattern is None else None
+    if query.stream not in (None, "stdout", "stderr"):
+        raise InputError(f"stream: must be stdout or stderr, got {query.stream!r}")
+    server_tail = None if query.narrows else query.tail
     body = {"component": query.component, "index": query.index, "since": query.since, "follow": query.follow}
     pieces = _log_pieces(transport, path_of, job, {**body, "tail": server_tail})
     if query.tail is None or (query.follow and server_tail is not None):
-        return _matching(pieces, pattern)
-    return _last(pieces, pattern, query.tail, query.follow)
+        return _matching(pieces, pattern, query)
+    return _last(pieces, pattern, query)
 
 
-def _matching(pieces: Iterator[Record], pattern: re.Pattern[str] | None) -> Iterator[Record]:
+def read_log_batches(
+    transport: Transport, path_of: Callable[[str], str], job: str, query: LogQuery
+) -> Generator[list[Record], None, None]:
+    """Yield the lines of each piece; an empty list every few seconds while nothing comes. ``query.grep`` is unused."""
+    body = {"component": query.component, "index": query.index, "since": query.since, "follow": query.follow}
+    for piece in _log_pieces(transport, path_of, job, {**body, "tail": query.tail}):
+        yield list(_matching(iter([piece]), None, query))
+
+
+def _matching(pieces: Iterator[Record], pattern: re.Pattern[str] | None, query: LogQuery) -> Iterator[Record]:
+    joined = query.joined and pattern is None and query.tail is None
     for piece in pieces:
-        for run in piece["lines"]:
-            for record in _records(*run):
+        for run in filter(query.wants, piece["lines"]):
+            for record in [_record(*run)] if joined else _records(*run):
                 if pattern is None or pattern.search(record["text"]):
                     yield record
 
@@ -124,21 +172,32 @@ def _records(
 ) -> Iterator[Record]:
     """Yield the lines of one run of output."""
     *whole, last = text.split("\n")
-    head = {"task": task, "attempt": attempt, "stream": stream, "time": time}
     for line in whole:
-        yield {**head, "text": line, "newline": True, "lost": lost}
+        yield _record(task, attempt, stream, time, line, True, lost)
         lost = 0
-    yield {**head, "text": last, "newline": newline, "lost": lost}
+    yield _record(task, attempt, stream, time, last, newline, lost)
 
 
-def _last(pieces: Iterator[Record], pattern: re.Pattern[str] | None, count: int, follow: bool) -> Iterator[Record]:
-    kept: deque[Record] = deque(maxlen=count)
+def _record(task: str, attempt: int, stream: str, time: float, text: str, newline: bool, lost: int) -> Record:
+    return {
+        "task": task,
+        "attempt": attempt,
+        "stream": stream,
+        "time": time,
+        "text": text,
+        "newline": newline,
+        "lost": lost,
+    }
+
+
+def _last(pieces: Iterator[Record], pattern: re.Pattern[str] | None, query: LogQuery) -> Iterator[Record]:
+    kept: deque[Record] = deque(maxlen=query.tail)
     for piece in pieces:
-        kept.extend(_matching(iter([piece]), pattern))
-        if follow and piece["live"]:
+        kept.extend(_matching(iter([piece]), pattern, query))
+        if query.follow and piece["live"]:
             break
     yield from kept
-    yield from _matching(pieces, pattern)
+    yield from _matching(pieces, pattern, query)
 
 
 def _log_pieces(

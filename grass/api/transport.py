@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 TIMEOUT = 5.0
 """Seconds for which a request is retried before the cluster counts as unreachable."""
 _RESTART = 30.0
-"""The same for the rest of a stream, while the server refuses or breaks connections: it is being restarted."""
+"""The same for a stream whose server has answered before, and refuses or breaks connections now: it is restarting."""
 _UPLOAD = 128 * 1024
 """Bytes per second of the slowest supported upload."""
 _SHORTEST = 0.2
@@ -177,6 +177,8 @@ class Transport:
         self._lock = threading.Lock()
         self._session: Session | None = None
         self._looked = False
+        self._answered = False
+        """Whether the server has answered any request of this client."""
 
     def call(self, method: str, target: str, body: Body = None, *, wait: float = 0.0) -> Any:
         """Return the reply's body. Raises the server's error, or UnreachableError.
@@ -192,13 +194,14 @@ class Transport:
         """Yield the objects of a stream, without empty ones. Raises StreamCutError when it breaks off.
 
         ``silence``: seconds that the server may take between two objects, if longer than the timeout.
-        ``resumed``: this is the rest of a stream that broke off.
+        ``resumed``: this is the rest of a stream that broke off. A server that has answered this client before, and
+        refuses connections now, gets as long to restart.
         """
 
         def begin(patience: _Patience) -> _Sent:
             return self._begin(self._send(method, target, body, patience))
 
-        sent = self._patiently(begin, 0.0, resumed=resumed)
+        sent = self._patiently(begin, 0.0, resumed=resumed or self._answered)
         sent.response.wait_at_most(max(silence, self._timeout))
         return _pieces(sent, self._release)
 
@@ -260,6 +263,7 @@ class Transport:
         except BaseException:
             connection.close()
             raise
+        self._answered = True
         return _Sent(connection, response, sealed)
 
     def _connection(self) -> Connection:

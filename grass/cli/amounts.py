@@ -25,6 +25,9 @@ _ORDER = (
 )
 
 
+_NOT_DONE = (TaskState.FAILED, TaskState.LOST, TaskState.STOPPED)
+
+
 def show_age(since: float | None, now: float) -> str:
     return NOTHING if since is None else show_span(now - since)
 
@@ -48,14 +51,14 @@ def show_counts(counts: Mapping[str, int]) -> str:
 
 
 def show_progress(state: str, counts: Mapping[str, int]) -> str:
-    """Return a job's progress in one number: ``3/5 running``, ``3000/5000 done``, ``1/5 failed``."""
-    total = sum(counts.values())
-    ended = sum(count for name, count in counts.items() if TaskState(name).ended)
+    """Return a job's progress: ``3/5 running``, ``3000/5000 done``, ``3000/5000 done, 349 failed``."""
+    total, done = sum(counts.values()), counts.get(TaskState.SUCCEEDED.value, 0)
     if state == JobState.QUEUED:
         return f"{counts.get(TaskState.PENDING.value, 0)}/{total} pending"
-    if JobState(state).ended:
-        return f"{counts.get(state, 0)}/{total} {state.lower()}"
-    return f"{ended}/{total} done" if ended else f"{counts.get(TaskState.RUNNING.value, 0)}/{total} running"
+    bad = [f"{counts[one.value]} {one.value.lower()}" for one in _NOT_DONE if counts.get(one.value)]
+    if not (done or bad or JobState(state).ended):
+        return f"{counts.get(TaskState.RUNNING.value, 0)}/{total} running"
+    return ", ".join([f"{done}/{total} done", *bad])
 
 
 def show_share(free: Mapping[str, Any] | None, total: Mapping[str, Any] | None, name: str) -> str:

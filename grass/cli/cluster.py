@@ -78,9 +78,9 @@ def _used_if_usable(name: str) -> Iterator[None]:
     except BaseException:
         with suppress(OSError):  # the user must see the first error, not this one
             if (environment.cluster_home(name) / "client" / "profile.json").exists():
-                _use(name)
+                select_cluster(name)
         raise
-    _use(name)
+    select_cluster(name)
 
 
 @click.command(cls=Command)
@@ -103,7 +103,7 @@ def delete(
         return _unchanged(invocation)
     provisioner = provisioning.of_cluster(invocation, name, ask_become_pass=ask_become_pass)
     deleted = provisioner.delete(force=force, packages=packages)
-    _stop_using(name)
+    deselect_cluster(name)
     for host, why in deleted.left.items():
         invocation.output.warn(f"{host}: not cleaned: {why}")
     wire = {"name": name, "left": deleted.left}
@@ -146,7 +146,7 @@ def status(invocation: Invocation) -> Exit:
 def use(invocation: Invocation, name: str) -> None:
     """Make NAME the current cluster: commands use it unless they name another."""
     name = invocation.existing_cluster(name)
-    _use(name)
+    select_cluster(name)
     invocation.output.show(Result({"name": name}, lambda _: [f"using cluster {name}"], [name]))
 
 
@@ -192,7 +192,7 @@ def _unchanged(invocation: Invocation) -> Exit:
     return Exit.INTERRUPTED
 
 
-def _use(name: str) -> None:
+def select_cluster(name: str) -> None:
     """Select a cluster. Write a new file and rename it, so that a reader finds the old name or the new one."""
     home = environment.grass_home()
     beside = home / f"current.{os.getpid()}"
@@ -200,7 +200,8 @@ def _use(name: str) -> None:
     beside.replace(home / "current")
 
 
-def _stop_using(name: str) -> None:
+def deselect_cluster(name: str) -> None:
+    """Select no cluster, if this one was selected."""
     current = environment.grass_home() / "current"
     if current.is_file() and current.read_text().strip() == name:
         current.unlink()

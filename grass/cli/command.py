@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -67,10 +67,20 @@ class Group(click.Group):
 
     command_class = Command
 
-    def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        lazy: Mapping[str, str] | None = None,
+        aliases: Mapping[str, str] | None = None,
+        sections: Mapping[str, Sequence[str]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """``aliases``: other name → command. ``sections``: title → commands, for the help; the others come last."""
         super().__init__(*args, **kwargs)
         self.params.extend(shared_options(_flags(self)))
         self._lazy = dict(lazy or {})
+        self._aliases = {"ls": "list", **(aliases or {})}
+        self._sections = sections or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self._lazy, *super().list_commands(ctx)]
@@ -78,10 +88,33 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         target = self._lazy.get(cmd_name)
         if target is None:
-            return super().get_command(ctx, cmd_name)
+            found = super().get_command(ctx, cmd_name)
+            alias = self._aliases.get(cmd_name)
+            return self._aliased(ctx, alias) if found is None and alias is not None else found
         module, _, attribute = target.partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def _aliased(self, ctx: click.Context, path: str) -> click.Command | None:
+        """Return the command that an alias such as ``job list`` stands for."""
+        first, _, rest = path.partition(" ")
+        command = self.get_command(ctx, first)
+        return command.get_command(ctx, rest) if rest and isinstance(command, click.Group) else command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by use."""
+        names = self.list_commands(ctx)
+        placed = {name for section in self._sections.values() for name in section}
+        others = {"Commands" if not self._sections else "Other": [name for name in names if name not in placed]}
+        for title, section in {**self._sections, **others}.items():
+            rows = [
+                (name, command.get_short_help_str(formatter.width))
+                for name in section
+                if (command := self.get_command(ctx, name)) is not None
+            ]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 def _flags(command: click.Command) -> set[str]:

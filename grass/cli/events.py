@@ -13,14 +13,33 @@ from grass.cli.amounts import show_instant
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
+from grass.cli.values import JOB, NODE, SINCE
 
 
 @click.command(cls=Command)
 @click.option("-f", "--follow", is_flag=True, help="Follow new events.")
+@click.option("--job", type=JOB, metavar="NAME", help="Only events of this job.")
+@click.option("--node", type=NODE, metavar="NAME", help="Only events of this node.")
+@click.option("--user", metavar="NAME", help="Only what this user did.")
+@click.option("--kind", multiple=True, metavar="KIND", help="Only events of this kind; `task-*` for all that begin so.")
+@click.option("--since", type=SINCE, metavar="T", help="Only newer events: 10m, or 2026-03-01T12:00.")
+@click.option(
+    "--tail", type=click.IntRange(0, 10_000), default=1000, metavar="N", help="The newest N.  [default: 1000]"
+)
 @pass_invocation
-def events(invocation: Invocation, follow: bool) -> None:
+def events(
+    invocation: Invocation,
+    follow: bool,
+    job: str | None,
+    node: str | None,
+    user: str | None,
+    kind: tuple[str, ...],
+    since: float | None,
+    tail: int,
+) -> None:
     """Show the events of the cluster and who caused them; oldest first."""
-    for event in invocation.client().events(follow=follow):
+    found = invocation.client().events(follow, job, tail, node, user, kind, since)
+    for event in found:
         invocation.output.record(Result(event, partial(event_lines, event), [str(event["id"])]))
 
 
@@ -28,5 +47,6 @@ def event_lines(event: Mapping[str, Any], _: int | None) -> list[str]:
     """Return one line for the event. Never cut the line: users search it with grep as often as they read it."""
     subject = " ".join(str(event[key]) for key in ("job", "task", "node") if event.get(key))
     who = f" (by {event['user']})" if event.get("user") else ""
+    who += f" (for job {event['by']})" if event.get("by") else ""
     parts = [show_instant(event["time"]), f"{event['kind']:<16}", subject, event.get("message") or ""]
     return [cells.clean("  ".join(part for part in parts if part).rstrip() + who)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from grass.cli.command import Group
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, table
-from grass.errors import InputError
+from grass.errors import InputError, NotFoundError
 from grass.model.amounts import show_memory
 from grass.model.image import full_name
 from grass.provision.files import transfers
@@ -41,9 +42,12 @@ def push(invocation: Invocation, name: str, archive: Path | None) -> None:
         raise InputError("name an image of this machine's engine, or a file: `grass image push --file image.tar`")
     scratch = environment.grass_home() / "cache"
     output = invocation.output
-    names = transfers.push_image(
+    pushed = transfers.push_image(
         transfer.access(invocation), name, archive, scratch, output.note, transfer.shown(output)
     )
+    for each, digest in pushed.items():
+        invocation.client().sign_off_image(each, digest)
+    names = list(pushed)
     output.show(Result(names, lambda _: [f"{one}  pushed" for one in names], names))
 
 
@@ -64,6 +68,8 @@ def remove(invocation: Invocation, name: str) -> None:
     Nodes keep images that they have loaded.
     """
     removed = transfer.access(invocation).ask(RemoveImage(full_name(name)))
+    with suppress(NotFoundError):  # pushed before digests were recorded
+        invocation.client().forget_image(full_name(name))
     line = f"{removed.removed}  removed, {show_memory(removed.freed)} freed"
     invocation.output.show(Result(builtins(removed), lambda _: [line], [removed.removed]))
 

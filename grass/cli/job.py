@@ -5,49 +5,53 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from grass import clock
-from grass.cli import job_views, wait
+from grass.cli import attempt_views, job_views, wait
 from grass.cli.command import Group
 from grass.cli.exits import Exit
+from grass.cli.foreign_phase import foreign_phase
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.output import Format, Result
-from grass.cli.values import DURATION, DURATION_OR_ZERO, JOB, PART, PATTERN, SINCE, Part
-from grass.errors import ConflictError
-from grass.model.lifecycle import JobState
-
-if TYPE_CHECKING:
-    from grass.api.client import View
+from grass.cli.output import Result
+from grass.cli.selection import selected
+from grass.cli.values import DURATION, JOB, count_or_all
 
 _TASKS_SHOWN = 20
-_JOBS_SHOWN = 100
-_PAGE = 1000
-"""Most jobs that one request can ask for."""
-_LINES = click.IntRange(0, 1_000_000_000)
 
 
-@click.group(cls=Group, lazy={"pull": "grass.cli.pull:pull", "exec": "grass.cli.exec:execute"})
+_OPERATIONS = ("scale", "suspend", "resume", "restart", "replace", "operations")
+_LAZY = {
+    "start": "grass.cli.job_start:start",
+    "rerun": "grass.cli.job_changes:rerun",
+    "hold": "grass.cli.job_changes:hold",
+    "release": "grass.cli.job_changes:release",
+    "set": "grass.cli.job_changes:set_priority",
+    "list": "grass.cli.job_list:list_jobs",
+    "stop": "grass.cli.job_end:stop",
+    "delete": "grass.cli.job_end:delete",
+    "logs": "grass.cli.job_logs:show_logs",
+    "diff": "grass.cli.job_diff:diff",
+    "usage": "grass.cli.job_usage:usage",
+    **{name: f"grass.cli.job_operations:{name}" for name in _OPERATIONS},
+    "pull": "grass.cli.pull:pull",
+    "exec": "grass.cli.exec:execute",
+    "open": "grass.cli.job_open:open_page",
+}
+
+
+_SECTIONS = {
+    "Start and stop": ("start", "stop", "delete", "rerun", "hold", "release", "set", "plan"),
+    "Change while it runs": _OPERATIONS,
+    "See": ("list", "show", "why", "logs", "wait", "diff", "usage"),
+    "Inside a job": ("exec", "open", "pull"),
+}
+
+
+@click.group(cls=Group, lazy=_LAZY, sections=_SECTIONS)
 def job() -> None:
     """Start jobs, watch them, read their logs, stop them."""
-
-
-@job.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--strict", is_flag=True, help="Refuse a job that fits on no node, and treat warnings as errors.")
-@pass_invocation
-def start(invocation: Invocation, file: Path, strict: bool) -> None:
-    """Start the job in FILE.
-
-    Returns as soon as the cluster has stored the job; it then runs independently of this terminal.
-    """
-    started = invocation.client().start(file, strict=strict)
-    for warning in started["warnings"]:
-        invocation.output.warn(warning)
-    line = f"{started['name']}  {started['id']}"
-    invocation.output.show(Result(started, lambda _: [line], [started["id"]]))
 
 
 @job.command()
@@ -66,48 +70,30 @@ def plan(invocation: Invocation, file: Path) -> None:
     invocation.output.show(Result(answer, partial(job_plan.page, answer), []))
 
 
-@job.command("list")
-@click.option("-a", "--all", "all_jobs", is_flag=True, help="Include finished jobs.")
-@click.option("-n", "--limit", metavar="N|all", default=str(_JOBS_SHOWN), show_default=True)
-@pass_invocation
-def list_jobs(invocation: Invocation, all_jobs: bool, limit: str) -> None:
-    """List active jobs, and why queued ones wait.
-
-    Of many jobs, those that run and the newest of the others are shown.
-    """
-    most, client = _most(limit, "--limit"), invocation.client()
-    page = client.newest_jobs(all=all_jobs, limit=_PAGE if most is None else min(most, _PAGE))
-    jobs, more = page["jobs"], page["total"] - len(page["jobs"])
-    if more > 0 and (most is None or most > _PAGE):
-        jobs = client.jobs(all=all_jobs, limit=most)
-        more = max(0, page["total"] - len(jobs))
-    if more > 0 and invocation.output.format is not Format.TABLE:
-        invocation.output.warn(job_views.more_jobs(more))
-    lines = partial(job_views.job_list, jobs, all_jobs, clock.wall(), more=more)
-    invocation.output.show(Result(jobs, lines, [one["id"] for one in jobs]))
-
-
 @job.command()
 @click.argument("name", type=JOB)
 @click.option("--tasks", "tasks_shown", metavar="N|all", default=str(_TASKS_SHOWN), show_default=True)
 @pass_invocation
 def show(invocation: Invocation, name: str, tasks_shown: str) -> None:
-    """Show one job in detail, with its tasks; failed tasks first."""
-    most = _most(tasks_shown, "--tasks")
+    """Show one job in detail: its tasks, failed ones first, and what it runs. Secrets read `[REDACTED]`."""
+    from grass.cli import job_spec
+
+    most = count_or_all(tasks_shown, "--tasks")
     client = invocation.client()
     view = client.job(name)
     count = sum(part["replicas"] for part in view["components"].values())
     shown = client.tasks(view["id"], first=count if most is None else most)
-    lines = partial(job_views.job_page, view, shown, count, clock.wall())
-    invocation.output.show(Result({**view, "tasks": shown}, lines, [task["task"] for task in shown]))
+    names = {task["task"] for task in shown if task["attempt"] > 1}
+    attempts = [one for one in client.attempts(view["id"]) if one["task"] in names] if names else []
+    scaled = client.operations(view["id"]) if view["dialect"] == "TrainingJob" else []
+    view["phase"] = foreign_phase(view, scaled)
+    data, now = {**view, "tasks": shown, "attempts": attempts}, clock.wall()
 
+    def lines(width: int | None) -> list[str]:
+        page = [*job_views.job_page(view, shown, count, now, width), *attempt_views.earlier(attempts, width)]
+        return page + job_spec.spec_lines(view.get("specification"), width)
 
-def _most(text: str, option: str) -> int | None:
-    if text == "all":
-        return None
-    if not (text.isascii() and text.isdigit()):
-        raise click.BadParameter(f"must be a number or `all`, got {text!r}", param_hint=option)
-    return int(text)
+    invocation.output.show(Result(data, lines, [task["task"] for task in shown]))
 
 
 @job.command("why")
@@ -122,74 +108,25 @@ def explain(invocation: Invocation, name: str) -> None:
     invocation.output.show(Result(answer, partial(why.page, answer), []))
 
 
-@job.command("logs")
-@click.argument("name", type=JOB)
-@click.argument("part", type=PART, required=False, metavar="[COMPONENT[.INDEX]]")
-@click.option("-f", "--follow", is_flag=True, help="Follow the output until the job ends.")
-@click.option("--tail", type=_LINES, metavar="N", help="Show only the last N lines of all selected tasks.")
-@click.option("--since", type=SINCE, metavar="T", help="Show only newer lines: 10m, or 2026-03-01T12:00.")
-@click.option("--grep", type=PATTERN, metavar="RE", help="Show only lines that match this regular expression.")
-@click.option("--timestamps", is_flag=True, help="Show the time of each line.")
-@pass_invocation
-def show_logs(
-    invocation: Invocation,
-    name: str,
-    part: Part | None,
-    follow: bool,
-    tail: int | None,
-    since: float | None,
-    grep: str | None,
-    timestamps: bool,
-) -> None:
-    """Show the output of a job's tasks: stdout and stderr in one stream."""
-    from grass.cli import logs
-
-    client = invocation.client()
-    view = client.job(name)
-    records = client.logs(view["id"], part.text if part else None, follow=follow, tail=tail, since=since, grep=grep)
-    logs.show(invocation.output, records, logs.Style.of(view, part, timestamps=timestamps))
-
-
 @job.command("wait")
-@click.argument("name", type=JOB)
+@click.argument("names", type=JOB, nargs=-1, metavar="NAME…")
+@click.option("--tag", multiple=True, metavar="NAME[=VALUE]", help="All active jobs with this tag.")
+@click.option(
+    "--any/--all", "first", default=False, help="Of several jobs: wait for the first, or for all. [default: all]"
+)
 @click.option("--timeout", type=DURATION, metavar="DURATION", help="Give up after this time, with exit code 124.")
 @pass_invocation
-def wait_for(invocation: Invocation, name: str, timeout: float | None) -> Exit:
-    """Wait until a job has ended. Exit code 0 if it SUCCEEDED, 1 if it failed or was stopped."""
-    ended = wait.until_ended(invocation.client(), invocation.output, name, timeout)
-    invocation.output.show(Result(ended, lambda _: [job_views.job_line(ended)], []))
-    return wait.exit_of(ended)
-
-
-@job.command()
-@click.argument("name", type=JOB)
-@click.option(
-    "--grace", type=DURATION_OR_ZERO, metavar="DURATION", help="Time between TERM and KILL. [default: the job's own]"
-)
-@pass_invocation
-def stop(invocation: Invocation, name: str, grace: float | None) -> None:
-    """Stop a job: send TERM to its processes, and KILL after the grace period.
-
-    For a job that is being stopped already, prints what the job waits for.
-    """
-    client = invocation.client()
-    view = client.stop(name, grace=grace)
-    state = JobState(view["state"])
-    if state.ended and state is not JobState.STOPPED:
-        raise ConflictError(f"job {view['name']}: already {state.value}; nothing to stop")
-    waits = job_views.stop_waits(client.why(view["id"])) if state is JobState.STOPPING else []
-    _confirm(invocation, view, "stopped before" if state.ended else "stops", waits)
-
-
-@job.command()
-@click.argument("name", type=JOB)
-@pass_invocation
-def delete(invocation: Invocation, name: str) -> None:
-    """Delete a finished job with its logs."""
-    view = invocation.client().delete(name)
-    _confirm(invocation, view, "deleted")
-
-
-def _confirm(invocation: Invocation, view: View, verb: str, more: Sequence[str] = ()) -> None:
-    lines: Sequence[str] = [f"{view['name']}  {view['id']}  {verb}", *more]
-    invocation.output.show(Result(view, lambda _: list(lines), [view["id"]]))
+def wait_for(
+    invocation: Invocation, names: Sequence[str], tag: tuple[str, ...], first: bool, timeout: float | None
+) -> Exit:
+    """Wait until jobs have ended. Exit code 0 if they SUCCEEDED, 1 if one failed or was stopped."""
+    client, output = invocation.client(), invocation.output
+    names = selected(client, names, tag, all_jobs=False)
+    if len(names) == 1:
+        ended = [wait.until_ended(client, output, names[0], timeout)]
+    else:
+        ended = wait.until_any_or_all(client, output, names, timeout, first=first)
+    data = ended[0] if len(names) == 1 or first else ended
+    ids = [] if len(names) == 1 else [view["id"] for view in ended]
+    output.show(Result(data, lambda _: [job_views.job_line(view) for view in ended], ids))
+    return max(wait.exit_of(view) for view in ended)

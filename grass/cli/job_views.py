@@ -7,27 +7,17 @@ from typing import Any
 
 from grass.cli.amounts import (
     NOTHING,
-    show_age,
     show_counts,
     show_instant,
-    show_progress,
     show_reason,
 )
 from grass.cli.table import Column, pairs, paragraph, table
-from grass.model.amounts import show_span
+from grass.cli.usage_views import show_cpu, show_used
+from grass.model.amounts import show_memory, show_span
 from grass.model.lifecycle import JobState
 
 View = Mapping[str, Any]
 
-_LIST = (
-    Column("NAME"),
-    Column("ID", drop=3),
-    Column("STATE"),
-    Column("TASKS"),
-    Column("USER", drop=2),
-    Column("AGE", drop=1, right=True),
-    Column("REASON", wrap=True),
-)
 _COMPONENTS = (Column("COMPONENT"), Column("TASKS"), Column("REASON", wrap=True))
 _TASKS = (
     Column("TASK"),
@@ -36,41 +26,27 @@ _TASKS = (
     Column("NODE", drop=1),
     Column("EXIT", right=True),
     Column("TIME", drop=2, right=True),
+    Column("CPU", drop=5, right=True),
+    Column("MEMORY", drop=5, right=True),
     Column("PORTS", drop=4),
     Column("REASON", wrap=True),
 )
 
 
-def job_list(jobs: Sequence[View], all_jobs: bool, now: float, width: int | None, more: int = 0) -> list[str]:
-    """Return the table of jobs. ``more``: the number of jobs that are not in ``jobs``."""
-    if not jobs and not more:
-        return ["no jobs" if all_jobs else "no active jobs; use --all to include finished jobs"]
-    lines = table(_LIST, [_list_row(job, now) for job in jobs], width)
-    return [*lines, *paragraph(more_jobs(more), width)] if more else lines
-
-
-def more_jobs(count: int) -> str:
-    return f"… and {count} more jobs; --limit all shows them"
-
-
-def _list_row(job: View, now: float) -> list[str]:
-    return [
-        job["name"],
-        job["id"],
-        job["state"],
-        show_progress(job["state"], job["counts"]),
-        job["user"] or NOTHING,
-        show_age(job["submitted"], now),
-        job_reason(job),
-    ]
-
-
 def job_reason(job: View) -> str:
-    """Return the job's own reason; for a job without a reason, why parts of the job wait."""
+    """Return the job's own reason; for a job without a reason, what it is changed to, or why parts of it wait."""
     if job["reason"] is not None or JobState(job["state"]).ended:
         return show_reason(job["reason"])
+    if job.get("operation"):
+        return current_operation(job["operation"])
     waiting = [f"{name}: {show_reason(part['reason'])}" for name, part in job["components"].items() if part["reason"]]
     return "; ".join(waiting)
+
+
+def current_operation(operation: View) -> str:
+    """Return what the job is being changed to: ``scale worker: waits for resources for 2 new tasks``."""
+    about = f" {operation['component']}" if operation["component"] else ""
+    return f"{operation['kind']}{about}: {operation['message']}"
 
 
 def job_line(job: View) -> str:
@@ -84,7 +60,7 @@ def job_page(job: View, shown: Sequence[View], task_count: int, now: float, widt
     lines = pairs(_job_facts(job, now), width)
     lines += ["", *table(_COMPONENTS, [_component_row(*item) for item in job["components"].items()], width)]
     if shown:
-        lines += ["", *table(_TASKS, [_task_row(task, now) for task in shown], width)]
+        lines += ["", *_task_table(shown, now, width)]
     if len(shown) < task_count:
         lines += paragraph(f"… and {task_count - len(shown)} more tasks; --tasks all shows them", width)
     for warning in job["warnings"]:
@@ -92,26 +68,54 @@ def job_page(job: View, shown: Sequence[View], task_count: int, now: float, widt
     return lines
 
 
+def _task_table(shown: Sequence[View], now: float, width: int | None) -> list[str]:
+    """Return the table of tasks; with their values, if they are an array of different ones."""
+    columns, rows = list(_TASKS), [_task_row(task, now) for task in shown]
+    if any(task.get("values") for task in shown):
+        columns.insert(-1, Column("VALUES", drop=5))
+        for row, task in zip(rows, shown, strict=True):
+            row.insert(-1, ",".join(f"{name}={value}" for name, value in task.get("values", {}).items()) or NOTHING)
+    return table(columns, rows, width)
+
+
 def _job_facts(job: View, now: float) -> list[tuple[str, str]]:
     facts = [
         ("Name", job["name"]),
         ("Id", job["id"]),
         ("State", job["state"]),
+        ("Phase", job.get("phase", "")),
         ("Reason", show_reason(job["reason"])),
         ("User", job["user"] or ""),
         ("Schedule", job["schedule"] or ""),
+        ("Rerun of", job["rerun_of"] or ""),
+        ("Priority", str(job["priority"] or "")),
+        ("Tags", ", ".join(f"{name}={value}" for name, value in job["tags"].items())),
+        ("Held by", job["held"] or ""),
+        (
+            "Operation",
+            f"{job['operation']['id']}: {current_operation(job['operation'])}" if job.get("operation") else "",
+        ),
         ("Submitted", show_instant(job["submitted"])),
         ("Started", show_instant(job["started"])),
         ("Ended", show_instant(job["ended"])),
-        ("Ran for", _ran_for(job, now)),
+        ("Ran for", ran_for(job, now)),
         ("Exit code", "" if job["exit_code"] is None else str(job["exit_code"])),
-        ("Restarts", str(job["restarts"] or "")),
+        ("Restarts", _restarts(job)),
         ("Tasks", show_counts(job["counts"])),
+        ("Used", show_used(job.get("usage"))),
+        ("Removed at", show_instant(job["expires"])),
     ]
     return [(key, value) for key, value in facts if value not in ("", NOTHING)]
 
 
-def _ran_for(view: View, now: float) -> str:
+def _restarts(job: View) -> str:
+    """Return how often tasks and the whole job were started again; empty: never."""
+    whole = f"{job['tries']} of the whole job" if job["tries"] else ""
+    tasks = f"{job['restarts']} of tasks" if whole and job["restarts"] else str(job["restarts"] or "")
+    return ", ".join(each for each in (whole, tasks) if each)
+
+
+def ran_for(view: View, now: float) -> str:
     """Return how long a task or job has run. Start and end may come from clocks of different machines."""
     if view["started"] is None:
         return NOTHING
@@ -123,14 +127,16 @@ def _component_row(name: str, part: View) -> list[str]:
 
 
 def _task_row(task: View, now: float) -> list[str]:
-    ports = task["ports"] or {}
+    ports, used = task["ports"] or {}, task.get("usage")
     return [
         task["task"],
         task["state"],
         str(task["attempt"] or NOTHING),
         task["node"] or NOTHING,
         _exit(task),
-        _ran_for(task, now),
+        ran_for(task, now),
+        show_cpu(used) if used else NOTHING,
+        show_memory(used.get("memory", 0)) if used else NOTHING,
         ",".join(f"{name}={port}" for name, port in ports.items()) or NOTHING,
         show_reason(task["reason"]),
     ]

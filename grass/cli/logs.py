@@ -17,10 +17,11 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Style:
-    """Prefix of each line. ``name_width`` 0: no task name."""
+    """Prefix of each line. ``name_width`` 0: no task name. ``job``: before the name, if several jobs are shown."""
 
     name_width: int = 0
     timestamps: bool = False
+    job: str = ""
 
     @classmethod
     def of(cls, job: View, part: Part | None, *, timestamps: bool) -> Style:
@@ -47,14 +48,20 @@ class LogText:
         interrupts = self._unfinished not in (None, source)
         head = "" if self._unfinished == source else self._head(record)
         self._unfinished = None if record["newline"] else source
-        return ("\n" if interrupts else "") + head + str(record["text"]) + ("\n" if record["newline"] else "")
+        return ("\n" if interrupts else "") + head + self._text(record) + ("\n" if record["newline"] else "")
+
+    def _text(self, record: Record) -> str:
+        """Return the text; if it has several lines, with a head before each further one."""
+        text: str = record["text"]
+        head = self._head(record) if "\n" in text else ""
+        return text.replace("\n", f"\n{head}") if head else text
 
     def _head(self, record: Record) -> str:
         stamp = f"{show_stamp(record['time'])} " if self._style.timestamps else ""
         if not self._style.name_width:
             return stamp
         name = record["task"] if record["attempt"] <= 1 else f"{record['task']}#{record['attempt']}"
-        return f"{stamp}{name:<{self._style.name_width}} | "
+        return f"{stamp}{self._style.job}{name:<{self._style.name_width}} | "
 
 
 def show(output: Output, records: Iterable[Record], style: Style, *, split: bool = False) -> None:
@@ -65,3 +72,8 @@ def show(output: Output, records: Iterable[Record], style: Style, *, split: bool
             output.record(Result(dict(record), lambda _: []))
         else:
             output.raw(texts.of(record), stderr=split and record["stream"] == "stderr")
+
+
+def joined(output: Output) -> bool:
+    """Return whether ``show`` takes records of several lines, which are much faster to read."""
+    return output.format is not Format.JSON

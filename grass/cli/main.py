@@ -17,7 +17,8 @@ from grass.cli.command import Group
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation
 from grass.cli.output import Format, Output, OutputClosedError
-from grass.errors import GrassError, ManifestError
+from grass.errors import GrassError, ManifestError, NotFoundError
+from grass.model.names import is_name
 
 _COMMANDS = {
     "create": "grass.cli.cluster:create",
@@ -26,14 +27,23 @@ _COMMANDS = {
     "use": "grass.cli.cluster:use",
     "clean": "grass.cli.cluster:clean",
     "job": "grass.cli.job:job",
+    "apply": "grass.cli.apply:apply",
+    "export": "grass.cli.export:export",
     "run": "grass.cli.run:run",
     "schedule": "grass.cli.schedule:schedule",
     "node": "grass.cli.node:node",
+    "user": "grass.cli.user:user",
+    "login": "grass.cli.login:login",
+    "logout": "grass.cli.login:logout",
     "join": "grass.cli.join:join",
     "leave": "grass.cli.leave:leave",
     "data": "grass.cli.data:data",
     "image": "grass.cli.image:image",
+    "dashboard": "grass.cli.dashboard:dashboard",
+    "shares": "grass.cli.shares:shares",
     "events": "grass.cli.events:events",
+    "top": "grass.cli.top:top",
+    "report": "grass.cli.report:report",
     "template": "grass.cli.template:template",
     "doctor": "grass.cli.doctor:doctor",
     "completion": "grass.cli.completion:completion",
@@ -43,7 +53,23 @@ _COMMANDS = {
 _NOBODYS_INPUT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
-@click.group(cls=Group, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+_ALIASES = {"ls": "job list", "ps": "job list", "logs": "job logs"}
+_SECTIONS = {
+    "Work": ("run", "job", "apply", "export", "schedule"),
+    "Files": ("data", "image", "template"),
+    "See": ("status", "events", "top", "report"),
+    "Clusters": ("create", "use", "delete", "clean", "doctor"),
+    "Machines": ("node", "join", "leave"),
+}
+
+
+@click.group(
+    cls=Group,
+    lazy=_COMMANDS,
+    aliases=_ALIASES,
+    sections=_SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="grass", message="%(prog)s %(version)s")
 def grass() -> None:
     """Run distributed jobs on the machines you have.
@@ -103,6 +129,7 @@ def _guarded(invocation: Invocation, arguments: list[str]) -> int:
         output.error("interrupted", code="interrupted")
         return Exit.INTERRUPTED
     except GrassError as error:
+        error = _with_hint(error, arguments)
         problems = error.problems if isinstance(error, ManifestError) else []
         wire = [{"path": problem.path, "message": problem.message} for problem in problems]
         output.error(str(error), code=error.code, problems=wire)
@@ -114,6 +141,16 @@ def _guarded(invocation: Invocation, arguments: list[str]) -> int:
         return Exit.SYSTEM if error.errno in _NOBODYS_INPUT else Exit.BAD_INPUT
     except Exception as error:  # noqa: BLE001 the last line of defence: a user never sees a raw traceback
         return _defect(invocation, error)
+
+
+def _with_hint(error: GrassError, arguments: Sequence[str]) -> GrassError:
+    """Return the error; with a hint if MARO's order of words was used, in which the cluster comes before the job."""
+    if not isinstance(error, NotFoundError):
+        return error
+    for word in arguments:
+        if is_name(word) and f" {word}:" in f" {error}" and environment.cluster_home(word).is_dir():
+            return NotFoundError(f"{error}. {word} is a cluster: write `--cluster {word}`")
+    return error
 
 
 def _usage(error: click.ClickException) -> str:

@@ -50,7 +50,11 @@ def list_nodes(invocation: Invocation) -> None:
 @pass_invocation
 def show(invocation: Invocation, name: str) -> None:
     """Show one node in detail."""
-    _show(invocation, invocation.client().node(name))
+    client = invocation.client()
+    view = client.node(name)
+    now = client.node_usage(name)["now"]
+    lines = partial(node_page, view, clock.wall(), now=now)
+    invocation.output.show(Result({**view, "now": now}, lines, [view["name"]]))
 
 
 @node.command()

@@ -7,6 +7,7 @@ from typing import Any
 
 from grass.cli.amounts import NOTHING, show_age, show_reason, show_share
 from grass.cli.table import Column, pairs, table
+from grass.cli.usage_views import figures
 from grass.model.amounts import show_memory
 
 View = Mapping[str, Any]
@@ -64,7 +65,8 @@ def _short_labels(labels: Mapping[str, str]) -> str:
     return ",".join(shown[:_SHOWN_LABELS]) + (f",+{more}" if more > 0 else "") if shown else NOTHING
 
 
-def node_page(view: View, now: float, width: int | None) -> list[str]:
+def node_page(view: View, at: float, width: int | None, now: View | None = None) -> list[str]:
+    """``at``: the present time. ``now``: what the node uses now, from its *usage view*."""
     usage = view["usage"] or {}
     facts = [
         ("Name", view["name"]),
@@ -73,7 +75,7 @@ def node_page(view: View, now: float, width: int | None) -> list[str]:
         *_failed_checks(view["reason"]),
         ("Address", view["address"] or NOTHING),
         ("Version", view["version"] or NOTHING),
-        ("Seen", f"{show_age(view['seen'], now)} ago" if view["seen"] else NOTHING),
+        ("Seen", f"{show_age(view['seen'], at)} ago" if view["seen"] else NOTHING),
         ("Tasks", str(view["tasks"])),
         ("Runtimes", ", ".join(view.get("runtimes") or ())),
         ("Labels", ", ".join(f"{name}={value}" for name, value in sorted((view.get("labels") or {}).items()))),
@@ -87,6 +89,7 @@ def node_page(view: View, now: float, width: int | None) -> list[str]:
         ("Load", f"{usage['load']:g}" if "load" in usage else NOTHING),
         ("Disk free", show_memory(usage["disk_free"]) if "disk_free" in usage else NOTHING),
         *((f"Gpu {gpu['id']}", _gpu(gpu, view)) for gpu in view.get("gpus") or () if isinstance(gpu, Mapping)),
+        *(figures(now) if now else ()),
     ]
     return pairs([(key, value) for key, value in facts if value], width)
 

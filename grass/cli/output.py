@@ -1,8 +1,11 @@
-"""The one module that prints. Three formats share one interface; results go to stdout, everything else to stderr.
+"""The one module that prints. All formats share one interface; results go to stdout, everything else to stderr.
 
-table  for people: fits the terminal; unlimited width in a pipe
+table  for people: fits the terminal, with states in colour; unlimited width in a pipe
 json   for programs: one document, or one object per line if a command streams; errors, too, on stderr
-quiet  names or ids only, one per line
+yaml   the same as YAML; a command that streams writes one document per object
+csv    for spreadsheets: a header, then one line per item
+quiet  ids only, one per line; where things have no id, their names
+name   names only, one per line
 """
 
 from __future__ import annotations
@@ -16,11 +19,14 @@ from enum import Enum
 from typing import Any, TextIO
 
 from grass import environment
-from grass.cli import cells
+from grass.cli import cells, colours, serial
 from grass.model.exhaustive import assert_never
 
 Lines = Callable[[int | None], list[str]]
 """A renderer with its views bound: takes the width (None: no limit), returns the lines."""
+
+Rows = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""Titles, and the cells of each row."""
 
 _WIDTH = 80
 """Width of a terminal that does not report one."""
@@ -30,7 +36,10 @@ _ASCII = str.maketrans({"…": "~", "→": ">", "–": "-", "—": "-", "×": "x
 class Format(str, Enum):
     TABLE = "table"
     JSON = "json"
+    YAML = "yaml"
+    CSV = "csv"
     QUIET = "quiet"
+    NAME = "name"
 
 
 class OutputClosedError(Exception):
@@ -39,11 +48,12 @@ class OutputClosedError(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a command in its three formats."""
+    """Result of a command in its formats. ``rows``: titles and cells for csv; None: those of ``data``."""
 
     data: Any
     lines: Lines
     ids: Sequence[str] = ()
+    rows: Callable[[], Rows] | None = None
 
 
 class Output:
@@ -53,6 +63,8 @@ class Output:
         self._err = err
         self._live: TextIO | None = None
         """Stream whose last line is a progress line; the next output overwrites that line."""
+        self._titles: Sequence[str] = ()
+        """Header that was written last, in csv."""
         for stream in (out, err):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
@@ -61,17 +73,40 @@ class Output:
         match self.format:
             case Format.JSON:
                 self._write(self._out, json.dumps(result.data, indent=2) + "\n")
+            case Format.YAML:
+                self._write(self._out, serial.yaml_text(result.data))
+            case Format.CSV:
+                titles, rows = result.rows() if result.rows else serial.rows_of(result.data)
+                self._write(self._out, serial.csv_text(titles, rows, header=titles != self._titles))
+                self._titles = titles
             case Format.QUIET:
                 self._write(self._out, "".join(f"{cells.clean(one)}\n" for one in result.ids))
+            case Format.NAME:
+                self._write(self._out, "".join(f"{cells.clean(one)}\n" for one in serial.names_of(result)))
             case Format.TABLE:
-                self._write(self._out, "".join(f"{line}\n" for line in result.lines(self._width(self._out))))
+                self._write(self._out, self._table(result))
             case _:
                 assert_never(self.format)
+
+    def refresh(self, result: Result) -> None:
+        """Show a result again that has changed: in place of the last one on a terminal; in json on one line."""
+        if self.format is Format.TABLE and self._out.isatty():
+            self._write(self._out, "\x1b[H\x1b[2J\x1b[3J" + self._table(result))
+        else:
+            self.record(result)
+
+    def _table(self, result: Result) -> str:
+        lines = result.lines(self._width(self._out))
+        if self._out.isatty() and environment.wants_colours():
+            lines = [colours.painted(line) for line in lines]
+        return "".join(f"{line}\n" for line in lines)
 
     def record(self, result: Result) -> None:
         """Print one result of a stream: like ``show``, but in json on one line."""
         if self.format is Format.JSON:
             self._write(self._out, json.dumps(result.data) + "\n")
+        elif self.format is Format.YAML:
+            self._write(self._out, "---\n" + serial.yaml_text(result.data))
         else:
             self.show(result)
 

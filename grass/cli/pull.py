@@ -21,7 +21,7 @@ from grass.provision.files import paths, transfers
 @pass_invocation
 def pull(invocation: Invocation, name: str, path: str, local: Path | None) -> None:
     """Fetch a job's GRASS_OUTPUT folder, or PATH in it."""
-    view = invocation.client().job(name)
+    view = invocation.client().job(name, specification=False)
     remote = f"{paths.JOBS}/{view['id']}/{paths.to_read(path)}".rstrip("/")
     target = local or Path(view["name"])
     begun = clock.steady()

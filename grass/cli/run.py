@@ -10,7 +10,7 @@ import stat
 import sys
 import termios
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -20,57 +20,64 @@ import click
 from grass import entropy
 from grass.cli import logs
 from grass.cli.command import Command
+from grass.cli.environment_options import environment_of, environment_options
 from grass.cli.exits import SIGNAL_BASE, Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.job_views import View, job_line, job_reason
 from grass.cli.output import Format, Output, OutputClosedError, Result
-from grass.cli.values import Quantity
-from grass.errors import GrassError
+from grass.cli.run_options import document_of, run_options
+from grass.errors import GrassError, InputError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
     from grass.api.client import Client
 
-COMPONENT = "main"
 _FIRST_WORDS = 0.05
 """Seconds to wait for the first data on a pipe."""
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
+@run_options
 @click.command(cls=Command, context_settings={"allow_interspersed_args": False})
-@click.option("--cpu", type=Quantity("cores", "cpu"), metavar="CORES", help="Cores, such as 1 or 0.5. [default: 1]")
-@click.option("--memory", type=Quantity("size", "memory"), metavar="SIZE", help="Memory, such as 512MiB.")
-@click.option("--gpu", type=Quantity("devices", "gpu"), metavar="N", help="Devices, or a share of one such as 0.25.")
-@click.option("--name", metavar="NAME", help="The job's name. [default: run-XXXXXXXX]")
+@environment_options
+@click.option("--detach", is_flag=True, help="Print the job's id and return; the job continues.")
+@click.option("--stdin", "wants_input", is_flag=True, help="Read standard input to its end, and give it to CMD.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @pass_invocation
 def run(
     invocation: Invocation,
-    cpu: int | None,
-    memory: int | None,
-    gpu: int | None,
-    name: str | None,
+    /,
     command: Sequence[str],
+    env: tuple[str, ...],
+    env_all: bool,
+    detach: bool,
+    wants_input: bool,
+    name: str | None,
+    **options: Any,
 ) -> int:
     """Run CMD as a job, show its output, and exit with its exit code.
 
-    The standard input of CMD is empty. Pass files through the share (`grass data push`).
+    The standard input of CMD is empty without --stdin. Pass files through the share (`grass data push`).
 
     Ctrl-C or TERM stops the job; a second one returns at once. If the reader of the output ends (`| head`), the job is
     stopped, too.
     """
-    warn_of_input(invocation.output)
-    client = invocation.client()
-    resources = {
-        "cpu": None if cpu is None else cpu / 1000,
-        "memory": memory,
-        "gpu": None if gpu is None else gpu / 1000,
-    }
-    job = client.start(document_of(name or entropy.run_id("run"), command, resources))
-    output = invocation.output
-    output.note(f"{job['name']}: started as {job['id']}")
+    read_for_tasks = "-" in (options["each_line"], options["each_json"])
+    if wants_input and read_for_tasks:
+        raise click.UsageError("--stdin, --each-line - and --each-json - all read standard input; use one")
+    if wants_input:
+        command = with_standard_input(command)
+    elif not read_for_tasks:
+        warn_of_input(invocation.output)
+    document = document_of(name or entropy.run_id("run"), command, options)
+    client, output = invocation.client(), invocation.output
+    job = client.start(document, env=environment_of(env, env_all))
     for warning in job["warnings"]:
         output.warn(warning)
+    if detach:
+        output.show(Result(job, lambda _: [f"{job['name']}  {job['id']}"], [job["id"]]))
+        return Exit.OK
+    output.note(f"{job['name']}: started as {job['id']}")
     with Interrupts(lambda: _stop(client, output, job)):
         try:
             return follow(client, output, job["id"])
@@ -80,6 +87,16 @@ def run(
         except KeyboardInterrupt:
             output.note(f"detached; {job['name']} continues: `grass job wait {job['name']}`")
             return Exit.INTERRUPTED
+
+
+def with_standard_input(command: Sequence[str]) -> list[str]:
+    """Return the command with the standard input of this process. Raises InputError if that is too much."""
+    from grass.manifest import Wrong, script
+
+    try:
+        return script.with_input(command, sys.stdin.buffer.read(script.MAX_STDIN + 1))
+    except Wrong as wrong:
+        raise InputError(f"--stdin: {wrong}") from wrong
 
 
 def warn_of_input(output: Output, descriptor: int = 0) -> None:
@@ -92,7 +109,7 @@ def warn_of_input(output: Output, descriptor: int = 0) -> None:
         elif stat.S_ISREG(status.st_mode):
             there = status.st_size > os.lseek(descriptor, 0, os.SEEK_CUR)
         if there:
-            output.warn("stdin is not forwarded; the command reads an empty stdin. `grass data push` sends files")
+            output.warn("stdin is not forwarded; the command reads an empty stdin. --stdin forwards it to the command")
 
 
 def _in_pipe(descriptor: int) -> bool:
@@ -103,20 +120,13 @@ def _in_pipe(descriptor: int) -> bool:
     return int.from_bytes(waiting, sys.byteorder) > 0
 
 
-def document_of(name: str, command: Sequence[str], resources: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest of one command; the default applies to amounts that are None."""
-    given = {key: amount for key, amount in resources.items() if amount is not None}
-    component = {"command": list(command), "resources": given}
-    return {"name": name, "components": {COMPONENT: component}}
-
-
 def follow(client: Client, output: Output, job_id: str) -> int:
     """Print the job's log until the job has ended. Return the exit code for `grass run`."""
     _until_started(client, output, job_id)
-    records = client.logs(job_id, follow=True)
-    logs.show(output, records, logs.Style(), split=True)
+    style = logs.Style.of(client.job(job_id, specification=False), None, timestamps=False)
+    logs.show(output, client.logs(job_id, follow=True, joined=logs.joined(output)), style, split=True)
     ended = client.wait(job_id)
-    tasks = client.tasks(job_id)
+    tasks = client.tasks(job_id, first=1)
     if output.format is Format.JSON:
         output.record(Result(ended, lambda _: []))
     if ended["state"] != JobState.SUCCEEDED:

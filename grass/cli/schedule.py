@@ -23,9 +23,13 @@ _LIST = (
     Column("NEXT"),
     Column("LAST", drop=2),
     Column("JOBS", right=True),
+    Column("LATEST", drop=4),
     Column("USER", drop=3),
     Column("REASON", wrap=True),
 )
+
+
+_RUNS = (Column("RUN"), Column("STATE"), Column("EXIT", right=True), Column("STARTED"), Column("ENDED", drop=1))
 
 
 @click.group(cls=Group)
@@ -70,6 +74,45 @@ def stop(invocation: Invocation, name: str) -> None:
     invocation.output.show(Result(view, lambda _: [f"{view['name']}  {view['state']}"], [view["name"]]))
 
 
+@schedule.command()
+@click.argument("name", type=SCHEDULE)
+@pass_invocation
+def pause(invocation: Invocation, name: str) -> None:
+    """Let a cron rule start nothing until it is resumed. Its current run continues."""
+    _confirm(invocation, invocation.client().pause_schedule(name))
+
+
+@schedule.command()
+@click.argument("name", type=SCHEDULE)
+@pass_invocation
+def resume(invocation: Invocation, name: str) -> None:
+    """Let a paused cron rule go on. Times that passed meanwhile are left out."""
+    _confirm(invocation, invocation.client().resume_schedule(name))
+
+
+@schedule.command("run-now")
+@click.argument("name", type=SCHEDULE)
+@pass_invocation
+def run_now(invocation: Invocation, name: str) -> None:
+    """Start the job of a cron rule now, or the jobs of a finished batch again."""
+    view = invocation.client().run_schedule(name)
+    started = view["jobs"][-1:] if view["kind"] == "cron" else view["jobs"]
+    invocation.output.show(Result(view, lambda _: list(started) or [f"{name}  {view['state']}"], started))
+
+
+@schedule.command()
+@click.argument("name", type=SCHEDULE)
+@pass_invocation
+def delete(invocation: Invocation, name: str) -> None:
+    """Remove a schedule. Its jobs stay; a batch with active jobs must be stopped first."""
+    view = invocation.client().delete_schedule(name)
+    invocation.output.show(Result(view, lambda _: [f"{view['name']}  deleted"], [view["name"]]))
+
+
+def _confirm(invocation: Invocation, view: Mapping[str, Any]) -> None:
+    invocation.output.show(Result(view, lambda _: [f"{view['name']}  {view['state']}"], [view["name"]]))
+
+
 def schedule_list(views: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
     if not views:
         return ["no schedules"]
@@ -84,6 +127,7 @@ def _row(view: Mapping[str, Any]) -> list[str]:
         show_instant(view["next"]),
         show_instant(view["last"]),
         str(len(view["jobs"])),
+        "".join(run["state"] for run in view.get("runs", ())[-1:]) or NOTHING,
         view["user"] or NOTHING,
         show_reason(view["reason"]),
     ]
@@ -99,6 +143,13 @@ def schedule_page(view: Mapping[str, Any], width: int | None) -> list[str]:
         ("Time zone", view["time_zone"] if view["cron"] else ""),
         ("Next", show_instant(view["next"])),
         ("Last", show_instant(view["last"])),
-        ("Jobs", ", ".join(str(job) for job in view["jobs"])),
+        ("Jobs", "" if view.get("runs") else ", ".join(str(job) for job in view["jobs"])),
     ]
-    return pairs([(key, value) for key, value in facts if value not in ("", NOTHING)], width)
+    lines = pairs([(key, value) for key, value in facts if value not in ("", NOTHING)], width)
+    runs = [_run_row(run) for run in view.get("runs", ())]
+    return [*lines, "", *table(_RUNS, runs, width)] if runs else lines
+
+
+def _run_row(run: Mapping[str, Any]) -> list[str]:
+    code = NOTHING if run["exit_code"] is None else str(run["exit_code"])
+    return [run["id"], run["state"], code, show_instant(run["started"]), show_instant(run["ended"])]

@@ -76,16 +76,55 @@ class Pattern(ParamType):
         return value
 
 
+_COMPLETED = 1000
+"""Most tasks that the shell is offered."""
+
+
 class PartType(ParamType):
     name = "component[.index]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, Part):
             return value
-        component, dot, index = value.partition(".")
-        if not component or (dot and not (index.isascii() and index.isdigit() and len(index) < 10)):
+        part = part_of(value)
+        if part is None:
             self.fail(f"must be COMPONENT or COMPONENT.INDEX, such as worker.3; got {value!r}", param, ctx)
-        return Part(component, int(index) if dot else None)
+        return part
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        """Offer the components of the job that the command line names, and the tasks of a named component."""
+        from click.shell_completion import CompletionItem
+
+        job = ctx.params.get("name")
+        try:
+            components = (
+                ctx.ensure_object(Invocation).client().job(job, specification=False)["components"] if job else {}
+            )
+        except (GrassError, OSError):
+            return []
+        named, dot, _ = incomplete.partition(".")
+        if dot and named in components:
+            names = [f"{named}.{index}" for index in range(min(components[named]["replicas"], _COMPLETED))]
+        else:
+            names = list(components)
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+class PartOrJob(PartType):
+    """A part of the job that the command line names first, or another job: the command finds out which."""
+
+    name = "component or job"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value
+
+
+def part_of(text: str) -> Part | None:
+    """Return the part that ``worker`` or ``worker.3`` means; None: neither."""
+    component, dot, index = text.partition(".")
+    if not component or (dot and not (index.isascii() and index.isdigit() and len(index) < 10)):
+        return None
+    return Part(component, int(index) if dot else None)
 
 
 class Known(ParamType):
@@ -128,11 +167,13 @@ DURATION_OR_ZERO = Quantity("duration", "duration_or_zero")
 SINCE = Since()
 PATTERN = Pattern()
 PART = PartType()
+PART_OR_JOB = PartOrJob()
 CLUSTER = Cluster("cluster", _clusters)
 JOB = Known(
     "job", lambda invocation: [job["name"] for job in invocation.client().newest_jobs(all=True, limit=1000)["jobs"]]
 )
 NODE = Known("node", lambda invocation: [node["name"] for node in invocation.client().nodes()])
+USER = Known("user", lambda invocation: [user["name"] for user in invocation.client().users()])
 SCHEDULE = Known("schedule", lambda invocation: [one["name"] for one in invocation.client().schedules()])
 TEMPLATE = Known("template", _templates)
 
@@ -151,3 +192,12 @@ def instant_of(text: str, now: float) -> float | None:
         return (moment if moment.tzinfo else moment.astimezone()).timestamp()
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def count_or_all(text: str, option: str) -> int | None:
+    """Parse a number, or `all` (None)."""
+    if text == "all":
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise click.BadParameter(f"must be a number or `all`, got {text!r}", param_hint=option)
+    return int(text)

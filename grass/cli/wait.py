@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from grass import clock
 from grass.cli.exits import Exit
 from grass.cli.job_views import View, job_line
 from grass.cli.output import Output
@@ -32,6 +34,21 @@ def until_ended(client: Client, output: Output, name: str, timeout: float | None
         return client.wait(name, timeout=timeout, on_progress=tell)
     except KeyboardInterrupt:
         output.note(f"no longer waiting; {name} continues")
+        raise
+
+
+def until_any_or_all(
+    client: Client, output: Output, names: Sequence[str], timeout: float | None, *, first: bool
+) -> list[ClientView]:
+    """Return the last views of the jobs that were waited for: of one if ``first``, otherwise of all, in their order."""
+    until = None if timeout is None else clock.steady() + timeout
+    jobs = [client.job(name)["id"] for name in names]  # later runs of these names are not meant
+    try:
+        if first:
+            return [client.wait_any(jobs, timeout)]
+        return [client.wait(job, None if until is None else max(0.0, until - clock.steady())) for job in jobs]
+    except KeyboardInterrupt:
+        output.note("no longer waiting; the jobs continue")
         raise
 
 

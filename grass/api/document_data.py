@@ -1,0 +1,29 @@
+"""Puts into a document what only this machine knows, before it is sent. Used by ``Client`` and `grass apply`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from grass import environment
+from grass.errors import InputError, ManifestError
+
+
+def with_data(
+    document: Mapping[str, Any], env: Mapping[str, str] | None, folder: str, source: str
+) -> dict[str, Any]:  # Any: a user's document
+    """Return the document with what only this machine knows: variables of the shell, and files that ``from`` names."""
+    from grass.document_file import read_text
+    from grass.manifest.entries import with_entries
+    from grass.manifest.foreign.dialects import is_foreign
+    from grass.manifest.shell import with_shell
+
+    if env and is_foreign(document):
+        raise InputError(f"{source or 'the job'}: --env does not go with a file of another system; set env in the file")
+
+    try:
+        known = with_shell(dict(document), environment.whole_environment(), env or {})
+        return with_entries(known, lambda name: read_text(Path(folder, name)))
+    except ManifestError as error:
+        raise ManifestError(error.problems, source) from error

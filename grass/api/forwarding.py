@@ -1,0 +1,188 @@
+"""The client's side of a forward: a port of this machine leads to a port of a task, through the encrypted API.
+
+Made by ``Client.forward``. One thread fetches what the task sends; each local connection has one thread per direction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import socket
+import threading
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from grass import clock
+from grass.api.transport import Transport, with_query
+from grass.errors import GrassError
+
+HOST = "127.0.0.1"
+_LARGEST_INPUT = 32 * 1024
+_NODE_SECONDS, _OUTPUT_SECONDS = 10.0, 30.0
+"""Seconds that the master waits for an answer of the task's node, and for output."""
+_SENDERS = 6
+"""Requests with input at once: the master makes only a few calls to nodes at once."""
+_WAITING = 256
+"""Most chunks that a local connection may leave unread."""
+_STALLED = 30.0
+"""Seconds after which a local connection that reads nothing is closed, so that the others go on."""
+_PAUSE = 0.02
+"""Seconds until input is offered again, if the task does not read."""
+
+
+@dataclass
+class _Local:
+    """A connection of this machine. ``sent``: bytes that the node has taken."""
+
+    socket: socket.socket
+    sent: int = 0
+    incoming: queue.Queue[bytes | None] = field(default_factory=lambda: queue.Queue(_WAITING))
+    directions: int = 2
+    """How many of its threads run."""
+    closed: threading.Event = field(default_factory=threading.Event)
+
+
+class Forwarding:
+    """``task``, ``node``, ``port``: where the connections lead. ``url``: their beginning on this machine."""
+
+    def __init__(self, transport: Transport, path: str, body: dict[str, object], local_port: int = 0) -> None:
+        """``local_port``: of this machine; 0: a free one. Raises OSError if the port is taken."""
+        self._listener = socket.create_server((HOST, local_port))
+        self._transport = transport
+        try:
+            opened = transport.call("POST", path, body, wait=_NODE_SECONDS)
+        except BaseException:
+            self._listener.close()
+            raise
+        self._path = f"{path}/{quote(opened['id'], safe='')}"
+        self.task, self.node, self.port = opened["task"], opened["node"], opened["port"]
+        self.url = f"http://{HOST}:{self._listener.getsockname()[1]}/"
+        self._locals: dict[int, _Local] = {}
+        self._lock = threading.Lock()
+        self._senders = threading.BoundedSemaphore(_SENDERS)
+        self._problem: GrassError | None = None
+        self._closed = False
+
+    def serve(self) -> None:
+        """Accept connections until ``close``, or until the task ends. Raises UnreachableError, NotFoundError."""
+        receiver = threading.Thread(target=self._receive, name="forward-output", daemon=True)
+        receiver.start()
+        number = 0
+        while not self._closed:
+            try:
+                accepted, _ = self._listener.accept()
+            except OSError:
+                break  # closed
+            number += 1
+            local = _Local(accepted)
+            with self._lock:
+                self._locals[number] = local
+            threading.Thread(target=self._send, args=(number, local), name="forward-send", daemon=True).start()
+            threading.Thread(target=self._deliver, args=(number, local), name="forward-deliver", daemon=True).start()
+        with self._lock:
+            left = list(self._locals.values())
+        for local in left:
+            local.closed.wait(_STALLED)
+        receiver.join(_OUTPUT_SECONDS)
+        if self._problem is not None:
+            raise self._problem
+
+    def close(self) -> None:
+        """End the forward with all its connections."""
+        self._stop()
+        with contextlib.suppress(GrassError):
+            self._transport.call("DELETE", self._path, wait=_NODE_SECONDS)
+
+    def _stop(self) -> None:
+        """Accept nothing more. What has come from the task is still delivered."""
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # ends ``accept``, which closing alone does not
+        self._listener.close()
+        with self._lock:
+            left = list(self._locals.values())
+        for local in left:
+            with contextlib.suppress(OSError):
+                local.socket.shutdown(socket.SHUT_RD)
+            with contextlib.suppress(queue.Full):
+                local.incoming.put(None, timeout=_STALLED)
+
+    def _receive(self) -> None:
+        after, over = 0, False
+        try:
+            while not (over or self._closed):
+                target = with_query(f"{self._path}/output", {"after": after})
+                answer = self._transport.call("GET", target, wait=_OUTPUT_SECONDS)
+                for number, text in answer["chunks"]:
+                    self._hand_over(number, None if text is None else b64decode(text))
+                after, over = answer["next"], answer["over"]
+                if answer["pause"]:
+                    clock.sleep(answer["pause"])
+        except GrassError as error:
+            self._problem = None if self._closed else error
+        finally:
+            self._stop()
+
+    def _hand_over(self, number: int, data: bytes | None) -> None:
+        with self._lock:
+            local = self._locals.get(number)
+        if local is None:
+            return
+        try:
+            local.incoming.put(data, timeout=_STALLED)
+        except queue.Full:
+            with contextlib.suppress(OSError):
+                local.socket.shutdown(socket.SHUT_RDWR)
+
+    def _deliver(self, number: int, local: _Local) -> None:
+        """Write to the local connection what the task sends."""
+        with contextlib.suppress(OSError):
+            while (data := local.incoming.get()) is not None:
+                local.socket.sendall(data)
+            local.socket.shutdown(socket.SHUT_WR)
+        self._direction_ended(number, local)
+
+    def _send(self, number: int, local: _Local) -> None:
+        """Send what the local connection says, and its end."""
+        try:
+            while data := local.socket.recv(_LARGEST_INPUT):
+                self._offer(number, local, data, end=False)
+            if not self._closed:
+                self._offer(number, local, b"", end=True)
+        except (OSError, GrassError):
+            self._refuse(number, local)
+        self._direction_ended(number, local)
+
+    def _offer(self, number: int, local: _Local, data: bytes, *, end: bool) -> None:
+        first = local.sent
+        while True:
+            rest = data[local.sent - first :]
+            body = {"connection": number, "at": local.sent, "data": b64encode(rest).decode(), "end": end}
+            with self._senders:
+                taken = self._transport.call("POST", f"{self._path}/input", body, wait=_NODE_SECONDS)["taken"]
+            moved = taken > local.sent
+            local.sent = taken
+            if taken >= first + len(data):
+                return
+            if not moved:
+                clock.sleep(_PAUSE)
+
+    def _refuse(self, number: int, local: _Local) -> None:
+        """End a connection that the task does not take, or that broke off on this machine."""
+        with contextlib.suppress(queue.Full):
+            local.incoming.put(None, timeout=_STALLED)
+        if not self._closed:
+            with contextlib.suppress(GrassError):
+                self._transport.call("DELETE", f"{self._path}/connections/{number}", wait=_NODE_SECONDS)
+
+    def _direction_ended(self, number: int, local: _Local) -> None:
+        """Close the local connection once both of its directions have ended."""
+        with self._lock:
+            local.directions -= 1
+            last = local.directions == 0
+            if last:
+                self._locals.pop(number, None)
+        if last:
+            local.socket.close()
+            local.closed.set()

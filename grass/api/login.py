@@ -1,0 +1,103 @@
+"""Log in to a cluster: make a key pair on this machine and register its public half. Called by `grass login`.
+
+The private key never leaves this machine. A login or rotation that was interrupted is finished by the same command: the
+master accepts the same key again, and a new key is kept in ``client/rotating`` until the master has taken it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from grass.api.invitation import Invitation
+from grass.api.join_client import open_join_client
+from grass.api.keyring import ClientKeys, load_client, load_profile, save_profile, user_key
+from grass.api.login_invitation import LoginInvitation
+from grass.api.transport import Transport
+from grass.errors import ConflictError, NotAllowedError
+
+_ROTATING = "rotating"
+View = dict[str, Any]
+
+
+def log_in(invitation: LoginInvitation, folder: Path) -> View:
+    """Register this machine's key with an invitation, and write the files of ``client``. Return the user's view.
+
+    ``folder``: the cluster's, which has no client yet. Raises NotAllowedError (invitation used or expired, or another
+    master), UnreachableError, ConflictError.
+    """
+    client = folder / "client"
+    if (client / "profile.json").exists():
+        raise ConflictError(
+            f"{client} has a key already; replace it with `grass login --rotate`, or choose another --name"
+        )
+    made = not folder.exists()
+    access = open_join_client(Invitation(invitation.urls, invitation.key, "", "", invitation.cluster))
+    try:
+        jwk = user_key(client)
+        body = {"user": invitation.user, "secret": invitation.secret, "key": jwk}
+        view = access.log_in(body)
+        save_profile(client, replace(access.profile, user=invitation.user, key_id=str(jwk["kid"])), access.master)
+    except (NotAllowedError, ConflictError):
+        if made:
+            shutil.rmtree(folder)
+        raise
+    finally:
+        access.close()
+    return view
+
+
+def rotate_key(folder: Path) -> View:
+    """Replace this user's key by a new one, and return the user's view. Raises the errors of a call."""
+    client = folder / "client"
+    draft = client / _ROTATING
+    if draft.exists() and (view := _accepted(draft)) is not None:
+        _adopt(client, draft)
+        return view
+    shutil.rmtree(draft, ignore_errors=True)
+    jwk = user_key(draft)
+    profile = replace(load_profile(client), key_id=str(jwk["kid"]))
+    save_profile(draft, profile, json.loads((client / "master.pub.json").read_text()))
+    try:
+        view = _exchange(load_client(client), lambda transport: transport.call("POST", "/v1/own-key", {"key": jwk}))
+    except NotAllowedError:
+        # A reply may have been lost: the master has the new key then, and refuses the old one.
+        if (found := _accepted(draft)) is None:
+            shutil.rmtree(draft)
+            raise
+        view = found
+    _adopt(client, draft)
+    return view
+
+
+def _accepted(draft: Path) -> View | None:
+    """Return the user's view if the master knows the new key."""
+    try:
+        status = _exchange(load_client(draft), lambda transport: transport.call("GET", "/v1/status"))
+    except NotAllowedError:
+        return None
+    return {"name": status["user"], "role": status["role"], "state": "active"}
+
+
+def _exchange(keys: ClientKeys, call: Callable[[Transport], Any]) -> View:
+    transport = Transport(keys)
+    try:
+        answer: View = call(transport)
+        return answer
+    finally:
+        transport.close()
+
+
+def _adopt(client: Path, draft: Path) -> None:
+    """Move the new files into place. The draft goes last, so that a repeated command finishes an interrupted move."""
+    for name in ("user.pem", "profile.json"):
+        moving = client / f"{name}.new"
+        shutil.copyfile(draft / name, moving)
+        moving.chmod(0o600)
+        moving.replace(client / name)
+    (client / "session.json").unlink(missing_ok=True)
+    shutil.rmtree(draft)

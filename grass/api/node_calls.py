@@ -1,0 +1,67 @@
+"""Calls about nodes and join tokens. A part of ``Client``."""
+
+from __future__ import annotations
+
+from grass import clock
+from grass.api.requests import LONGEST_WAIT, Requests, View, path_of, quoted
+from grass.api.transport import with_query
+
+
+class NodeCalls(Requests):
+    """Nodes, and the tokens with which machines join."""
+
+    def nodes(self) -> list[View]:
+        found: list[View] = self._get("/v1/nodes")["nodes"]
+        return found
+
+    def node(self, name: str) -> View:
+        return self._get(path_of("nodes", name))
+
+    def cordon(self, node: str) -> View:
+        """Let a node take no new tasks. Returns, as do the next three, ``{"node": view before, "mark": for
+        watch_node}``."""
+        return self._post(path_of("nodes", node, "cordon"), {})
+
+    def uncordon(self, node: str) -> View:
+        """Let a node take tasks again, also after a drain."""
+        return self._post(path_of("nodes", node, "uncordon"), {})
+
+    def drain(self, node: str, deadline: float | None = None) -> View:
+        """Let a node take no new tasks, and move its tasks elsewhere after ``deadline`` seconds (None: wait for their
+        end)."""
+        return self._post(path_of("nodes", node, "drain"), {"deadline": deadline})
+
+    def remove_node(self, node: str, force: bool = False) -> View:
+        """Remove a node once it is empty. ``force``: now, even if it does not answer; its tasks are placed
+        elsewhere."""
+        return self._post(path_of("nodes", node, "remove"), {"force": force})
+
+    def watch_node(self, node: str, seen: str | None, timeout: float = LONGEST_WAIT) -> View:
+        """Wait until the node's mark differs from ``seen``: ``{"node": view or None when it is gone, "mark"}``."""
+        wait = min(timeout, LONGEST_WAIT)
+        target = with_query(path_of("nodes", node, "wait"), {"seen": seen, "timeout": f"{wait:.3f}"})
+        answer: View = self._transport.call("GET", target, wait=wait)
+        clock.sleep(min(answer["pause"], timeout))
+        return answer
+
+    def join_token(self, name: str | None = None, expires: float = 3600.0, uses: int = 1) -> View:
+        """Issue a join token: ``{"token", "expires": wall seconds, "uses", "name"}``. ``expires``: seconds from now."""
+        return self._post("/v1/join-tokens", {"name": name, "expires": expires, "uses": uses})
+
+    def join_terms(self) -> View:
+        """Return the content of a join token without its secret: ``{"urls", "key", "bundle", "cluster"}``."""
+        return self._get("/v1/join-terms")
+
+    def join_check(self, body: View) -> View:
+        """Check whether a machine could join: the answer of a join with ``check``, without a token."""
+        return self._post("/v1/join-terms", {name: body[name] for name in ("name", "facts", "node", "password")})
+
+    def join_tokens(self) -> list[View]:
+        """Return join tokens without their secrets: ``{"id", "name", "uses", "by", "expires", "state", "nodes"}``."""
+        found: list[View] = self._get("/v1/join-tokens")["tokens"]
+        return found
+
+    def revoke_join_token(self, token: str) -> View:
+        """Revoke a join token by its id. Nodes that joined with it stay."""
+        revoked: View = self._delete(f"/v1/join-tokens/{quoted('join token', token)}")
+        return revoked

@@ -1,0 +1,101 @@
+"""Calls that change a job after its submission: rerun, hold, and operations such as scale. A part of ``Client``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grass import clock
+from grass.api.requests import LONGEST_WAIT, Requests, View, path_of, quoted
+from grass.api.transport import with_query
+from grass.entropy import run_id
+from grass.errors import InputError, WaitTimeoutError
+
+
+class OperationCalls(Requests):
+    """Changes of a job. Each is durable when its call returns."""
+
+    def rerun(self, name: str, failed: bool = False) -> View:
+        """Start a finished job again: ``{"name", "id", "warnings"}``. ``failed``: only the tasks that did not succeed.
+
+        Raises ConflictError if the job is active, or nothing failed.
+        """
+        record = self._get(path_of("jobs", name), specification=False)
+        body = {"failed": failed, "id": run_id(record["name"])}
+        return self._post(path_of("jobs", record["id"], "rerun"), body)
+
+    def hold(self, name: str) -> View:
+        """Start nothing of a queued job until ``release``. Raises ConflictError for a job that has begun."""
+        return self._post(path_of("jobs", name, "hold"), {})
+
+    def release(self, name: str) -> View:
+        """Let a held job start. Raises ConflictError if it is not held."""
+        return self._post(path_of("jobs", name, "release"), {})
+
+    def set_priority(self, name: str, priority: int) -> View:
+        """Change the priority of a queued job, from 0 to 1000. Raises ConflictError for a job that has begun."""
+        return self._post(path_of("jobs", name, "set"), {"priority": priority})
+
+    def scale(
+        self,
+        name: str,
+        component: str,
+        size: int | None = None,
+        *,
+        delta: int | None = None,
+        remove: Sequence[str] = (),
+        partial: bool = False,
+        deadline: float | None = None,
+        reason: str = "",
+    ) -> View:
+        """Change the size of a component while its job runs. Return the operation; ``wait_for_operation`` waits.
+
+        ``size`` or ``delta`` (+1, -1). ``remove``: tasks that leave first. ``partial``: be content with a part of the
+        new tasks. ``deadline``: seconds until new tasks must be ready, or until tasks that leave are told to stop.
+        """
+        if isinstance(remove, str):
+            raise InputError(f"remove must be a list of tasks, got {remove!r}")
+        body = {"component": component, "size": size, "delta": delta, "remove": list(remove), "partial": partial}
+        return self._operate(name, "scale", {**body, "deadline": deadline, "reason": reason})
+
+    def suspend(self, name: str, deadline: float | None = None, reason: str = "") -> View:
+        """Stop all tasks of a job and release its resources until ``resume``. Return the operation."""
+        return self._operate(name, "suspend", {"deadline": deadline, "reason": reason})
+
+    def resume(self, name: str, reason: str = "") -> View:
+        """Queue a suspended job again. Return the operation."""
+        return self._operate(name, "resume", {"reason": reason})
+
+    def restart(self, name: str, deadline: float | None = None, reason: str = "") -> View:
+        """Stop all tasks of a job, and start all of them again. Return the operation."""
+        return self._operate(name, "restart", {"deadline": deadline, "reason": reason})
+
+    def replace(self, name: str, task: str, deadline: float | None = None, reason: str = "") -> View:
+        """Stop a task (``worker.3``), and start it again on another node. Return the operation."""
+        return self._operate(name, "replace", {"remove": [task], "deadline": deadline, "reason": reason})
+
+    def operations(self, name: str) -> list[View]:
+        """Return the operations on a job, in the order in which they were filed."""
+        found: list[View] = self._get(path_of("jobs", name, "operations"))["operations"]
+        return found
+
+    def cancel_operation(self, name: str, operation: str) -> View:
+        """Cancel an operation. Raises ConflictError if it has ended or cannot be undone any more."""
+        cancelled: View = self._delete(path_of("jobs", name, "operations", quoted("operation", operation)))
+        return cancelled
+
+    def wait_for_operation(self, name: str, operation: str, timeout: float | None = None) -> View:
+        """Wait until an operation has ended and return it. Raises WaitTimeoutError after ``timeout`` seconds."""
+        path = path_of("jobs", name, "operations", quoted("operation", operation))
+        until = None if timeout is None else clock.steady() + timeout
+        while True:
+            left = LONGEST_WAIT if until is None else max(0.0, min(LONGEST_WAIT, until - clock.steady()))
+            answer: View = self._transport.call("GET", with_query(path, {"timeout": f"{left:.3f}"}), wait=left)
+            found: View = answer["operation"]
+            if found["state"] == "ENDED":
+                return found
+            if until is not None and clock.steady() >= until:
+                raise WaitTimeoutError(f"operation {operation}: still {found['state']} after {timeout:g} s")
+            clock.sleep(answer["pause"])
+
+    def _operate(self, name: str, kind: str, body: View) -> View:
+        return self._post(path_of("jobs", name, "operations"), {"kind": kind, **body})

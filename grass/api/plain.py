@@ -1,0 +1,31 @@
+"""Plain data out of what Python programs put into a job: numpy numbers, paths, tuples. Pure. Used by ``client``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+_DEEPEST = 64
+
+
+def plain_mapping(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document as dicts, lists, text, numbers. What is none of these stays, for the readers to report."""
+    return {key: _plain(value, _DEEPEST) for key, value in document.items()}
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if value is None or isinstance(value, (str, bool, int, float)) or depth == 0:
+        return value
+    if isinstance(value, Mapping):
+        return {key: _plain(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, depth - 1) for item in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    return value

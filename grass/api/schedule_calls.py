@@ -1,0 +1,38 @@
+"""Calls about schedules that exist. A part of ``Client``, which starts them."""
+
+from __future__ import annotations
+
+from grass.api.requests import Requests, View, path_of
+
+
+class ScheduleCalls(Requests):
+    """Batches of jobs, and cron rules."""
+
+    def schedules(self) -> list[View]:
+        found: list[View] = self._get("/v1/schedules")["schedules"]
+        return found
+
+    def schedule(self, name: str) -> View:
+        return self._get(path_of("schedules", name))
+
+    def stop_schedule(self, name: str) -> View:
+        """Stop a schedule, so that it starts nothing more. Jobs of a batch are stopped; the run of a cron rule
+        continues."""
+        return self._post(path_of("schedules", name, "stop"), {})
+
+    def pause_schedule(self, name: str) -> View:
+        """Let a cron rule start nothing until ``resume_schedule``."""
+        return self._post(path_of("schedules", name, "pause"), {})
+
+    def resume_schedule(self, name: str) -> View:
+        """Let a paused cron rule go on. Times that passed meanwhile are left out."""
+        return self._post(path_of("schedules", name, "resume"), {})
+
+    def run_schedule(self, name: str) -> View:
+        """Start the job of a cron rule now, or the jobs of a finished batch again."""
+        return self._post(path_of("schedules", name, "run"), {})
+
+    def delete_schedule(self, name: str) -> View:
+        """Remove a schedule, but not its jobs. Raises ConflictError for a batch with active jobs."""
+        deleted: View = self._delete(path_of("schedules", name))
+        return deleted

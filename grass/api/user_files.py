@@ -1,0 +1,236 @@
+"""The registered users: one private file per user in ``master/users``. Written by `grass create` and the API server.
+
+Files and not the store: users survive the loss of the store, as the master's key does. All processes of a master see
+a change at once, because ``Users`` of the API server watches the folder. Changes take a lock, so that two
+administrators cannot remove each other as the last one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hmac import compare_digest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from grass.api.keyring import Jwk, Role, public_key
+from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UndecodableError
+from grass.private_file import write_private
+from grass.wire.codec import Form, indented
+
+if TYPE_CHECKING:
+    from joserfc.jwk import RSAKey
+
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
+_AGAIN = "an administrator makes another with `grass user rotate`"
+
+
+class LoginOffer(msgspec.Struct, frozen=True):
+    """An invitation that the user did not use yet, or used last. ``digest``: SHA-256 of its secret."""
+
+    digest: str
+    expires: float
+    """Wall seconds of the master."""
+    used_by: str = ""
+    """Key id that it registered. The same key may be sent again: the reply may have been lost."""
+
+
+class UserRecord(msgspec.Struct, frozen=True):
+    """One file. ``key``: public, as a JWK; None until the user's first login."""
+
+    user: str
+    role: Role
+    key: dict[str, Any] | None = None  # Any: JSON whose form is RFC 7517's; joserfc checks it
+    disabled: bool = False
+    invitation: LoginOffer | None = None
+    created: float = 0.0
+    by: str = ""
+
+
+USER_RECORD: Form[UserRecord] = Form(UserRecord)
+
+
+@dataclass(frozen=True)
+class User:
+    """A user who has a key, which verifies the user's requests."""
+
+    name: str
+    role: Role
+    key: RSAKey
+    disabled: bool = False
+
+
+def check_user_name(user: str) -> None:
+    """Raise InputError unless this may be the name of a user."""
+    if not _USER.fullmatch(user):
+        raise InputError(
+            f"user name {user!r}: letters, digits, '_', '.' and '-', at most 63, not starting with '.' or '-'"
+        )
+
+
+def register_user(master_dir: Path, user: str, role: Role | str, jwk: Jwk) -> None:
+    """Register ``user`` with this public key. A user has one key: registering again replaces key and role.
+
+    Raises InputError (bad name, or a key that is not a public RSA key of at least 3072 bits), ConflictError (another
+    user's key).
+    """
+    check_user_name(user)
+    with _changing(master_dir):
+        _write(master_dir, UserRecord(user, Role(role), _free_key(master_dir, user, jwk)))
+
+
+def records(master_dir: Path, damaged: Callable[[InputError], None] | None = None) -> list[UserRecord]:
+    """Return all users, by name. Raises InputError for a damaged file, so that no user is missing silently.
+
+    With ``damaged``: it is called with each such error, and the other users are returned.
+    """
+    found = []
+    for path in sorted((master_dir / "users").glob("*.json")):
+        try:
+            found.append(_read(path))
+        except InputError as error:
+            if damaged is None:
+                raise
+            damaged(error)
+    return found
+
+
+def load_users(master_dir: Path, damaged: Callable[[InputError], None] | None = None) -> dict[str, User]:
+    """Return key id → user, of all users who have a key. Raises as ``records``."""
+    users = {}
+    for record in records(master_dir, damaged):
+        if record.key is not None:
+            key = public_key(record.key)
+            users[key.thumbprint()] = User(record.user, record.role, key, record.disabled)
+    return users
+
+
+def invite(master_dir: Path, record: UserRecord) -> None:
+    """Add a user without a key. Raises InputError for a bad name, ConflictError for a user who exists."""
+    check_user_name(record.user)
+    with _changing(master_dir):
+        if _path(master_dir, record.user).exists():
+            raise ConflictError(
+                f"user {record.user}: exists already; `grass user rotate {record.user}` makes a new invitation"
+            )
+        _write(master_dir, record)
+
+
+def change_user(master_dir: Path, user: str, **values: Any) -> UserRecord:
+    """Change fields of a user. Raises NotFoundError; ConflictError if no active administrator would be left."""
+    with _changing(master_dir):
+        changed = replace(find_user(master_dir, user), **values)
+        _keep_an_admin(master_dir, user, changed)
+        _write(master_dir, changed)
+        return changed
+
+
+def remove_user(master_dir: Path, user: str) -> None:
+    """Remove a user. Raises as ``change_user``."""
+    with _changing(master_dir):
+        find_user(master_dir, user)
+        _keep_an_admin(master_dir, user, None)
+        _path(master_dir, user).unlink()
+
+
+def enrol(master_dir: Path, user: str, digest: str, jwk: Jwk, now: float) -> UserRecord:
+    """Use an invitation: register the user's public key. May be repeated with the same key.
+
+    Raises NotAllowedError (unknown, used or expired), InputError and ConflictError as ``register_user``.
+    """
+    check_user_name(user)
+    with _changing(master_dir):
+        try:
+            record = find_user(master_dir, user)
+        except NotFoundError:
+            record = UserRecord(user, Role.VIEWER)
+        offer = record.invitation
+        if offer is None or not compare_digest(offer.digest, digest):
+            raise NotAllowedError(f"user {user}: this cluster does not know this invitation; {_AGAIN}")
+        key = _free_key(master_dir, user, jwk)  # after the secret: its error names another user
+        if offer.used_by and offer.used_by != key["kid"]:
+            raise NotAllowedError(f"user {user}: this invitation was used already; {_AGAIN}")
+        if offer.expires <= now:
+            raise NotAllowedError(f"user {user}: this invitation has expired; {_AGAIN}")
+        if record.disabled:
+            raise NotAllowedError(f"user {user}: disabled by an administrator")
+        enrolled = replace(record, key=key, invitation=replace(offer, used_by=key["kid"]))
+        _write(master_dir, enrolled)
+        return enrolled
+
+
+def replace_key(master_dir: Path, user: str, jwk: Jwk) -> UserRecord:
+    """Replace a user's key by a new one of the same user. Raises InputError and ConflictError as ``register_user``."""
+    with _changing(master_dir):
+        changed = replace(find_user(master_dir, user), key=_free_key(master_dir, user, jwk), invitation=None)
+        _write(master_dir, changed)
+        return changed
+
+
+def find_user(master_dir: Path, user: str) -> UserRecord:
+    """Return the user's record. Raises NotFoundError, InputError (bad name or damaged file)."""
+    check_user_name(user)
+    return _read(_path(master_dir, user))
+
+
+def _free_key(master_dir: Path, user: str, jwk: Jwk) -> Jwk:
+    """Return the public key in its one form. Raises ConflictError if it is another user's."""
+    key = public_key(jwk)
+    key_id = key.thumbprint()
+    for other in records(master_dir):
+        if other.user != user and other.key is not None and public_key(other.key).thumbprint() == key_id:
+            raise ConflictError(f"user {user}: this key already belongs to user {other.user}")
+    return dict(key.as_dict(private=False, kid=key_id))
+
+
+def _keep_an_admin(master_dir: Path, user: str, changed: UserRecord | None) -> None:
+    """Raise ConflictError if this change takes the rights of the last administrator who can sign in."""
+    before = [record for record in records(master_dir) if _rules(record)]
+    after = [record for record in before if record.user != user]
+    if changed is not None and _rules(changed):
+        return
+    if not after and before:
+        raise ConflictError(f"user {user}: is the last active administrator; give another user the role admin first")
+
+
+def _rules(record: UserRecord) -> bool:
+    return record.role is Role.ADMIN and not record.disabled and record.key is not None
+
+
+@contextmanager
+def _changing(master_dir: Path) -> Iterator[None]:
+    """Let one process at a time change users."""
+    (master_dir / "users").mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(master_dir / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _path(master_dir: Path, user: str) -> Path:
+    return master_dir / "users" / f"{user}.json"
+
+
+def _read(path: Path) -> UserRecord:
+    try:
+        record = USER_RECORD.decode(path.read_bytes())
+        if record.key is not None:
+            public_key(record.key)
+        return record
+    except FileNotFoundError:
+        raise NotFoundError(f"user {path.stem}: not found; `grass user list` lists all users") from None
+    except (UndecodableError, InputError) as error:
+        raise InputError(f"{path}: not a registered user ({error})") from error
+
+
+def _write(master_dir: Path, record: UserRecord) -> None:
+    write_private(_path(master_dir, record.user), indented(record))

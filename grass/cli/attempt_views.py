@@ -1,0 +1,44 @@
+"""Render the attempts of tasks that were started more than once. Pure. Called by ``job``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from grass.cli.amounts import NOTHING, show_instant, show_reason
+from grass.cli.table import Column, paragraph, table
+
+MOST_SHOWN = 50
+"""Lines of the table, the newest attempts. JSON has all of them."""
+
+_ATTEMPTS = (
+    Column("ATTEMPT"),
+    Column("NODE", drop=1),
+    Column("EXIT", right=True),
+    Column("STARTED", drop=3),
+    Column("ENDED", drop=2),
+    Column("REASON", wrap=True),
+)
+
+
+def earlier(attempts: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
+    """Return the table, below an empty line; nothing for no attempts."""
+    if not attempts:
+        return []
+    shown = sorted(attempts, key=lambda one: one["started"] or 0.0)[-MOST_SHOWN:]
+    shown.sort(key=lambda one: (one["task"], one["attempt"]))
+    lines = ["", *table(_ATTEMPTS, [_row(one) for one in shown], width)]
+    left = len(attempts) - len(shown)
+    return [*lines, *paragraph(f"… and {left} older attempts; -o json shows them all", width)] if left else lines
+
+
+def _row(one: Mapping[str, Any]) -> list[str]:
+    code = NOTHING if one["exit_code"] is None else str(one["exit_code"])
+    return [
+        f"{one['task']}#{one['attempt']}",
+        one["node"] or NOTHING,
+        code if one["signal"] is None else f"signal {one['signal']}",
+        show_instant(one["started"]),
+        show_instant(one["ended"]),
+        show_reason(one["reason"]),
+    ]

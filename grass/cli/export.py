@@ -1,0 +1,39 @@
+"""Define `grass export`: write a job as a file of Grass or of another system."""
+
+from __future__ import annotations
+
+import click
+
+from grass.cli.command import Command
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.output import Result
+from grass.cli.values import JOB
+from grass.errors import NotFoundError
+from grass.manifest.export.formats import FORMATS
+
+_REDACTED = "[REDACTED]"
+
+
+@click.command("export", cls=Command)
+@click.argument("name", type=JOB)
+@click.option("--to", "format", type=click.Choice(list(FORMATS)), default="native", show_default=True)
+@pass_invocation
+def export(invocation: Invocation, name: str, format: str) -> None:
+    """Write the job NAME as a file: of Grass, et-operator, KubeDL, Docker Compose, or Slurm's sbatch.
+
+    What has no counterpart there is listed on stderr. Secrets in environments read `[REDACTED]`.
+    """
+    from grass.wire.job_record import JOB as FORM
+
+    view = invocation.client().job(name)
+    specification = view.get("specification")
+    if specification is None:
+        raise NotFoundError(f"job {name}: not found; it is being deleted")
+    exported = FORMATS[format](FORM.convert(specification))
+    for key in exported.missing:
+        invocation.output.warn(f"{key}: has no counterpart in {format}")
+    if _REDACTED in exported.text:
+        invocation.output.warn(f"secrets read {_REDACTED}; put them back before you use the file")
+    lines = exported.text.rstrip("\n").split("\n")
+    data = {"format": format, "text": exported.text, "missing": list(exported.missing)}
+    invocation.output.show(Result(data, lambda _: lines, lines))

@@ -1,0 +1,59 @@
+"""Render what a job runs: command, resources, environment of each component. Pure. Used by `job show`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from grass.cli.job_columns import show_tags
+from grass.cli.job_views import View
+from grass.cli.table import pairs
+from grass.model.amounts import show_amount, show_span
+
+_ONE_LINE = 200
+"""Characters of a command, or of a list of values, that are shown."""
+
+
+def spec_lines(specification: View | None, width: int | None) -> list[str]:
+    """Return a block of lines for each component. None: the job is being deleted."""
+    lines: list[str] = []
+    for name, part in (specification or {"components": {}})["components"].items():
+        lines += ["", name, *pairs(component_facts(part), width, indent=2)]
+    return lines
+
+
+def component_facts(part: View) -> list[tuple[str, str]]:
+    facts = [
+        ("Command", command_line(part["command"])),
+        ("Resources", ", ".join(_resources(part["resources"]))),
+        ("Environment", _pairs(part["env"])),
+        ("Shell", _pairs(dict(part["shell"]))),
+        ("Folder", part["cwd"] or part["base"] or ""),
+        ("Image", part["image"] or ""),
+        ("Matrix", "; ".join(f"{key}: {_cut(', '.join(values))}" for key, values in part["matrix"].items())),
+        ("Entries", _cut(", ".join(part["entries"][:_ONE_LINE]))),
+        ("Where", _pairs({key: "|".join(values) for key, values in part["where"].items()})),
+        ("Restart", "" if part["restart"]["policy"] == "never" else part["restart"]["policy"]),
+        ("Time limit", "" if part["timeout"] is None else show_span(part["timeout"])),
+    ]
+    return [(key, value) for key, value in facts if value]
+
+
+def command_line(command: str | list[str]) -> str:
+    return _cut(command if isinstance(command, str) else shlex.join(command))
+
+
+def _resources(resources: View) -> list[str]:
+    custom = dict(resources.get("custom", ()))
+    amounts = {name: amount for name, amount in resources.items() if name != "custom"}
+    return [show_amount(name, amount) for name, amount in {**amounts, **custom}.items() if amount]
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return "" if not values else show_tags({key: str(value) for key, value in values.items()}).replace(",", ", ")
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split("\n"))
+    return line if len(line) <= _ONE_LINE else line[: _ONE_LINE - 1] + "…"

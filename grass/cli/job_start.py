@@ -1,0 +1,35 @@
+"""Define `grass job start`: job files of any dialect, scripts with `#GRASS` lines, standard input. Loaded by `job`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from grass.cli.apply import FILES, apply_all, check_cluster, checked
+from grass.cli.command import Command
+from grass.cli.documents import sources_of
+from grass.cli.environment_options import environment_of, environment_options
+from grass.cli.invocation import Invocation, pass_invocation
+
+
+@click.command("start", cls=Command)
+@FILES
+@click.option("--strict", is_flag=True, help="Refuse a job that fits on no node, and treat warnings as errors.")
+@environment_options
+@pass_invocation
+def start(invocation: Invocation, files: Sequence[Path], strict: bool, env: tuple[str, ...], env_all: bool) -> None:
+    """Start the job in each FILE: a job file, or a script that begins with `#!`. `-` reads standard input.
+
+    A job file may be one of Grass, of MARO, of et-operator or of KubeDL, and may have several documents. Comments of a
+    script such as `#GRASS --cpu 2 --name train` take the options of `grass run`. All files are checked before the first
+    job starts.
+
+    Returns as soon as the cluster has stored the jobs; they then run independently of this terminal.
+    """
+    added = environment_of(env, env_all)
+    found = checked([source for file in files for source in sources_of(file)], added)
+    client = invocation.client()
+    check_cluster(client, found)
+    apply_all(client, invocation, found, strict, added)

@@ -1,0 +1,30 @@
+"""Define `grass job usage`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+
+from grass.cli.command import Command
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.output import Result
+from grass.cli.usage_views import usage_page
+from grass.cli.values import JOB, count_or_all
+
+_TASKS_SHOWN = 20
+
+
+@click.command(cls=Command)
+@click.argument("name", type=JOB)
+@click.option("--tasks", "tasks_shown", metavar="N|all", default=str(_TASKS_SHOWN), show_default=True)
+@pass_invocation
+def usage(invocation: Invocation, name: str, tasks_shown: str) -> None:
+    """Show what a job and its tasks used so far: CPU time, peak memory, GPUs, bytes, energy.
+
+    Of many tasks, those that used most CPU time are shown.
+    """
+    most = count_or_all(tasks_shown, "--tasks")
+    answer = invocation.client().job_usage(name, first=most)
+    lines = partial(usage_page, answer)
+    invocation.output.show(Result(answer, lines, [task["task"] for task in answer["tasks"]]))

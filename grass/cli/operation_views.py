@@ -1,0 +1,57 @@
+"""Render operations on jobs as lines. Pure: takes operation views and the time, returns lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from grass.cli.amounts import show_age
+from grass.cli.table import Column, table
+
+View = Mapping[str, Any]
+
+_LIST = (
+    Column("ID"),
+    Column("OPERATION"),
+    Column("STATE"),
+    Column("AUTHOR", drop=2),
+    Column("AGE", drop=1, right=True),
+    Column("MESSAGE", wrap=True),
+)
+
+
+def operation_list(operations: Sequence[View], now: float, width: int | None) -> list[str]:
+    if not operations:
+        return ["no operations; `grass job scale` changes the size of a job"]
+    return table(_LIST, [_row(each, now) for each in operations], width)
+
+
+def operation_line(operation: View) -> str:
+    """Return one line, for the user who filed the operation."""
+    return f"{operation['id']}  {what(operation)}  {state(operation)}  {operation['message']}"
+
+
+def what(operation: View) -> str:
+    """Return what the operation does: ``scale worker 2 → 3``."""
+    kind, component = operation["kind"], operation["component"]
+    if kind == "scale":
+        sizes = "" if operation["to_size"] is None else f" {operation['from_size']} → {operation['to_size']}"
+        return f"scale {component}{sizes}"
+    tasks = ", ".join(operation["added"][:3]) + (", …" if len(operation["added"]) > 3 else "")
+    return f"{kind} {tasks or component or ''}".rstrip()
+
+
+def state(operation: View) -> str:
+    return str(operation["outcome"] or operation["state"]) if operation["state"] == "ENDED" else operation["state"]
+
+
+def _row(operation: View, now: float) -> list[str]:
+    reason = f" ({operation['reason']})" if operation["reason"] else ""
+    return [
+        operation["id"],
+        what(operation),
+        state(operation),
+        operation["author"],
+        show_age(operation["filed"], now),
+        operation["message"] + reason,
+    ]

@@ -1,0 +1,79 @@
+"""Define the command `grass report`: all about one job in one file, to keep or to send. Loaded by ``main``."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from grass import clock
+from grass.cli import report_page
+from grass.cli.command import Command
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.output import Result
+from grass.cli.values import JOB
+from grass.errors import InputError, NotFoundError
+
+if TYPE_CHECKING:
+    from grass.api.client import Client, View
+
+_CURVES = 8
+"""Tasks whose usage is drawn: those that used most."""
+_EVENTS = 1_000
+_STEPS = ((900.0, 2), (86_400.0, 60))
+"""Age of the start of the job, and the finest step in which its usage is still kept."""
+
+
+@click.command(cls=Command)
+@click.argument("name", type=JOB)
+@click.option("--to", "path", type=click.Path(path_type=Path), metavar="FILE", help="A new file. [default: ID.html]")
+@pass_invocation
+def report(invocation: Invocation, name: str, path: Path | None) -> None:
+    """Write all about a job to one HTML file: timeline, curves, events, tasks, specification, environment.
+
+    The file needs no network and runs no script. Secrets are not in it.
+    """
+    content = collect(invocation.client(), name, clock.wall())
+    path = path or Path(f"{content.job['id']}.html")
+    text = report_page.page(content, clock.wall())
+    try:
+        with path.open("x", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InputError(f"{path}: exists already; name another file with --to") from None
+    data = {"id": content.job["id"], "file": str(path), "bytes": len(text.encode(errors="replace"))}
+    invocation.output.show(Result(data, lambda _: [f"{path}"], [str(path)]))
+
+
+def collect(client: Client, name: str, now: float) -> report_page.Content:
+    """Read what the report shows."""
+    job = client.job(name)
+    job_id = job["id"]
+    usage = client.job_usage(job_id, first=_CURVES)
+    events = client.events(job=job["name"], limit=_EVENTS, since=job["submitted"] - 1)
+    until = now if job["ended"] is None else job["ended"] + 1
+    return report_page.Content(
+        status=client.status(),
+        job=job,
+        tasks=client.tasks(job_id),
+        attempts=client.attempts(job_id),
+        events=[event for event in events if event["time"] <= until],
+        nodes=client.nodes(),
+        usage=usage,
+        histories=dict(_histories(client, job, usage, now)),
+        metrics=client.job_metrics(job_id),
+    )
+
+
+def _histories(client: Client, job: View, usage: View, now: float) -> list[tuple[str, View]]:
+    if job["started"] is None:
+        return []
+    step = next((step for age, step in _STEPS if now - job["started"] < age), 900)
+    found = []
+    for each in usage["tasks"]:
+        with suppress(NotFoundError):  # its history is not kept any more
+            answer = client.task_usage(job["id"], each["task"], step=step, since=job["started"])
+            found.append((each["task"], answer["history"]))
+    return found

@@ -1,0 +1,99 @@
+"""Drawings of a report as inline SVG: when each attempt ran, and curves. Pure; no script, no font, no outside link."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+from grass.cli import cells
+
+WIDTH, LEFT = 960, 150
+MOST_ROWS = 60
+"""Tasks with a row and a name of their own. With more tasks, rows are thin and have no names."""
+MOST_HEIGHT = 400
+_ORDER = ("ok", "stopped", "running", "lost", "bad")
+"""Kinds in the order of drawing: failures are on top."""
+MOST_POINTS = 400
+"""Points of one curve; of more points, every second, third, … is drawn."""
+
+
+class Bar(NamedTuple):
+    """One attempt. ``kind``: ok, bad, stopped, lost or running."""
+
+    row: int
+    start: float
+    end: float
+    kind: str
+
+
+def timeline(names: Sequence[str], bars: Sequence[Bar], start: float, end: float) -> str:
+    """Return the attempts of all tasks over time. ``names``: of the rows."""
+    span = max(end - start, 1e-3)
+    height = 16.0 if len(names) <= MOST_ROWS else max(0.1, MOST_HEIGHT / len(names))
+    left = LEFT if len(names) <= MOST_ROWS else 0
+    inner = WIDTH - left
+    paths: dict[str, list[str]] = {}
+    for bar in bars:
+        x = left + inner * (bar.start - start) / span
+        length = max(2.0, inner * (bar.end - bar.start) / span)
+        paths.setdefault(bar.kind, []).append(f"M{x:.1f} {(bar.row + 0.5) * height:.1f}h{length:.1f}")
+    thick = max(1.5, height * 0.7)
+    drawn = "".join(
+        f'<path class="{kind}" stroke-width="{thick:.2f}" d="{"".join(d)}"/>'
+        for kind in _ORDER
+        if (d := paths.get(kind))
+    )
+    labels = ""
+    if len(names) <= MOST_ROWS:
+        labels = "".join(
+            f'<text x="{LEFT - 8}" y="{(row + 0.75) * height:.1f}" text-anchor="end">{_text(name[:24])}</text>'
+            for row, name in enumerate(names)
+        )
+    total = max(1.0, len(names) * height)
+    return _svg(total, labels + drawn, f"timeline of {len(names)} tasks")
+
+
+def curve(title: str, xs: Sequence[float], values: Sequence[float | None]) -> str:
+    """Return one curve with its least and greatest value. Gaps stay gaps."""
+    every = max(1, -(-len(values) // MOST_POINTS))
+    points = [(x, value) for x, value in list(zip(xs, values, strict=True))[::every]]
+    known = [value for _, value in points if value is not None]
+    if not known:
+        return ""
+    low, high = min(known), max(known)
+    span_x, span_y = max(points[-1][0] - points[0][0], 1e-9), max(high - low, 1e-12)
+    path, gap = [], True
+    for x, value in points:
+        if value is None:
+            gap = True
+            continue
+        at = LEFT + (WIDTH - LEFT) * (x - points[0][0]) / span_x
+        path.append(f"{'M' if gap else 'L'}{at:.1f} {4 + 72 * (high - value) / span_y:.1f}")
+        gap = False
+    text = (
+        f'<text x="{LEFT - 8}" y="14" text-anchor="end">{high:.4g}</text>'
+        f'<text x="{LEFT - 8}" y="76" text-anchor="end">{low:.4g}</text>'
+    )
+    drawn = f'<path class="curve" d="{"".join(path)}"/>'
+    return f"<figure><figcaption>{_text(title)}</figcaption>{_svg(80, text + drawn, title)}</figure>"
+
+
+def curves_of(history: Mapping[str, Any], title: str, wanted: Sequence[str]) -> list[str]:
+    """Return the wanted curves of a usage history (``Curves``)."""
+    found = []
+    for name in wanted:
+        values = history["curves"].get(name)
+        if values:
+            xs = [history["start"] + at * history["step"] for at in range(len(values))]
+            found.append(curve(f"{title}: {name}", xs, values))
+    return found
+
+
+def _text(text: str) -> str:
+    return escape(cells.clean(text), quote=True)
+
+
+def _svg(height: float, content: str, title: str) -> str:
+    head = f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{_text(title)}">'
+    return f"{head}{content}</svg>"

@@ -1,0 +1,58 @@
+"""Which jobs a command applies to: those that it names, or those with a tag. Used by ``stop``, ``delete``, ``wait``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grass.errors import InputError, NotFoundError
+
+if TYPE_CHECKING:
+    from grass.api.client import Client
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Components and tasks of one job."""
+
+    job: str
+    parts: tuple[str, ...]
+
+
+def selected(client: Client, names: Sequence[str], tag: Sequence[str], *, all_jobs: bool) -> list[str]:
+    """Return names, or the ids of the jobs with all these tags. ``all_jobs``: the finished ones instead of the active.
+
+    Raises NotFoundError if no job has the tags.
+    """
+    if bool(names) == bool(tag):
+        raise click.UsageError("name the jobs, or select them with --tag")
+    if names:
+        return list(dict.fromkeys(names))
+    states = ("SUCCEEDED", "FAILED", "STOPPED") if all_jobs else ()
+    found = [job["id"] for job in client.jobs(tag=tag, state=states)]
+    if not found:
+        raise NotFoundError(f"no {'finished' if all_jobs else 'active'} job has the tag {' and '.join(tag)}")
+    return found
+
+
+def jobs_or_parts(client: Client, names: Sequence[str]) -> Parts | None:
+    """Return the parts of the first job that the other words mean; None: all words are jobs. Raises InputError."""
+    if len(names) < 2:
+        return None
+    first = client.job(names[0], specification=False)
+    parts = [word for word in names[1:] if is_part(first["components"], word)]
+    if not parts:
+        return None
+    if len(parts) < len(names) - 1:
+        other = next(word for word in names[1:] if word not in parts)
+        raise InputError(f"job {first['name']}: has no {other}; stop other jobs in a command of their own")
+    return Parts(names[0], tuple(parts))
+
+
+def is_part(components: Mapping[str, Any], word: str) -> bool:
+    """Return whether ``word`` is a component of these, or one of their tasks."""
+    component, dot, index = word.partition(".")
+    return component in components and (not dot or (index.isascii() and index.isdigit()))

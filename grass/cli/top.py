@@ -1,0 +1,213 @@
+"""Define the command `grass top`: the cluster in the terminal, live. Loaded by ``main``.
+
+A thread follows the change feed; this module alone reads keys and draws, by curses.
+"""
+
+from __future__ import annotations
+
+import curses
+import os
+import queue
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grass import clock
+from grass.cli import top_view
+from grass.cli.command import Command
+from grass.cli.events import event_lines
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.job_views import job_page
+from grass.cli.output import Result
+from grass.cli.top_state import SORTS, State
+from grass.errors import GrassError, InputError
+
+if TYPE_CHECKING:
+    from grass.api.client import Client
+
+    Screen = curses.window
+else:
+    Screen = Any
+
+KEY_MS = 200
+"""Milliseconds to wait for a key before looking for news."""
+REFRESH = 2.0
+"""Seconds between two reads of the details or logs that are shown."""
+_AGAIN = 1.0
+_TASKS, _LOG_LINES = 100, 500
+_STYLES = {"head": curses.A_BOLD, "selected": curses.A_REVERSE, "dim": curses.A_DIM}
+
+
+@click.command(cls=Command)
+@click.option("--once", is_flag=True, help="Print the overview once and end.")
+@click.option("--sort", type=click.Choice(SORTS), default="state", show_default=True, help="Order of the jobs.")
+@pass_invocation
+def top(invocation: Invocation, once: bool, sort: str) -> None:
+    """Show nodes and jobs, live: q quits, Enter shows a job, l its logs, s sorts."""
+    client = invocation.client()
+    if once:
+        state = State()
+        for piece in client.changes():
+            state.apply(piece)
+            if state.complete:
+                break
+        jobs = state.sorted_jobs(sort)
+        data = {"time": state.time, "counts": state.counts, "nodes": list(state.nodes.values()), "jobs": jobs}
+        lines = partial(top_view.everything, state, sort=sort)
+        invocation.output.show(Result(data, lambda width: lines(width), [job["id"] for job in jobs]))
+        return
+    if not (os.isatty(0) and os.isatty(1)):
+        raise InputError("grass top needs a terminal; use `grass top --once` in scripts")
+    client.status()  # an error is said before the screen is taken over
+    curses.set_escdelay(25)
+    try:
+        curses.wrapper(lambda screen: Top(screen, client, sort).run())
+    except curses.error as error:
+        raise InputError(f"grass top cannot use this terminal ({error}); use `grass top --once`") from error
+
+
+def _follow(client: Client, pieces: queue.SimpleQueue[Any]) -> None:
+    """Put the pieces of the feed, and the text of errors, into the queue. Never ends."""
+    while True:
+        try:
+            for piece in client.changes():
+                pieces.put(piece)
+        except GrassError as error:
+            pieces.put(str(error))
+        clock.sleep(_AGAIN)
+
+
+class Top:
+    """One run on a terminal. ``_shown``: what is on the screen: overview, details, logs or events."""
+
+    def __init__(self, screen: Screen, client: Client, sort: str) -> None:
+        self._screen = screen
+        self._client = client
+        self._state = State()
+        self._pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._sort, self._reverse = sort, False
+        self._selected: str | None = None
+        self._shown = "overview"
+        self._content: list[str] = []
+        self._read_at = float("-inf")
+        self._top = 0
+        self._colours: dict[str, int] = dict(_STYLES)
+
+    def run(self) -> None:
+        with suppress(curses.error):  # some terminals cannot hide the cursor or show colours
+            curses.curs_set(0)
+            curses.use_default_colors()
+            for number, (style, colour) in enumerate((("bad", curses.COLOR_RED), ("good", curses.COLOR_GREEN)), 1):
+                curses.init_pair(number, colour, -1)
+                self._colours[style] = curses.color_pair(number)
+        self._screen.timeout(KEY_MS)
+        threading.Thread(target=_follow, args=(self._client, self._pieces), name="feed", daemon=True).start()
+        drawn: list[top_view.Line] = []
+        going_on = True
+        while going_on:
+            self._take()
+            lines = self._lines()
+            if lines != drawn:
+                drawn = lines
+                self._draw(lines)
+            key = self._screen.getch()
+            if key == curses.KEY_RESIZE:
+                drawn = []
+            elif key != -1:
+                going_on = self._on_key(key)
+
+    def _take(self) -> None:
+        while not self._pieces.empty():
+            piece = self._pieces.get()
+            if isinstance(piece, str):
+                self._state.trouble = piece
+            else:
+                self._state.apply(piece)
+        if self._selected not in self._state.jobs and self._state.complete and self._shown == "overview":
+            jobs = self._jobs()
+            self._selected = jobs[0]["id"] if jobs else None
+
+    def _jobs(self) -> Sequence[top_view.View]:
+        return self._state.sorted_jobs(self._sort, self._reverse)
+
+    def _lines(self) -> list[top_view.Line]:
+        height, width = self._screen.getmaxyx()
+        if self._shown == "overview":
+            return top_view.overview(self._state, width, height, self._selected, self._sort, self._reverse)
+        if clock.steady() - self._read_at >= REFRESH:
+            self._content = self._read(width)
+            self._read_at = clock.steady()
+        self._top = max(0, min(self._top, len(self._content) - (height - 2)))
+        title = f"{self._shown} of {self._selected}" if self._shown != "events" else "events"
+        return top_view.page(title, self._content, width, height, self._top)
+
+    def _read(self, width: int) -> list[str]:
+        """Return the text of the screen. An error is its text."""
+        try:
+            if self._shown == "events":
+                return [line for event in self._state.events for line in event_lines(event, None)]
+            if self._shown == "logs":
+                return self._logs()
+            job = self._client.job(self._selected or "")
+            count = sum(part["replicas"] for part in job["components"].values())
+            return job_page(job, self._client.tasks(job["id"], first=_TASKS), count, clock.wall(), width)
+        except GrassError as error:
+            return [str(error)]
+
+    def _logs(self) -> list[str]:
+        lines = self._client.logs(self._selected or "", tail=_LOG_LINES)
+        found = [f"{line['task']} | {line['text'].rstrip()}" for line in lines]
+        self._top = len(found) if not self._content or self._top >= len(self._content) - 100 else self._top
+        return found or ["no output yet"]
+
+    def _draw(self, lines: Sequence[top_view.Line]) -> None:
+        self._screen.erase()
+        width = self._screen.getmaxyx()[1]
+        for row, line in enumerate(lines):
+            with suppress(curses.error):  # the last cell of a screen cannot be written
+                text = line.text.ljust(width - 1) if line.style == "selected" else line.text
+                self._screen.addnstr(row, 0, text, width, self._colours.get(line.style, 0))
+        self._screen.refresh()
+
+    def _on_key(self, key: int) -> bool:  # noqa: C901 (one flat case per key)
+        """Act on the key. Return whether to go on."""
+        match key:
+            case 113:  # q
+                return False
+            case 27 | 8 | 127 | curses.KEY_BACKSPACE | curses.KEY_LEFT:
+                self._show("overview")
+            case curses.KEY_UP | 107:  # k
+                self._move(-1)
+            case curses.KEY_DOWN | 106:  # j
+                self._move(1)
+            case curses.KEY_PPAGE:
+                self._move(-10)
+            case curses.KEY_NPAGE:
+                self._move(10)
+            case 10 | 13 | curses.KEY_ENTER | curses.KEY_RIGHT if self._selected is not None:
+                self._show("details")
+            case 108 if self._selected is not None:  # l
+                self._show("logs")
+            case 101:  # e
+                self._show("events")
+            case 115:  # s
+                self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
+            case 114:  # r
+                self._reverse = not self._reverse
+        return True
+
+    def _show(self, what: str) -> None:
+        self._shown, self._content, self._top, self._read_at = what, [], 0, float("-inf")
+
+    def _move(self, by: int) -> None:
+        if self._shown != "overview":
+            self._top += by
+            return
+        ids = [job["id"] for job in self._jobs()]
+        if ids:
+            at = ids.index(self._selected) if self._selected in ids else 0
+            self._selected = ids[max(0, min(len(ids) - 1, at + by))]

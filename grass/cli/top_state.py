@@ -1,0 +1,79 @@
+"""What `grass top` knows of the cluster, from pieces of the change feed (``ChangePiece``). Pure. Used by ``top``."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from grass.model.lifecycle import JobState
+
+View = Mapping[str, Any]
+MOST_JOBS = 5_000
+"""Jobs that are kept; of the others the oldest finished ones are dropped."""
+_FIRST = (JobState.RUNNING, JobState.STOPPING, JobState.QUEUED, JobState.FAILED, JobState.STOPPED, JobState.SUCCEEDED)
+_RANK = {state.value: rank for rank, state in enumerate(_FIRST)}
+SORTS = ("state", "name", "age", "user", "tasks", "failed")
+
+
+@dataclass
+class State:
+    """``trouble``: why nothing is heard now; empty: all is well."""
+
+    jobs: dict[str, View] = field(default_factory=dict)
+    nodes: dict[str, View] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    events: deque[View] = field(default_factory=lambda: deque(maxlen=50))
+    time: float = 0.0
+    complete: bool = False
+    trouble: str = ""
+
+    def apply(self, piece: View) -> None:
+        """Take one piece of the feed."""
+        self.trouble = ""
+        if not piece.keys() - {"pause"}:
+            return  # the server only shows that it is there
+        if piece.get("snapshot"):
+            self.jobs, self.nodes, self.complete = {}, {}, False
+        removed = piece.get("removed", {})
+        for job_id in removed.get("jobs", ()):
+            self.jobs.pop(job_id, None)
+        for name in removed.get("nodes", ()):
+            self.nodes.pop(name, None)
+        self.jobs.update((job["id"], job) for job in piece.get("jobs", ()))
+        self.nodes.update((node["name"], node) for node in piece.get("nodes", ()))
+        self.events.extend(piece.get("events", ()))
+        self.counts = piece.get("counts", self.counts)
+        self.time = piece.get("time", self.time)
+        self.complete = self.complete or piece.get("complete", True)
+        self._bound()
+
+    def _bound(self) -> None:
+        surplus = len(self.jobs) - MOST_JOBS
+        if surplus > 0:
+            ended = [job_id for job_id, job in self.jobs.items() if JobState(job["state"]).ended]
+            for job_id in ended[:surplus]:
+                del self.jobs[job_id]
+
+    def sorted_jobs(self, sort: str, reverse: bool = False) -> list[View]:
+        """Return the jobs. By ``state``: active ones first, then the newest."""
+        newest = sorted(self.jobs.values(), key=lambda job: (-job["submitted"], job["id"]))
+        found = sorted(newest, key=lambda job: _key(job, sort))
+        return found[::-1] if reverse else found
+
+
+def _key(job: View, sort: str) -> Any:
+    counts = job["counts"]
+    match sort:
+        case "name":
+            return job["name"]
+        case "age":
+            return -job["submitted"]
+        case "user":
+            return job["user"] or ""
+        case "tasks":
+            return -sum(counts.values())
+        case "failed":
+            return -(counts.get("FAILED", 0) + counts.get("LOST", 0))
+    return _RANK[job["state"]]
