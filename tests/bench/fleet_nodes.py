@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from grass import __version__, clock
@@ -42,6 +42,9 @@ class Outbox:
         self._ops += ops
         return 0
 
+    def append(self, ops: list[Op], hints: Sequence[Op] = ()) -> None:
+        self._ops += [*ops, *hints]
+
     def newest(self, key: str) -> Entry | None:
         return self._backend.newest(key)
 
@@ -56,6 +59,8 @@ class FleetNode:
         self.name = name
         self.store = store
         self.heard = True
+        self.generations: dict[str, int] = {}
+        """Launch key → generation of its membership."""
         self._resources = Resources(cpu=cpu * 1000, memory=64 << 30)
         self._address = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
         self._runtime = SimulatedRuntime(life)
@@ -92,6 +97,7 @@ class FleetNode:
 
     def obey(self, change: DesiredChange) -> None:
         self._reconciliation.apply(change)
+        self.generations.update((key, each.generation) for key, each in change.membership.items())
         self._runtime.drop(change.drop)
 
     def turn(self) -> float | None:

@@ -70,7 +70,7 @@ def daemons(cluster: Cluster) -> dict[str, tuple[str, int]]:
 
 
 def test_all_daemons_of_a_new_cluster_run(standing: Cluster) -> None:
-    names = ("redis", "collector", "samba", "master-agent", "master-api-server")
+    names = ("redis", "collector", "samba", "monitor", "master-agent", "master-api-server")
     assert {name: state for name, (state, _) in daemons(standing).items()} == dict.fromkeys(names, "RUNNING")
 
 

@@ -30,7 +30,7 @@ sys.path.insert(0, "/site")
 from grass.config import ClusterConfig
 ClusterConfig("stand-in", "local", "/tmp", "/tmp", share=os.path.dirname(logs)).save()
 os.environ["PYTHONPATH"] = "/site"
-os.execvp("python3", ["python3", "-m", "master.collector", "/tmp/cluster.json", "--tcp", listen])
+os.execvp("python3", ["python3", "-m", "master.collector", "/tmp/cluster.json", "--tcp", listen, "--open"])
 """
 _DOCKERFILE = """FROM fluentd-stand-in:latest
 COPY site /site

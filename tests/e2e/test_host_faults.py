@@ -36,7 +36,7 @@ from tests.support.waiting import wait_until
 ALL_READY = dict.fromkeys(NODES, "READY")
 LOST_AFTER = 15.0
 NODE_DAEMONS = ("shepherd", "node-agent", "node-api-server", "share-fuse")
-MASTER_DAEMONS = ("redis", "collector", "samba", "master-agent", "master-api-server")
+MASTER_DAEMONS = ("redis", "collector", "samba", "monitor", "master-agent", "master-api-server")
 
 
 @pytest.fixture(scope="module")

@@ -129,7 +129,7 @@ def test_a_job_is_submitted_and_waited_for(server: Server) -> None:
         waiting = pool.submit(client.wait, "j")
         server.end_job(started["id"])
         assert waiting.result(20)["state"] == "SUCCEEDED"
-    assert [event["kind"] for event in client.events()] == ["job-submitted", "job-succeeded"]
+    assert [event["kind"] for event in client.events()] == ["api-started", "job-submitted", "job-succeeded"]
 
 
 def test_a_killed_worker_is_replaced_and_nobody_notices(server: Server) -> None:
@@ -158,7 +158,7 @@ def test_a_stopped_server_ends_at_once_though_clients_wait(server: Server) -> No
     started = client.start(JOB)
     with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(client.wait, "j")
-        following = pool.submit(lambda: next(iter(client.events(follow=True))))
+        following = pool.submit(lambda: next(iter(client.events(follow=True, kind="job-*"))))
         assert following.result(20)["kind"] == "job-submitted"
         begun = time.monotonic()
         server.stop()
@@ -457,7 +457,7 @@ def test_a_stopped_server_is_unreachable_within_five_seconds_and_found_again_lat
     stopped = [psutil.Process(server.process.pid), server.worker()]
     with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(client.wait, "j")
-        following = client.events(follow=True)
+        following = client.events(follow=True, kind="job-*")
         assert next(following)["kind"] == "job-submitted"
         for process in stopped:
             process.suspend()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 
 import pytest
 
 from tests.support.bench_run import figures, printed, programs
 from tests.support.engine import require_engine
+from tests.support.needs import require
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -22,6 +24,11 @@ SHORT = {
         {"5 nodes, nothing changes": "%", "5 nodes, tasks": "/s", "5 nodes, silence is noticed": "s"},
     ),
     "job_list": (ONE_ROUND, {"grass job list": "ms", "python -c pass": "ms"}),
+    "executor": (
+        [*ONE_ROUND, "--calls", "50"],
+        {"grass.Executor.map": "/s", "ProcessPoolExecutor.map": "/s"},
+    ),
+    "logs": ([*ONE_ROUND, "--megabytes", "1"], {"grass job logs": "MB/s", "cat of the collector's file": "MB/s"}),
     "memory": ([*ONE_ROUND, "--tasks", "20"], {"node: agent + api": "MiB", "master: agent + api": "MiB"}),
     "planner": (
         [*ONE_ROUND, "--nodes", "10", "20", "--tasks", "200", "--waiting", "400"],
@@ -31,14 +38,22 @@ SHORT = {
         [*ONE_ROUND, "--jobs", "50"],
         {"grass status": "s", "grass job list": "s", "ready after a restart": "s", "master-api-server": "MiB"},
     ),
+    "scale": (
+        [*ONE_ROUND, "--members", "5"],
+        {"first instruction": "ms", "all members know": "ms", "scale-in": "ms", "5 members know": "ms"},
+    ),
     "start_latency": (
         ["--rounds", "2", "--ladder"],
         {"Grass": "ms", "HyperQueue 0.27": "ms", "rested → API: opened": "ms", "row → shepherd: intent written": "ms"},
     ),
+    "usage": (
+        [*ONE_ROUND, "--nodes", "2", "--tasks", "1", "--seconds", "0", "--local-tasks", "3"],
+        {"monitor": "%", "histories of a month": "MiB", "a node's samples": "%"},
+    ),
 }
 """Bench → how to make it short, and some of the figures that it prints, with their units."""
 
-OTHERS = {"container_start", "node_idle", "trace", "node_add"}
+OTHERS = {"container_start", "dashboard", "node_idle", "trace", "node_add"}
 """Below; the last one, which needs hosts, in ``tests/e2e/test_benches.py``."""
 
 
@@ -59,6 +74,12 @@ def test_a_bench_with_containers_prints_its_figures() -> None:
         f"{what}, {of}": unit for what, unit in (("CPU", "%"), ("PSS", "MiB")) for of in ("processes", "and containers")
     }
     check("node_idle", [*ONE_ROUND, "--seconds", "0.3"], idle)
+
+
+def test_a_bench_with_a_browser_prints_its_figures() -> None:
+    require(shutil.which("chromium") is not None, "chromium: Debian's chromium")
+    found = {"first useful paint": "ms", "frame, 5,000 tasks": "ms", "master, 10 page(s)": "%"}
+    check("dashboard", [*ONE_ROUND, "--seconds", "0.5"], found)
 
 
 def test_the_replayed_trace_tells_what_each_scheduler_made_of_it() -> None:

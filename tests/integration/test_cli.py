@@ -21,7 +21,8 @@ from typing import Any
 
 import pytest
 
-from grass.api.keyring import Profile, Role, create_user_key, load_profile, register_user, save_profile
+from grass.api.keyring import Profile, Role, create_user_key, load_profile, save_profile
+from grass.api.user_files import register_user
 from grass.cli.exits import Exit
 from grass.config import ClusterConfig
 from grass.provision.supervision import Supervisor
@@ -31,6 +32,7 @@ DAEMONS = {
     "supervisord",
     "redis",
     "collector",
+    "monitor",
     "shepherd",
     "master-agent",
     "master-api-server",
@@ -83,6 +85,7 @@ class Grass:
         ours, theirs = pty.openpty()
         ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         environment = {key: value for key, value in self.environment.items() if key not in ("COLUMNS", "LINES")}
+        environment.setdefault("NO_COLOR", "1")
         process = subprocess.Popen([*PROGRAM, *arguments], env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
         written = b""
@@ -468,6 +471,86 @@ def test_what_a_viewer_may_not_do_is_4(grass: Grass, folder: Path) -> None:
     finally:
         shutil.rmtree(viewer)
         (local / "master" / "users" / "vera.json").unlink()
+
+
+def test_a_person_logs_in_works_rotates_the_key_is_disabled_and_logs_out(
+    grass: Grass, folder: Path, tmp_path: Path
+) -> None:
+    person = Grass(tmp_path)
+    invitation = grass.json("user", "add", "paula")["invitation"]
+    try:
+        person.good("login", invitation, "--name", "lab")
+        again = Grass(tmp_path / "thief")("login", invitation)
+        assert (again.returncode, "was used already" in again.stderr) == (Exit.NOT_ALLOWED, True)
+        person.good("job", "start", job_file(folder, "of-paula", "true"))
+        person.good("login", "--rotate")
+        assert [job["user"] for job in person.json("job", "list", "--all")] == ["paula"]
+        assert person.json("status")["daemons"] == []
+        assert person("user", "list").returncode == Exit.NOT_ALLOWED
+        assert person("delete", "lab").returncode == Exit.BAD_INPUT
+        grass.good("user", "disable", "paula", "--stop-jobs")
+        refused = person("job", "list")
+        assert (refused.returncode, "disabled" in refused.stderr) == (Exit.NOT_ALLOWED, True)
+        assert "paula" in grass.good("user", "list")
+        person.good("logout", "lab")
+        assert person("job", "list").returncode != 0
+    finally:
+        grass("user", "remove", "paula", "--stop-jobs")
+
+
+def files_below(folder: Path) -> list[Path]:
+    """The files of a cluster that runs: some of them vanish meanwhile."""
+    return [path for parent, _, names in os.walk(folder) for name in names if (path := Path(parent, name)).is_file()]
+
+
+def content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def mode(path: Path) -> int:
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return 0
+
+
+def test_no_secret_is_in_an_argument_an_environment_a_log_or_the_store(grass: Grass, folder: Path) -> None:
+    grass.good("run", "--name", "secretive", "--", "true")
+    home = grass.home / "clusters" / "local"
+    secrets = json.loads((home / "secrets.json").read_text())
+    words = [*secrets["redis"].values(), secrets["node_token"], secrets["samba"]]
+    words += [
+        (path.read_text().splitlines()[3]) for path in (home / "master" / "key.pem", home / "client" / "user.pem")
+    ]
+    planted = [word.encode() for word in words if word]
+    assert len(planted) == 7
+    supervisor = Supervisor(ClusterConfig.load(home / "cluster.json"))
+    pids = [str(daemon.pid) for daemon in supervisor.daemons() if daemon.pid]
+    looked = [Path("/proc", pid, name) for pid in pids for name in ("cmdline", "environ")]
+    looked += [path for part in ("log", "redis", "data") for path in files_below(home / part)]
+    looked += [home / "cluster.json", home / "supervisord.conf"]
+    assert len(looked) > 20
+    assert [path for path in looked if any(word in content(path) for word in planted)] == []
+    others = [path for path in files_below(home) if mode(path) & 0o044]
+    assert [path for path in others if any(word in content(path) for word in planted)] == []
+
+
+def test_bad_logins_are_2_and_leave_nothing(grass: Grass, tmp_path: Path) -> None:
+    person = Grass(tmp_path)
+    for words in (
+        ["login"],
+        ["login", "nonsense"],
+        ["login", "grass-login1.e30", "--rotate"],
+        ["login", "x", "--name", ".."],
+    ):
+        assert person(*words).returncode == Exit.BAD_INPUT
+    assert grass("user", "add", "../root").returncode == Exit.BAD_INPUT
+    assert grass("logout", "local").returncode == Exit.BAD_INPUT
+    assert grass("node", "token", "--list", "--revoke", "x").returncode == Exit.BAD_INPUT
+    assert not (tmp_path / "clusters").exists()
 
 
 def test_daemons_are_shown_and_the_exit_code_is_3_while_the_api_is_down(grass: Grass) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from grass.manifest.on_premises import HostSettings, Login
+from grass.mode_file import write_mode
 from grass.model.lifecycle import NodeState
-from grass.provision.mode_file import write_mode
 from grass.provision.on_premises.delete import StayedError, delete
 from grass.provision.on_premises.machines import KNOWN_HOSTS, Machines
 from grass.provision.provisioner import Session

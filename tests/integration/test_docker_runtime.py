@@ -48,6 +48,31 @@ def test_a_container_sees_the_share_its_scratch_and_the_addresses_as_any_user(ru
     assert (run.path("scratch") / "f").read_text() == "here\n"
 
 
+NET_RAW, SYS_ADMIN, MKNOD, CHOWN = 13, 21, 27, 0
+
+
+def test_root_in_a_container_has_few_rights_and_cannot_change_images_and_logs_of_others(run: DockerRun) -> None:
+    for name in ("images", "logs", "sets"):
+        (run.config.data_dir / name).mkdir(parents=True)
+    (run.config.data_dir / "images" / "index.json").write_text("{}")
+    script = (
+        "grep -E 'CapEff|NoNewPrivs' /proc/self/status; cat /share/images/index.json; "
+        "for each in images/index.json images/x logs/x; do echo evil > /share/$each || echo refused; done; "
+        "rm -r /share/images || echo refused; echo mine > /share/sets/x; chown 7 /share/sets/x"
+    )
+    run.run(script, container={"data": "/share"})
+    capabilities, no_new, *rest = run.stdout().split("\n")
+    mask = int(capabilities.split()[1], 16)
+    assert not any(mask >> number & 1 for number in (NET_RAW, SYS_ADMIN, MKNOD))
+    assert mask >> CHOWN & 1
+    assert no_new.split() == ["NoNewPrivs:", "1"]
+    assert rest == ["{}refused", "refused", "refused", "refused", ""]
+    assert (run.config.data_dir / "images" / "index.json").read_text() == "{}"
+    assert (run.config.data_dir / "sets" / "x").read_text() == "mine\n"
+    [made] = run.containers()
+    assert made["HostConfig"]["PidsLimit"] == 16_384
+
+
 def test_limits_are_the_engines(run: DockerRun) -> None:
     script = "ulimit -n; df -k /dev/shm | tr -s ' ' | head -n 2; while :; do sleep 1; done"
     container = {"ulimits": {"nofile": 321}, "shm": 8 << 20}

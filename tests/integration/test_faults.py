@@ -20,7 +20,16 @@ from grass.provision import local
 from tests.support.needs import require
 
 TASKS = 200
-DAEMONS = ["redis", "collector", "shepherd", "master-agent", "master-api-server", "node-agent", "node-api-server"]
+DAEMONS = [
+    "redis",
+    "collector",
+    "monitor",
+    "shepherd",
+    "master-agent",
+    "master-api-server",
+    "node-agent",
+    "node-api-server",
+]
 KILLED = [*DAEMONS, "supervisord"]
 BACK_WITHIN = 5.0
 

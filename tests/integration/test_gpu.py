@@ -61,6 +61,27 @@ def test_a_sample_of_each_device(driver: StubDriver) -> None:
     assert samples[0]["ecc"] is None  # it does not tell
 
 
+def test_the_figures_of_a_device_for_the_usage_stream(driver: StubDriver) -> None:
+    driver.set(_1_util=57, _1_power=250_500, _1_clock=1980, _1_used=5 << 30, _2_fails=15)
+    _, figures = driver.ask("gpu.measure([gpu.GpuDevice(i, 'u', 'n', 80 << 30) for i in range(3)], [], gpu.Meter())")
+    assert [each["id"] for each in figures] == [0, 1]
+    expected = {"utilisation": 57, "power": 250.5, "clock": 1980, "memory_clock": 1000, "memory": 5 << 30}
+    assert expected.items() <= figures[1].items()
+    assert not {"power", "ecc", "nvlink_sent"} & figures[0].keys()  # it does not tell
+
+
+def test_power_and_traffic_of_a_device_are_averages_of_its_counters(driver: StubDriver) -> None:
+    driver.set(_0_energy=1_000_000, _0_power=1, _0_nvlinksent=100, _0_nvlinkreceived=5)
+    twice = (
+        "(lambda meter, times: [gpu.measure([gpu.GpuDevice(0)], [], meter)[1],"
+        f" open({str(driver.state)!r}, 'a').write('0.energy 1600000\\n0.nvlinksent 4100\\n'),"
+        " gpu.measure([gpu.GpuDevice(0)], [], meter)[1]])(gpu.Meter(iter([10.0, 12.0]).__next__), 2)"
+    )
+    [first], _, [second] = driver.ask(twice)
+    assert first["power"] == 0.0 and "nvlink_sent" not in first
+    assert second["power"] == 300.0 and second["nvlink_sent"] == 2000 << 10 and second["nvlink_received"] == 0
+
+
 def test_a_process_that_is_not_ours_makes_a_device_busy_with_its_owner(driver: StubDriver) -> None:
     with subprocess.Popen(["sleep", "100"]) as task:
         driver.set(_0_pid=task.pid, _0_pidmemory=7, _3_pid=os.getppid())

@@ -92,6 +92,25 @@ def test_what_was_pushed_anew_under_the_same_name_is_loaded_anew(share: Share, e
         assert run.stdout("j-1/c.1/1") == "blue\n"
 
 
+def test_an_image_that_somebody_replaced_in_the_share_is_not_loaded(share: Share, engine: Engine) -> None:
+    name = share.push("1")
+    pushed = json.loads((share.folder / "index.json").read_text())[name]["config"]
+    state = share.folder.parent / "state.json"
+    provider = Images(engine, share.folder, state, look_again=(), signed_off={name: pushed}.get)
+    share.push("1", colour="evil")
+    with pytest.raises(InputError, match="is not the one that was pushed"):
+        provider.prepare(name, lambda _: None)
+    index = json.loads((share.folder / "index.json").read_text())
+    index[name]["config"], index[name]["id"] = pushed, f"sha256:{pushed}"
+    (share.folder / "index.json").write_text(json.dumps(index))
+    (share.folder / "blobs" / pushed).write_text("{}")
+    with pytest.raises(InputError, match="is not the one that was pushed"):
+        provider.prepare(name, lambda _: None)
+    share.push("1")
+    provider.prepare(name, lambda _: None)
+    assert engine.image(name)["Id"]
+
+
 def test_an_image_that_the_share_shows_only_a_moment_later_is_found(share: Share, engine: Engine) -> None:
     share.push("other")
     provider = Images(engine, share.folder, share.folder.parent / "state.json")

@@ -1,6 +1,6 @@
 """Kills daemons of a real cluster at random moments, round after round, and judges what its users see.
 
-.venv/bin/python -m tests.long.kill_matrix [--rounds 70] [--seed N]
+.venv/bin/python -m tests.long.kill_matrix --folder DIR [--rounds 70] [--seed N]
 
 In each round four jobs run: an array, tasks that fail once, tasks that are stopped, and a task that prints 20 MB/s.
 Meanwhile up to five daemons are killed with ``kill -9``. Then: each attempt that was to start did so once, none did
@@ -62,7 +62,7 @@ class Kill:
 
 def plan(chance: random.Random) -> list[Kill]:
     """One round's kills in order of time. Pure."""
-    names = ["redis", "collector", "shepherd", "guard", "master-agent", "master-api-server", "node-agent"]
+    names = ["redis", "collector", "monitor", "shepherd", "guard", "master-agent", "master-api-server", "node-agent"]
     names += ["node-api-server", daemons.SUPERVISOR]
     kills: list[Kill] = []
     for victim in chance.sample(names, chance.randint(2, 5)):

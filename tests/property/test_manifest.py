@@ -5,13 +5,18 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grass.errors import ManifestError
-from grass.manifest import parse_job, parse_schedule, parse_settings, read_document
+from grass.manifest import parse_job, parse_schedule, parse_settings, read_document, yaml_text
+from grass.manifest.document import read_documents
+from grass.manifest.foreign.dialects import is_scale, parse_scale
+from grass.manifest.native_writer import job_document
 from grass.model.matrix import combination, combinations
 from grass.model.schedule import Schedule
 from grass.wire import codec
@@ -77,6 +82,10 @@ COMPLETE = [
         "gang": ["x"],
         "place": {"policy": "single-metric-balanced", "metric": "gpu"},
         "together": 1,
+        "clean": "none",
+        "ttl": "1h",
+        "deadline": "2h",
+        "restart": {"limit": 2, "backoff": "1s"},
         "preemptible": True,
         "after": [{"job": "b", "state": "ended"}, "c"],
         "components": {
@@ -115,7 +124,8 @@ COMPLETE = [
                 "grace": 1,
                 "timeout": 1,
                 "image": "i",
-                "framework": "f",
+                "framework": {"name": "mars", "role": "worker", "spillDirs": ["/a", "/b"]},
+                "web": "p",
             },
             "y": {"command": "run", "ready": {"log": "up", "timeout": 1}},
         },
@@ -322,3 +332,25 @@ def test_a_document_reads_the_same_from_yaml_and_from_json(document: dict[str, A
 def test_any_text_is_a_mapping_or_a_manifest_error(content: str | bytes, json_too: bool) -> None:
     document = attempt(lambda text: read_document(text, json=json_too), content)
     assert document is None or isinstance(document, dict)
+
+
+FOREIGN = [
+    document
+    for name in ("training_job", "mars_job", "scale_in", "scale_out")
+    for document in read_documents(Path(f"examples/foreign/{name}.yml").read_bytes())
+]
+
+
+@settings(max_examples=400, deadline=None)
+@given(near_misses(FOREIGN))
+def test_a_foreign_document_is_a_job_a_request_or_a_manifest_error(document: Any) -> None:
+    attempt(parse_scale if is_scale(document) else parse_job, document)
+
+
+@settings(max_examples=300, deadline=None)
+@given(near_misses([*COMPLETE[:2], *FOREIGN[:2]]) | good_jobs)
+def test_a_job_that_is_written_as_a_native_file_reads_the_same(document: Any) -> None:
+    parsed = attempt(parse_job, document)
+    if parsed is not None:
+        text = yaml_text.write(job_document(parsed.job))
+        assert replace(parse_job(read_document(text)).job, dialect=parsed.job.dialect) == parsed.job

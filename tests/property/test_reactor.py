@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grass.model.ending import Clean, Ending, Enough, JobRestart
 from grass.model.job import After, Component, Condition, Job, Restart, RestartOn
 from grass.model.lifecycle import JobState
 from grass.model.reasons import ReasonCode
@@ -58,7 +59,17 @@ def random_job(dice: random.Random, number: int) -> Job:
         preemptible=dice.random() < 0.5,
         gang=gang,
         after=tuple(each for each in after if each.job != f"job{number}"),
+        ending=random_ending(dice, names),
     )
+
+
+def random_ending(dice: random.Random, names: list[str]) -> Ending:
+    """Return how a job ends; half of the jobs as ever."""
+    if dice.random() < 0.5:
+        return Ending()
+    enough = {name: dice.choice([Enough.ANY, Enough.INDEX0]) for name in names if dice.random() < 0.3}
+    restart = JobRestart(dice.randint(0, 2), dice.choice([0.0, 2.0]))
+    return Ending(dice.choice(list(Clean)), deadline=dice.choice([None, 60.0]), restart=restart, enough=enough)
 
 
 def ended(view: dict[str, Any]) -> bool:

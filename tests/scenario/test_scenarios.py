@@ -18,6 +18,9 @@ commands
   end KEY [code=N|signal=N] [stopped=1]       an attempt ends, by itself or because it was told to stop
   ready KEY                                   its readiness check passed
   stop JOB / delete JOB                       as the API would ask
+  scale JOB COMPONENT [size=N] [delta=N] [remove=TASK,…] [partial=1] [deadline=S]   operations, called o1, o2, …
+  suspend / resume / restart JOB, replace JOB TASK, cancel JOB OPERATION
+  drained KEY                                 its framework has let it go
   cut NODE / heal NODE / reboot NODE          the node is away, back, or starts anew
   schedule [USER] / unschedule NAME           the schedule file follows, indented
   advance SECONDS                             time passes
@@ -148,9 +151,11 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
             if how.pop("stopped", 0):
                 how["stopped"] = True
             world.end(name, **({"code": None, **how} if "signal" in how else how))
-        case "ready":
+        case "scale" | "suspend" | "resume" | "restart" | "replace" | "cancel":
+            operate(world, verb, words, options)
+        case "ready" | "drained":
             node = next(node for node in world.nodes.values() if name in node.running)
-            node.store.report([report("tasks", {"events": [{"key": name, "event": "ready"}]})])
+            node.store.report([report("tasks", {"events": [{"key": name, "event": verb}]})])
             world.run()
         case "stop" | "delete":
             world.api.ticket(ticket(verb, id=world.job(name)["id"], user="ann"))
@@ -186,6 +191,21 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
             world.run()
         case _:
             raise ValueError(command)
+
+
+def operate(world: World, verb: str, words: list[str], options: dict[str, str]) -> None:
+    """File an operation on a job, or cancel one."""
+    job_id = world.job(words[0])["id"]
+    if verb == "cancel":
+        world.ticket("operation-cancel", job_id=job_id, id=words[1])
+        return
+    body: dict[str, Any] = {"component": words[1]} if verb == "scale" else {}
+    body |= {"task": words[1]} if verb == "replace" else {}
+    body |= {key: int(options[key]) for key in ("size", "delta") if key in options}
+    body |= {"remove": options["remove"].split(",")} if "remove" in options else {}
+    body |= {"partial": True} if "partial" in options else {}
+    body |= {"deadline": float(options["deadline"])} if "deadline" in options else {}
+    world.ticket(verb, job_id=job_id, id=f"o{len(world.api.operations(job_id)) + 1}", **body)
 
 
 def size(options: dict[str, str]) -> dict[str, Any]:
@@ -235,6 +255,7 @@ def describe(world: World) -> str:
         for component, part in view["components"].items():
             if part["reason"] and not JobState(view["state"]).ended:
                 lines.append(f"  {component} waits{why(part['reason'])}")
+        lines += operations(world, view["id"])
         for name, task in sorted(world.tasks(view["id"]).items()):
             end = "" if task["exit_code"] is None else f" code={task['exit_code']}"
             gpus = "".join(f" gpu{device}={share / 1000:g}" for device, share in task["gpus"] if on_node(task))
@@ -251,6 +272,15 @@ def describe(world: World) -> str:
         ill = "".join(f" gpu{device} in quarantine ({text})" for device, text in view["quarantine"].items())
         lines.append(f"{node.name} {state} free {free} runs {len(node.running)}{ill}{why(view['reason'])}")
     return "\n".join(lines)
+
+
+def operations(world: World, job_id: str) -> list[str]:
+    lines = []
+    for each in world.api.operations(job_id):
+        sizes = "" if each.to_size is None else f" {each.from_size} to {each.to_size}"
+        state = f"{each.state.value}{f' {each.outcome.value}' if each.outcome else ''}"
+        lines.append(f"  {each.id} {each.kind.value}{sizes} by {each.author}: {state} ({each.message})")
+    return lines
 
 
 def on_node(task: dict[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from joserfc.jwk import RSAKey
 from werkzeug.serving import make_server
 
 from grass import clock
-from grass.api import keyring
+from grass.api import keyring, user_files
 from grass.api.client import Client
 from grass.api.transport import TIMEOUT
 from grass.config import ClusterConfig, MasterConfig
@@ -28,6 +28,7 @@ from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
+from grass.wire.operation_record import OperationRecord
 from master.api.app import close_app, create_app
 from master.api.call import WaitLimits
 
@@ -54,7 +55,7 @@ def write_cluster(home: Path, port: int, users: dict[str, str]) -> ClusterConfig
     config = ClusterConfig("local", "local", str(folder), str(folder), master=replace(LOCAL, api_port=port))
     write_key(config.master_dir / "key.pem", "master")
     for user, role in users.items():
-        keyring.register_user(config.master_dir, user, role, public_jwk(user))
+        user_files.register_user(config.master_dir, user, role, public_jwk(user))
         write_client(home, user, f"http://127.0.0.1:{port}")
     return config
 
@@ -125,6 +126,18 @@ class ApiWorld:
             ops.append(("HDEL", self.keys.live, record.name))
             ops.append(("XADD", self.keys.ends, 0, "id", job_id, "record", pack(changed)))
         self.backend.apply(ops)
+
+    def change_operation(self, operation: OperationRecord) -> None:
+        """Write the record of an operation and its event in one step, as the master-agent does."""
+        job = self.store.job(operation.job_id)
+        assert job is not None
+        body = {"time": 1.0, "kind": "operation", "user": "", "message": operation.id, "job": job.name}
+        self.backend.apply(
+            [
+                ("HSET", self.keys.operations(job.id), operation.id, pack(operation)),
+                ("XADD", self.keys.events, 0, "event", pack(body)),
+            ]
+        )
 
     def end_job(self, job_id: str, state: str = "SUCCEEDED") -> None:
         self.change_job(job_id, f"job-{state.lower()}", state=state, ended=2.0, exit_code=0)

@@ -9,7 +9,7 @@ from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.resources import DEVICE, Resources
 from grass.wire.keys import LaunchKey
 from master.agent.planner_view import node_of
-from master.agent.state import Cluster, NodeRun
+from master.agent.state import Cluster, ComponentRun, NodeRun
 from master.agent.step import Step
 
 
@@ -29,13 +29,16 @@ def check_invariants(cluster: Cluster, shrunk: Collection[str] = ()) -> None:  #
         if run.state.ended:
             continue  # the agent has forgotten its tasks; their records are in the store
         if run.job.gang and run.outcome is None:
-            begun = {part.next_index / part.size for name, part in run.components.items() if name in run.job.gang}
+            gang = [part for name, part in run.components.items() if name in run.job.gang and not part.spec.elastic]
+            begun = {part.next_index / part.end for part in gang} or {0.0}
             assert begun in ({0.0}, {1.0}), f"{run.id}: a part of its gang was placed: {begun}"
         for name, component in run.components.items():
             counts = dict.fromkeys(TaskState, 0)
-            for task in component.tasks.values():
+            members = [task for task in component.tasks.values() if not task.released]
+            for task in members:
                 counts[task.state] += 1
-            never = component.size - len(component.tasks)
+            check_indexes(component, run.outcome is not None)
+            never = component.size - len(members)
             counts[TaskState.STOPPED if run.state.ended or run.outcome else TaskState.PENDING] += never
             assert counts == dict(component.counts.items()), f"{run.id}/{name}: {counts} but {component.counts}"
             assert component.ready == sum(task.ready for task in component.tasks.values())
@@ -57,6 +60,24 @@ def check_invariants(cluster: Cluster, shrunk: Collection[str] = ()) -> None:  #
     assert not live, f"attempts without a launch: {live}"
     assert not gpus, f"devices that the ledger does not know: {gpus}"
     check_cache(cluster)
+
+
+def check_indexes(component: ComponentRun, ends: bool) -> None:
+    """Check that a component's indexes are unique, and that each of them waits in at most one place."""
+    leaving = [index for index, task in component.tasks.items() if task.released]
+    assert component.leaving == len(leaving), f"{component.spec.name}: {component.leaving} leave, but {leaving}"
+    members = {index for index, task in component.tasks.items() if not task.released}
+    assert not members & component.holes
+    assert all(index < component.next_index for index in component.holes)
+    beyond = sum(index >= component.next_index for index in members)
+    assert beyond == component.skipped, f"{component.spec.name}: {component.skipped} skipped, but {sorted(members)}"
+    assert ends or len(members) - beyond == component.next_index - len(component.holes), (
+        f"{component.spec.name}: {sorted(members)}"
+    )
+    assert component.joining <= members
+    waiting = [*component.requeued, *component.entering]
+    assert len(waiting) == len(set(waiting)), f"{component.spec.name}: waits twice: {waiting}"
+    assert set(component.entering) <= component.joining
 
 
 def check_ledger(
@@ -88,8 +109,11 @@ def check_cache(cluster: Cluster) -> None:
     for job_id, queued in cache.queue.items():
         if job_id not in cache.stale_jobs:
             run = cluster.jobs[job_id]
+            wanted: Counter[str] = Counter()
             for demand in queued.demands:
-                assert demand.count == run.components[demand.component].startable, f"{job_id}: old demand"
+                wanted[demand.component] += demand.count
+            for name, count in wanted.items():
+                assert count == run.components[name].startable, f"{job_id}: old demand"
 
 
 def check_quotas(cluster: Cluster, step: Step, attempts: dict[tuple[str, str, int], int]) -> None:

@@ -104,6 +104,7 @@ class NodeRun:
         if change.drop:
             ops.append(("HDEL", keys.launch(node), *change.drop))
         ops += [("HSET", keys.addresses(node), key, text) for key, text in change.addresses.items()]
+        ops += [("HSET", keys.membership(node), key, encode(value)) for key, value in change.membership.items()]
         self._changes += 1
         ops.append(("XADD", keys.changes(node), 100, "number", str(self._changes), "body", encode(change)))
         self.backend.apply(ops)

@@ -6,6 +6,7 @@ Each function raises AssertionError with what is wrong. ``judge`` calls them all
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -317,6 +318,9 @@ def reasons(  # noqa: C901 — one case for each reason
                 assert not room or apart, where
             case ReasonCode.BEHIND:
                 assert room, where
+            case ReasonCode.GANG if "capacity" in reason.details:
+                holds = sum(_empty(place).fill(shape, demand.count) for place in large)
+                assert demand.gang and holds == reason.details["capacity"] < demand.count, where
             case ReasonCode.GANG:
                 assert room and demand.gang, where
                 gang = [each for each in job.demands if each.gang]
@@ -341,6 +345,13 @@ def _copy(place: Place) -> Place:
     other = Place(place.node)
     other.amounts, other.devices = dict(place.amounts), dict(place.devices)
     return other
+
+
+def _empty(place: Place) -> Place:
+    """Return the node as it would be open and without tasks."""
+    node = place.node
+    devices = tuple(replace(device, free=1000, busy="", quarantine="") for device in node.devices)
+    return Place(replace(node, free=node.total, devices=devices, ports=10_000, closed=""))
 
 
 def _details(details: dict[str, Any], shape: Shape, after: dict[str, Place], where: str) -> None:

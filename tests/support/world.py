@@ -22,6 +22,7 @@ from grass.wire import codec
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey, TaskKey
 from grass.wire.launch import LaunchTemplate
+from grass.wire.membership import Membership
 from grass.wire.task_record import TaskRecord
 from master.agent.agenda import Agenda
 from master.agent.changes import Changes, operations
@@ -49,6 +50,7 @@ class SimulatedNode:
     desired: dict[str, DesiredAttempt] = field(default_factory=dict)
     launch: dict[str, LaunchTemplate] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
+    membership: dict[str, Membership] = field(default_factory=dict)
     running: dict[str, int] = field(default_factory=dict)
     stopping: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
@@ -72,7 +74,7 @@ class SimulatedNode:
     def hello(self, boot: str = BOOT) -> None:
         desired = self.store.desired()
         self.desired, self.launch, self.cursor = desired.entries, desired.launch, desired.cursor
-        self.addresses = desired.addresses
+        self.addresses, self.membership = desired.addresses, desired.membership
         self.running = {key: pid for key, pid in self.running.items() if key in self.desired}
         resources = codec.builtins(self.total)
         body = {"boot_id": boot, "version": "0", "address": f"10.0.0.{self.name[-1]}", "api_port": 1}
@@ -101,6 +103,7 @@ class SimulatedNode:
                 if self.running.pop(key, None) is not None:
                     self.ended.add(key)
             self.addresses.update(change.addresses)
+            self.membership.update(change.membership)
         events = [*self._stops(wall), *self._starts(wall)]
         if events:
             self.store.report([report("tasks", {"events": events})])
@@ -181,6 +184,7 @@ class World:
 
     def step(self) -> Step:
         step = Step(self.cluster, self.agenda, self.limits, self.random, self.now, self.wall, self.boot, self.decide)
+        step.epoch = self.store.epoch
         step.assignable = self.room
         return step
 

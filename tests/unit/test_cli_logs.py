@@ -36,6 +36,12 @@ def test_pieces_of_two_tasks_never_share_a_line() -> None:
     assert text_of(Style(3), *pieces) == "a.0 | half\nb.0 | other\na.0 | rest\n"
 
 
+def test_several_lines_at_once_read_as_one_by_one() -> None:
+    assert text_of(Style(3), record("a.0", "x\n\ny")) == "a.0 | x\na.0 | \na.0 | y\n"
+    assert text_of(Style(), record("a.0", "x\ny")) == "x\ny\n"
+    assert text_of(Style(1, job="j:"), record("a.0", "x\ny")) == "j:a.0 | x\nj:a.0 | y\n"
+
+
 def test_a_missing_final_newline_stays_missing() -> None:
     assert text_of(Style(), record("a.0", "end", newline=False)) == "end"
 

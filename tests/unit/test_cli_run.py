@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from grass.cli.main import execute
 from grass.cli.output import Output
-from grass.cli.run import Interrupts, document_of, exit_of, warn_of_input
+from grass.cli.run import Interrupts, exit_of, warn_of_input
+from grass.cli.run_options import document_of
 from grass.manifest import parse_job
 
 
@@ -23,7 +25,7 @@ def ended(state: str, *, code: int | None = None, killed_by: int | None = None) 
 
 
 def test_the_command_becomes_a_job_that_the_manifest_accepts() -> None:
-    resources = {"cpu": 0.5, "memory": 512 << 20, "gpu": None}
+    resources = {"cpu": "0.5", "memory": "512MiB", "gpu": None}
     job = parse_job(document_of("try", ["python", "-c", "print(1)"], resources)).job
     component = job.components["main"]
     assert component.command == ("python", "-c", "print(1)")
@@ -34,6 +36,12 @@ def test_the_exit_code_is_the_commands() -> None:
     assert ended("SUCCEEDED", code=0) == 0
     assert ended("FAILED", code=3) == 3
     assert ended("FAILED", killed_by=9) == 137
+
+
+@pytest.mark.parametrize("option", ["--each-line", "--each-json"])
+def test_standard_input_is_read_for_one_purpose_only(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["run", "--stdin", option, "-", "--", "cat"]) == 2
+    assert "all read standard input; use one" in capsys.readouterr().err
 
 
 def warned(descriptor: int) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 from grass.cli import amounts, job_plan, why
 from grass.cli.cluster_views import status_page
 from grass.cli.events import event_lines
-from grass.cli.job_views import job_line, job_list, job_page
+from grass.cli.job_columns import DEFAULT, no_jobs, ordered, rows, table_of
+from grass.cli.job_views import job_line, job_page
 from grass.cli.node_views import node_list, node_page
 from grass.cli.schedule import schedule_list, schedule_page
 from grass.model.amounts import show_span
@@ -38,7 +39,14 @@ def job(**changes: Any) -> dict[str, Any]:
         "components": {"worker": part},
         "restarts": 0,
         "schedule": None,
+        "rerun_of": None,
+        "priority": 0,
+        "held": None,
         "warnings": [],
+        "dialect": "native",
+        "tries": 0,
+        "expires": None,
+        "tags": {},
     }
     return view | changes
 
@@ -64,7 +72,7 @@ def task(index: int, state: str, **changes: Any) -> dict[str, Any]:
 
 
 def test_a_job_list_has_one_line_per_job() -> None:
-    assert job_list([job()], False, NOW, None) == [
+    assert table_of([job()], DEFAULT, NOW, None) == [
         "NAME    ID               STATE    TASKS     USER    AGE  REASON",
         "digits  digits-1a2b3c4d  RUNNING  2/5 done  ada   1m30s",
     ]
@@ -73,33 +81,44 @@ def test_a_job_list_has_one_line_per_job() -> None:
 def test_a_queued_job_says_why_on_the_narrowest_terminal() -> None:
     queued = job(state="QUEUED", reason=WAITS, counts={"PENDING": 5}, started=None)
     for width in (60, 80, 200):
-        shown = " ".join(word for line in job_list([queued], False, NOW, width)[1:] for word in line.split())
+        shown = " ".join(word for line in table_of([queued], DEFAULT, NOW, width)[1:] for word in line.split())
         for word in WAITS["message"].split():
             assert word in shown
 
 
 def test_a_running_job_says_why_a_part_of_it_waits() -> None:
     components = {"worker": {"replicas": 2, "counts": {"RUNNING": 1, "PENDING": 1}, "reason": WAITS}}
-    assert f"worker: {WAITS['message']}" in job_list([job(components=components)], False, NOW, None)[1]
+    assert f"worker: {WAITS['message']}" in table_of([job(components=components)], DEFAULT, NOW, None)[1]
 
 
 def test_an_empty_list_says_how_to_see_more() -> None:
-    assert "--all" in job_list([], False, NOW, 80)[0]
-    assert job_list([], True, NOW, 80) == ["no jobs"]
+    assert "--all" in no_jobs(all_jobs=False, selected=False)
+    assert table_of([], DEFAULT, NOW, 80, nothing=no_jobs(all_jobs=True, selected=False)) == ["no jobs"]
+    assert no_jobs(all_jobs=True, selected=True) == "no such jobs"
+
+
+def test_columns_and_order_are_chosen() -> None:
+    jobs = [job(name="b", priority=1), job(name="a", priority=2, tags={"team": "red", "x": ""})]
+    assert rows(jobs, ("name", "tags", "exit"), NOW) == [["b", "-", "-"], ["a", "team=red,x=", "-"]]
+    assert [one["name"] for one in ordered(jobs, "name")] == ["a", "b"]
+    assert [one["name"] for one in ordered(jobs, "-priority")] == ["a", "b"]
+    assert ordered(jobs, None) == jobs
 
 
 def test_a_list_says_how_many_jobs_it_leaves_out() -> None:
-    lines = job_list([job()], False, NOW, None, more=19_900)
+    lines = table_of([job()], DEFAULT, NOW, None, more=19_900)
     assert lines[-1] == "… and 19900 more jobs; --limit all shows them"
-    assert lines[:-1] == job_list([job()], False, NOW, None)
-    assert job_list([], False, NOW, None, more=3)[-1].startswith("… and 3 more jobs")
+    assert lines[:-1] == table_of([job()], DEFAULT, NOW, None)
+    assert table_of([], DEFAULT, NOW, None, more=3)[-1].startswith("… and 3 more jobs")
 
 
-def test_progress_is_one_number_that_fits_the_state() -> None:
+def test_progress_counts_failures_apart() -> None:
     assert amounts.show_progress("QUEUED", {"PENDING": 5}) == "5/5 pending"
     assert amounts.show_progress("RUNNING", {"PENDING": 2, "RUNNING": 3}) == "3/5 running"
     assert amounts.show_progress("RUNNING", {"SUCCEEDED": 3000, "RUNNING": 2, "PENDING": 1998}) == "3000/5000 done"
-    assert amounts.show_progress("FAILED", {"SUCCEEDED": 4, "FAILED": 1}) == "1/5 failed"
+    assert amounts.show_progress("FAILED", {"SUCCEEDED": 4, "FAILED": 1}) == "4/5 done, 1 failed"
+    assert amounts.show_progress("RUNNING", {"SUCCEEDED": 9, "FAILED": 349, "RUNNING": 1}) == "9/359 done, 349 failed"
+    assert amounts.show_progress("STOPPED", {"STOPPED": 2}) == "0/2 done, 2 stopped"
 
 
 def test_who_waits_reads_counts_and_the_reason_on_one_line() -> None:

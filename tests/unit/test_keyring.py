@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.api import keyring
+from grass.api import keyring, user_files
 from grass.api.keyring import Profile, Role
 from grass.errors import ConflictError, InputError, NotFoundError
 from tests.support.api_world import public_jwk, write_key
@@ -35,35 +35,35 @@ def test_the_master_key_is_private(tmp_path: Path) -> None:
 
 
 def test_a_registered_user_is_found_by_key_id(tmp_path: Path) -> None:
-    keyring.register_user(tmp_path, "ann", "user", public_jwk("ann"))
-    user = keyring.load_users(tmp_path)[public_jwk("ann")["kid"]]
+    user_files.register_user(tmp_path, "ann", "user", public_jwk("ann"))
+    user = user_files.load_users(tmp_path)[public_jwk("ann")["kid"]]
     assert (user.name, user.role) == ("ann", Role.USER)
     assert mode(tmp_path / "users" / "ann.json") == 0o600
 
 
 def test_registering_again_replaces_role_and_key(tmp_path: Path) -> None:
-    keyring.register_user(tmp_path, "ann", Role.USER, public_jwk("ann"))
-    keyring.register_user(tmp_path, "ann", Role.ADMIN, public_jwk("bob"))
-    [(key_id, user)] = keyring.load_users(tmp_path).items()
+    user_files.register_user(tmp_path, "ann", Role.USER, public_jwk("ann"))
+    user_files.register_user(tmp_path, "ann", Role.ADMIN, public_jwk("bob"))
+    [(key_id, user)] = user_files.load_users(tmp_path).items()
     assert (key_id, user.role) == (public_jwk("bob")["kid"], Role.ADMIN)
 
 
 def test_one_key_cannot_belong_to_two_users(tmp_path: Path) -> None:
-    keyring.register_user(tmp_path, "ann", Role.USER, public_jwk("ann"))
+    user_files.register_user(tmp_path, "ann", Role.USER, public_jwk("ann"))
     with pytest.raises(ConflictError, match="already belongs to user ann"):
-        keyring.register_user(tmp_path, "bob", Role.USER, public_jwk("ann"))
+        user_files.register_user(tmp_path, "bob", Role.USER, public_jwk("ann"))
 
 
 def test_a_removed_user_is_gone(tmp_path: Path) -> None:
-    keyring.register_user(tmp_path, "ann", Role.USER, public_jwk("ann"))
+    user_files.register_user(tmp_path, "ann", Role.USER, public_jwk("ann"))
     (tmp_path / "users" / "ann.json").unlink()
-    assert keyring.load_users(tmp_path) == {}
+    assert user_files.load_users(tmp_path) == {}
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "-x", ".hidden", "a b", "x" * 64, "ann\n"])
 def test_a_user_name_is_never_a_path(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="user name"):
-        keyring.register_user(tmp_path, name, Role.USER, public_jwk("ann"))
+        user_files.register_user(tmp_path, name, Role.USER, public_jwk("ann"))
     assert not (tmp_path / "users").exists()
 
 
@@ -78,13 +78,13 @@ def test_a_user_name_is_never_a_path(tmp_path: Path, name: str) -> None:
 )
 def test_only_a_long_rsa_key_is_registered(tmp_path: Path, jwk: dict[str, str]) -> None:
     with pytest.raises(InputError):
-        keyring.register_user(tmp_path, "ann", Role.USER, jwk)
+        user_files.register_user(tmp_path, "ann", Role.USER, jwk)
 
 
 def test_a_private_key_given_by_mistake_is_not_kept(tmp_path: Path) -> None:
     write_key(tmp_path / "user.pem", "ann")
     private = keyring._private_key(tmp_path / "user.pem").as_dict(private=True)
-    keyring.register_user(tmp_path, "ann", Role.USER, dict(private))
+    user_files.register_user(tmp_path, "ann", Role.USER, dict(private))
     stored = json.loads((tmp_path / "users" / "ann.json").read_text())
     assert stored["key"].keys() == {"kty", "n", "e", "kid"}
 

@@ -55,6 +55,7 @@ def test_whatever_is_cut_repeated_torn_or_overlapping_the_reader_gives_the_bytes
     wanted = {"stdout": out, "stderr": err}
     ends = {"stdout": 0, "stderr": 0}
     follower, followed = Follower(root, JOB), []
+    joining, joined = Follower(root, JOB, joined=True), []
     write(root, "w.0")
     while ends != {name: len(value) for name, value in wanted.items()}:
         stream = data.draw(st.sampled_from([name for name in ends if ends[name] < len(wanted[name])]))
@@ -71,7 +72,10 @@ def test_whatever_is_cut_repeated_torn_or_overlapping_the_reader_gives_the_bytes
         write(root, "w.0", line)
         ends[stream] = max(ends[stream], stop)
         followed += follower.poll()
+        joined += joining.poll()
     followed += follower.poll() + follower.finish()
+    joined += joining.poll() + joining.finish()
+    assert {stream: bytes_of(joined, stream) for stream in wanted} == wanted
     assert follower.reached("w.0", 1, {"stdout": len(out), "stderr": len(err)})
     for lines in (followed, list(Follower(root, JOB).drain())):
         assert bytes_of(lines) == out

@@ -324,14 +324,17 @@ def test_a_document_of_the_wrong_shape_is_refused(document: Any, problem: str) -
         ("success: [z]", "success[0]: unknown component; the job has x"),
         ("success: [x, x]", "success[1]: `x` is named twice"),
         ("success: []", "success: must not be empty; without it, every component must succeed"),
-        ("success: x", 'success: must be a list, got "x"'),
+        ("success: x", 'success: must be a list of components, or COMPONENT: all, any or index0; got "x"'),
         ("priority: -1", "priority: must be at least 0, got -1"),
         ("priority: 5000", "priority: must be at most 1000, got 5000"),
         ("fail_fast: yes", 'fail_fast: must be true or false, got "yes"'),
         ("fail_fast: 1", "fail_fast: must be true or false, got 1"),
         ("tags: [a]", "tags: must be a mapping (KEY: VALUE lines), got a list"),
         ("cron: '* * * * *'", "cron: belongs to a schedule; start this file with `grass schedule start`"),
-        ("mode: nonsense", "mode: must be one of process, grass, grass/local, grass/azure, grass/on-premises; got"),
+        (
+            "mode: nonsense",
+            "mode: must be one of process, grass, grass/local, grass/azure, grass/on-premises, k8s/aks; got",
+        ),
     ],
 )
 def test_a_mistake_beside_the_components_is_named(line: str, problem: str) -> None:

@@ -132,8 +132,8 @@ def test_what_maro_requires_is_required() -> None:
     ]
 
 
-def test_kubernetes_is_not_claimed() -> None:
-    (problem,) = problems_of("{mode: k8s/aks, name: a, components: {x: {num: 1, command: c}}}")
+def test_an_unknown_mode_is_not_claimed() -> None:
+    (problem,) = problems_of("{mode: k8s/gke, name: a, components: {x: {num: 1, command: c}}}")
     assert problem.startswith("mode: must be one of process, grass,")
 
 

@@ -51,7 +51,7 @@ def test_every_setting_of_the_policy_reaches_the_master_agent() -> None:
     settings = parse_settings({"mode": "local", "quotas": {"ann": {"cpu": 2}, "default": {"gpu": 1}}, **document})
     config = MasterConfig(**json.loads(json.dumps(asdict(ruled(MasterConfig(api_port=1), settings)))))
     quotas = {"quotas": {"ann": {"cpu": 2000}}, "default_quota": {"gpu": 1000}}
-    assert Limits(**config.policy()).policy() == {**said, **quotas}
+    assert Limits(**config.policy()).policy() == {**said, **quotas, "notify": None}
 
 
 def test_every_setting_can_be_set() -> None:
@@ -131,7 +131,7 @@ def test_maros_process_settings_are_taken_as_they_are() -> None:
         name="process",
         parallel_level=1,
         check_interval=60.0,
-        warnings=("redis_info: ignored; with redis_mode MARO the cluster's own redis listens on a unix socket",),
+        task_redis=19999,
     )
 
 
@@ -160,7 +160,7 @@ master:
         name="test_cluster",
         resources=OfferedResources(4000, 2 << 30, 0),
         check_interval=30.0,
-        warnings=("master.redis: ignored; the cluster's own redis listens on a unix socket",),
+        task_redis=6379,
     )
 
 

@@ -51,6 +51,15 @@ def test_what_a_component_has_in_common() -> None:
     }
 
 
+def test_a_job_that_waited_for_others_finds_their_output_also_in_a_container() -> None:
+    config = replace(CONFIG, node=replace(CONFIG.node, runtimes=("process", "docker")))
+    template = changed(TEMPLATE, awaited={"pre-train.v2": "pre-train.v2-00000001"})
+    assert launch(config, template, {}).env["GRASS_AFTER_PRE_TRAIN_V2_OUTPUT"] == "/h/data/jobs/pre-train.v2-00000001"
+    made = launch(config, changed(template, image="i:1", container=Container(data="/data")), {})
+    assert made.env["GRASS_AFTER_PRE_TRAIN_V2_OUTPUT"] == "/data/jobs/pre-train.v2-00000001"
+    assert made.env["GRASS_OUTPUT"] == "/data/jobs/train-12345678"
+
+
 def test_a_container_has_nothing_of_the_hosts_environment() -> None:
     config = replace(CONFIG, node=replace(CONFIG.node, runtimes=("process", "docker")))
     template = changed(TEMPLATE, image="i:1", cpu=500, memory=9, container=Container(user="7"))

@@ -246,7 +246,7 @@ def test_no_secret_is_in_a_plan(bundle: Bundle) -> None:
     admin = Admin("ann", {"kid": "1"}, "ssh-ed25519 AAAA")
     steps = master_steps(design(settings(), DEBIAN, PEER), DEBIAN, bundle, admin, "the-share-password")
     plan = "\n".join(plan_lines(steps, "m1"))
-    assert "the-share-password" not in plan and "start redis, collector, samba, master-agent" in plan
+    assert "the-share-password" not in plan and "start redis, collector, samba, monitor, master-agent" in plan
     assert steps[0].name == "note what will be made there"
 
 

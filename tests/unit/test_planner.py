@@ -136,8 +136,18 @@ def test_a_gang_starts_whole_or_not_at_all() -> None:
     gang = job(1, tasks(3, 2, gang=True), tasks(2, 1, name="u", gang=True))
     assert sum(where(nodes, gang).values()) == 5
     assert where([node("n1", 4), node("n2", 3)], gang) == {}
-    code, message = why([node("n1", 4), node("n2", 4)], job(1, tasks(5, 2, gang=True)))
+
+
+def test_a_gang_that_waits_says_whether_it_can_ever_start() -> None:
+    nodes = [node("n1", 4), node("n2", 6, used=2)]
+    code, message = why(nodes, job(1, tasks(5, 2, gang=True)))
     assert (code, message) == (ReasonCode.GANG, "gang starts together; 4 of 5 tasks fit now")
+    code, message = why(nodes, job(1, tasks(6, 2, gang=True)))
+    assert code is ReasonCode.GANG
+    assert message.startswith("gang cannot start: its 6 tasks start together, and the cluster holds only 5 of them")
+    devices = [node("n1", 8, gpu=2)]
+    assert "holds only 2" in why(devices, job(1, tasks(3, gpu=1, gang=True)))[1]
+    assert "holds only 4" in why(devices, job(1, tasks(5, gpu=0.5, gang=True)))[1]
 
 
 def test_priority_then_who_has_least_then_age() -> None:

@@ -10,10 +10,10 @@ from grass.errors import ConflictError, InputError
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings, Login
 from grass.manifest.settings import parse_settings
+from grass.mode_file import read_mode, write_mode
 from grass.provision import registry
 from grass.provision.doctor import doctor
 from grass.provision.local import LocalProvisioner
-from grass.provision.mode_file import read_mode, write_mode
 from grass.provision.on_premises.machines import Machines
 from grass.provision.on_premises.provisioner import OnPremisesProvisioner
 from grass.provision.provisioner import NodeRequest, Session

@@ -19,7 +19,8 @@ from grass.store.backend import Entry
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore
-from master.agent import loop
+from grass.wire.tickets import JoinNode
+from master.agent import floods, loop
 from master.agent.step import ASSIGNED_AT_ONCE, Step
 from tests.support.said import report, ticket
 from tests.support.sessions import sighting
@@ -144,4 +145,33 @@ def test_what_the_master_agent_could_not_hear_is_no_silence_of_the_nodes(
     until(1412.0)
     record = api.node("n1")
     assert record is not None and record.state is NodeState.SILENT, "it did not speak when it could"
-    assert [event.record.kind for event in api.events("0", 100)] == ["node-ready", "node-silent"]
+    kinds = [event.record.kind for event in api.events("0", 100)]
+    assert [kind for kind in kinds if not kind.endswith("-started")] == ["node-ready", "node-silent"]
+
+
+def test_a_node_that_floods_the_store_is_cut_off_and_gets_no_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(loop, "steady", lambda: clock.now)
+    monkeypatch.setattr(loop, "sleep", clock.sleep)
+    backend, keys, accounts = Redis(clock), Keys("grass:test:"), MemoryAccounts()
+    accounts.add("n1", "0" * 64)
+    config = ClusterConfig("test", "local", str(tmp_path), str(tmp_path))
+    agent = loop.MasterAgent(config, AgentStore(backend, keys), accounts, lambda: None)
+    api = ApiStore(backend, keys)
+    api.ticket(JoinNode("n1", "0" * 64, "ann"))
+    agent.start("test")
+    agent.run(lambda: "n1" in [node.name for node in api.nodes()])
+    hello = {"boot_id": "b", "version": loop.__version__, "address": "a", "api_port": 1, "probe": {"passed": True}}
+    stolen = NodeStore(backend, keys, "n1")
+    stolen.report([report("hello", {**hello, "resources": {"cpu": 1000}})])
+    agent.run(lambda: str(api.node("n1").state.value) == "READY")  # type: ignore[union-attr]
+    stolen.report([report("heartbeat", {})] * (floods.MOST_WAITING + 1))
+    agent.run(lambda: str(api.node("n1").state.value) == "QUARANTINED")  # type: ignore[union-attr]
+    record = api.node("n1")
+    assert record is not None and record.reason is not None
+    assert "its access to the store was removed" in record.reason.message
+    assert accounts.digests == {}
+    assert backend.stream(keys.reports("n1"), "0", 9) == []
+    assert "node-cut-off" in [event.record.kind for event in api.events("0", 100)]

@@ -22,11 +22,11 @@ class StubDriver:
     def __init__(self, folder: Path) -> None:
         compiler = shutil.which("cc")
         require(compiler is not None, "a C compiler")
-        self._state = folder / "state"
+        self.state = folder / "state"
         library = folder / "libnvidia-ml.so.1"
         source = Path(__file__).with_name("stub.c")
         subprocess.run(["cc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source], check=True)
-        self.env = {**os.environ, "LD_LIBRARY_PATH": str(folder), "NVIDIA_STUB": str(self._state)}
+        self.env = {**os.environ, "LD_LIBRARY_PATH": str(folder), "NVIDIA_STUB": str(self.state)}
         self.values: dict[str, int] = {}
         self.set(count=4)
 
@@ -34,9 +34,9 @@ class StubDriver:
         """Set values: ``count=4``, ``init=9``; of device 0 ``_0_util=50``."""
         self.values.update(values)
         names = {name: name[1:].replace("_", ".", 1) if name.startswith("_") else name for name in self.values}
-        new = self._state.with_suffix(".new")
+        new = self.state.with_suffix(".new")
         new.write_text("".join(f"{names[name]} {value}\n" for name, value in self.values.items()))
-        new.replace(self._state)
+        new.replace(self.state)
 
     def ask(self, expression: str) -> Any:
         """Return the value, through JSON, of an expression with ``gpu`` in a process that uses this driver."""

@@ -93,3 +93,34 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *count, s
     }
     return OK;
 }
+
+int nvmlDeviceGetPowerUsage(void *device, unsigned int *milliwatts) {
+    long long found = of(device, "power", -1);
+    if (found < 0) return NOT_SUPPORTED;
+    *milliwatts = (unsigned int)found;
+    return OK;
+}
+
+int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *millijoules) {
+    long long found = of(device, "energy", -1);
+    if (found < 0) return NOT_SUPPORTED;
+    *millijoules = (unsigned long long)found;
+    return OK;
+}
+
+int nvmlDeviceGetClockInfo(void *device, int kind, unsigned int *megahertz) {
+    *megahertz = (unsigned int)of(device, kind == 1 ? "clock" : "memoryclock", 1000);
+    return OK;
+}
+
+struct field { unsigned int id, scope; long long at, latency; unsigned int type; int code; unsigned long long value; };
+
+int nvmlDeviceGetFieldValues(void *device, int count, struct field *fields) {
+    for (int i = 0; i < count; i++) {
+        long long found = of(device, fields[i].id == 138 ? "nvlinksent" : "nvlinkreceived", -1);
+        fields[i].code = found < 0 ? NOT_SUPPORTED : OK;
+        fields[i].type = 3;
+        fields[i].value = (unsigned long long)found;
+    }
+    return OK;
+}

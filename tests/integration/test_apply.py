@@ -1,0 +1,91 @@
+"""`grass apply` on a real local cluster: the examples of other systems run, scale, and refuse what does not exist."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grass.manifest import parse_job, read_document
+from tests.support.local_cluster import LocalCluster
+from tests.support.waiting import wait_until
+
+GRASS = Path(sys.executable).parent / "grass"
+EXAMPLES = Path("examples/foreign")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    made = LocalCluster()
+    try:
+        made.create()
+        yield made
+    finally:
+        made.end()
+
+
+def grass(cluster: LocalCluster, *words: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "GRASS_HOME": str(cluster.home)}
+    return subprocess.run(
+        [str(GRASS), *words], env=environment, capture_output=True, text=True, check=False, input=given
+    )
+
+
+def scale(kind: str, spec: str) -> str:
+    head = f"apiVersion: kai.alibabacloud.com/v1alpha1\nkind: {kind}\nmetadata: {{generateName: s-}}\n"
+    return f"{head}spec: {{selector: {{name: elastic-training}}, {spec}}}\n"
+
+
+def test_a_training_job_starts_scales_out_and_in_and_is_shown_in_its_own_words(cluster: LocalCluster) -> None:
+    longer = (EXAMPLES / "training_job.yml").read_text().replace("sleep 1;", "sleep 300;")
+    started = grass(cluster, "apply", "-", given=longer)
+    assert started.returncode == 0, started.stderr
+    with cluster.client() as client:
+        job_id = client.job("elastic-training")["id"]
+        wait_until(lambda: client.job(job_id)["components"]["launcher"]["counts"].get("RUNNING") == 1, seconds=30)
+        assert "Phase      TrainingJob: Running" in " ".join(grass(cluster, "job", "show", job_id).stdout.split("\n"))
+
+        unknown = grass(cluster, "apply", "-", given=scale("ScaleIn", "toDelete: {podNames: [worker.9]}"))
+        assert unknown.returncode == 2
+        assert "spec.toDelete.podNames: job elastic-training: has no task worker.9" in unknown.stderr
+
+        for file, size in (("scale_out.yml", 3), ("scale_in.yml", 1)):
+            quickly = (EXAMPLES / file).read_text().replace("  toDelete:", "  timeout: 1\n  toDelete:")
+            filed = grass(cluster, "apply", "-", "-o", "quiet", given=quickly)
+            assert filed.returncode == 0, filed.stderr
+            for operation in filed.stdout.split():
+                assert client.wait_for_operation(job_id, operation, timeout=40)["outcome"] == "DONE"
+            assert client.job(job_id)["components"]["worker"]["replicas"] == size
+        below = grass(cluster, "apply", "-", given=scale("ScaleIn", "toDelete: {count: 1}"))
+        assert below.returncode == 2
+        client.stop(job_id, grace=0)
+        client.wait(job_id, timeout=30)
+    gone = grass(cluster, "apply", "-", given=scale("ScaleOut", "toAdd: {count: 1}"))
+    assert gone.returncode == 2
+    assert "spec.selector.name: job elastic-training: already STOPPED" in gone.stderr
+
+
+def test_a_set_with_one_bad_document_starts_nothing(cluster: LocalCluster) -> None:
+    good = "name: good\ncomponents: {a: {command: 'true'}}\n"
+    other = scale("ScaleIn", "toDelete: {count: 1}").replace("elastic-training", "nobody")
+    refused = grass(cluster, "apply", "-", given=good + "---\n" + other)
+    assert refused.returncode == 2
+    assert "document 2: spec.selector.name: job nobody: not found" in refused.stderr
+    with cluster.client() as client:
+        assert "good" not in {job["name"] for job in client.jobs(all=True)}
+
+
+def test_an_exported_job_is_the_job_that_was_applied(cluster: LocalCluster) -> None:
+    file = (EXAMPLES / "training_job.yml").read_text().replace("elastic-training", "short")
+    assert grass(cluster, "apply", "-", given=file).returncode == 0
+    exported = grass(cluster, "export", "short", "--to", "TrainingJob")
+    assert (exported.returncode, exported.stderr) == (0, "")
+    applied, again = (parse_job(read_document(text)).job for text in (file, exported.stdout))
+    assert again == applied
+    refused = grass(cluster, "export", "short", "--to", "MarsJob")
+    assert refused.returncode == 2
+    assert "has no component supervisor; a MarsJob needs one" in refused.stderr

@@ -1,0 +1,243 @@
+"""`grass` in daily use, against a real local cluster: environments, options, lists, logs, several jobs at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from grass.cli.exits import Exit
+from tests.integration.test_cli import PROGRAM, Grass, folder, grass, job_file, wait_for_line
+from tests.support.waiting import wait_until
+
+__all__ = ["folder", "grass"]
+
+
+def in_shell(grass: Grass, arguments: list[str], **shell: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a shell with other variables."""
+    return subprocess.run(
+        [*PROGRAM, *arguments],
+        env={**grass.environment, **shell},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=40,
+    )
+
+
+def test_a_command_runs_with_the_path_and_the_named_variables_of_its_shell(grass: Grass, folder: Path) -> None:
+    tool = folder / "only-here"
+    tool.write_text("#!/bin/sh\necho $VIRTUAL_ENV $TOKEN ${OTHER-unset} $WORD\n")
+    tool.chmod(0o755)
+    shell = {"PATH": f"{folder}:{os.environ['PATH']}", "VIRTUAL_ENV": str(folder), "TOKEN": "t1", "OTHER": "o"}
+    done = in_shell(grass, ["run", "--env", "TOKEN", "--env", "WORD=w", "--", "only-here"], **shell)
+    assert (done.returncode, done.stdout) == (0, f"{folder} t1 unset w\n"), done.stderr
+    assert in_shell(grass, ["run", "--env-all", "--", "only-here"], **shell).stdout == f"{folder} t1 o\n"
+    missing = in_shell(grass, ["run", "--env", "NOT_SET_HERE", "--", "true"])
+    assert missing.returncode == Exit.BAD_INPUT and "--env NOT_SET_HERE: is not set" in missing.stderr
+
+
+def test_a_job_file_names_variables_of_the_shell(grass: Grass, folder: Path) -> None:
+    file = job_file(folder, "inherits", "echo $TOKEN $WORD", "inherit_env: [TOKEN]", "env: {WORD: file}")
+    assert in_shell(grass, ["job", "start", file, "--env", "WORD=line"], TOKEN="t2").returncode == 0
+    grass.good("job", "wait", "inherits")
+    assert grass.good("job", "logs", "inherits") == "t2 line\n"
+    refused = grass("job", "start", file)
+    assert refused.returncode == Exit.BAD_INPUT
+    assert f"{file}: components.main.inherit_env[0]: TOKEN is not set" in refused.stderr
+
+
+def test_grass_inside_a_task_finds_its_cluster(grass: Grass, folder: Path) -> None:
+    inside = f"{sys.executable} -c 'from grass.cli.main import main; main()' job list -o quiet"
+    started = grass.json("job", "start", job_file(folder, "inside", inside))
+    grass.good("job", "wait", "inside")
+    assert started["id"] in grass.good("job", "logs", "inside").split()
+
+
+def test_a_command_takes_options_of_a_component(grass: Grass, folder: Path) -> None:
+    (folder / "points.txt").write_text("one 1\n\ntwo 2\n")
+    options = ["--cpu", "0.1", "--each-line", str(folder / "points.txt"), "--tag", "team=red", "--priority", "3"]
+    done = grass("run", *options, "--name", "points", "--", "sh", "-c", "echo $GRASS_ENTRY $GRASS_REPLICAS")
+    assert sorted(done.stdout.splitlines()) == ["main.0 | one 1 2", "main.1 | two 2 2"], done.stderr
+    assert grass("run", "--array", "1-2", "--", "sh", "-c", "exit $((GRASS_ENTRY - 1))").returncode == 1
+    detached = grass.good("run", "-o", "quiet", "--detach", "--timeout", "1s", "--", "sleep", "100").strip()
+    assert grass("job", "wait", detached).returncode == Exit.JOB_FAILED
+    for wrong in (["--array", "3-1"], ["--tag", "x"], ["--array", "1", "--each-line", "f"], ["--each-json", "/none"]):
+        refused = grass("run", *wrong, "--", "true")
+        assert refused.returncode == Exit.BAD_INPUT and refused.stderr, wrong
+
+
+def test_standard_input_reaches_the_command(grass: Grass) -> None:
+    data = bytes(range(256)) * 500
+    done = subprocess.run(
+        [*PROGRAM, "run", "--stdin", "--", "cat"], env=grass.environment, input=data, capture_output=True, timeout=40
+    )
+    assert (done.returncode, done.stdout) == (0, data), done.stderr
+
+
+def test_a_script_is_a_job_with_the_options_of_its_directives(grass: Grass, folder: Path) -> None:
+    script = folder / "sweep.py"
+    script.write_text(
+        f"#!{sys.executable}\n#GRASS --cpu 0.1 --array 4,5 --env WORD=w\n"
+        "import os\nprint(os.environ['WORD'], os.environ['GRASS_ENTRY'])\n"
+    )
+    second = job_file(folder, "beside", "echo beside")
+    assert grass.good("job", "start", str(script), second, "-o", "quiet").count("\n") == 2
+    grass.good("job", "wait", "sweep")
+    assert sorted(grass.good("job", "logs", "sweep").splitlines()) == ["main.0 | w 4", "main.1 | w 5"]
+    script.write_text("#!/bin/sh\n#GRASS --cpus 1\n")
+    refused = grass("job", "start", str(script))
+    assert refused.returncode == Exit.BAD_INPUT and f"{script}: #GRASS: No such option" in refused.stderr
+
+
+def test_a_job_on_standard_input_is_started(grass: Grass, folder: Path) -> None:
+    text = Path(job_file(folder, "piped", "echo piped")).read_text()
+    for given in (text, "#!/bin/sh\n#GRASS --name piped --cpu 0.1\necho piped\n"):
+        done = subprocess.run(
+            [*PROGRAM, "job", "start", "-"],
+            env=grass.environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=40,
+        )
+        assert done.returncode == 0, done.stderr
+        grass.good("job", "wait", "piped")
+        assert grass.good("job", "logs", "piped") == "piped\n"
+
+
+def test_lists_show_what_was_asked_for(grass: Grass) -> None:
+    for name, code in (("list-a", 0), ("list-b", 1)):
+        grass("run", "--name", name, "--tag", f"shade={name[-1]}", "--cpu", "0.1", "--", "sh", "-c", f"exit {code}")
+    columns = ["--columns", "name,state,tasks,tags", "--sort", "-name"]
+    assert grass.good("job", "list", "--name", "list-*", "--all", *columns).splitlines() == [
+        "NAME    STATE      TASKS               TAGS",
+        "list-b  FAILED     0/1 done, 1 failed  shade=b",
+        "list-a  SUCCEEDED  1/1 done            shade=a",
+    ]
+    assert grass.good("ls", "--state", "failed", "--tag", "shade", "-o", "name") == "list-b\n"
+    assert grass.good("job", "ls", "--tag", "shade=a", "-a", "--columns", "name", "-o", "csv") == "NAME\nlist-a\n"
+    assert "no such active jobs" in grass.good("ps", "--tag", "shade=a")
+    assert "state: FAILED" in grass.good("job", "list", "--name", "list-b", "-a", "-o", "yaml")
+    for wrong in (["--columns", "nose"], ["--sort", "nose"], ["--state", "nose"], ["--since", "nose"], ["--tag", "="]):
+        assert grass("job", "list", *wrong).returncode == Exit.BAD_INPUT, wrong
+
+
+def test_a_watched_list_follows_changes_and_colours_follow_the_terminal(grass: Grass) -> None:
+    watching = grass.start(
+        "job", "list", "--watch", "--name", "watched-*", "--all", "--columns", "name,state", "-o", "csv"
+    )
+    assert wait_for_line(watching, "NAME,STATE")
+    grass("run", "--name", "watched-1", "--cpu", "0.1", "--", "true")
+    assert wait_for_line(watching, "watched-1,SUCCEEDED")
+    watching.terminate()
+    watching.communicate(timeout=20)
+    painted = in_colour(grass, "job", "list", "--all", "--name", "watched-1")
+    assert "\x1b[32mSUCCEEDED\x1b[0m" in painted
+    assert "\x1b[" not in grass.on_terminal(120, "job", "list", "--all", "--name", "watched-1")
+
+
+def in_colour(grass: Grass, *arguments: str) -> str:
+    grass.environment["NO_COLOR"] = ""
+    try:
+        return grass.on_terminal(120, *arguments)
+    finally:
+        del grass.environment["NO_COLOR"]
+
+
+def test_logs_of_streams_failed_tasks_and_several_jobs(grass: Grass, folder: Path) -> None:
+    command = "echo out $GRASS_INDEX; echo err $GRASS_INDEX >&2; exit $GRASS_INDEX"
+    grass.good("job", "start", job_file(folder, "voices", command, "replicas: 2"))
+    grass("job", "wait", "voices")
+    assert sorted(grass.good("job", "logs", "voices", "--stream", "stderr").splitlines()) == [
+        "main.0 | err 0",
+        "main.1 | err 1",
+    ]
+    assert grass.good("logs", "voices", "--failed", "--stream", "stdout") == "main.1 | out 1\n"
+    assert grass.good("logs", "voices", "--component", "main.0", "--stream", "stdout", "--tail", "1") == "out 0\n"
+    grass("run", "--name", "other-voice", "--cpu", "0.1", "--", "echo", "hello")
+    both = grass.good("job", "logs", "voices", "other-voice", "--stream", "stdout").splitlines()
+    assert both[-1] == "other-voice:main.0 | hello" and "voices:main.1 | out 1" in both
+    absent = grass("job", "logs", "voices", "absent")
+    assert absent.returncode == Exit.BAD_INPUT and absent.stdout == ""
+    grass.good("run", "--detach", "--name", "waits", "--cpu", "1000", "--", "true")
+    wait_until(lambda: "waits: QUEUED (" in grass("job", "logs", "waits").stderr, what="the reason")
+    grass.good("job", "stop", "waits")
+
+
+def test_the_shell_completes_components_and_tasks(grass: Grass, folder: Path) -> None:
+    grass.good("job", "start", job_file(folder, "complete", "true", "replicas: 3"))
+    grass.good("job", "wait", "complete")
+    for words, expected in (
+        ("grass job logs complete m", {"main"}),
+        ("grass job logs complete main.", {"main.0", "main.1", "main.2"}),
+    ):
+        shell = {"_GRASS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        offered = in_shell(grass, [], **shell).stdout.split()
+        assert {line.partition(",")[2] for line in offered} == expected
+
+
+def test_several_jobs_and_tagged_jobs_are_stopped_and_deleted_at_once(grass: Grass, folder: Path) -> None:
+    for name in ("many-1", "many-2", "many-3"):
+        grass.good("run", "--detach", "--name", name, "--tag", "set=many", "--cpu", "0.1", "--", "sleep", "100")
+    stopped = grass("job", "stop", "many-1", "absent", "many-2", "--grace", "0")
+    assert stopped.returncode == Exit.BAD_INPUT and "absent" in stopped.stderr
+    assert [line.split()[0] for line in stopped.stdout.splitlines()] == ["many-1", "many-2"]
+    for name in ("many-1", "many-2"):
+        grass("job", "wait", name)  # until then they are active jobs with the tag, too
+    assert [job["name"] for job in grass.json("job", "stop", "--tag", "set=many", "--grace", "0")] == ["many-3"]
+    grass("job", "wait", "many-3")
+    assert grass("job", "wait", "--tag", "set=many").returncode == Exit.BAD_INPUT
+    assert grass("job", "wait").returncode == Exit.BAD_INPUT
+    grass.good("run", "--detach", "--name", "tagged", "--tag", "set=waited", "--cpu", "0.1", "--", "sleep", "100")
+    assert grass("job", "wait", "--tag", "set=waited", "--timeout", "200ms").returncode == Exit.TIMED_OUT
+    grass.good("job", "stop", "tagged", "--grace", "0")
+    assert grass("job", "stop", "--tag", "set=many").returncode == Exit.BAD_INPUT
+    assert grass("job", "delete").returncode == Exit.BAD_INPUT
+    assert grass("job", "delete", "many-1", "--tag", "x").returncode == Exit.BAD_INPUT
+    grass.good("job", "delete", "many-1", "many-2")
+    assert [job["name"] for job in grass.json("job", "delete", "--tag", "set=many")] == ["many-3"]
+
+
+def test_words_after_a_job_mean_its_parts_where_it_has_them(grass: Grass, folder: Path) -> None:
+    grass.good("job", "start", job_file(folder, "parts", "sleep 100", "replicas: 2"))
+    mixed = grass("job", "stop", "parts", "main.0", "other")
+    assert mixed.returncode == Exit.BAD_INPUT and "job parts: has no other" in mixed.stderr
+    grass.good("job", "stop", "parts", "--grace", "0")
+
+
+def test_a_job_shows_what_it_ran_and_how_it_differs_from_another_run(grass: Grass, folder: Path) -> None:
+    ids = []
+    for code in (0, 3):
+        file = job_file(folder, "twice", f"exit {code}", "env: {API_TOKEN: hidden, STEP: 7}", "from: {entries: [x]}")
+        ids.append(grass.json("job", "start", file)["id"])
+        grass("job", "wait", "twice")
+    page = grass.good("job", "show", "twice")
+    for words in ("exit 3", "STEP=7", "API_TOKEN=[REDACTED]", "entry=x", "0.1 cpu"):
+        assert words in page
+    assert "hidden" not in page + grass.good("job", "show", "twice", "-o", "json")
+    assert "hidden" not in grass.good("job", "show", "twice", "-o", "yaml")
+    found = {row["path"]: (row["first"], row["second"]) for row in grass.json("job", "diff", *ids)}
+    assert found["specification.components.main.command"] == ("exit 0", "exit 3")
+    assert found["tasks.main.0.exit_code"] == (0, 3) and found["result.state"] == ("SUCCEEDED", "FAILED")
+    assert "no difference" in grass.good("job", "diff", ids[0], ids[0])
+    assert grass("job", "diff", ids[0], "absent").returncode == Exit.BAD_INPUT
+
+
+def test_tasks_that_meet_have_ranks_and_find_each_other(grass: Grass, folder: Path) -> None:
+    program = (
+        "import glob, grass, os, time; e = os.environ; found = grass.peers('main', count=3, timeout=20); "
+        "print(e['RANK'], e['WORLD_SIZE'], e['LOCAL_RANK'], e['MASTER_ADDR'], "
+        "int(e['MASTER_PORT']) == found[0].port, len(found), flush=True); "
+        f"open('{folder}/met.' + e['RANK'], 'w'); "
+        f"[time.sleep(0.05) for _ in range(400) if len(glob.glob('{folder}/met.*')) < 3]"
+    )
+    path = job_file(folder, "meet", "", "replicas: 3", "rendezvous: true")
+    text = Path(path).read_text().replace('command: ""', f"command: [{sys.executable}, -c, {json.dumps(program)}]")
+    Path(path).write_text(text)
+    grass.good("job", "start", path)
+    assert grass("job", "wait", "meet").returncode == 0, grass("job", "logs", "meet").stdout
+    lines = sorted(grass.good("job", "logs", "meet").splitlines())
+    assert lines == [f"main.{rank} | {rank} 3 0 127.0.0.1 True 3" for rank in range(3)]

@@ -1,0 +1,451 @@
+"""The dashboard in a real browser, on a live local cluster."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from grass.api import keyring
+from grass.api.client import Client
+from grass.api.user_files import register_user
+from grass.clock import steady
+from grass.dashboard.server import DashboardServer
+from grass.manifest.settings import OfferedResources, Settings
+from tests.support.browser import chromium, opened
+from tests.support.local_cluster import LocalCluster
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.needs_redis
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    made = LocalCluster(Settings(resources=OfferedResources(cpu=4000, memory=4 << 30, gpu=0)))
+    try:
+        made.create()
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.fixture(scope="module")
+def client(cluster: LocalCluster) -> Iterator[Client]:
+    with cluster.client() as client:
+        yield client
+
+
+@contextmanager
+def served(connect: Any, **options: Any) -> Iterator[str]:
+    """Yield the link of a dashboard in this process."""
+    server = DashboardServer(connect, 0, **options)
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        yield server.link
+    finally:
+        server.close()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def link(cluster: LocalCluster) -> Iterator[str]:
+    with served(cluster.client) as link:
+        yield link
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Any, link: str) -> Iterator[Any]:
+    with opened(browser, link) as page:
+        yield page
+
+
+def to(page: Any, address: str) -> None:
+    page.evaluate("address => { location.hash = address }", address)
+
+
+def until(page: Any, condition: str) -> None:
+    """Wait for a condition in the page. The page's policy forbids playwright to poll it there."""
+    wait_until(lambda: page.evaluate(condition))
+
+
+def answer(link: str, path: str, method: str = "GET", body: str | None = None, **headers: str) -> tuple[int, str]:
+    """Send one request with exactly these headers (``_`` for ``-``)."""
+    connection = http.client.HTTPConnection(urlsplit(link).netloc, timeout=10)
+    try:
+        named = {name.replace("_", "-"): text for name, text in headers.items()}
+        connection.request(method, path, body, named)
+        reply = connection.getresponse()
+        return reply.status, reply.read().decode()
+    finally:
+        connection.close()
+
+
+def cookie_of(link: str) -> str:
+    connection = http.client.HTTPConnection(urlsplit(link).netloc, timeout=10)
+    connection.request("GET", urlsplit(link).path)
+    given = connection.getresponse().getheader("Set-Cookie") or ""
+    connection.close()
+    assert "HttpOnly" in given and "SameSite=Strict" in given
+    return given.partition(";")[0]
+
+
+def job(name: str, command: str, **component: Any) -> dict[str, Any]:
+    part = {"command": command, "resources": {"cpu": 0.1}, **component}
+    return {"name": name, "components": {"main": part}}
+
+
+def test_only_who_has_the_link_gets_in_and_only_from_the_page_itself(link: str) -> None:
+    host, cookie = urlsplit(link).netloc, cookie_of(link)
+    assert answer(link, "/")[0] == 401
+    assert answer(link, "/open/wrong")[0] == 401
+    assert answer(link, "/me", Cookie=cookie)[0] == 200
+    assert answer(link, "/me", Cookie=cookie[:-1] + "-")[0] == 401
+    assert answer(link, "/me", Cookie=cookie, Host="attacker.example")[0] == 421
+    assert answer(link, "/me", Cookie=cookie, Origin="http://attacker.example")[0] == 403
+    assert answer(link, "/me", Cookie=cookie, Sec_Fetch_Site="cross-site")[0] == 403
+    post = {"method": "POST", "body": "{}", "Cookie": cookie, "Content_Type": "application/json"}
+    assert answer(link, "/do/job-stop", **post)[0] == 403  # not from the page
+    assert answer(link, "/do/job-stop", **post, Origin=f"http://{host}")[0] == 400
+    assert answer(link, "/do/nothing", **post, Origin=f"http://{host}")[0] == 404
+    assert "opened the dashboard" in answer(link, "/", Accept="text/html")[1]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/assets/../app.py",
+        "/assets/%2e%2e/app.py",
+        "/assets/nothing.js",
+        "/ask/nothing",
+        "/ask/why",
+        "/logs?tail=x",
+        "/x",
+    ],
+)
+def test_nonsense_is_refused_with_a_message(link: str, path: str) -> None:
+    status, text = answer(link, path, Cookie=cookie_of(link))
+    assert status in (400, 404) and json.loads(text)["error"]["message"]
+
+
+def test_every_file_of_the_page_has_headers_that_allow_no_other_source(link: str) -> None:
+    connection = http.client.HTTPConnection(urlsplit(link).netloc, timeout=10)
+    connection.request("GET", "/assets/app.js")
+    headers = connection.getresponse().headers
+    connection.close()
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "unsafe-inline" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff" and headers["Referrer-Policy"] == "no-referrer"
+
+
+def test_tasks_turn_green_a_line_is_read_as_it_is_written_and_the_job_is_stopped(
+    page: Any, client: Client, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    command = (
+        f"echo hello; until [ -e {go} ]; do sleep 0.05; done; echo arrived; [ $GRASS_INDEX = 0 ] || exit 0; sleep 600"
+    )
+    to(page, "/jobs")
+    job_id = client.start(job("train", command, replicas=3))["id"]
+    page.click(f"a[href='#/jobs/{job_id}']")
+    page.wait_for_selector("canvas[aria-label='Tasks of main: 3 running']")
+    page.click("nav.tabs a:has-text('Logs')")
+    page.wait_for_selector(".log .text:has-text('hello') >> nth=2")
+    assert page.locator(".log .text:has-text('arrived')").count() == 0
+    go.touch()
+    page.wait_for_selector(".log .text:has-text('arrived') >> nth=2")
+    page.fill("input[aria-label='Filter lines']", "/^arr.*d$/")
+    until(page, "document.querySelectorAll('.log .text').length === 3")
+    page.click("nav.tabs a:has-text('Tasks')")
+    page.wait_for_selector("canvas[aria-label='Tasks of main: 1 running, 2 succeeded']")
+    page.go_back()
+    page.wait_for_selector(".log")
+    page.click(".actions button:has-text('Stop')")
+    assert page.inner_text(".dialog .command code") == f"grass job stop {job_id}"
+    page.click(".dialog button:has-text('Stop job')")
+    page.wait_for_selector(".head .state:has-text('stopped')")
+    assert client.wait(job_id, timeout=20)["state"] == "STOPPED"
+    page.click("nav.tabs a:has-text('Timeline')")
+    page.wait_for_selector(".lane >> nth=2")
+
+
+def test_a_waiting_job_tells_why_and_a_node_is_drained_and_comes_back(page: Any, client: Client) -> None:
+    job_id = client.start(job("large", "true", resources={"cpu": 3.5}))["id"]
+    client.wait(job_id, timeout=20)
+    page.click("nav a:has-text('Nodes')")
+    page.click("td a:has-text('local')")
+    page.click("button:has-text('Drain')")
+    page.fill(".dialog input[name=deadline]", "1")
+    assert page.inner_text(".dialog .command code") == "grass node drain local --deadline 1m"
+    page.click(".dialog button.primary")
+    page.wait_for_selector(".head .state:has-text('drained')")
+    waiting = client.start(job("large", "true", resources={"cpu": 3.5}))["id"]
+    to(page, "/")
+    page.wait_for_selector("section[aria-label=Queue] td:has-text('node')")
+    page.click(f"section[aria-label=Queue] a[href='#/jobs/{waiting}']")
+    page.wait_for_selector("section[aria-label='Why it waits'] td:has-text('no node')")
+    to(page, "/nodes/local")
+    page.click("button:has-text('Uncordon')")
+    page.click(".dialog button.primary")
+    page.wait_for_selector(".head .state:has-text('ready')")
+    to(page, f"/jobs/{waiting}")
+    page.wait_for_selector("canvas[aria-label='Tasks of main: 1 succeeded']")
+
+
+HOSTILE = r"""
+import sys
+print("<script>document.title='taken'</script><img src=x onerror=alert(1)>")
+print("\x1b[31mred\x1b[0m plain \x1b]8;;http://attacker.example\x07link\x1b]8;;\x07 ", end="")
+print("\x1b[2J\x1b[1;38;5;208morange\x1b[0m")
+print("10%\r50%\r100%")
+print("\u202eright to left \u05e9\u05dc\u05d5\u05dd")
+sys.stdout.buffer.write(b"bytes \xff\xfe\n")
+print("x" * 1048576 + "END", flush=True)
+"""
+
+
+def test_hostile_lines_of_a_log_are_shown_and_not_run(page: Any, client: Client, tmp_path: Path) -> None:
+    script = tmp_path / "hostile.py"
+    script.write_text(HOSTILE)
+    job_id = client.start(job("hostile", f"{sys.executable} {script}"))["id"]
+    client.wait(job_id, timeout=20)
+    to(page, f"/jobs/{job_id}/logs")
+    page.wait_for_selector(".log .gap:has-text('more characters')")
+    text = page.inner_text(".log")
+    assert "<script>document.title='taken'</script><img src=x onerror=alert(1)>" in text
+    assert "red plain link orange" in text and "\x1b" not in text
+    assert "100%" in text and "50%" not in text and "שלום" in text
+    assert page.locator(".log img, .log script").count() == 0 and "taken" not in page.title()
+    assert page.locator(".log .a-1:has-text('red')").count() == 1
+    page.click("button:has-text('Colours')")
+    until(page, "!document.querySelector('.log .a-1')")
+
+
+def test_five_thousand_tasks_fit_on_a_page(page: Any, client: Client) -> None:
+    job_id = client.start(job("wide", "true", replicas=5000, resources={"cpu": 4}, restart={"policy": "never"}))["id"]
+    to(page, f"/jobs/{job_id}")
+    page.wait_for_selector("section[aria-label=Tasks] header:has-text('5,000 tasks')")
+    height = page.evaluate("document.querySelector('canvas').clientHeight")
+    assert 100 < height < 900
+    client.stop(job_id)
+    client.wait(job_id, timeout=30)
+
+
+def test_a_job_is_scaled_and_its_operation_is_followed(page: Any, client: Client) -> None:
+    job_id = client.start(job("elastic", "sleep 600", replicas=1, min=1, max=3))["id"]
+    to(page, f"/jobs/{job_id}")
+    page.wait_for_selector("canvas[aria-label='Tasks of main: 1 running']")
+    page.click("button:has-text('Scale')")
+    page.fill(".dialog input[name=size]", "2")
+    assert page.inner_text(".dialog .command code") == f"grass job scale {job_id} main 2"
+    page.click(".dialog button.primary")
+    page.wait_for_selector("section[aria-label=Operations] .state:has-text('done')")
+    page.click("nav.tabs a:has-text('Tasks')")
+    page.wait_for_selector("canvas[aria-label='Tasks of main: 2 running']")
+    client.stop(job_id)
+    client.wait(job_id, timeout=30)
+
+
+def test_the_keyboard_suffices(page: Any, client: Client) -> None:
+    client.wait(client.start(job("keyboard", "true"))["id"], timeout=20)
+    page.keyboard.press("?")
+    page.wait_for_selector(".dialog h1:has-text('Keyboard')")
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type("keyb")
+    page.wait_for_selector(".found li.chosen:has-text('keyboard')")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".head h1:has-text('keyboard')")
+    page.keyboard.press("g")
+    page.keyboard.press("j")
+    page.wait_for_selector("main h1:has-text('Jobs')")
+    page.wait_for_selector("td.main:has-text('keyboard')")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    first = page.evaluate("document.activeElement.getAttribute('href')")
+    page.keyboard.press("Enter")
+    wait_until(lambda: page.evaluate("location.hash") == first)
+
+
+def test_a_viewer_is_offered_nothing_and_refused_everything(
+    browser: Any, cluster: LocalCluster, client: Client, tmp_path: Path
+) -> None:
+    viewer = add_viewer(cluster, tmp_path)
+    job_id = client.start(job("guarded", "sleep 600"))["id"]
+    with served(viewer) as link, opened(browser, link) as page:
+        to(page, f"/jobs/{job_id}")
+        page.wait_for_selector("canvas[aria-label='Tasks of main: 1 running']")
+        assert page.locator(".actions button").count() == 0
+        to(page, "/nodes/local")
+        page.wait_for_selector(".head h1:has-text('local')")
+        assert page.locator(".actions button").count() == 0
+        post = {"Cookie": cookie_of(link), "Content_Type": "application/json", "Origin": link.partition("/open")[0]}
+        status, text = answer(link, "/do/job-stop", "POST", json.dumps({"job": job_id}), **post)
+        assert status == 403 and "viewer" in text
+    client.stop(job_id)
+    client.wait(job_id, timeout=30)
+
+
+def add_viewer(cluster: LocalCluster, home: Path) -> Callable[[], Client]:
+    """Register a viewer; return what makes a client of that user."""
+    source, folder = Path(cluster.config.home) / "client", home / "clusters" / "local" / "client"
+    profile, master = keyring.load_profile(source), json.loads((source / "master.pub.json").read_text())
+    key = keyring.create_user_key(folder)
+    register_user(cluster.config.master_dir, "eve", keyring.Role.VIEWER, key)
+    keyring.save_profile(folder, replace(profile, user="eve", key_id=key["kid"]), master)
+    return lambda: Client("local", home=home)
+
+
+def test_a_cluster_that_goes_away_is_named_and_comes_back(browser: Any, cluster: LocalCluster, client: Client) -> None:
+    allowed = ("502", "ERR_", "Failed to load resource")
+    with served(lambda: Client("local", home=cluster.home, timeout=1)) as link, opened(browser, link, allowed) as page:
+        page.wait_for_selector(".tile")
+        pid = cluster.pid("master-api-server")
+        assert pid is not None
+        group = os.getpgid(pid)
+        os.killpg(group, signal.SIGSTOP)
+        try:
+            page.wait_for_selector("#link:has-text('does not answer')")
+            assert page.locator(".tile").count() == 1  # the last known state stays
+        finally:
+            with suppress(ProcessLookupError):  # the watchdog may have restarted it
+                os.killpg(group, signal.SIGCONT)
+        until(page, "!document.getElementById('link').textContent")
+        client.wait(client.start(job("after", "true"))["id"], timeout=20)
+        to(page, "/jobs")
+        page.wait_for_selector("td.main:has-text('after')")
+
+
+def test_a_dashboard_that_ended_is_named(browser: Any, cluster: LocalCluster) -> None:
+    with served(cluster.client) as link, opened(browser, link, ("ERR_", "Failed to load")) as page:
+        page.wait_for_selector(".tile")
+        page.route("**/feed", lambda route: route.abort())
+        page.reload()
+        page.wait_for_selector("#link:has-text('may have been ended')")
+        page.unroute("**/feed")
+        until(page, "!document.getElementById('link').textContent")
+
+
+def test_a_browser_with_a_wrong_clock_shows_right_ages(browser: Any, link: str, client: Client) -> None:
+    client.wait(client.start(job("fresh", "true"))["id"], timeout=20)
+    with opened(browser, link) as page:
+        page.add_init_script("const real = Date.now; Date.now = () => real() - 3600000;")
+        page.reload()
+        to(page, "/jobs")
+        page.wait_for_selector("tr:has-text('fresh')")
+        assert " h " not in page.inner_text("tr:has-text('fresh') td.num >> nth=0")
+
+
+def test_a_shared_page_shows_and_changes_nothing(browser: Any, cluster: LocalCluster, client: Client) -> None:
+    job_id = client.start(job("walled", "echo secret; sleep 600"))["id"]
+    with served(cluster.client, address="127.0.0.1", expires=steady() + 3600) as link:
+        with opened(browser, link) as page:
+            page.wait_for_selector("section[aria-label=Running] a:has-text('walled')")
+            to(page, f"/jobs/{job_id}")
+            page.wait_for_selector("canvas[aria-label='Tasks of main: 1 running']")
+            assert page.locator("nav.tabs a:has-text('Logs')").count() == 0
+            assert page.locator(".actions button").count() == 0
+        given = {"Cookie": cookie_of(link)}
+        assert answer(link, f"/logs?job={job_id}", **given)[0] == 403
+        post = {**given, "Content_Type": "application/json", "Origin": link.partition("/open")[0]}
+        assert answer(link, "/do/job-stop", "POST", json.dumps({"job": job_id}), **post)[0] == 403
+    with served(cluster.client, address="127.0.0.1", expires=steady() - 1) as link:
+        status, text = answer(link, urlsplit(link).path)
+        assert status == 401 and "expired" in text
+    client.stop(job_id)
+    client.wait(job_id, timeout=30)
+
+
+PAGES = (
+    "/",
+    "/jobs",
+    "/nodes",
+    "/nodes/local",
+    "/schedules",
+    "/users",
+    "/events",
+    "JOB",
+    "JOB/timeline",
+    "JOB/logs",
+    "JOB/usage",
+    "JOB/operations",
+    "JOB/about",
+)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_each_page_is_accessible_and_fits_its_screen(
+    browser: Any, link: str, client: Client, tmp_path: Path, theme: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    ended = client.wait(client.start(job(f"seen-{theme}", "echo $GRASS_INDEX; exit $GRASS_INDEX", replicas=2))["id"])
+    with opened(browser, link, color_scheme=theme) as page:
+        for address in PAGES:
+            to(page, address.replace("JOB", f"/jobs/{ended['id']}"))
+            page.wait_for_selector("main h1, main .head", state="attached")
+            found = Axe().run(page).response["violations"]
+            serious = [
+                each["id"] + str(each["nodes"][:2]) for each in found if each["impact"] in ("serious", "critical")
+            ]
+            assert serious == [], address
+            for width in (1360, 390):
+                page.set_viewport_size({"width": width, "height": 844})
+                until(page, "document.documentElement.scrollWidth <= innerWidth")
+                page.screenshot(path=tmp_path / f"{address.strip('/').replace('/', '-') or 'overview'}-{width}.png")
+            page.set_viewport_size({"width": 1360, "height": 900})
+
+
+def test_the_command_prints_a_link_and_ends_with_an_interrupt(cluster: LocalCluster) -> None:
+    program = [
+        sys.executable,
+        "-c",
+        "from grass.cli.main import main; main()",
+        "dashboard",
+        "--no-browser",
+        "-o",
+        "json",
+    ]
+    environment = {**os.environ, "GRASS_HOME": str(cluster.home)}
+    process = subprocess.Popen(
+        program,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stdout is not None
+    try:
+        link = json.loads(process.stdout.readline())["url"]
+        assert answer(link, "/me", Cookie=cookie_of(link))[0] == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_options_of_a_shared_page_need_share(cluster: LocalCluster) -> None:
+    program = [sys.executable, "-c", "from grass.cli.main import main; main()", "dashboard", "--for", "1h"]
+    environment = {**os.environ, "GRASS_HOME": str(cluster.home)}
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=20)
+    assert done.returncode == 2 and "--share" in done.stderr

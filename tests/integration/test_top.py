@@ -1,0 +1,113 @@
+"""`grass top` in a pseudo-terminal, on a real local cluster. pyte shows what is on the screen."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import shutil
+import struct
+import subprocess
+import tempfile
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from fcntl import ioctl
+from pathlib import Path
+
+import pyte
+import pytest
+
+from tests.integration.test_cli import PROGRAM, Grass
+
+
+@pytest.fixture(scope="module")
+def grass() -> Iterator[Grass]:
+    home = Path(tempfile.mkdtemp(prefix="grass-top-", dir="/tmp"))
+    command = Grass(home)
+    settings = home / "settings.yml"
+    settings.write_text("mode: local\nname: local\nresources: {cpu: 4, memory: 1GiB, gpu: 0}\n")
+    job = home / "job.yml"
+    part = "{replicas: 3, resources: {cpu: 0.1}, command: 'echo a line to read; exec sleep 600'}"
+    job.write_text(f"name: counts\ncomponents:\n  t: {part}\n")
+    try:
+        command.good("create", str(settings))
+        command.good("job", "start", str(job))
+        yield command
+    finally:
+        command("delete", "local", "--yes")
+        shutil.rmtree(home)
+
+
+class Terminal:
+    def __init__(self, process: subprocess.Popen[bytes], ours: int, columns: int, rows: int) -> None:
+        self.process = process
+        self._ours = ours
+        self._screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self._screen)
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._ours, keys)
+
+    def until(self, wanted: Callable[[str], object], seconds: float = 30) -> str:
+        """Return the screen as soon as it is as wanted."""
+        deadline = time.monotonic() + seconds
+        while not wanted(text := "\n".join(self._screen.display)):
+            ready, _, _ = select.select([self._ours], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, f"not on the screen:\n{text}"
+            self._stream.feed(os.read(self._ours, 65536))
+        return text
+
+    def end(self) -> int:
+        """Return the exit code. Reads what is still drawn: nothing ends while it waits for its terminal."""
+        with suppress(OSError):  # how the end of a terminal shows on Linux
+            while os.read(self._ours, 65536):
+                pass
+        return self.process.wait(timeout=20)
+
+
+@contextmanager
+def terminal(grass: Grass, columns: int, rows: int, *arguments: str) -> Iterator[Terminal]:
+    ours, theirs = pty.openpty()
+    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    environment = {key: value for key, value in grass.environment.items() if key not in ("COLUMNS", "LINES")}
+    environment["TERM"] = "xterm-256color"
+    command = [*PROGRAM, "top", *arguments]
+    process = subprocess.Popen(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    try:
+        yield Terminal(process, ours, columns, rows)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (200, 60)])
+def test_the_cluster_is_shown_and_a_job_with_its_log_is_a_key_away(grass: Grass, columns: int, rows: int) -> None:
+    with terminal(grass, columns, rows) as shown:
+        text = shown.until(lambda text: "3/3 running" in text and "local" in text)
+        assert "q quit" in text.splitlines()[-1]
+        shown.press(b"\r")
+        text = shown.until(lambda text: "details of counts" in text and "t.2" in text)
+        shown.press(b"l")
+        shown.until(lambda text: "logs of counts" in text and "a line to read" in text)
+        shown.press(b"\x1b")
+        shown.until(lambda text: "NODE" in text)
+        shown.press(b"e")
+        shown.until(lambda text: "job-submitted" in text or "job-running" in text)
+        shown.press(b"\x1b")
+        shown.until(lambda text: "sorted by state" in text)
+        shown.press(b"s")
+        shown.until(lambda text: "sorted by name" in text)
+        shown.press(b"q")
+        assert shown.end() == 0
+
+
+def test_scripts_get_it_once_and_a_pipe_is_no_terminal(grass: Grass) -> None:
+    assert "counts" in grass.good("top", "--once")
+    assert grass.json("top", "--once")["nodes"][0]["name"] == "local"
+    refused = grass("top")
+    assert (refused.returncode, "--once" in refused.stderr) == (2, True)
+    assert grass("top", "--sort", "beauty").returncode == 2

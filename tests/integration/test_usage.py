@@ -1,0 +1,190 @@
+"""Usage on a real cluster: what is shown agrees with what a task did; it survives killed daemons; who may see it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from grass import Client
+from grass.errors import NotFoundError
+from tests.support.local_cluster import LocalCluster
+from tests.support.waiting import wait_until
+
+CORE_SECONDS, MEMORY, WRITTEN = 6.0, 500 << 20, 256 << 20
+_WORK = f"""
+import os, sys, time
+import grass
+held = bytearray({MEMORY})
+with open(os.path.join(os.environ["GRASS_SCRATCH"], "big"), "wb") as file:
+    for _ in range({WRITTEN} >> 20):
+        file.write(os.urandom(1 << 20))
+for step in range(100):
+    grass.report(step=step, loss=1 / (step + 1))
+while time.process_time() < {CORE_SECONDS}:
+    pass
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    made = LocalCluster()
+    made.create()
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="module")
+def client(cluster: LocalCluster) -> Iterator[Client]:
+    with cluster.client() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def worked(client: Client) -> str:
+    """The id of a job whose only task used known amounts, and has ended."""
+    started = client.start({"name": "work", "components": {"w": {"command": [sys.executable, "-c", _WORK]}}})
+    assert client.wait(started["id"], timeout=50)["state"] == "SUCCEEDED"
+    return str(started["id"])
+
+
+def start(client: Client, name: str, command: str, **more: Any) -> str:
+    job = {"name": name, "components": {"w": {"command": command, "resources": {"cpu": 0.1}, **more}}}
+    return str(client.start(job)["id"])
+
+
+def test_totals_agree_with_what_the_task_did(client: Client, worked: str) -> None:
+    usage = client.job_usage(worked)
+    [task] = usage["tasks"]
+    for totals in (usage["totals"], task["totals"], client.job(worked)["usage"]):
+        assert totals["cpu"] == pytest.approx(CORE_SECONDS, rel=0.05)
+        # the interpreter itself uses some 10 MiB
+        assert MEMORY <= totals["memory"] <= MEMORY * 1.05
+        assert totals["written"] == pytest.approx(WRITTEN, rel=0.05) or totals["written"] == 0  # a disk in memory
+    assert usage["count"] == 1 and task["state"] == "SUCCEEDED" and task["now"] is None
+
+
+def test_curves_of_the_task_the_node_and_the_cluster(client: Client, worked: str) -> None:
+    def known(view: dict[str, Any], name: str) -> list[float]:
+        return [value for value in view["history"]["curves"].get(name, ()) if value is not None]
+
+    wait_until(lambda: known(client.task_usage(worked, "w.0"), "memory"), 25)
+    memory = known(client.task_usage(worked, "w.0"), "memory")
+    assert max(memory) == pytest.approx(MEMORY, rel=0.05)
+    assert max(known(client.task_usage(worked, "w.0"), "cpu")) <= 1.1
+    wait_until(lambda: len(known(client.node_usage("local"), "cpu")) >= 2, 25)
+    # the monitor reads the records of nodes every 10 s: the first one may be of a node that joins
+    wait_until(lambda: known(client.usage(), "cpu_capacity")[-1:] == [os.cpu_count()], 25)
+
+
+def test_own_figures_become_a_curve(client: Client, worked: str) -> None:
+    wait_until(lambda: client.job_metrics(worked)["curves"], 25)
+    [curve] = client.job_metrics(worked)["curves"]
+    assert (curve["task"], curve["name"], curve["every"]) == ("w.0", "loss", 1)
+    assert curve["steps"][0] == 0 and len(curve["steps"]) >= 16
+    assert curve["values"] == [pytest.approx(1 / (step + 1)) for step in curve["steps"]]
+
+
+def test_usage_of_a_running_task_and_the_totals_of_thousands_of_short_ones(client: Client) -> None:
+    running = start(client, "running", "sleep 1000")
+    wait_until(lambda: any(task["now"] for task in client.job_usage(running)["tasks"]), 25)
+    [task] = client.job_usage(running)["tasks"]
+    assert task["now"]["memory"] > 0 and task["now"]["threads"] >= 1 and task["now"]["files"] >= 3
+    assert any(task["key"].startswith(running) for task in client.node_usage("local")["tasks"])
+    client.stop(running, grace=0.1)
+    short = start(client, "short", "true", replicas=300)
+    assert client.wait(short, timeout=50)["state"] == "SUCCEEDED"
+    usage = client.job_usage(short, first=5)
+    assert usage["count"] == 300 and len(usage["tasks"]) == 5
+    assert usage["totals"]["cpu"] > 0.05 and usage["totals"].get("unmeasured", 0) == 0
+
+
+def test_killed_daemons_lose_no_totals(client: Client, cluster: LocalCluster) -> None:
+    burn = f"{sys.executable} -c 'import time\nwhile time.process_time() < 3: pass'"
+    job = start(client, "killed", burn)
+    wait_until(lambda: client.job_usage(job)["totals"], 25)
+    for daemon in ("node-agent", "shepherd", "monitor"):
+        pid = cluster.pid(daemon)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+    assert client.wait(job, timeout=50)["state"] == "SUCCEEDED"
+    totals = client.job_usage(job)["totals"]
+    # an adopted task was not reaped by the new shepherd: what it used after the last sample is not known
+    assert 0.1 < totals["cpu"] <= 3.2 and totals["memory"] > 1 << 20
+
+
+def test_the_history_goes_with_the_job(client: Client, worked: str) -> None:
+    gone = start(client, "gone", "sleep 3; echo GRASS_METRIC loss=1")
+    client.wait(gone, timeout=50)
+    wait_until(lambda: client.job_metrics(gone)["curves"], 25)
+    client.delete(gone)
+    with pytest.raises(NotFoundError):
+        client.job_metrics(gone)
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda client, job: client.node_usage("nowhere"), "node nowhere: not found"),
+        (lambda client, job: client.job_usage("nothing"), "not found"),
+        (lambda client, job: client.task_usage(job, "w.7"), "task w.7 was never assigned"),
+        (lambda client, job: client.task_usage(job, "nonsense"), "not a task"),
+    ],
+)
+def test_what_does_not_exist(client: Client, worked: str, ask: Any, said: str) -> None:
+    with pytest.raises(NotFoundError, match=said):
+        ask(client, worked)
+
+
+def test_the_command_line(cluster: LocalCluster, worked: str) -> None:
+    def grass(*words: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "GRASS_HOME": str(cluster.home)}
+        argv = [sys.executable, "-c", "from grass.cli.entry import main; main()", *words]
+        return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=30, check=False)
+
+    shown = grass("job", "usage", worked)
+    assert shown.returncode == 0 and "w.0" in shown.stdout and "Peak memory" in shown.stdout, shown.stderr
+    assert "Used" in grass("job", "show", worked).stdout
+    assert json.loads(grass("job", "usage", worked, "-o", "json").stdout)["count"] == 1
+    assert grass("job", "usage", "nothing").returncode == 2
+    assert grass("job", "usage", worked, "--tasks", "few").returncode == 2
+
+
+def test_metrics_are_for_this_machine_or_with_the_token(cluster: LocalCluster, worked: str) -> None:
+    url = f"{cluster.config.master.url}/metrics"
+
+    def page(**headers: str) -> str:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
+            return str(answer.read().decode())
+
+    def complete() -> bool:
+        try:
+            families = {family.name for family in text_string_to_metric_families(page())}
+        except urllib.error.HTTPError as error:  # the monitor was just killed, and starts again
+            error.close()
+            return False
+        return families >= {"grass_jobs", "grass_node_cpu", "grass_api_request_seconds", "grass_redis_used_memory"}
+
+    wait_until(complete, 25)
+    forwarded, bearer = {"X-Forwarded-For": "192.0.2.1"}, {"Authorization": "Bearer 0123456789abcdef"}
+    for headers in (forwarded, bearer, {**forwarded, **bearer}):
+        with pytest.raises(urllib.error.HTTPError, match="401") as refused:
+            page(**headers)
+        refused.value.close()
+    token = Path(cluster.config.master_dir) / "metrics-token"
+    token.write_text("short\n")
+    with pytest.raises(urllib.error.HTTPError, match="401") as refused:
+        page(**forwarded, Authorization="Bearer short")
+    refused.value.close()
+    token.write_text("0123456789abcdef\n")
+    assert "grass_jobs" in page(**forwarded, **bearer)

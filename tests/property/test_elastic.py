@@ -1,0 +1,195 @@
+"""Random lives of elastic jobs: whatever happens, sizes stay within their bounds, and every operation ends."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grass.model.framework import Framework, FrameworkName
+from grass.model.job import Component, Job, Ready, Restart, RestartOn
+from grass.model.lifecycle import JobState
+from grass.model.resources import Resources
+from grass.wire.keys import AttemptKey
+from grass.wire.membership import Membership
+from grass.wire.operation_record import OperationState
+from master.agent.agenda import Agenda
+from master.agent.recover import rebuild
+from master.agent.step import Step
+from tests.property.test_reactor import heal, restore
+from tests.support.said import report
+from tests.support.world import World
+
+OFTEN = ["scale", "scale", "scale", "end", "ready", "ready", "advance", "advance"]
+SELDOM = [
+    "suspend",
+    "resume",
+    "restart",
+    "replace",
+    "cancel",
+    "cut",
+    "heal",
+    "drain",
+    "uncordon",
+    "takeover",
+    "drained",
+]
+
+
+class Fragile(World):
+    """Its master-agent is killed after every commit, and the next one rebuilds its memory from the store."""
+
+    fragile = False
+
+    def round(self, step: Step | None = None) -> bool:
+        step = step or self.step()
+        busy = super().round(step)
+        if self.fragile and (busy or step.changes):
+            self.agenda = Agenda()
+            self.cluster = rebuild(self.store.load(), self.agenda, self.now, self.boot, self.limits.usage_half_life)
+            self.agenda.add(self.now, "nodes")
+            self.agenda.add(self.now, "plan")
+        return busy
+
+
+class Life:
+    """One elastic job on four nodes. ``check`` runs after each event."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.world = Fragile(seed=seed)
+        self.world.fragile = self.dice.random() < 0.5
+        for number in range(1, 5):
+            self.world.add_node(f"n{number}", cpu=2, path=["rack", f"s{number % 2}"])
+        self.component = random_component(self.dice)
+        self.job_id = self.world.submit(Job("j", {"w": self.component}, ("w",), timeout=None))
+        self.filed = 0
+        self.seen: dict[int, Membership] = {}
+
+    def anything(self) -> None:
+        match event := self.dice.choice([*OFTEN * 2, *SELDOM]):
+            case "scale":
+                self.scale()
+            case "suspend" | "resume" | "restart":
+                self.file(event, **({} if event == "resume" else {"deadline": self.dice.choice([None, 0.0, 5.0])}))
+            case "replace":
+                self.file("replace", task=f"w.{self.dice.randrange(6)}")
+            case "cancel":
+                self.world.ticket("operation-cancel", job_id=self.job_id, id=f"o{self.dice.randint(1, self.filed + 1)}")
+            case "end" | "ready" | "drained":
+                self.attempt(event)
+            case _:
+                self.cluster(event)
+
+    def scale(self) -> None:
+        body: dict[str, Any] = {"component": "w", "deadline": self.dice.choice([None, 0.0, 5.0, 60.0])}
+        body["partial"] = self.dice.random() < 0.4
+        match self.dice.randrange(3):
+            case 0:
+                body["size"] = self.dice.randint(-1, 10)
+            case 1:
+                body["delta"] = self.dice.randint(-4, 4)
+            case _:
+                body["remove"] = sorted({f"w.{self.dice.randrange(6)}" for _ in range(self.component.unit)})
+        self.file("scale", **body)
+
+    def file(self, kind: str, **body: Any) -> None:
+        self.filed += 1
+        self.world.ticket(kind, job_id=self.job_id, id=f"o{self.filed}", **body)
+
+    def attempt(self, event: str) -> None:
+        nodes = [node for node in self.world.nodes.values() if node.running and node.connected]
+        if not nodes:
+            return
+        node = self.dice.choice(nodes)
+        key = self.dice.choice(sorted(node.running))
+        if event == "end":
+            self.world.end(key, code=self.dice.choice([0, 1, 1, 137]))
+            return
+        node.store.report([report("tasks", {"events": [{"key": key, "event": event}]})])
+        self.world.run()
+
+    def cluster(self, event: str) -> None:
+        node = self.dice.choice(list(self.world.nodes.values()))
+        match event:
+            case "advance":
+                self.world.advance(self.dice.choice([1.0, 6.0, 40.0, 330.0]))
+            case "cut":
+                node.connected = False
+            case "heal":
+                heal(self.world)
+            case "drain":
+                self.world.ticket("node-drain", node=node.name, deadline=self.dice.choice([0.0, 30.0]))
+            case "uncordon":
+                self.world.ticket("node-uncordon", node=node.name)
+            case "takeover":
+                self.world.takeover()
+
+    @property
+    def state(self) -> JobState:
+        return JobState(self.world.job("j")["state"])
+
+    def check(self) -> None:
+        spec, part = self.component, self.world.job("j")["components"]["w"]
+        assert (spec.min or 1) <= part["replicas"] <= (spec.max or 10)
+        assert part["replicas"] % spec.unit == 0
+        running = (
+            AttemptKey.parse(key) for node in self.world.nodes.values() if node.connected for key in node.running
+        )
+        twice = [key for key, count in Counter(key.task for key in running).items() if count > 1]
+        assert not twice, f"two live attempts of {twice}"
+        for node in self.world.nodes.values():
+            if (membership := node.membership.get(f"{self.job_id}/w")) is not None:
+                self.check_membership(membership)
+
+    def check_membership(self, membership: Membership) -> None:
+        known = self.seen.setdefault(membership.generation, membership)
+        assert known.members == membership.members, f"generation {membership.generation} has two lists of members"
+        assert [member.rank for member in membership.members] == list(range(len(membership.members)))
+        assert len({member.task for member in membership.members}) == len(membership.members)
+        paths = [self.world.nodes[member.node].about["path"] for member in membership.members]
+        assert paths == sorted(paths)
+
+
+def random_component(dice: random.Random) -> Component:
+    unit = dice.choice([1, 1, 2])
+    least = dice.choice([None, unit, 2 * unit])
+    return Component(
+        "w",
+        "x",
+        replicas=2 * unit,
+        min=least,
+        max=4 * unit,
+        unit=unit,
+        resources=Resources(1000),
+        ports=("p",),
+        ready=dice.choice([None, Ready(port="p")]),
+        restart=Restart(RestartOn.ON_FAILURE, None, 1.0),
+        framework=dice.choice([None, Framework(FrameworkName.TORCHRUN)]),
+        grace=1.0,
+    )
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32))
+def test_sizes_stay_within_bounds_and_every_operation_ends(seed: int) -> None:
+    life = Life(seed)
+    for _ in range(30):
+        if life.state.ended:
+            break
+        life.anything()
+        life.check()
+    restore(life.world)
+    life.world.advance(400)
+    life.check()
+    for each in life.world.api.operations(life.job_id):
+        if each.unfinished and each.state is not OperationState.WAITING:  # what has begun goes on for a limited time
+            assert each.deadline is not None and each.deadline.at > life.world.now, each
+    life.world.ticket("stop", id=life.job_id)
+    life.world.advance(5)
+    assert life.state.ended
+    assert not [each for each in life.world.api.operations(life.job_id) if each.unfinished]
+    assert not life.world.running()

@@ -1,0 +1,49 @@
+"""Debian's chromium, driven by playwright. A page fails its test for an error in its console or a foreign request."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.support.needs import require
+
+WAIT = 20_000
+"""Milliseconds until a condition counts as never met."""
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Yield a browser."""
+    path = shutil.which("chromium")
+    require(path is not None, "chromium: Debian's chromium")
+    playwright_api = __import__("playwright.sync_api", fromlist=["sync_playwright"])
+    with playwright_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def opened(browser: Any, link: str, allowed: tuple[str, ...] = (), **options: Any) -> Iterator[Any]:
+    """Yield a page at ``link``. Afterwards, fail for what the page did wrong.
+
+    ``allowed``: parts of console errors that the test causes.
+    """
+    context = browser.new_context(viewport={"width": 1360, "height": 900}, **options)
+    context.set_default_timeout(WAIT)
+    page, wrong, origin = context.new_page(), [], link.partition("/open/")[0]
+    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+    page.on("console", lambda message: message.type in ("error", "warning") and wrong.append(message.text))
+    page.on("request", lambda request: request.url.startswith(origin) or wrong.append(f"foreign: {request.url}"))
+    try:
+        page.goto(link)
+        page.wait_for_selector("main h1", state="attached")
+        yield page
+        found = [each for each in wrong if not any(part in each for part in allowed)]
+        assert found == []
+    finally:
+        context.close()

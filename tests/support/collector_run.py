@@ -1,0 +1,80 @@
+"""The log collector's server over TCP, in a thread, and the node-agent's sender."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+from grass.model.lifecycle import NodeState, TaskState
+from grass.store.keys import Keys
+from grass.store.memory import MemoryBackend
+from grass.wire.codec import encode
+from grass.wire.log_block import LogBlock
+from grass.wire.node_record import NodeRecord
+from grass.wire.task_record import TaskRecord
+from grass.wire.tickets import TICKET, SuspectNode
+from master.collector.owners import Owners
+from master.collector.server import Dropped, NodeConnection
+from master.collector.storage import Storage
+from node.agent.forward import Link, Signal
+
+KEYS = Keys("grass:test:")
+JOB = "digits-0123abcd"
+
+
+def key_of(node: str) -> str:
+    return f"key of {node}"
+
+
+class Collector:
+    """The collector's server in a thread, over a store in memory with the nodes n1 and n2, and a task on n1."""
+
+    def __init__(self, folder: Path) -> None:
+        self.logs, self.backend, self.dropped = folder / "logs", MemoryBackend(), Dropped()
+        self.logs.mkdir()
+        for node in ("n1", "n2"):
+            self.put_node(node)
+        self.put_task("worker.0", 2, "n1")
+        self.loop = asyncio.new_event_loop()
+        storage, owners = Storage(self.logs), Owners(self.backend, KEYS)
+        made = self.loop.create_server(lambda: NodeConnection(storage, self.dropped, owners, key_of), "127.0.0.1", 0)
+        self.server = self.loop.run_until_complete(made)
+        self.address = ("127.0.0.1", int(self.server.sockets[0].getsockname()[1]))
+        self.thread = threading.Thread(target=self.loop.run_forever)
+        self.thread.start()
+
+    def put_node(self, node: str, state: NodeState = NodeState.READY) -> None:
+        self.backend.apply([("HSET", KEYS.nodes, node, encode(NodeRecord(name=node, state=state)))])
+
+    def put_task(self, task: str, attempt: int, node: str) -> None:
+        record = TaskRecord(state=TaskState.RUNNING, attempt=attempt, node=node)
+        self.backend.apply([("HSET", KEYS.tasks(JOB), task, encode(record))])
+
+    def text(self, task: str = "worker.0", job: str = JOB) -> str:
+        path = self.logs / job / f"{task}.jsonl"
+        return path.read_text() if path.exists() else ""
+
+    def suspects(self) -> list[str]:
+        tickets = [TICKET.decode(fields["body"]) for _, fields in self.backend.stream(KEYS.tickets, "0", 99)]
+        return [ticket.node for ticket in tickets if isinstance(ticket, SuspectNode)]
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.server.close()
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+
+def send(collector: Collector, stop: Signal, node: str, tag: str, *blocks: LogBlock, key: str | None = None) -> bool:
+    """Send as the node-agent does. Return whether everything was acknowledged."""
+    link = Link(collector.address, stop.descriptor, node, key_of(node) if key is None else key)
+    try:
+        return link.connected() and link.exchange([(tag, list(blocks))])
+    finally:
+        link.close()
+
+
+def block(attempt: int, text: str, offset: int = 0) -> LogBlock:
+    return LogBlock.of(attempt, "stdout", offset, 1.0, text.encode())

@@ -1,0 +1,93 @@
+"""`grass apply --dry-run`, and the checks before anything is applied: no cluster is needed."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from grass.cli.apply import apply_all, checked
+from grass.cli.documents import sources_of
+from grass.cli.main import execute
+from grass.cli.output import Output
+from grass.errors import ConflictError
+from grass.manifest import parse_job, read_document
+from grass.manifest.document import read_documents
+
+JOB = "name: {name}\ncomponents:\n  a: {{command: 'true'}}\n"
+EXAMPLES = Path("examples/foreign")
+
+
+def test_a_dry_run_prints_a_job_file_of_grass(capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["apply", "--dry-run", str(EXAMPLES / "training_job.yml")]) == 0
+    shown = capsys.readouterr()
+    job = parse_job(read_document(shown.out)).job
+    assert (job.name, job.components["worker"].max) == ("elastic-training", 4)
+    assert "imagePullPolicy: ignored" in shown.err
+
+
+def test_every_foreign_job_of_the_examples_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        execute(["apply", "--dry-run", *(str(EXAMPLES / f"{name}.yml") for name in ("training_job", "mars_job"))]) == 0
+    )
+    assert [document["name"] for document in read_documents(capsys.readouterr().out)] == ["elastic-training", "mars"]
+
+
+def test_documents_come_from_files_and_from_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "two.yml").write_text("---\n" + JOB.format(name="one") + "---\n\n---\n" + JOB.format(name="two"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(JOB.format(name="three").encode())))
+    assert execute(["apply", "--dry-run", "-o", "quiet", str(tmp_path / "two.yml"), "-"]) == 0
+    assert capsys.readouterr().out.split() == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "jobs.yml: is empty"),
+        ("- a\n", "jobs.yml: document 1 must be a mapping"),
+        ("a: 1\n---\n- b\n", "jobs.yml: document 2 must be a mapping"),
+        (JOB.format(name="a") + "---\nname: b\n", "jobs.yml: document 2: components: is missing"),
+        (JOB.format(name="a") + "---\n" + JOB.format(name="a"), "document 2: another document starts a job a, too"),
+        (JOB.format(name="a") + "---\na: [\n", "jobs.yml: line"),
+        ("kind: Pod\napiVersion: v1\n", 'kind: unknown kind "Pod"'),
+        ("a: &x [1]\n---\nb: *x\n", "the alias *x has no anchor"),
+        ("---\na: 1\n" * 1001, "has 1001 documents; the most is 1000"),
+    ],
+)
+def test_nothing_is_applied_if_one_document_is_bad(
+    text: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "jobs.yml").write_text(text)
+    for command in (["apply"], ["job", "start"]):
+        assert execute([*command, str(tmp_path / "jobs.yml")]) == 2
+        shown = capsys.readouterr()
+        assert problem in shown.err
+        assert shown.out == ""
+
+
+def test_a_variable_of_the_command_line_does_not_go_into_a_foreign_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """The example is checked, and refused before anything asks for a cluster."""
+    file = str(EXAMPLES / "training_job.yml")
+    assert execute(["job", "start", file, "--env", "A=1"]) == 2
+    assert "--env does not go with a file of another system" in capsys.readouterr().err
+
+
+def test_what_was_started_before_a_failure_is_told(tmp_path: Path) -> None:
+    class Cluster:
+        def start(self, document: dict[str, Any], **_: Any) -> dict[str, Any]:
+            if document["name"] == "two":
+                raise ConflictError("job two: still active")
+            return {"name": document["name"], "id": f"{document['name']}-1", "warnings": []}
+
+    path, said = tmp_path / "jobs.yml", io.StringIO()
+    path.write_text(JOB.format(name="one") + "---\n" + JOB.format(name="two"))
+    shell: Any = SimpleNamespace(output=Output(said, io.StringIO()))
+    cluster: Any = Cluster()
+    with pytest.raises(ConflictError, match="still active"):
+        apply_all(cluster, shell, checked(sources_of(path), {}), False, {})
+    assert said.getvalue() == "one  one-1\n"

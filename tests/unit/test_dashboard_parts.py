@@ -1,0 +1,174 @@
+"""The pure parts of the dashboard: who gets in, how pieces of the feed are merged, lines of a log; and its files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grass.dashboard.actions import ACTIONS
+from grass.dashboard.gate import Gate, RefusedError
+from grass.dashboard.logs import LONGEST, LogWords, shown
+from grass.dashboard.pile import MOST_JOBS, Pile
+from grass.errors import InputError
+from tests.support.needs import require
+
+PAGE = Path(__file__).parents[2] / "grass" / "dashboard" / "page"
+GATE = Gate("127.0.0.1:80", "secret", "cookie", aliases=("localhost:80",))
+HOST = {"Host": "127.0.0.1:80"}
+
+
+def refusal(gate: Gate = GATE, method: str = "GET", path: str = "/", cookie: str = "cookie", **headers: str) -> int:
+    """The status of the refusal; 0: admitted."""
+    try:
+        gate.check(
+            method, path, {**HOST, **{name.replace("_", "-"): text for name, text in headers.items()}}, cookie, 5.0
+        )
+    except RefusedError as error:
+        return error.status
+    return 0
+
+
+def test_the_gate_admits_the_page_and_nobody_else() -> None:
+    assert refusal() == refusal(Host="localhost:80") == refusal(Sec_Fetch_Site="none") == 0
+    assert refusal(method="POST", Origin="http://127.0.0.1:80") == 0
+    assert refusal(cookie="") == refusal(cookie="cookies") == refusal(cookie="çookie") == 401
+    assert refusal(Host="attacker.example") == refusal(Host="127.0.0.1") == refusal(Host="") == 421
+    assert refusal(Origin="http://localhost:80") == refusal(Origin="null") == 403
+    assert refusal(Sec_Fetch_Site="cross-site") == refusal(Sec_Fetch_Site="same-site") == 403
+    assert refusal(method="POST") == 403
+    assert refusal(path="/open/x", cookie="", Sec_Fetch_Site="cross-site") == refusal(path="/assets/x", cookie="") == 0
+    assert GATE.accepts("secret") and not GATE.accepts("") and not GATE.accepts("sécret")
+    assert "secret" not in repr(GATE) and "cookie=" not in repr(GATE)
+
+
+def test_nothing_is_served_after_the_expiry() -> None:
+    gate = Gate("127.0.0.1:80", "secret", "cookie", expires=5.0)
+    assert refusal(gate) == refusal(gate, path="/open/secret") == 401
+    assert not gate.expired(4.9)
+
+
+def job(name: str, state: str = "RUNNING", ended: float | None = None) -> dict[str, Any]:
+    return {"id": name, "state": state, "ended": ended}
+
+
+def test_a_pile_has_the_newest_version_of_each_thing() -> None:
+    pile = Pile()
+    assert not pile
+    pile.add({"time": 1.0, "cursor": "x"})
+    assert not pile, "the time alone is no news"
+    pile.add({"jobs": [job("a"), job("b")], "events": [{"id": "1"}], "time": 2.0})
+    pile.add({"jobs": [job("a", "FAILED", 3.0)], "removed": {"jobs": ["b"]}, "events": [{"id": "2"}]})
+    assert pile.take() == {
+        "time": 2.0,
+        "jobs": [job("a", "FAILED", 3.0)],
+        "removed": {"jobs": ["b"]},
+        "events": [{"id": "1"}, {"id": "2"}],
+    }
+    assert not pile and pile.take() == {}
+
+
+def test_a_snapshot_replaces_all_that_was_known_but_the_link() -> None:
+    pile = Pile()
+    pile.add({"jobs": [job("old")], "link": {"up": True}})
+    pile.add({"snapshot": True, "complete": False, "jobs": [job("new")]})
+    pile.add({"nodes": [{"name": "n"}]})
+    assert pile.whole() == {"snapshot": True, "link": {"up": True}, "jobs": [job("new")], "nodes": [{"name": "n"}]}
+    assert pile.take()["snapshot"] is True
+
+
+def test_a_pile_drops_the_jobs_that_ended_first() -> None:
+    pile = Pile()
+    pile.add({"jobs": [job("active"), *(job(f"e{at}", "SUCCEEDED", float(at)) for at in range(MOST_JOBS + 9))]})
+    names = [each["id"] for each in pile.whole()["jobs"]]
+    assert len(names) == MOST_JOBS and "active" in names and "e9" not in names and f"e{MOST_JOBS + 8}" in names
+
+
+def test_a_long_line_is_cut_and_bytes_that_are_no_text_are_replaced() -> None:
+    line = {"task": "w.0", "text": "x" * (LONGEST + 7)}
+    assert shown(line) == {"task": "w.0", "text": "x" * LONGEST, "more": 7}
+    json.dumps(shown({"text": "\udcff\udcfe"})["text"]).encode()
+    assert shown({"text": "\udcff"})["text"] == "\ufffd"
+
+
+@pytest.mark.parametrize("words", [{}, {"job": ""}, {"job": "j", "tail": "-1"}, {"job": "j", "tail": "99999"}])
+def test_a_log_that_is_not_named_well_is_refused(words: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="query parameter"):
+        LogWords.parse(words)
+
+
+class Untouched:
+    """A client that must not be called."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: pytest.fail(f"{name} was called")
+
+
+@pytest.mark.parametrize(
+    ("action", "body"),
+    [
+        ("job-stop", {}),
+        ("job-stop", {"job": 7}),
+        ("node-drain", {"node": "n", "deadline": "soon"}),
+        ("node-drain", {"node": "n", "deadline": -1}),
+    ],
+)
+def test_an_action_without_sense_changes_nothing(action: str, body: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        ACTIONS[action](Untouched(), body)  # type: ignore[arg-type]
+
+
+def vendored() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((PAGE / "vendor" / "versions.json").read_text())
+    return found
+
+
+def test_vendored_files_are_those_of_the_pinned_versions() -> None:
+    pinned = {name: digest for package in vendored().values() for name, digest in package["files"].items()}
+    there = {path.name for path in (PAGE / "vendor").iterdir()} - {"versions.json"}
+    assert there == set(pinned)
+    for name, digest in pinned.items():
+        assert hashlib.sha256((PAGE / "vendor" / name).read_bytes()).hexdigest() == digest, name
+
+
+@pytest.mark.nightly
+def test_vendored_files_are_those_of_the_registry(tmp_path: Path) -> None:
+    require(shutil.which("npm") is not None, "npm")
+    for name, package in vendored().items():
+        done = subprocess.run(
+            ["npm", "pack", f"{name}@{package['version']}"], cwd=tmp_path, capture_output=True, text=True
+        )
+        require(done.returncode == 0, "the registry of npm", done.stderr[-200:])
+        with tarfile.open(tmp_path / done.stdout.split()[-1]) as archive:
+            digests = {
+                hashlib.sha256(file.read()).hexdigest()
+                for member in archive
+                if (file := archive.extractfile(member)) is not None
+            }
+        assert set(package["files"].values()) <= digests
+
+
+def test_the_page_preloads_all_of_its_modules_so_that_they_come_at_once() -> None:
+    modules = {str(path.relative_to(PAGE)) for path in PAGE.rglob("*.js") if path.parent.name != "vendor"}
+    named = re.findall(r'rel="modulepreload" href="/assets/([^"]+)"', (PAGE / "index.html").read_text())
+    assert set(named) == modules - {"app.js", "theme.js"}
+
+
+def test_no_file_of_the_page_names_another_machine_or_builds_markup() -> None:
+    own = [path for path in PAGE.rglob("*") if path.is_file() and path.parent.name != "vendor"]
+    assert len(own) > 20
+    for path in own:
+        text = path.read_text()
+        assert set(re.findall(r"https?://[^\s\"'`)]+", text)) <= {"http://www.w3.org/2000/svg"}, path.name
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", text), (
+            path.name
+        )
+        assert path.suffix != ".html" or not re.search(r"\sstyle=|\son\w+=|<style|<script>", text), path.name
+        assert len(text.splitlines()) <= 400, path.name

@@ -1,0 +1,49 @@
+"""The end of ``grass.Executor``, with calls that were submitted just before. The test plays the cluster."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from grass import Client, Executor
+from grass.errors import TaskDiedError
+
+
+class Cluster:
+    """A job ends without a result: after a moment, or once it is stopped. ``left``: the shutdown has returned."""
+
+    on_this_machine = True
+
+    def __init__(self, until_stopped: bool) -> None:
+        self.left = threading.Event()
+        self.patience = 20.0 if until_stopped else 0.2
+        self.stopped: list[str] = []
+
+    def start(self, document: dict[str, Any]) -> dict[str, str]:
+        return {"id": "j-1"}
+
+    def logs(self, job_id: str, **choice: Any) -> Iterator[dict[str, Any]]:
+        return iter(())
+
+    def stop(self, job_id: str) -> None:
+        self.stopped.append(job_id)
+        self.left.set()
+
+    def wait(self, job_id: str) -> dict[str, Any]:
+        self.left.wait(self.patience)
+        return {"state": "STOPPED", "reason": None}
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_shutdown_waits_for_calls_that_were_not_started_yet_and_stops_them(cancel: bool) -> None:
+    cluster = Cluster(until_stopped=cancel)
+    executor = Executor(cast("Client", cluster))
+    future = executor.submit(pow, 2, 3)
+    executor.shutdown(cancel_futures=cancel)
+    done = future.done()
+    cluster.left.set()
+    assert done and isinstance(future.exception(20), TaskDiedError)
+    assert cluster.stopped == (["j-1"] if cancel else [])

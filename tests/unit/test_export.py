@@ -1,0 +1,125 @@
+"""Jobs written as files of other systems, read again, and what gets lost."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from grass.errors import InputError
+from grass.manifest import parse_job, read_document
+from grass.manifest.export.formats import FORMATS
+from grass.model.job import Job
+
+EXAMPLES = Path("examples/foreign")
+
+
+def job(**components: Any) -> Job:
+    return parse_job({"name": "j", "components": components}).job
+
+
+def of_file(path: Path) -> Job:
+    return parse_job(read_document(path.read_bytes())).job
+
+
+@pytest.mark.parametrize(
+    ("path", "format"),
+    [
+        (EXAMPLES / "training_job.yml", "TrainingJob"),
+        (EXAMPLES / "mars_job.yml", "MarsJob"),
+        (Path("tests/support/manifests/mars_job.yml"), "MarsJob"),
+    ],
+)
+def test_a_foreign_job_is_written_back_without_a_loss(path: Path, format: str) -> None:
+    original = of_file(path)
+    exported = FORMATS[format](original)
+    assert exported.missing == ()
+    assert parse_job(read_document(exported.text)).job == original
+
+
+def test_the_paths_of_the_operator_come_back() -> None:
+    assert "cat /etc/edl/hostfile" in FORMATS["TrainingJob"](of_file(EXAMPLES / "training_job.yml")).text
+
+
+def test_every_loss_of_a_training_job_is_named() -> None:
+    parts = {
+        "launcher": {"command": "run", "ports": ["p"], "ready": {"port": "p"}},
+        "worker": {"command": "work", "spread": "node", "restart": {"limit": 2}, "resources": {"gpu": 0.5}},
+        "other": {"command": "true"},
+    }
+    exported = FORMATS["TrainingJob"](job(**parts))
+    keys = (
+        "launcher.ports",
+        "launcher.ready",
+        "worker.spread",
+        "worker.restart.limit",
+        "worker.resources.gpu",
+        "other",
+    )
+    assert {f"components.{key}" for key in keys} <= set(exported.missing)
+
+
+@pytest.mark.parametrize(("format", "missing"), [("TrainingJob", "launcher"), ("MarsJob", "supervisor")])
+def test_a_job_of_other_parts_is_refused(format: str, missing: str) -> None:
+    with pytest.raises(InputError, match=f"job j: has no component {missing}"):
+        FORMATS[format](job(main={"command": "true"}))
+
+
+def test_a_compose_file_has_a_service_per_component() -> None:
+    parts = {
+        "server": {
+            "command": 'serve "$HOST"',
+            "image": "python:3.12",
+            "resources": {"cpu": 0.5, "memory": "1GiB", "gpu": 1},
+            "ready": {"command": ["test", "-e", "up"]},
+        },
+        "client": {"command": ["ask"], "replicas": 3, "depends_on": {"server": "ready"}, "timeout": "1h"},
+    }
+    exported = FORMATS["compose"](job(**parts))
+    services = yaml.safe_load(exported.text)["services"]
+    assert services["server"]["command"] == ["/bin/sh", "-c", 'serve "$$HOST"']
+    assert services["server"]["healthcheck"] == {"test": ["CMD", "test", "-e", "up"]}
+    assert services["server"]["deploy"]["resources"]["limits"] == {"cpus": "0.5", "memory": str(1 << 30)}
+    assert services["client"]["depends_on"] == {"server": {"condition": "service_healthy"}}
+    assert services["client"]["deploy"] == {"replicas": 3, "resources": {"limits": {"cpus": "1"}}}
+    assert exported.missing == ("components.client.timeout", "components.client.image")
+
+
+def test_an_array_becomes_an_array_of_slurm() -> None:
+    part = {
+        "command": ["python", "a b.py"],
+        "replicas": 10,
+        "parallelism": 4,
+        "resources": {"cpu": 1.5, "memory": "1GiB", "gpu": 2},
+        "timeout": "90s",
+        "env": {"A": "it's"},
+        "spread": "node",
+    }
+    exported = FORMATS["slurm"](job(main=part))
+    for line in ("--array=0-9%4", "--cpus-per-task=2", "--mem=1024M", "--gres=gpu:2", "--time=2", "--job-name=j"):
+        assert f"#SBATCH {line}\n" in exported.text
+    assert exported.missing == ("components.main.spread",)
+    subprocess.run(["bash", "-n", "-c", exported.text], check=True)
+
+
+def test_the_script_of_slurm_runs_the_command_with_its_environment() -> None:
+    part = {"command": 'echo "$GREETING $0"', "env": {"GREETING": "it's me"}}
+    script = FORMATS["slurm"](job(main=part)).text
+    ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("it's me")
+
+
+def test_several_components_are_one_heterogeneous_job() -> None:
+    exported = FORMATS["slurm"](job(a={"command": "x"}, b={"command": "y", "replicas": 2, "depends_on": ["a"]}))
+    assert exported.text.count("#SBATCH hetjob") == 1
+    assert "srun --het-group=1 --ntasks=2 bash -c" in exported.text
+    assert exported.missing == ("components.b.depends_on",)
+
+
+def test_a_native_file_loses_nothing() -> None:
+    original = job(main={"command": "x", "matrix": {"a": [1, 2]}, "spread": "node"})
+    exported = FORMATS["native"](original)
+    assert (parse_job(read_document(exported.text)).job, exported.missing) == (original, ())

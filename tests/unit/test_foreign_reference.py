@@ -1,0 +1,31 @@
+"""docs/reference/foreign-files.md against the tables of the readers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grass.manifest.foreign import dialects, mars_job, metadata, pod, training_job
+
+PAGE = Path("docs/reference/foreign-files.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        metadata.IGNORED,
+        pod.IGNORED_IN_METADATA,
+        pod.IGNORED_IN_POD,
+        pod.REFUSED_IN_POD,
+        pod.IGNORED_IN_CONTAINER,
+        pod.REFUSED_IN_CONTAINER,
+        mars_job.IGNORED,
+        training_job.ANNOTATIONS,
+        dialects.VERSIONS,
+    ],
+)
+def test_the_reference_names_every_field_of_a_table(table: dict[str, object]) -> None:
+    assert [key for key in table if f"`{key}`" not in PAGE] == []
+    versions = [version for value in table.values() if isinstance(value, tuple) for version in value]
+    assert [version for version in versions if f"`{version}`" not in PAGE] == []

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from grass.errors import InputError
+from grass.frameworks.arguments import VARIABLE, with_arguments
+from grass.frameworks.registry import FRAMEWORKS, render
+from grass.frameworks.seat import Seat, alias, member_of
+from grass.model.framework import Framework, FrameworkName, Option
+from grass.wire.membership import Member, Membership
+
+
+def members(component: str, count: int, **ports: int) -> tuple[Member, ...]:
+    return tuple(
+        Member(f"{component}.{count - 1 - rank}", 1, f"n{rank}", f"10.0.0.{rank + 1}", 2, rank, ports)
+        for rank in range(count)
+    )
+
+
+def membership(component: str, count: int, **ports: int) -> Membership:
+    return Membership(3, 7, count, 1, 4, 1, members(component, count, **ports))
+
+
+def seat(
+    name: FrameworkName,
+    component: str = "worker",
+    index: int = 0,
+    options: Mapping[str, Option] | None = None,
+    memberships: Mapping[str, Membership] | None = None,
+    **more: object,
+) -> Seat:
+    found = Seat(
+        job="train",
+        job_id="train-1",
+        component=component,
+        index=index,
+        attempt=1,
+        address="10.0.0.9",
+        framework=Framework(name, options or {}),
+        folder="/jobs/train-1",
+        scratch="/scratch",
+        memberships={"worker": membership("worker", 3)} if memberships is None else memberships,
+    )
+    return replace(found, **more)  # type: ignore[arg-type]
+
+
+def test_every_framework_has_a_renderer_and_there_are_no_others() -> None:
+    assert set(FRAMEWORKS) == {each.value for each in FrameworkName}
+
+
+@pytest.mark.parametrize("name", [name for name in FrameworkName if name is not FrameworkName.MARS])
+def test_a_job_without_members_yet_can_be_rendered(name: FrameworkName) -> None:
+    render(seat(name, memberships={}))
+
+
+def test_torch_gets_its_rank_by_topology_and_not_its_index() -> None:
+    env = render(seat(FrameworkName.TORCH, index=0)).env
+    assert (env["RANK"], env["WORLD_SIZE"], env["MASTER_ADDR"], env["MASTER_PORT"]) == ("2", "3", "10.0.0.1", "29500")
+    ports = {"worker": membership("worker", 3, master=4321)}
+    assert render(seat(FrameworkName.TORCH, memberships=ports)).env["MASTER_PORT"] == "4321"
+
+
+def test_torchrun_is_configured_by_its_environment_alone() -> None:
+    env = render(seat(FrameworkName.TORCHRUN, options={"slots": 4, "restarts": 9})).env
+    assert env["PET_RDZV_BACKEND"] == "grass"
+    assert (env["PET_NNODES"], env["PET_NPROC_PER_NODE"], env["GRASS_TORCHRUN_RESTARTS"]) == ("1:4", "4", "9")
+    assert env["PYTHONPATH"] == "/jobs/train-1/library/python"
+
+
+def test_hosts_are_aliases_that_a_later_attempt_does_not_get_again() -> None:
+    first, again = Member("worker.3", 1, "n", "a", 1, 0), Member("worker.3", 2, "n", "a", 1, 0)
+    assert (alias(first), alias(again)) == ("worker-3-1", "worker-3-2")
+    found = {"worker": Membership(1, 1, 1, 1, 1, 1, (again,))}
+    assert member_of(found, "worker-3-2") == ("worker", again) == member_of(found, "worker.3")
+    assert member_of(found, "worker-3-1") is None
+
+
+def test_a_launcher_reaches_the_workers_and_not_itself() -> None:
+    both = {"launcher": membership("launcher", 1), "worker": membership("worker", 2)}
+    made = render(seat(FrameworkName.HOROVOD, "launcher", memberships=both))
+    assert made.files["hosts"] == "worker-1-1:2\nworker-0-1:2\n"
+    assert (made.env["GRASS_NP"], made.env["GRASS_MIN_NP"], made.env["GRASS_MAX_NP"]) == ("4", "2", "8")
+    assert made.programs == ("ssh",)
+    made = render(seat(FrameworkName.OPENMPI, "launcher", memberships=both, options={"slots": 1}))
+    assert made.files["hosts"] == "worker-1-1 slots=1\nworker-0-1 slots=1\n"
+    assert made.env["PRTE_MCA_plm_ssh_agent"] == made.env["OMPI_MCA_plm_rsh_agent"] == "/jobs/train-1/library/bin/ssh"
+    assert made.env["TMPDIR"] == "/scratch"
+    named = {"launcher": membership("launcher", 1), "node": membership("node", 1), "worker": membership("worker", 2)}
+    made = render(seat(FrameworkName.MPICH, "launcher", memberships=named, options={"workers": "node"}))
+    assert made.files["hosts"] == "node-0-1:2\n"
+    assert render(seat(FrameworkName.DEEPSPEED, "launcher", memberships=both)).files["hosts"].endswith("slots=2\n")
+
+
+def test_the_discovery_script_prints_the_hosts_that_the_file_has_now(tmp_path: Path) -> None:
+    made = render(seat(FrameworkName.HOROVOD, folder=str(tmp_path / "it's here")))
+    folder = tmp_path / "it's here" / "components" / "worker"
+    folder.mkdir(parents=True)
+    script = folder / "discover_hosts.sh"
+    script.write_text(made.files["discover_hosts.sh"])
+    script.chmod(0o755)
+    for text in ("a:1\nb:2\n", "c:4\n", ""):
+        (folder / "hosts").write_text(text)
+        assert subprocess.run([script], capture_output=True, text=True, check=True).stdout == text
+
+
+def test_tensorflow_sees_the_components_that_have_its_port() -> None:
+    both = {"ps": membership("ps", 1, tf=5000), "worker": membership("worker", 2, tf=5001), "x": membership("x", 1)}
+    config = json.loads(render(seat(FrameworkName.TF, index=0, memberships=both)).env["TF_CONFIG"])
+    assert config == {
+        "cluster": {"ps": ["10.0.0.1:5000"], "worker": ["10.0.0.1:5001", "10.0.0.2:5001"]},
+        "task": {"type": "worker", "index": 1},
+    }
+
+
+def mars(component: str, **more: object) -> Seat:
+    both = {"supervisor": membership("supervisor", 1, mars=7001, web=7005), "worker": membership("worker", 1)}
+    return seat(FrameworkName.MARS, component, memberships=both, ports={"mars": 7003, "web": 7005}, **more)  # type: ignore[arg-type]
+
+
+def test_mars_gets_its_arguments_and_a_configuration() -> None:
+    made = render(mars("supervisor"))
+    assert made.arguments[:6] == ("-H", "10.0.0.9", "-p", "7003", "-w", "7005")
+    options: dict[str, Option] = {
+        "plasmaStore": "/dev/shm",
+        "spillDirs": ("/spill/a", "/spill/b"),
+        "workerCachePercentage": 50,
+    }
+    made = render(mars("worker", options=options, memory=1000, cpu=2500))
+    assert made.arguments[4:] == (
+        *("-s", "10.0.0.1:7001", "--n-cpu", "2", "--mem-bytes", "1000"),
+        *("-f", "/jobs/train-1/components/worker/mars.yml"),
+    )
+    storage = json.loads(made.files["mars.yml"])["storage"]
+    assert storage["backends"] == ["plasma", "disk"] and storage["disk"] == {"root_dirs": "/spill/a:/spill/b"}
+    assert storage["plasma"] == {"plasma_directory": "/dev/shm", "store_memory": 500}
+    sized = render(mars("worker", options={**options, "workerCacheSize": 77}, memory=1000))
+    assert json.loads(sized.files["mars.yml"])["storage"]["plasma"]["store_memory"] == 77
+
+
+def test_an_old_mars_gets_the_arguments_of_its_own_programs() -> None:
+    both = {"scheduler": membership("scheduler", 1, mars=7001), "worker": membership("worker", 1)}
+    options: dict[str, Option] = {"version": "0.6.11", "spillDirs": ("/a", "/b"), "workerCacheSize": 9}
+    old = seat(FrameworkName.MARS, "worker", options=options, memberships=both, ports={"mars": 7003})
+    made = render(old)
+    assert made.arguments == (
+        *("-a", "10.0.0.9", "-p", "7003", "-s", "10.0.0.1:7001"),
+        *("--cache-mem", "9", "--spill-dir", "/a:/b"),
+    )
+    assert not made.files and made.env["MARS_LOCK_FREE_FILEIO"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"ports": {}}, r"mars needs `ports: \[mars\]`"),
+        ({"memberships": {}}, "no supervisor has an address yet"),
+        ({"component": "other"}, "set `role`"),
+    ],
+)
+def test_mars_says_what_it_lacks(change: dict[str, object], problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        render(replace(mars("worker"), **change))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("printf", "%s|", "a b", 'it"s $HOME'),
+        """printf '%s|' "a b" 'it"s $HOME'""",
+        ("/bin/sh", "-c", """printf '%s|' "a b" 'it"s $HOME'"""),
+        f"""printf '%s|' "a b" 'it"s $HOME' ${VARIABLE} """,
+    ],
+)
+def test_arguments_are_appended_to_any_form_of_command(command: str | tuple[str, ...]) -> None:
+    argv = with_arguments(command)
+    said = subprocess.run(argv, env={VARIABLE: "-p 'x'"}, capture_output=True, text=True, check=True).stdout
+    expected = 'a b|it"s $HOME|-p|x|' if VARIABLE not in str(command) else "a b|it\"s $HOME|-p|'x'|"
+    assert said == expected

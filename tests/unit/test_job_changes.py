@@ -1,0 +1,294 @@
+"""What users change about one job: reruns, stopped tasks, holds, priorities; and what following jobs are told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from grass.errors import ConflictError
+from grass.model.ending import Ending, JobRestart
+from grass.model.job import After, Component, Condition, Job, Restart, RestartOn
+from grass.model.lifecycle import JobState, TaskState
+from grass.model.resources import Resources
+from grass.wire.job_record import JobRecord, first_record
+from grass.wire.keys import TaskKey
+from grass.wire.task_record import TaskRecord
+from master.api.rerun import unfinished, whole
+from tests.support.world import World
+
+NOTHING = Resources()
+
+
+def array(count: int, **more: object) -> Job:
+    part = Component("t", "x", replicas=count, resources=NOTHING, **more)  # type: ignore[arg-type]
+    return Job("j", {"t": part}, ("t",), fail_fast=False)
+
+
+def world_of(job: Job) -> World:
+    world = World()
+    world.add_node("n1", cpu=8)
+    world.submit(job)
+    return world
+
+
+def states(world: World, job_id: str) -> dict[str, str]:
+    return {name: task["state"] for name, task in world.tasks(job_id).items()}
+
+
+def record(job: Job, state: JobState) -> JobRecord:
+    first = first_record(job, job_id=f"{job.name}-1", user="ann", now=1.0)
+    return JobRecord(**{name: getattr(first, name) for name in JobRecord.__struct_fields__} | {"state": state})
+
+
+def ended(**tasks: str) -> dict[TaskKey, TaskRecord]:
+    return {TaskKey.parse(name.replace("_", ".")): TaskRecord(TaskState(state), 1) for name, state in tasks.items()}
+
+
+# which tasks a rerun starts
+
+
+def test_a_rerun_of_what_failed_carries_what_succeeded_as_ranges_of_indexes() -> None:
+    job = array(6)
+    known = ended(t_0="SUCCEEDED", t_1="SUCCEEDED", t_2="FAILED", t_3="STOPPED", t_5="SUCCEEDED")
+    assert unfinished(record(job, JobState.FAILED), job, known).carried == {"t": ((0, 1), (5, 5))}
+
+
+def test_a_gang_is_repeated_together() -> None:
+    parts = {name: Component(name, "x", replicas=2, resources=NOTHING) for name in ("a", "b", "c")}
+    job = Job("j", parts, ("a", "b", "c"), gang=("a", "b"))
+    known = ended(a_0="SUCCEEDED", a_1="SUCCEEDED", b_0="SUCCEEDED", b_1="FAILED", c_0="SUCCEEDED")
+    assert unfinished(record(job, JobState.FAILED), job, known).carried == {"c": ((0, 0),)}
+
+
+def test_nothing_is_repeated_of_a_run_that_is_active_or_has_no_failure() -> None:
+    job = array(1)
+    with pytest.raises(ConflictError, match="still RUNNING"):
+        whole(record(job, JobState.RUNNING), job)
+    with pytest.raises(ConflictError, match="all of its tasks succeeded"):
+        unfinished(record(job, JobState.SUCCEEDED), job, ended(t_0="SUCCEEDED"))
+
+
+def test_a_whole_rerun_of_a_partial_one_starts_all_tasks() -> None:
+    job = replace(array(3), carried={"t": ((0, 1),)})
+    assert whole(record(job, JobState.SUCCEEDED), job) == array(3)
+
+
+# how a partial run goes
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_partial_run_starts_only_what_it_has_to_and_keeps_indexes(takeover: bool) -> None:
+    world = World()
+    world.submit(replace(array(7), carried={"t": ((0, 2), (5, 5))}))
+    assert world.job("j")["counts"] == {"PENDING": 3, "SUCCEEDED": 4}
+    if takeover:
+        world.takeover()
+    world.add_node("n1", cpu=8)
+    assert world.running() == ["j-1/t.3/1", "j-1/t.4/1", "j-1/t.6/1"]
+    if takeover:
+        world.takeover()
+    for index in (3, 4, 6):
+        world.end(f"j-1/t.{index}/1")
+    assert world.job("j")["state"] == "SUCCEEDED"
+    assert world.job("j")["counts"] == {"SUCCEEDED": 7}
+    assert sorted(world.tasks("j-1")) == ["t.3", "t.4", "t.6"]
+
+
+def test_a_takeover_in_the_middle_of_a_partial_run_starts_nothing_twice() -> None:
+    world = world_of(replace(array(9, parallelism=2), carried={"t": ((1, 3), (6, 6))}))
+    assert world.running() == ["j-1/t.0/1", "j-1/t.4/1"]
+    world.takeover()
+    world.end("j-1/t.0/1")
+    assert world.running() == ["j-1/t.4/1", "j-1/t.5/1"]
+    world.takeover()
+    world.end("j-1/t.4/1"), world.end("j-1/t.5/1")
+    assert world.running() == ["j-1/t.7/1", "j-1/t.8/1"]
+
+
+def test_a_component_that_was_carried_whole_satisfies_those_that_wait_for_it() -> None:
+    parts = {
+        "first": Component("first", "x", replicas=2, resources=NOTHING),
+        "then": Component("then", "x", resources=NOTHING, depends_on={"first": Condition.SUCCEEDED}),
+    }
+    world = world_of(Job("j", parts, ("first", "then"), carried={"first": ((0, 1),)}))
+    assert world.running() == ["j-1/then.0/1"]
+
+
+def test_a_run_that_is_stopped_counts_what_it_carried_as_succeeded() -> None:
+    world = world_of(replace(array(4, parallelism=1), carried={"t": ((0, 1),)}))
+    world.ticket("stop", id="j-1")
+    assert world.job("j")["counts"] == {"SUCCEEDED": 2, "STOPPED": 2}
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_partial_run_that_starts_again_as_a_whole_repeats_only_its_own_tasks(takeover: bool) -> None:
+    job = replace(array(5), fail_fast=True, carried={"t": ((1, 2),)}, ending=Ending(restart=JobRestart(1, 0.5)))
+    world = world_of(job)
+    world.end("j-1/t.3/1"), world.end("j-1/t.0/1", code=1)
+    assert world.job("j")["counts"] == {"PENDING": 3, "SUCCEEDED": 2}
+    if takeover:
+        world.takeover()
+    world.advance(2)
+    assert world.running() == ["j-1/t.0/2", "j-1/t.3/2", "j-1/t.4/2"]
+
+
+# stopping tasks
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_stopped_task_never_starts_again_and_the_others_go_on(takeover: bool) -> None:
+    world = world_of(array(3, restart=Restart(RestartOn.ALWAYS, limit=None)))
+    world.nodes["n1"].obstinate = True
+    world.ticket("stop-tasks", id="j-1", tasks=["t.1"])
+    if takeover:
+        world.takeover()
+    world.nodes["n1"].obstinate = False
+    world.run()
+    assert states(world, "j-1") == {"t.0": "RUNNING", "t.1": "STOPPED", "t.2": "RUNNING"}
+    assert world.tasks("j-1")["t.1"]["reason"]["message"] == "stopped by ann"
+    assert world.job("j")["state"] == "RUNNING"
+
+
+def test_a_job_of_which_tasks_were_stopped_ends_as_stopped_and_says_which() -> None:
+    world = world_of(array(3))
+    world.ticket("stop-tasks", id="j-1", tasks=["t.1"])
+    world.end("j-1/t.0/1"), world.end("j-1/t.2/1")
+    assert (world.job("j")["state"], world.job("j")["reason"]["message"]) == ("STOPPED", "t.1: stopped by ann")
+
+
+def test_a_task_that_waits_can_be_stopped_before_its_first_attempt_and_during_its_backoff() -> None:
+    world = world_of(array(4, parallelism=1, restart=Restart(RestartOn.ON_FAILURE, backoff=5.0)))
+    world.ticket("stop-tasks", id="j-1", tasks=["t.2"])
+    world.takeover()
+    world.end("j-1/t.0/1", code=1)
+    world.ticket("stop-tasks", id="j-1", tasks=["t.0"])
+    assert world.running() == ["j-1/t.1/1"]
+    world.end("j-1/t.1/1")
+    assert world.running() == ["j-1/t.3/1"]
+    world.advance(20)
+    assert world.running() == ["j-1/t.3/1"]
+    world.end("j-1/t.3/1")
+    assert world.job("j")["counts"] == {"STOPPED": 2, "SUCCEEDED": 2}
+    assert world.job("j")["reason"]["message"] == "t.0 and 1 more: stopped by ann"
+
+
+def test_a_component_is_stopped_whole_and_a_failure_weighs_more_than_a_stop() -> None:
+    parts = {name: Component(name, "x", replicas=2, resources=NOTHING) for name in ("a", "b")}
+    world = world_of(Job("j", parts, ("a", "b"), fail_fast=False))
+    world.ticket("stop-tasks", id="j-1", tasks=["a", "no-such", "b.9"])
+    assert states(world, "j-1") == {"a.0": "STOPPED", "a.1": "STOPPED", "b.0": "RUNNING", "b.1": "RUNNING"}
+    world.end("j-1/b.0/1", code=3), world.end("j-1/b.1/1")
+    assert world.job("j")["state"] == "FAILED"
+
+
+def test_a_task_that_ended_before_it_heard_of_the_stop_keeps_its_success() -> None:
+    world = world_of(array(2))
+    world.nodes["n1"].obstinate = True
+    world.ticket("stop-tasks", id="j-1", tasks=["t"])
+    world.end("j-1/t.0/1"), world.end("j-1/t.1/1", code=7)
+    assert states(world, "j-1") == {"t.0": "SUCCEEDED", "t.1": "STOPPED"}
+
+
+@pytest.mark.parametrize("lost_first", [False, True])
+def test_a_stopped_task_of_a_lost_node_is_not_replaced(lost_first: bool) -> None:
+    world = world_of(array(1))
+    world.nodes["n1"].connected = False
+    if not lost_first:
+        world.ticket("stop-tasks", id="j-1", tasks=["t.0"])
+    world.advance(400)
+    if lost_first:
+        world.ticket("stop-tasks", id="j-1", tasks=["t.0"])
+    assert world.job("j")["state"] == "STOPPED"
+    world.add_node("n2")
+    assert world.running() == ["j-1/t.0/1"]  # of the node that is away
+    world.nodes["n1"].connected = True
+    world.advance(2)
+    assert world.running() == []
+
+
+def test_a_component_that_waits_for_a_stopped_one_ends_the_job() -> None:
+    parts = {
+        "first": Component("first", "x", resources=NOTHING),
+        "then": Component("then", "x", resources=NOTHING, depends_on={"first": Condition.SUCCEEDED}),
+    }
+    world = world_of(Job("j", parts, ("first", "then")))
+    world.ticket("stop-tasks", id="j-1", tasks=["first"])
+    assert world.job("j")["state"] == "STOPPED"
+
+
+# holds and priorities
+
+
+def test_a_held_job_starts_nothing_until_it_is_released_also_after_a_takeover() -> None:
+    world = World()
+    world.submit(array(1))
+    world.ticket("hold", id="j-1")
+    world.add_node("n1")
+    world.takeover()
+    world.run()
+    assert world.running() == []
+    assert world.job("j")["reason"]["message"] == "held by ann; starts after `grass job release j`"
+    world.ticket("release", id="j-1")
+    assert world.running() == ["j-1/t.0/1"]
+    assert [event["kind"] for event in world.events() if "held" in event["kind"] or "rel" in event["kind"]] == [
+        "job-held",
+        "job-released",
+    ]
+
+
+def test_a_higher_priority_moves_a_waiting_job_ahead_and_is_kept() -> None:
+    world = World()
+    for name in ("a", "b"):
+        part = Component("t", "x", resources=Resources(cpu=2000))
+        world.submit(Job(name, {"t": part}, ("t",)))
+    world.ticket("set-priority", id="b-1", priority=7)
+    world.takeover()
+    world.add_node("n1", cpu=2)
+    assert world.running() == ["b-1/t.0/1"]
+    assert world.job("b")["priority"] == 7
+
+
+@pytest.mark.parametrize(("kind", "more"), [("hold", {}), ("release", {}), ("set-priority", {"priority": 3})])
+def test_a_job_that_has_begun_is_left_alone_with_an_event(kind: str, more: dict[str, int]) -> None:
+    world = world_of(array(1))
+    before = world.job("j")
+    world.ticket(kind, id="j-1", **more)
+    assert world.job("j") == before
+    assert world.events()[-1]["message"] == f"ticket {kind}: refused; job j is RUNNING"
+
+
+# jobs that follow others, and older runs
+
+
+def test_a_following_job_is_told_the_very_run_it_waited_for() -> None:
+    world = world_of(array(1))
+    follower = Job("k", {"t": Component("t", "x", resources=NOTHING)}, ("t",), after=(After("j"),))
+    world.submit(follower)
+    world.end("j-1/t.0/1")
+    world.submit(array(1), run=2)  # a newer run changes nothing
+    world.takeover()
+    assert world.nodes["n1"].launch["k-1/t"].awaited == {"j": "j-1"}
+    assert world.job("k")["awaited"] == {"j": "j-1"}
+
+
+def test_an_older_run_is_known_as_such_after_the_newest_was_deleted() -> None:
+    world = world_of(array(1))
+    world.end("j-1/t.0/1")
+    world.submit(array(1), run=2)
+    world.end("j-2/t.0/1")
+    assert world.api.newer_deleted("j") is None
+    world.ticket("delete", id="j-2")
+    assert world.job("j")["id"] == "j-1"
+    assert world.api.newer_deleted("j") == "j-2"
+    world.submit(array(1), run=3)
+    assert world.api.newer_deleted("j") is None
+
+
+def test_nothing_is_remembered_of_a_name_without_runs() -> None:
+    world = world_of(array(1))
+    world.end("j-1/t.0/1")
+    world.submit(array(1), run=2)
+    world.end("j-2/t.0/1")
+    world.ticket("delete", id="j-2"), world.ticket("delete", id="j-1")
+    assert world.backend.hgetall(world.keys.deleted) == {}

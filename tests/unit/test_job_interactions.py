@@ -1,0 +1,289 @@
+"""What users and the cluster do to one job at the same time: operations, stopped tasks, restarts, takeovers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from grass.model.ending import Ending, JobRestart
+from grass.model.framework import Framework, FrameworkName
+from grass.model.job import After, Component, Job
+from grass.model.resources import Resources
+from grass.wire import codec
+from grass.wire.operation_record import OperationKind
+from tests.support.said import report, ticket
+from tests.support.world import World
+
+
+def elastic(replicas: int = 2, ending: Ending | None = None, **more: Any) -> Job:
+    settings = {"min": 1, "max": 4, "resources": Resources(1000), **more}
+    job = Job("j", {"w": Component("w", "x", replicas=replicas, **settings)}, ("w",))
+    return job if ending is None else replace(job, ending=ending)
+
+
+def nodes(count: int) -> World:
+    world = World()
+    for number in range(1, count + 1):
+        world.add_node(f"n{number}", cpu=1)
+    return world
+
+
+def operate(world: World, kind: str, name: str, **body: Any) -> None:
+    world.ticket(kind, job_id="j-1", id=name, **body)
+
+
+def outcome(world: World, name: str) -> str:
+    record: dict[str, Any] = codec.builtins(world.api.operation("j-1", name))
+    return str(record.get("outcome", record.get("state", "WAITING")))
+
+
+def states(world: World) -> dict[str, str]:
+    return {name: task["state"] for name, task in world.tasks("j-1").items()}
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_stopping_a_new_task_that_waits_for_room_rolls_the_scale_out_back(takeover: bool) -> None:
+    world = nodes(2)
+    world.submit(elastic())
+    operate(world, "scale", "o1", component="w", size=3)
+    if takeover:
+        world.takeover()
+    world.ticket("stop-tasks", id="j-1", tasks=["w.2"])
+    assert outcome(world, "o1") == "ROLLED_BACK"
+    assert world.job("j")["counts"] == {"RUNNING": 2}
+    for index in (0, 1):
+        world.end(f"j-1/w.{index}/1")
+    assert world.job("j")["state"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_a_removed_task_that_was_carried_over_stays_removed_after_a_takeover(size: int) -> None:
+    world = World()
+    world.add_node("n1", cpu=8)
+    part = Component("w", "x", replicas=5, resources=Resources(1000))
+    world.submit(replace(Job("j", {"w": part}, ("w",), fail_fast=False), carried={"w": ((0, 3),)}))
+    operate(world, "scale", "o1", component="w", size=size)
+    before = world.job("j")["counts"]
+    world.takeover()
+    world.ticket("hold", id="j-1")
+    operate(world, "scale", "o2", component="w", size=5)
+    assert sum(world.job("j")["counts"].values()) == 5
+    assert before == {"SUCCEEDED": size - 1, "RUNNING": 1}
+    assert world.job("j")["counts"] == {"SUCCEEDED": size - 1, "RUNNING": 6 - size}
+    world.takeover()
+    world.end("j-1/w.4/1")
+    for key in world.running():
+        world.end(key)
+    assert (world.job("j")["state"], world.job("j")["counts"]) == ("SUCCEEDED", {"SUCCEEDED": 5})
+
+
+@pytest.mark.parametrize("kind", ["suspend", "restart"])
+def test_a_task_that_a_user_stops_does_not_come_back_with_its_job(kind: str) -> None:
+    world = nodes(2)
+    world.submit(elastic())
+    for node in world.nodes.values():
+        node.obstinate = True
+    world.ticket("stop-tasks", id="j-1", tasks=["w.1"])
+    operate(world, kind, "o1")
+    if kind == "suspend":
+        operate(world, "resume", "o2")
+    for node in world.nodes.values():
+        node.obstinate = False
+    world.run()
+    if kind == "suspend":
+        assert (world.running(), states(world)) == (["j-1/w.0/2"], {"w.0": "RUNNING", "w.1": "STOPPED"})
+    else:  # a restart begins all tasks anew
+        assert world.running() == ["j-1/w.0/2", "j-1/w.1/2"]
+
+
+def test_a_task_that_a_user_stops_is_not_replaced() -> None:
+    world = nodes(3)
+    world.submit(elastic())
+    world.nodes["n2"].obstinate = True
+    world.ticket("stop-tasks", id="j-1", tasks=["w.1"])
+    operate(world, "replace", "o1", task="w.1")
+    world.nodes["n2"].obstinate = False
+    world.run()
+    assert (outcome(world, "o1"), states(world)["w.1"]) == ("REJECTED", "STOPPED")
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_user_stops_a_job_that_is_about_to_start_again(takeover: bool) -> None:
+    world = nodes(2)
+    world.submit(elastic(min=2, ending=Ending(restart=JobRestart(3, 0.5))))
+    world.nodes["n2"].obstinate = True
+    world.end("j-1/w.0/1", code=1)
+    assert world.job("j")["state"] == "STOPPING"
+    world.ticket("stop", id="j-1")
+    if takeover:
+        world.takeover()
+    world.nodes["n2"].obstinate = False
+    world.advance(5)
+    view = world.job("j")
+    assert (view["state"], view["reason"]["message"], world.running()) == ("STOPPED", "stopped by ann", [])
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_new_tasks_that_never_started_start_with_the_restarted_job(takeover: bool) -> None:
+    world = nodes(2)
+    world.submit(elastic(min=2, ending=Ending(restart=JobRestart(3, 0.5))))
+    operate(world, "scale", "o1", component="w", size=3)
+    world.end("j-1/w.0/1", code=1)
+    assert (world.job("j")["state"], world.job("j")["counts"]) == ("QUEUED", {"PENDING": 3})
+    if takeover:
+        world.takeover()
+    world.add_node("n3", cpu=1)
+    world.advance(5)
+    assert [key.partition("/")[2] for key in world.running()] == ["w.0/2", "w.1/2", "w.2/1"]
+
+
+def test_a_restarted_job_may_use_the_node_that_a_replaced_task_had_to_leave() -> None:
+    world = nodes(2)
+    world.submit(elastic(min=2, ending=Ending(restart=JobRestart(3, 0.5))))
+    world.nodes["n1"].obstinate = True
+    operate(world, "replace", "o1", task="w.0")
+    world.end("j-1/w.1/1", code=1)
+    world.nodes["n1"].obstinate = False
+    world.advance(5)
+    assert world.job("j")["state"] == "RUNNING"
+    assert world.running() == ["j-1/w.0/2", "j-1/w.1/2"]
+
+
+def test_a_job_is_not_queued_again_for_tasks_that_never_come_back() -> None:
+    world = nodes(2)
+    world.submit(elastic(min=2))
+    world.ticket("stop-tasks", id="j-1", tasks=["w.1"])
+    world.advance(120)
+    assert (world.job("j")["state"], world.running()) == ("RUNNING", ["j-1/w.0/1"])
+
+
+def test_a_job_that_failed_while_it_was_suspended_starts_again_once_it_goes_on() -> None:
+    world = nodes(2)
+    world.submit(elastic(min=2, ending=Ending(restart=JobRestart(3, 0.5))))
+    node = next(node for node in world.nodes.values() if "j-1/w.0/1" in node.running)
+    node.store.report([report("tasks", {"events": [node.end("j-1/w.0/1", world.wall, code=1)]})])
+    world.api.ticket(ticket("suspend", user="ann", job_id="j-1", id="o1"))
+    world.run()
+    assert world.job("j")["state"] == "SUSPENDED"
+    operate(world, "resume", "o2")
+    world.advance(5)
+    assert (world.job("j")["state"], world.job("j")["tries"]) == ("RUNNING", 1)
+
+
+def test_the_deadline_of_a_job_passes_while_its_tasks_are_being_stopped() -> None:
+    world = nodes(2)
+    world.submit(elastic(min=2, ending=Ending(restart=JobRestart(3, 0.5), deadline=20.0)))
+    world.nodes["n2"].obstinate = True
+    world.end("j-1/w.0/1", code=1)
+    world.advance(30)
+    assert world.job("j")["state"] == "STOPPING"
+    world.nodes["n2"].obstinate = False
+    world.advance(2)
+    view = world.job("j")
+    assert (view["state"], view["reason"]["code"]) == ("FAILED", "timeout")
+
+
+def test_a_suspended_job_remembers_that_the_job_before_has_ended() -> None:
+    world = nodes(1)
+    before = Job("before", {"a": Component("a", "x", resources=Resources(1000))}, ("a",))
+    world.submit(before)
+    world.submit(replace(elastic(1), after=(After("before"),)))
+    operate(world, "suspend", "o1")
+    assert world.job("j")["state"] == "SUSPENDED"
+    world.end("before-1/a.0/1")
+    world.ticket("delete", id="before-1")
+    operate(world, "resume", "o2")
+    assert (world.job("j")["state"], world.job("j")["awaited"]) == ("RUNNING", {"before": "before-1"})
+
+
+def test_a_removed_task_of_a_lost_node_does_not_return_with_a_restarted_job() -> None:
+    world = nodes(3)
+    world.submit(elastic(3, min=2, ending=Ending(restart=JobRestart(3, 0.5))))
+    for name in ("n1", "n2", "n3"):
+        world.nodes[name].obstinate = True
+    operate(world, "scale", "o1", component="w", size=2)
+    away = next(node for node in world.nodes.values() if "j-1/w.2/1" in node.running)
+    away.connected = False
+    world.end("j-1/w.0/1", code=1)
+    world.advance(400)
+    for node in world.nodes.values():
+        node.obstinate = False
+    world.advance(10)
+    assert (world.job("j")["state"], world.job("j")["counts"]) == ("RUNNING", {"RUNNING": 2})
+
+
+def test_a_released_job_says_that_it_still_waits_to_start_again() -> None:
+    world = nodes(2)
+    world.submit(elastic(min=2, ending=Ending(restart=JobRestart(3, 10.0))))
+    world.end("j-1/w.0/1", code=1)
+    world.ticket("hold", id="j-1")
+    assert world.job("j")["reason"]["code"] == "held"
+    world.ticket("release", id="j-1")
+    reason = world.job("j")["reason"]
+    assert (reason["code"], reason["message"]) == ("backoff", "waits until it starts again (restart 1 of 3)")
+    world.advance(11)
+    assert world.job("j")["state"] == "RUNNING"
+
+
+def test_a_stopped_task_of_a_queued_job_stays_stopped_after_a_takeover() -> None:
+    world = World()
+    part = Component("w", "x", replicas=3, resources=Resources(1000))
+    world.submit(Job("j", {"w": part}, ("w",), fail_fast=False))
+    world.ticket("stop-tasks", id="j-1", tasks=["w.1"])
+    world.takeover()
+    world.add_node("n1", cpu=8)
+    assert world.running() == ["j-1/w.0/1", "j-1/w.2/1"]
+    assert world.job("j")["counts"] == {"RUNNING": 2, "STOPPED": 1}
+
+
+def test_a_job_waits_once_to_be_queued_again_and_not_if_enough_tasks_run_by_then() -> None:
+    world = nodes(2)
+    world.submit(elastic(min=2))
+    operate(world, "replace", "o1", task="w.1")
+    world.advance(200)
+    waiting = [each for each in world.api.operations("j-1") if each.kind is OperationKind.REQUEUE]
+    assert len(waiting) == 1
+    world.add_node("n3", cpu=1)
+    world.advance(2)
+    assert (outcome(world, "o1"), outcome(world, waiting[0].id)) == ("DONE", "CANCELLED")
+    assert world.running() == ["j-1/w.0/1", "j-1/w.1/2"]
+
+
+@pytest.mark.parametrize("kind", ["scale", "suspend"])
+def test_the_deadline_of_a_drain_holds_for_tasks_that_their_framework_lets_go(kind: str) -> None:
+    world = nodes(2)
+    world.submit(elastic(framework=Framework(FrameworkName.TORCHRUN)))
+    operate(world, kind, "o1", deadline=3600.0, **({"component": "w", "size": 1} if kind == "scale" else {}))
+    assert "j-1/w.1/1" in world.running()
+    node = next(name for name, node in world.nodes.items() if "j-1/w.1/1" in node.running)
+    world.ticket("node-drain", node=node, deadline=10.0)
+    world.advance(12)
+    assert "j-1/w.1/1" not in world.running()
+
+
+def test_a_job_that_waits_to_start_again_sends_no_membership_after_a_takeover() -> None:
+    world = nodes(2)
+    world.submit(elastic(min=2, ending=Ending(restart=JobRestart(3, 10.0))))
+    world.end("j-1/w.0/1", code=1)
+    world.takeover()
+    before = dict(world.nodes["n1"].membership)
+    world.ticket("hold", id="j-1")
+    assert world.nodes["n1"].membership == before
+    world.ticket("release", id="j-1")
+    world.advance(11)
+    membership = world.nodes["n1"].membership["j-1/w"]
+    assert membership.generation > before["j-1/w"].generation
+    assert [member.attempt for member in membership.members] == [2, 2]
+
+
+def test_the_membership_of_a_component_that_grows_beyond_one_task_is_published() -> None:
+    world = World()
+    world.add_node("n1", cpu=8)
+    world.submit(Job("j", {"w": Component("w", "x", resources=Resources(1000), ports=("p",))}, ("w",)))
+    operate(world, "scale", "o1", component="w", size=2)
+    assert [member.task for member in world.nodes["n1"].membership["j-1/w"].members] == ["w.0", "w.1"]
+    operate(world, "scale", "o2", component="w", size=1, remove=["w.1"])
+    world.takeover()
+    assert [member.task for member in world.nodes["n1"].membership["j-1/w"].members] == ["w.0"]

@@ -1,0 +1,70 @@
+"""What ran, with what: redaction, the specification in `job show`, and differences between runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from grass.cli.job_diff import differences, lines
+from grass.cli.job_spec import spec_lines
+from grass.manifest import parse_job
+from grass.model.secrets import REDACTED, is_secret, redacted
+from grass.wire.codec import builtins
+from grass.wire.job_record import first_record
+from grass.wire.keys import TaskKey
+from grass.wire.task_record import TaskRecord
+from master.api.views import specification, task_views, with_values
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "DB_PASSWORD", "PGPASSWORD", "MY_KEY", "apikey"]
+)
+def test_names_of_secrets_are_known(name: str) -> None:
+    assert is_secret(name) and redacted({name: "x"}) == {name: REDACTED}
+
+
+@pytest.mark.parametrize("name", ["PATH", "PWD", "KEYBOARD", "TOKENIZERS", "MONKEY", "EPOCHS", "AUTHOR", "PASSES"])
+def test_plain_names_are_shown(name: str) -> None:
+    assert is_secret(name) == (name == "TOKENIZERS")  # better one too many than one too few
+
+
+def test_a_password_inside_an_address_is_redacted() -> None:
+    assert redacted({"URL": "redis://me:pw@host:1/0 x"}) == {"URL": f"redis://me:{REDACTED}@host:1/0 x"}
+    assert redacted({"URL": "http://host:80/a@b"}) == {"URL": "http://host:80/a@b"}
+
+
+def document(**component: Any) -> dict[str, Any]:
+    return {"name": "j", "components": {"w": {"command": ["echo", "a b"], **component}}}
+
+
+def test_the_specification_names_command_resources_and_environment() -> None:
+    job = parse_job(document(env={"A": 1, "TOKEN": "t"}, resources={"memory": "1GiB"}, matrix={"lr": [0.1, 0.2]})).job
+    shown = "\n".join(spec_lines(builtins(specification(job)), None))
+    for words in ("echo 'a b'", "1 cpu, 1GiB memory", f"A=1, TOKEN={REDACTED}", "lr: 0.1, 0.2"):
+        assert words in shown
+    assert job.components["w"].env["TOKEN"] == "t"
+
+
+def test_each_task_of_an_array_has_its_values() -> None:
+    for component, expected in (
+        ({"matrix": {"a": [1, 2], "b": [3]}}, [{"a": "1", "b": "3"}, {"a": "2", "b": "3"}]),
+        ({"from": {"entries": ["x", "y"]}}, [{"entry": "x"}, {"entry": "y"}]),
+    ):
+        job = parse_job(document(**component)).job
+        record = first_record(job, job_id="j-1", user="u", now=1.0)
+        tasks = task_views(record, job, {TaskKey("w", 0): TaskRecord()})
+        assert [with_values(task, job).values for task in tasks] == expected
+
+
+def test_differences_are_paths_with_both_values() -> None:
+    first = {"specification": {"env": {"A": "1"}, "base": "/a"}, "tasks": {"w.0": {"exit_code": 0}}}
+    second = {"specification": {"env": {"A": "2", "B": "3"}, "base": "/b"}, "tasks": {}}
+    found = differences(first, second)
+    assert found == [
+        ("specification.env.A", "1", "2"),
+        ("specification.env.B", None, "3"),
+        ("tasks.w.0", {"exit_code": 0}, None),
+    ]
+    assert lines("x-1", "x-2", found, None)[1].split() == ["specification.env.A", "1", "2"]
+    assert lines("x-1", "x-2", [], None) == ["x-1 and x-2: no difference"]

@@ -1,0 +1,96 @@
+"""The memberships that the master-agent publishes."""
+
+from __future__ import annotations
+
+from grass.model.framework import Framework, FrameworkName
+from grass.model.job import Component, Job, Restart, RestartOn
+from grass.model.resources import Resources
+from grass.wire.membership import Member, Membership
+from tests.support.world import World
+
+ONE_CORE = Resources(1000)
+
+
+def two_racks() -> World:
+    world = World()
+    world.add_node("n1", cpu=1, path=["rack2", "s1"])
+    world.add_node("n2", cpu=1, path=["rack1", "s2"])
+    world.add_node("n3", cpu=1, path=["rack1", "s1"])
+    return world
+
+
+def elastic(**more: object) -> Job:
+    settings = {"replicas": 3, "resources": ONE_CORE, "framework": Framework(FrameworkName.TORCHRUN), **more}
+    return Job("j", {"w": Component("w", "x", **settings)}, ("w",))  # type: ignore[arg-type]
+
+
+def published(world: World, node: str) -> Membership:
+    return world.nodes[node].membership["j-1/w"]
+
+
+def nodes_of(membership: Membership) -> list[str]:
+    return [member.node for member in membership.members]
+
+
+def test_ranks_follow_the_topology_and_every_node_of_the_job_knows_all_members() -> None:
+    world = two_racks()
+    world.submit(elastic())
+    found = published(world, "n1")
+    assert nodes_of(found) == ["n3", "n2", "n1"]
+    assert [member.rank for member in found.members] == [0, 1, 2]
+    assert found.members[2] == Member(found.members[2].task, 1, "n1", "10.0.0.1", 1, 2, api_port=1)
+    assert (found.generation, found.epoch, found.desired, found.min, found.max) == (1, 1, 3, 3, 3)
+    assert published(world, "n2") == published(world, "n3") == found
+
+
+def test_a_member_that_fails_leaves_and_comes_back_as_another_attempt() -> None:
+    world = two_racks()
+    world.submit(elastic(restart=Restart(RestartOn.ON_FAILURE, 3, 5.0), min=1, max=3))
+    world.end("j-1/w.1/1", code=1)
+    left = published(world, "n1")
+    assert (left.generation, len(left.members), left.min, left.max) == (2, 2, 1, 3)
+    world.advance(6)
+    back = published(world, "n1")
+    assert back.generation == 3
+    assert {(member.task, member.attempt) for member in back.members} == {("w.0", 1), ("w.1", 2), ("w.2", 1)}
+
+
+def test_a_member_that_succeeded_stays_so_that_the_others_can_finish() -> None:
+    world = two_racks()
+    world.submit(elastic())
+    world.end("j-1/w.0/1")
+    assert published(world, "n1").generation == 1
+    assert len(published(world, "n1").members) == 3
+
+
+def test_a_new_master_agent_sends_the_same_generation_and_a_larger_epoch() -> None:
+    world = two_racks()
+    world.submit(elastic(restart=Restart(RestartOn.ON_FAILURE, 3, 0.0)))
+    world.takeover()
+    assert world.cluster.jobs["j-1"].components["w"].generation == 1
+    world.end("j-1/w.1/1", code=1)
+    found = published(world, "n1")
+    assert (found.epoch, found.members[0].rank) == (2, 0)
+    assert found.generation == world.job("j")["components"]["w"]["generation"] > 1
+
+
+def test_slots_are_the_gpus_of_a_task_or_what_its_framework_says() -> None:
+    world = World()
+    world.add_node("n1", cpu=4, gpu=4)
+    gpus = Component("a", "x", resources=Resources(1000, 0, 2000), framework=Framework(FrameworkName.HOROVOD))
+    told = Component("b", "x", resources=ONE_CORE, framework=Framework(FrameworkName.HOROVOD, {"slots": 3}))
+    world.submit(Job("j", {"a": gpus, "b": told}, ("a",)))
+    found = world.nodes["n1"].membership
+    assert [found[f"j-1/{name}"].members[0].slots for name in ("a", "b")] == [2, 3]
+
+
+def test_an_array_has_no_membership_and_an_ended_job_leaves_none() -> None:
+    world = World()
+    world.add_node("n1", cpu=4)
+    world.submit(Job("array", {"t": Component("t", "x", replicas=3, resources=ONE_CORE)}, ("t",)))
+    assert not world.nodes["n1"].membership
+    world.ticket("stop", id="array-1")
+    world.submit(elastic())
+    assert world.backend.hgetall(world.keys.membership("n1"))
+    world.ticket("stop", id="j-1")
+    assert not world.backend.hgetall(world.keys.membership("n1"))

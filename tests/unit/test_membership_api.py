@@ -1,0 +1,261 @@
+"""The membership API without its socket: tokens, routes, the board over a store in memory."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from msgspec import convert
+
+from grass.api.task_token import job_secret, task_token
+from grass.config import ClusterConfig, NodeConfig
+from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError
+from grass.model.framework import Framework, FrameworkName
+from grass.store.keys import Keys
+from grass.store.memory import MemoryBackend
+from grass.store.shared_store import SharedStore
+from grass.wire.codec import builtins, encode
+from grass.wire.keys import AttemptKey
+from grass.wire.launch import LaunchTemplate
+from grass.wire.membership import Member, Membership
+from grass.wire.membership_api import BarrierState, KeyState, World
+from node.agent import folders
+from node.membership import server
+from node.membership.api import Api, Request
+from node.membership.board import MOST_KEYS, Board
+from node.membership.forwarding import Forwarding
+from node.membership.memberships import Memberships
+from tests.support.waiting import wait_until
+
+SECRET = job_secret("master", "j-1")
+KEYS = [f"j-1/w.{index}/1" for index in range(3)]
+
+
+def world(generation: int, *indexes: int) -> Membership:
+    members = tuple(Member(f"w.{index}", 1, "n1", "10.0.0.1", 1, rank) for rank, index in enumerate(indexes))
+    return Membership(generation, 7, len(indexes), 1, 3, 1, members)
+
+
+class Tasks:
+    """The API as tasks of one job see it."""
+
+    def __init__(self, folder: Path, most_keys: int = MOST_KEYS) -> None:
+        self.config = ClusterConfig("lab", "local", str(folder), str(folder), node=NodeConfig("n1"))
+        self.memberships = Memberships(self.config)
+        self.template = LaunchTemplate(job_id="j-1", job="j", component="w", command="true", secret=SECRET)
+        self.board = Board(SharedStore(MemoryBackend(), Keys("g:")), self.memberships, most_keys)
+        self.drained: list[str] = []
+        forwarding = Forwarding(self.config, self.memberships)
+        self.api = Api(self.memberships, self.board, forwarding, self.drained.append)
+        launches = {"j-1/w": self.template}
+        self.memberships.reset({"j-1/w": world(1, 0, 1)}, launches)
+
+    def change(self, membership: Membership) -> None:
+        self.memberships.apply({"j-1/w": membership}, {}, {"j-1/w": self.template})
+
+    def ask(self, method: str, path: str, body: object = None, key: str = KEYS[0], token: str = "") -> object:
+        header = f"Bearer {token or task_token(SECRET, key)}"
+        return self.api.answer(Request(method, path, header, encode(body).encode() if body is not None else b""))
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> Tasks:
+    return Tasks(tmp_path)
+
+
+def test_a_task_sees_its_membership_with_generation_and_epoch(tasks: Tasks) -> None:
+    found = tasks.ask("GET", "/v1/world", key=KEYS[1])
+    assert isinstance(found, World)
+    assert (found.generation, found.epoch, found.rank, found.released) == (1, 7, 1, False)
+    later = tasks.ask("GET", "/v1/world", key=KEYS[2])
+    assert isinstance(later, World) and later.rank is None and not later.released
+
+
+def test_a_task_that_was_a_member_is_released_also_after_a_restart_of_the_node_agent(tasks: Tasks) -> None:
+    tasks.change(world(2, 0))
+    released = tasks.ask("GET", "/v1/world?after=5&wait=60", key=KEYS[1])
+    assert isinstance(released, World) and released.released
+    again = Memberships(tasks.config)
+    again.reset({"j-1/w": world(2, 0)}, {"j-1/w": tasks.template})
+    assert again.world(AttemptKey.parse(KEYS[1]), -1, 0).released
+
+
+def test_who_waits_hears_of_the_next_generation(tasks: Tasks) -> None:
+    found: list[World] = []
+    thread = threading.Thread(target=lambda: found.append(tasks.memberships.world(AttemptKey.parse(KEYS[0]), 1, 20)))
+    thread.start()
+    tasks.change(world(2, 0, 1, 2))
+    thread.join(20)
+    assert [each.generation for each in found] == [2]
+
+
+def test_the_files_are_written_with_the_membership_and_the_secret_goes_with_the_job(tasks: Tasks) -> None:
+    path = tasks.config.node_dir / "jobs" / "j-1" / "components" / "w" / "membership.json"
+    assert '"generation": 1' in path.read_text()
+    secret = tasks.config.node_dir / "secrets" / "j-1"
+    assert secret.read_text() == SECRET and secret.stat().st_mode & 0o777 == 0o600
+    tasks.memberships.forget(["j-1"])
+    assert not secret.exists()
+    with pytest.raises(NotAllowedError):
+        tasks.ask("GET", "/v1/world")
+
+
+@pytest.mark.parametrize("component", ["addresses", "library", "components"])
+def test_a_component_may_have_the_name_of_a_file_of_the_job(tasks: Tasks, component: str) -> None:
+    folders.write_addresses(tasks.config, "j-1", "w.0 10.0.0.1 4000 mars\n")
+    template = LaunchTemplate(
+        job_id="j-1",
+        job="j",
+        component=component,
+        command="true",
+        secret=SECRET,
+        framework=Framework(FrameworkName.TORCHRUN),
+    )
+    launches = {f"j-1/{component}": template}
+    tasks.memberships.apply({f"j-1/{component}": world(1, 0)}, launches, launches)
+    folders.write_addresses(tasks.config, "j-1", "")
+    assert (tasks.config.node_dir / "jobs" / "j-1" / "library" / "bin" / "ssh").is_file()
+
+
+def test_only_a_released_task_leaves(tasks: Tasks) -> None:
+    tasks.ask("POST", "/v1/leave", {})
+    assert tasks.drained == []
+    tasks.change(world(2, 1))
+    tasks.ask("POST", "/v1/leave", {})
+    assert tasks.drained == [KEYS[0]]
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "",
+        "nonsense",
+        KEYS[0],
+        task_token("another secret", KEYS[0]),
+        task_token(SECRET, KEYS[1]).replace("w.1", "w.0"),
+        task_token(job_secret("master", "other-1"), "other-1/w.0/1"),
+    ],
+)
+def test_a_wrong_token_is_refused(tasks: Tasks, token: str) -> None:
+    with pytest.raises(NotAllowedError):
+        tasks.api.answer(Request("GET", "/v1/world", f"Bearer {token}", b""))
+
+
+def put(tasks: Tasks, key: str, body: dict[str, object]) -> KeyState:
+    return convert(builtins(tasks.ask("PUT", f"/v1/kv/{key}", body)), KeyState)
+
+
+def get(tasks: Tasks, key: str) -> KeyState:
+    return convert(builtins(tasks.ask("GET", f"/v1/kv/{key}", key=KEYS[1])), KeyState)
+
+
+def test_values_are_shared_and_compared_and_set(tasks: Tasks) -> None:
+    assert get(tasks, "a/b").value is None
+    first = put(tasks, "a/b", {"value": "1", "expect": ""})
+    assert first.stored and get(tasks, "a/b").value == "1"
+    assert not put(tasks, "a/b", {"value": "2", "expect": ""}).stored
+    second = put(tasks, "a/b", {"value": "2", "expect": first.revision})
+    assert second.stored and not put(tasks, "a/b", {"value": "3", "expect": first.revision}).stored
+    assert (get(tasks, "a/b").value, get(tasks, "a/b").epoch) == ("2", 7)
+    deleted = convert(builtins(tasks.ask("DELETE", "/v1/kv/a/b")), KeyState)
+    assert deleted.stored and get(tasks, "a/b").revision == ""
+
+
+def test_a_barrier_passes_once_all_members_have_come(tasks: Tasks) -> None:
+    alone = convert(builtins(tasks.ask("POST", "/v1/barrier/go", {})), BarrierState)
+    assert (alone.passed, alone.arrived, alone.expected) == (False, 1, 2)
+    both = convert(builtins(tasks.ask("POST", "/v1/barrier/go?wait=10", {}, KEYS[1])), BarrierState)
+    assert both.passed and both.generation == 1
+    with pytest.raises(ConflictError, match="not a member"):
+        tasks.ask("POST", "/v1/barrier/go", {}, KEYS[2])
+    tasks.change(world(2, 0, 1, 2))
+    assert not convert(builtins(tasks.ask("POST", "/v1/barrier/go", {})), BarrierState).passed
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/v1/world?wait=x", None),
+        ("GET", "/v1/world?after=one", None),
+        ("GET", "/v1/kv/", None),
+        ("GET", "/v1/kv/a%20b", None),
+        ("PUT", "/v1/kv/a", {}),
+        ("PUT", "/v1/kv/a", {"value": 1}),
+        ("PUT", "/v1/kv/a", {"value": "x" * 20_000}),
+        ("PUT", "/v1/kv/a", {"value": "x", "ttl": 0}),
+        ("PUT", "/v1/kv/a", {"value": "x", "ttl": 1e9}),
+        ("PUT", "/v1/kv/a", {"value": "x", "other": 1}),
+        ("POST", "/v1/exec", {"host": "w.0", "argv": []}),
+        ("POST", "/v1/exec", {"host": "w.0"}),
+    ],
+)
+def test_bad_input_is_refused(tasks: Tasks, method: str, path: str, body: object) -> None:
+    with pytest.raises(InputError):
+        tasks.ask(method, path, body)
+
+
+def test_an_unknown_host_or_route_is_not_found(tasks: Tasks) -> None:
+    with pytest.raises(NotFoundError, match="no task of this job"):
+        tasks.ask("POST", "/v1/exec", {"host": "elsewhere", "argv": ["true"]})
+    with pytest.raises(NotFoundError):
+        tasks.ask("GET", "/v1/other")
+    with pytest.raises(NotFoundError):
+        tasks.ask("GET", "/v1/exec/n9:abcdefgh/output")
+
+
+def test_a_job_cannot_write_keys_without_end(tmp_path: Path) -> None:
+    tasks = Tasks(tmp_path, most_keys=3)
+    for number in range(3):
+        put(tasks, f"k{number}", {"value": "x"})
+    put(tasks, "k0", {"value": "again"})
+    with pytest.raises(ConflictError, match="3 keys"):
+        put(tasks, "k3", {"value": "x"})
+    tasks.ask("DELETE", "/v1/kv/k1")
+    assert put(tasks, "k3", {"value": "x"}).stored
+
+
+def test_connections_that_ask_nothing_cost_a_bounded_number_of_threads(
+    tasks: Tasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MOST_OPEN", 2)
+    serving = server.Server(tasks.config, tasks.api)
+    serving.start()
+    try:
+        silent = [connected(serving) for _ in range(2)]
+        with connected(serving) as third:
+            assert third.recv(1) == b""
+        for each in silent:
+            each.close()
+        wait_until(lambda: answered(serving))
+    finally:
+        serving.stop()
+
+
+def connected(serving: server.Server) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.settimeout(10)
+    made.connect(str(serving.server_address))
+    return made
+
+
+def answered(serving: server.Server) -> bool:
+    with connected(serving) as asking, suppress(ConnectionError):
+        asking.sendall(b"GET /v1/world HTTP/1.1\r\n\r\n")
+        return asking.recv(12) == b"HTTP/1.1 403"
+    return False
+
+
+def test_the_shim_and_the_plugin_are_there_for_a_component_with_a_framework(tasks: Tasks) -> None:
+    from msgspec import structs
+
+    from grass.model.framework import Framework, FrameworkName
+
+    template = structs.replace(tasks.template, framework=Framework(FrameworkName.HOROVOD))
+    tasks.memberships.apply({"j-1/w": world(2, 0, 1)}, {"j-1/w": template}, {"j-1/w": template})
+    folder = tasks.config.node_dir / "jobs" / "j-1"
+    assert (folder / "library" / "bin" / "ssh").stat().st_mode & 0o111
+    assert (folder / "components" / "w" / "hosts").read_text() == "w-0-1:1\nw-1-1:1\n"
+    assert (folder / "components" / "w" / "discover_hosts.sh").stat().st_mode & 0o111

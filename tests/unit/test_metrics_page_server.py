@@ -1,0 +1,39 @@
+"""The server of the page of metrics: a page that cannot be made ends no server."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from grass.wire.api_figures import ApiFigures
+from grass.wire.codec import encode
+from master.monitor.page_server import PageServer
+
+
+def test_a_page_that_fails_is_logged_and_the_next_one_is_served(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pages: list[Exception | bytes] = [KeyError("a figure"), b"# EOF\n"]
+
+    def page(_: ApiFigures) -> bytes:
+        made = pages.pop(0)
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    server = PageServer(tmp_path / "m.sock", page)
+    server.start()
+    try:
+        assert [ask(tmp_path / "m.sock") for _ in range(2)] == [b"", b"# EOF\n"]
+    finally:
+        server.stop()
+    assert "a page of metrics failed" in caplog.text
+
+
+def ask(path: Path) -> bytes:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.connect(str(path))
+        client.sendall(encode(ApiFigures()).encode() + b"\n")
+        return b"".join(iter(lambda: client.recv(4096), b""))

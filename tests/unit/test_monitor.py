@@ -1,0 +1,217 @@
+"""The monitor over a store in memory: histories and own figures of all nodes, exactly once; bounds; the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from grass.model.job import Component, Job
+from grass.model.lifecycle import JobState, NodeState, TaskState
+from grass.model.resources import Resources
+from grass.store.api_store import ApiStore
+from grass.store.history_store import HistoryStore, Sampled
+from grass.store.keys import Keys
+from grass.store.memory import MemoryBackend
+from grass.wire.api_figures import LATENCIES, ApiFigures, Operation
+from grass.wire.codec import encode
+from grass.wire.job_record import first_record
+from grass.wire.node_record import NodeRecord
+from grass.wire.own_curves import INDEX, MOST_CURVES, MOST_POINTS, OwnCurve, field, unpack
+from grass.wire.usage import GpuUsage, NodeSample, OwnPoint, TaskSample, UsageSample
+from grass.wire.usage_history import FINE, JobHistory, join
+from master.monitor.exposition import page
+from master.monitor.monitor import Monitor, too_many
+from master.monitor.own_curves import OwnCurves
+from master.monitor.snapshot import Disk, Snapshot
+from master.monitor.waits import Waits
+
+KEYS = Keys("")
+JOB = "train-00000001"
+
+
+class Timed(MemoryBackend):
+    """Entries of streams get ids by a clock, as redis gives them."""
+
+    now = 100_000
+
+    def report(self, node: str, sample: UsageSample) -> None:
+        self.now += 2
+        self._streams.setdefault(KEYS.node_usage(node), []).append((f"{self.now}000-0", {"body": encode(sample)}))
+
+
+@pytest.fixture
+def backend() -> Timed:
+    backend = Timed()
+    for name in ("a", "b"):
+        record = NodeRecord(name=name, state=NodeState.READY, resources=Resources(cpu=8000, memory=1 << 30, gpu=2000))
+        backend.apply([("HSET", KEYS.nodes, name, encode(record))])
+    backend.apply([("HSET", KEYS.jobs, JOB, "{}")])
+    return backend
+
+
+def steps(first: float = 0.0) -> Iterator[float]:
+    while True:
+        yield first
+        first += 10.0
+
+
+def monitor(backend: MemoryBackend) -> Monitor:
+    times = steps()
+    return Monitor(ApiStore(backend, KEYS), HistoryStore(backend, KEYS), lambda: next(times))
+
+
+def sample(cpu: float, *own: OwnPoint, gpus: tuple[GpuUsage, ...] = ()) -> UsageSample:
+    node = NodeSample(
+        cpu=cpu,
+        cores=(cpu,) * 4,
+        memory=500,
+        memory_total=1000,
+        disk_used=1,
+        disk_total=2,
+        network_sent=0,
+        network_received=0,
+        gpus=gpus,
+    )
+    return UsageSample(0.0, node, (TaskSample(key=f"{JOB}/w.0/1", cpu=cpu / 100, memory=77),), own)
+
+
+def point(step: float, name: str = "loss", task: str = "w.0") -> OwnPoint:
+    return OwnPoint(f"{JOB}/{task}/1", name, step, 1 / (step + 1), 5.0)
+
+
+def known(backend: MemoryBackend, key: str, name: str, subject: str = "") -> list[float]:
+    chunks = HistoryStore(backend, KEYS).curve(key, FINE, 99_990, 100_200, subject)
+    return [value for value in join(FINE, chunks, 99_990, 100_200)[1].get(name, []) if value == value]
+
+
+def test_histories_of_nodes_tasks_and_the_cluster(backend: Timed) -> None:
+    backend.report("a", sample(50, gpus=(GpuUsage(id=1, utilisation=80, power=300.0),)))
+    backend.report("b", sample(25))
+    monitor(backend).turn()
+    assert known(backend, KEYS.node_history("a"), "cpu") == [50]
+    assert known(backend, KEYS.node_history("a"), "gpu1.power") == [300]
+    assert known(backend, KEYS.job_history(JOB), "memory", "w.0") == [77, 77]
+    assert known(backend, KEYS.cluster_history, "cpu") == [3]
+    assert known(backend, KEYS.cluster_history, "gpu_capacity") == [4]
+
+
+def test_a_killed_monitor_neither_loses_nor_repeats(backend: Timed) -> None:
+    first = monitor(backend)
+    for step in range(10):
+        backend.report("a", sample(10, point(step)))
+    first.turn()
+    backend.report("a", sample(20, point(10)))
+    first._take()  # and is killed before it writes
+    backend.report("a", sample(30, point(11)))
+    monitor(backend).turn()
+    assert known(backend, KEYS.node_history("a"), "cpu") == [10] * 10 + [20, 30]
+    text = backend.hgetall(KEYS.job_history(JOB))[field("w.0", "loss")]
+    assert list(unpack(text).steps) == list(range(12))
+
+
+def test_samples_that_are_nonsense_are_left_out(backend: Timed) -> None:
+    backend.apply([("XADD", KEYS.node_usage("a"), 0, "body", '{"node": 5}')])
+    bad = UsageSample(0.0, sample(1).node, (TaskSample(key="nonsense"),), (OwnPoint("x", "y", 1, 1, 1),))
+    backend.report("a", bad)
+    backend.report("b", sample(5))
+    monitor(backend).turn()
+    assert known(backend, KEYS.node_history("b"), "cpu") == [5]
+    assert [key for key in backend._hashes if key.startswith("history:job:")] == [KEYS.job_history(JOB)]
+
+
+def test_own_curves_are_bounded() -> None:
+    curves = OwnCurves(lambda key, fields: {})
+    curves.add(("k", "w.0", "loss", step, 0.5, 1.0) for step in range(100_000))
+    curves.add(("k", f"w.{task}", "loss", 1.0, 0.5, 1.0) for task in range(200))
+    ops = {str(op[2]): str(op[3]) for op in curves.operations()}
+    assert len(ops) == MOST_CURVES + 1 and '"dropped":136' in ops[INDEX]
+    loss = unpack(ops[field("w.0", "loss")])
+    assert MOST_POINTS / 2 <= len(loss.steps) <= MOST_POINTS and loss.seen == 100_001
+    assert loss.steps[1] - loss.steps[0] == loss.every and loss.steps[0] == 0
+    assert len(OwnCurve().pack()) < 30
+
+
+def test_only_so_much_is_kept_of_ended_jobs() -> None:
+    kept = {f"j{age}": JobHistory(-age, 10) for age in range(10)}
+    assert too_many(kept, set(kept)) == []
+    assert too_many(kept, set(kept) - {"j0"}) == ["j0"]
+    assert too_many(kept, set(kept), most=8) == ["j8", "j9"]
+    assert too_many(kept, set(kept), chunks=35) == ["j3", "j4", "j5", "j6", "j7", "j8", "j9"]
+
+
+def test_the_history_of_a_deleted_job_is_removed(backend: Timed) -> None:
+    watching = monitor(backend)
+    backend.report("a", sample(10))
+    watching.turn()
+    assert backend.hgetall(KEYS.job_history(JOB)) and JOB in backend.hgetall(KEYS.history_jobs)
+    backend.apply([("HDEL", KEYS.jobs, JOB)])
+    watching._prune()
+    assert not backend.hgetall(KEYS.job_history(JOB)) and JOB not in backend.hgetall(KEYS.history_jobs)
+
+
+def snapshot() -> Snapshot:
+    waits = Waits()
+    record = first_record(Job("j", {"w": Component("w", ("true",))}, ("w",)), job_id="j-1", user="ann", now=10.0)
+    waits.add(record)
+    ended = sample(50, gpus=(GpuUsage(id=0, power=300.0), GpuUsage(id=1, error="lost")))
+    return Snapshot(
+        cluster="c",
+        jobs={JobState.RUNNING: 3},
+        tasks={TaskState.RUNNING: 7},
+        queued={'a"\\n\n<b>': 4},
+        longest_wait={"ann": 60.0},
+        waits=waits,
+        nodes=(NodeRecord(name="a", state=NodeState.READY, resources=Resources(cpu=8000)),),
+        samples={"a": Sampled(1.0, ended)},
+        running=tuple(("a", task) for task in ended.tasks),
+        lag=0.25,
+        redis={"used_memory": 5.0},
+        disks={"home": Disk(1, 2)},
+        collector=True,
+        monitor=1.5,
+        api=ApiFigures({"jobs.list": Operation([1] * (len(LATENCIES) + 1), 9.0, 2)}, 3),
+    )
+
+
+def test_the_page_is_accepted_by_the_parser_of_prometheus() -> None:
+    families = {family.name: family for family in text_string_to_metric_families(page(snapshot()).decode())}
+    figures = {
+        (each.name, *dict(sorted(each.labels.items())).values()): each.value
+        for family in families.values()
+        for each in family.samples
+    }
+    assert figures["grass_jobs", "RUNNING"] == 3 and figures["grass_tasks", "RUNNING"] == 7
+    assert figures["grass_queue_length", 'a"\\n\n<b>'] == 4
+    assert figures["grass_gpu_power", "0", "a"] == 300 and figures["grass_gpu_lost", "1", "a"] == 1
+    assert figures["grass_task_memory", JOB, "a", "w.0"] == 77
+    assert figures["grass_api_request_seconds_bucket", "+Inf", "jobs.list"] == len(LATENCIES) + 1
+    assert figures["grass_api_errors_total", "jobs.list"] == 2 and figures["grass_collector_up",] == 1
+    assert figures["grass_master_agent_lag_seconds",] == 0.25
+    assert families["grass_job_start_seconds"].type == "histogram"
+
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def test_the_dashboard_shows_only_figures_that_exist() -> None:
+    board = json.loads((DEPLOY / "grafana" / "grass.json").read_text())
+    families = {family.name for family in text_string_to_metric_families(page(snapshot()).decode())}
+    families |= {f"grass_node_{name}" for name in ("network_sent", "network_received")}
+    families |= {f"grass_gpu_{name}" for name in ("nvlink_sent",)} | {"grass_redis_aof_current_size"}
+    shown = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+    used = {name for text in shown for name in re.findall(r"grass_\w+", text)}
+    assert len(shown) > 20 and {re.sub("_(bucket|total)$", "", name) for name in used - families} <= families
+    places = [tuple(panel["gridPos"].values()) for panel in board["panels"]]
+    assert len(set(places)) == len(places) and all(x + width <= 24 for _, width, x, _ in places)
+
+
+def test_the_scrape_configuration_is_that_of_the_guide() -> None:
+    [job] = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    assert (job["job_name"], job["metrics_path"]) == ("grass", "/metrics")
+    assert job["static_configs"][0]["labels"].keys() == {"cluster"}

@@ -1,0 +1,336 @@
+"""What is told after the end of a job, and that no receiver of it can harm the master-agent."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grass.config import ClusterConfig, MasterConfig
+from grass.errors import ManifestError
+from grass.manifest import parse_job, parse_settings
+from grass.model.job import Component, Job
+from grass.model.notify import Notify, OnEnd
+from grass.model.resources import Resources
+from grass.store.keys import Keys
+from grass.store.memory import MemoryBackend
+from grass.wire.codec import encode
+from grass.wire.event_record import EventRecord
+from grass.wire.notification import NOTIFICATION, Notification
+from master.agent.courier import SENDERS, Courier
+from master.agent.step import Limits
+from master.agent.webhook import NotAcceptedError, RefusedError, post
+from master.api.views import specification
+from tests.support.waiting import wait_until
+from tests.support.world import World
+
+KEYS = Keys("grass:test:")
+
+
+@dataclass
+class Receiver:
+    """A webhook that records what it gets and answers as told, one status after the other (the last one stays)."""
+
+    statuses: list[int]
+    got: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    url: str = ""
+
+
+@contextmanager
+def receiving(*statuses: int) -> Iterator[Receiver]:
+    receiver = Receiver(list(statuses))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            receiver.got.append((dict(self.headers), body))
+            status = receiver.statuses[min(len(receiver.got), len(receiver.statuses)) - 1]
+            self.send_response(status)
+            if status == 302:
+                self.send_header("Location", receiver.url)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    receiver.url = f"http://127.0.0.1:{server.server_port}/hook?a=b"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def misbehaving(answer: Callable[[socket.socket], object]) -> Iterator[str]:
+    """A server that answers each connection by ``answer``, and holds it open."""
+    held: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                held.append(connection)
+                threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            for connection in held:
+                connection.close()
+
+
+def drip(connection: socket.socket) -> None:
+    stop = threading.Event()
+    try:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+        while not stop.wait(0.02):
+            connection.sendall(b"x")
+    except OSError:
+        pass
+
+
+@contextmanager
+def courier(notify: Notify | None = None, own_machine: bool = True) -> Iterator[tuple[Courier, MemoryBackend]]:
+    backend = MemoryBackend()
+    made = Courier(backend, KEYS, "lab", notify, own_machine)
+    try:
+        yield made, backend
+    finally:
+        made.close()
+
+
+def put(backend: MemoryBackend, name: str, webhook: str | None, **more: Any) -> None:
+    event = EventRecord(1.0, "job-failed", f"job {name}: failed", job=name)
+    found = Notification(id=f"{name}-1:end", event=event, webhook=webhook, **more)
+    backend.apply([("HSET", KEYS.notifications, found.id, encode(found))])
+
+
+def waiting(backend: MemoryBackend) -> dict[str, Notification]:
+    return {key: NOTIFICATION.decode(text) for key, text in backend.hgetall(KEYS.notifications).items()}
+
+
+# what is decided
+
+
+def job_with(on_end: OnEnd) -> Job:
+    return Job("j", {"t": Component("t", "x", resources=Resources())}, ("t",), on_end=on_end)
+
+
+def test_the_end_of_a_job_is_committed_with_its_notification_once() -> None:
+    world = World()
+    world.add_node("n1")
+    world.submit(job_with(OnEnd("http://example.org/", "a secret")))
+    assert waiting(world.backend) == {}
+    world.end("j-1/t.0/1", code=3)
+    world.takeover()
+    [found] = waiting(world.backend).values()
+    assert (found.id, found.event.kind, found.webhook, found.secret) == (
+        "j-1:end",
+        "job-failed",
+        "http://example.org/",
+        "a secret",
+    )
+    assert found.record is not None and (found.record.state.value, found.record.exit_code) == ("FAILED", 3)
+
+
+def test_a_command_is_run_as_a_job_of_the_same_user_and_tells_nobody_of_its_end() -> None:
+    world = World()
+    world.add_node("n1")
+    world.submit(job_with(OnEnd(command="mail")), user="bob")
+    world.end("j-1/t.0/1", code=3)
+    command = world.job("j-on-end")
+    assert (command["user"], command["state"]) == ("bob", "RUNNING")
+    env = world.nodes["n1"].launch[f"{command['id']}/on-end"].env
+    assert env == {
+        "GRASS_ENDED_JOB": "j",
+        "GRASS_ENDED_JOB_ID": "j-1",
+        "GRASS_ENDED_STATE": "FAILED",
+        "GRASS_ENDED_EXIT_CODE": "3",
+    }
+    world.end(f"{command['id']}/on-end.0/1")
+    assert len(world.jobs()) == 2
+
+
+def test_the_cluster_is_told_of_the_kinds_that_its_settings_name() -> None:
+    world = World(Limits(notify=Notify(command=("x",), kinds=("node-lost", "job-failed"))))
+    world.add_node("n1")
+    world.submit(job_with(OnEnd()))
+    world.nodes["n1"].connected = False
+    world.advance(400)
+    assert [each.event.kind for each in waiting(world.backend).values()] == ["node-lost"]
+
+
+# how it is delivered
+
+
+def test_a_delivery_is_signed_and_has_the_same_id_until_it_is_accepted() -> None:
+    with receiving(500, 302, 204) as receiver, courier() as (made, backend):
+        put(backend, "j", receiver.url, secret="a secret")
+        made.start()
+        for tries in (1, 2):
+            wait_until(lambda: any(each.tries == tries for each in waiting(backend).values()))  # noqa: B023
+            [each] = waiting(backend).values()
+            put(backend, "j", receiver.url, secret="a secret", tries=each.tries)  # due now
+            made.wake()
+        wait_until(lambda: not waiting(backend))
+    assert len(receiver.got) == 3
+    headers, body = receiver.got[-1]
+    assert {headers["Grass-Notification"] for headers, _ in receiver.got} == {"j-1:end"}
+    wanted = hmac.new(b"a secret", body, hashlib.sha256).hexdigest()
+    assert headers["Grass-Signature"] == f"sha256={wanted}"
+    assert json.loads(body)["event"]["message"] == "job j: failed"
+    assert json.loads(body)["cluster"] == "lab"
+    assert b"a secret" not in body
+
+
+def test_a_receiver_that_hangs_delays_no_other() -> None:
+    with misbehaving(lambda _: None) as hangs, receiving(200) as receiver, courier() as (made, backend):
+        for name in ("a", "b", "c"):
+            put(backend, name, hangs)
+        put(backend, "z", receiver.url)
+        made.start()
+        wait_until(lambda: "z-1:end" not in waiting(backend), seconds=5)
+        assert {"a-1:end", "b-1:end", "c-1:end"} == set(waiting(backend))
+
+
+def test_receivers_of_jobs_that_hang_do_not_delay_that_of_the_cluster() -> None:
+    with ExitStack() as stack:
+        receiver = stack.enter_context(receiving(200))
+        made, backend = stack.enter_context(courier(Notify(receiver.url)))
+        for number in range(SENDERS):
+            put(backend, f"a{number}", stack.enter_context(misbehaving(lambda _: None)))
+        put(backend, "z", None)
+        made.start()
+        wait_until(lambda: "z-1:end" not in waiting(backend), seconds=5)
+        assert len(waiting(backend)) == SENDERS
+
+
+@pytest.mark.parametrize("answer", [lambda _: None, drip], ids=["hangs", "drips"])
+def test_a_call_ends_in_time_whatever_the_receiver_does(answer: Callable[[socket.socket], object]) -> None:
+    with misbehaving(answer) as url, pytest.raises((OSError, NotAcceptedError)):
+        post(url, b"{}", {}, anywhere=True, seconds=0.3)
+
+
+def test_a_receiver_that_talks_nonsense_or_redirects_has_not_accepted() -> None:
+    with (
+        misbehaving(lambda connection: connection.sendall(b"nonsense\r\n\r\n")) as url,
+        pytest.raises(NotAcceptedError),
+    ):
+        post(url, b"{}", {}, anywhere=True)
+    with receiving(302) as receiver, pytest.raises(NotAcceptedError, match="redirects are not followed"):
+        post(receiver.url, b"{}", {}, anywhere=True)
+    assert len(receiver.got) == 1
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "169.254.169.254", "0.0.0.0", "[::1]", "[::ffff:127.0.0.1]"]
+)
+def test_a_webhook_of_a_job_reaches_nothing_that_only_the_master_reaches(host: str) -> None:
+    with pytest.raises(RefusedError, match="own host or link"):
+        post(f"http://{host}:9/", b"{}", {}, anywhere=False)
+
+
+def test_what_is_refused_for_good_is_given_up_with_an_event() -> None:
+    with courier(own_machine=False) as (made, backend):
+        put(backend, "j", "http://127.0.0.1:9/")
+        made.start()
+        wait_until(lambda: not waiting(backend))
+    [(_, fields)] = backend.stream(KEYS.events, "0", 10)
+    assert json.loads(fields["event"])["kind"] == "notification-failed"
+
+
+@pytest.mark.parametrize("url", ["http://[1::2::3]/", "http://example.org:99999/"])
+def test_a_webhook_that_is_no_url_stops_no_delivery_to_others(url: str) -> None:
+    with receiving(200) as receiver, courier() as (made, backend):
+        put(backend, "a", url)
+        put(backend, "z", receiver.url)
+        made.start()
+        wait_until(lambda: not waiting(backend))
+    assert len(receiver.got) == 1
+
+
+def test_the_command_of_the_cluster_gets_the_body_and_the_secret_comes_from_a_file(tmp_path: Path) -> None:
+    out, key = tmp_path / "out", tmp_path / "key"
+    key.write_text("from a file\n")
+    with receiving(200) as receiver:
+        notify = Notify(receiver.url, str(key), ("/bin/sh", "-c", f"cat > {out}"))
+        with courier(notify) as (made, backend):
+            put(backend, "j", None)
+            made.start()
+            wait_until(lambda: not waiting(backend))
+        headers, body = receiver.got[0]
+    assert headers["Grass-Signature"] == "sha256=" + hmac.new(b"from a file", body, hashlib.sha256).hexdigest()
+    assert json.loads(out.read_text())["id"] == "j-1:end"
+
+
+# what files say
+
+
+def job_file(on_end: object) -> dict[str, Any]:
+    return {"name": "j", "components": {"t": {"command": "x"}}, "on_end": on_end}
+
+
+def test_a_job_file_names_a_webhook_or_a_command_and_the_secret_is_not_shown() -> None:
+    job = parse_job(job_file({"webhook": "https://example.org/x", "secret": "long enough"})).job
+    assert job.on_end == OnEnd("https://example.org/x", "long enough")
+    shown = specification(job).on_end
+    assert shown is not None and shown.secret == "[REDACTED]"
+    assert parse_job(job_file({"command": ["mail", "me"]})).job.on_end == OnEnd(command=("mail", "me"))
+
+
+@pytest.mark.parametrize(
+    ("on_end", "path"),
+    [
+        ({}, "on_end"),
+        ({"webhook": "ftp://x/"}, "on_end.webhook"),
+        ({"webhook": "http://user:password@x/"}, "on_end.webhook"),
+        ({"webhook": "http:///x"}, "on_end.webhook"),
+        ({"webhook": "http://[1::2::3]/"}, "on_end.webhook"),
+        ({"webhook": "http://x:99999/"}, "on_end.webhook"),
+        ({"webhook": "http://x/", "secret": "short"}, "on_end.secret"),
+        ({"command": "x", "secret": "long enough"}, "on_end.secret"),
+        ({"hook": "http://x/"}, "on_end.hook"),
+        ("http://x/", "on_end"),
+    ],
+)
+def test_what_on_end_cannot_be_is_refused_with_its_path(on_end: object, path: str) -> None:
+    with pytest.raises(ManifestError) as refused:
+        parse_job(job_file(on_end))
+    assert path in [problem.path for problem in refused.value.problems]
+    assert "short" not in str(refused.value)
+
+
+def test_settings_name_the_receiver_of_the_cluster() -> None:
+    found = parse_settings({"mode": "local", "notify": {"webhook": "http://x/", "kinds": ["node-lost"]}})
+    assert found.notify == Notify("http://x/", kinds=("node-lost",))
+    for wrong in ({}, {"command": "one text"}, {"webhook": "http://x/", "kinds": ["no-such"]}):
+        with pytest.raises(ManifestError, match="notify"):
+            parse_settings({"mode": "local", "notify": wrong})
+
+
+def test_the_receiver_survives_the_configuration_file_of_the_master(tmp_path: Path) -> None:
+    notify = Notify("http://x/", "/etc/key", ("mail", "me"), ("node-lost",))
+    config = ClusterConfig("lab", "local", str(tmp_path), str(tmp_path), master=MasterConfig(notify=notify))
+    path = tmp_path / "cluster.json"
+    path.write_text(encode(config))
+    assert ClusterConfig.load(path).master.notify == notify

@@ -1,0 +1,87 @@
+"""Figures that tasks print of themselves: what counts as one, and what is bounded."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import subprocess
+import sys
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import grass
+from node.agent.own_figures import MOST_NAMES, MOST_POINTS, OwnFigures, parse
+
+KEY = "train-00000001/learner.0/1"
+
+
+def found(*lines: str) -> list[tuple[str, float, float]]:
+    figures = OwnFigures()
+    figures.found(KEY, "".join(line + "\n" for line in lines), 5.0)
+    return [(point.name, point.step, point.value) for point in figures.take()]
+
+
+def test_a_line_names_figures_and_their_step() -> None:
+    assert found("hello", "GRASS_METRIC loss=0.5 val/accuracy=91 step=7") == [("loss", 7, 0.5), ("val/accuracy", 7, 91)]
+
+
+def test_without_a_step_points_are_numbered() -> None:
+    assert found("GRASS_METRIC loss=3", "GRASS_METRIC loss=2") == [("loss", 0, 3), ("loss", 1, 2)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GRASS_METRIC",
+        "GRASS_METRIC loss",
+        "GRASS_METRIC loss=",
+        "GRASS_METRIC loss=much",
+        "GRASS_METRIC loss=nan",
+        "GRASS_METRIC loss=inf step=3",
+        "GRASS_METRIC =4",
+        "GRASS_METRIC <script>=4",
+        f"GRASS_METRIC {'x' * 65}=1",
+        "see GRASS_METRIC loss=1",
+        "GRASS_METRICS loss=1",
+    ],
+)
+def test_nonsense_is_ignored(line: str) -> None:
+    assert found(line) == []
+
+
+def test_a_flood_is_thinned_out_evenly_and_keeps_its_beginning() -> None:
+    points = found(*(f"GRASS_METRIC loss={step} step={step}" for step in range(1000)))
+    steps = [step for _, step, _ in points]
+    assert steps[0] == 0 and MOST_POINTS / 2 <= len(steps) <= MOST_POINTS
+    assert len({after - before for before, after in itertools.pairwise(steps)}) == 1
+
+
+def test_an_attempt_has_a_bounded_number_of_figures() -> None:
+    names = {name for name, _, _ in found(*(f"GRASS_METRIC figure{n}=1" for n in range(1000)))}
+    assert len(names) == MOST_NAMES
+    assert len(dict(parse("GRASS_METRIC " + " ".join(f"f{n}=1" for n in range(1000))))) == MOST_NAMES + 1
+
+
+def test_points_are_taken_once() -> None:
+    figures = OwnFigures()
+    figures.found(KEY, "GRASS_METRIC loss=1\n", 5.0)
+    assert len(figures.take()) == 1 and figures.take() == ()
+
+
+def test_what_a_task_reports_is_found(capfd: pytest.CaptureFixture[str]) -> None:
+    grass.report(step=7, loss=0.1, **{"val/accuracy": Fraction(1, 2)})
+    assert found(capfd.readouterr().out.rstrip()) == [("loss", 7, 0.1), ("val/accuracy", 7, 0.5)]
+
+
+@pytest.mark.parametrize("figures", [{}, {"a b": 1}, {"loss": float("nan")}, {"loss": "much"}, {"loss": None}, {"": 1}])
+def test_a_report_that_says_nothing_is_refused(figures: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^report: "):
+        grass.report(step=1, **figures)
+
+
+def test_reporting_loads_nothing_else_of_grass() -> None:
+    program = "import sys; before = set(sys.modules); import grass; grass.report; print(set(sys.modules) - before)"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert {name for name in ast.literal_eval(said) if name.startswith("grass")} == {"grass", "grass.own_figures"}

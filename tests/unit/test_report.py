@@ -1,0 +1,127 @@
+"""The file of `grass report`: complete, small, and harmless whatever a job is called or prints."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from grass.cli.report_page import Content, page
+from grass.cli.report_svg import curve
+
+STATUS = {"cluster": "lab", "mode": "grass/local", "version": "0.1"}
+HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e&\"'"
+
+
+def job(**more: Any) -> dict[str, Any]:
+    view = {"id": "j-1", "name": "j", "state": "FAILED", "user": "ann", "reason": None, "exit_code": 3, "restarts": 1}
+    view |= {"submitted": 1e9, "started": 1e9 + 1, "ended": 1e9 + 100, "counts": {"FAILED": 1}, "rerun_of": None}
+    return {**view, "specification": {"components": {"t": {"command": "x", "env": {"TOKEN": "[REDACTED]"}}}}, **more}
+
+
+def task(index: int, **more: Any) -> dict[str, Any]:
+    view = {"task": f"t.{index}", "state": "SUCCEEDED", "attempt": 1, "node": "n1", "exit_code": 0, "signal": None}
+    return {**view, "reason": None, "started": 1e9 + index / 100, "ended": 1e9 + index / 100 + 5, **more}
+
+
+def content(count: int = 3, **more: Any) -> Content:
+    tasks = [task(index) for index in range(count)]
+    given: dict[str, Any] = {
+        "status": STATUS,
+        "job": job(),
+        "tasks": tasks,
+        "attempts": tasks,
+        "events": [],
+        "nodes": [],
+    }
+    return Content(**{**given, **more})
+
+
+class Checker(HTMLParser):
+    """Collects tags and attributes, and checks that tags are closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def checked(text: str) -> Checker:
+    checker = Checker()
+    checker.feed(text)
+    checker.close()
+    assert checker.open == []
+    return checker
+
+
+def test_a_report_of_5000_tasks_is_small_and_has_every_task() -> None:
+    reason = {"code": "exit-code", "message": "ended with exit code 137; " + "x" * 300, "details": {}}
+    tasks = [task(index, state="FAILED", exit_code=137, reason=reason) for index in range(5000)]
+    text = page(content(0, tasks=tasks, attempts=tasks), 1e9 + 500)
+    assert len(text.encode()) <= 2 << 20
+    assert all(f"<td>t.{index}</td>" in text for index in range(0, 5000, 499))
+    checked(text)
+
+
+def test_a_report_runs_nothing_and_refers_to_nothing_outside() -> None:
+    hostile = content(
+        0,
+        job=job(name=HOSTILE, user=HOSTILE, reason={"code": "x", "message": HOSTILE, "details": {}}),
+        tasks=[task(0, task=HOSTILE, node=HOSTILE)],
+        attempts=[task(0, task=HOSTILE), task(0, task=HOSTILE, attempt=2)],
+        events=[{"time": 1e9, "kind": HOSTILE, "message": HOSTILE}],
+        metrics={"curves": [{"task": HOSTILE, "name": HOSTILE, "steps": [1, 2], "values": [1.0, 2.0]}]},
+        histories={HOSTILE: {"start": 0, "step": 2, "curves": {"cpu": [1.0, None, 3.0]}}},
+    )
+    text = page(hostile, 1e9 + 500)
+    checker = checked(text)
+    assert not checker.tags & {"script", "link", "img", "iframe", "object", "base", "form"}
+    assert not {name for name in checker.attributes if name.startswith("on")} | checker.attributes & {"src", "href"}
+    assert not re.search(r"https?://|url\(|@import", text)
+    assert "\x1b" not in text and "\u202e" not in text and "&lt;script&gt;" in text
+    assert "Content-Security-Policy" in text and "default-src 'none'" in text
+
+
+def test_a_report_shows_result_timeline_curves_attempts_events_and_specification() -> None:
+    events = [{"time": 1e9, "kind": "job-submitted", "message": "j submitted", "user": "ann"}]
+    attempts = [task(0, exit_code=3, ended=1e9 + 2), task(0, attempt=2, started=1e9 + 3)]
+    usage = {"totals": None, "tasks": []}
+    history = {"t.0": {"start": 0, "step": 2, "curves": {"memory": [1.0, 2.0, 4.0]}}}
+    metrics = {"curves": [{"task": "t.0", "name": "loss", "steps": [1, 2, 3], "values": [3.0, 2.0, 1.0]}]}
+    given = content(1, events=events, attempts=attempts, usage=usage, histories=history, metrics=metrics)
+    text = page(given, 1e9 + 500)
+    for said in ("FAILED", "t.0#1", "j submitted", "t.0: loss", "t.0: memory", "[REDACTED]", "grass/local"):
+        assert said in text, said
+    assert text.count("<svg") == 3
+
+
+def test_a_job_that_never_started_and_one_that_goes_on_have_reports() -> None:
+    never = job(started=None, ended=None, state="QUEUED")
+    waits = [task(0, started=None, ended=None, attempt=0, node=None, state="PENDING", exit_code=None)]
+    assert "No task has started" in page(content(0, job=never, tasks=waits), 1e9 + 5)
+    runs = [task(0, ended=None, state="RUNNING", exit_code=None)]
+    going_on = content(0, job=job(ended=None, state="RUNNING"), tasks=runs, attempts=runs)
+    assert 'class="running"' in page(going_on, 1e9 + 50)
+
+
+@pytest.mark.parametrize("values", [[], [None, None], [1.0], [5.0, 5.0], [1.0, None, float(10**12)]])
+def test_a_curve_of_odd_values_is_drawn_or_left_out(values: list[float | None]) -> None:
+    drawn = curve("x", [float(at) for at in range(len(values))], values)
+    assert "nan" not in drawn and "inf" not in drawn
+    assert bool(drawn) is any(value is not None for value in values)

@@ -1,0 +1,93 @@
+"""The environment of the submitting shell: what a document takes from it, and what a task gets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace as changed
+
+from grass.config import ClusterConfig, MasterConfig
+from grass.errors import InputError, ManifestError
+from grass.manifest import parse_job
+from grass.manifest.shell import assignments, passable, with_shell
+from grass.wire.calls import Submission
+from grass.wire.launch import LaunchTemplate
+from master.api.submission import accept_job
+from node.agent.environment import launch
+
+SHELL = {"PATH": "/venv/bin:/bin", "TOKEN": "s3", "EPOCHS": "9"}
+CONFIG = ClusterConfig("local", "local", "/g/clusters/local", "/r", master=MasterConfig(nodes_on_client=True))
+TEMPLATE = LaunchTemplate(job_id="j-1", job="j", component="w", command="true")
+
+
+def document(**component: Any) -> dict[str, Any]:
+    return {"name": "j", "components": {"w": {"command": "true", **component}}}
+
+
+def env_of(body: dict[str, Any], **added: str) -> dict[str, str]:
+    return parse_job(with_shell(body, SHELL, added)).job.components["w"].env
+
+
+def test_named_variables_come_from_the_shell_and_env_goes_before_them() -> None:
+    body = document(inherit_env=["TOKEN", "EPOCHS"], env={"EPOCHS": 1})
+    assert env_of(body) == {"TOKEN": "s3", "EPOCHS": "1"}
+    assert env_of(body, EPOCHS="2") == {"TOKEN": "s3", "EPOCHS": "2"}
+    assert body == document(inherit_env=["TOKEN", "EPOCHS"], env={"EPOCHS": 1})
+
+
+def test_the_job_of_a_schedule_takes_them_too() -> None:
+    made = with_shell({"cron": "* * * * *", "job": document(inherit_env=["TOKEN"])}, SHELL, {})
+    assert made["job"]["components"]["w"]["env"] == {"TOKEN": "s3"}
+
+
+def test_a_variable_that_the_shell_lacks_is_named_with_its_path() -> None:
+    with pytest.raises(ManifestError, match=r"components\.w\.inherit_env\[1\]: NONE is not set"):
+        with_shell(document(inherit_env=["TOKEN", "NONE"]), SHELL, {})
+
+
+@pytest.mark.parametrize("wrong", ["TOKEN", [1], ["a b"], ["GRASS_HOME"], {"TOKEN": 1}])
+def test_what_is_no_list_of_names_is_refused(wrong: Any) -> None:
+    with pytest.raises(ManifestError, match="inherit_env"):
+        env_of(document(inherit_env=wrong))
+
+
+def test_a_document_that_names_values_which_were_not_sent_is_refused() -> None:
+    with pytest.raises(ManifestError, match="must send the value of TOKEN"):
+        parse_job(document(inherit_env=["TOKEN"]))
+
+
+def test_options_set_a_variable_or_take_it_from_the_shell() -> None:
+    assert assignments(("A=b=c", "TOKEN", "E="), SHELL) == {"A": "b=c", "TOKEN": "s3", "E": ""}
+    for wrong in ("NONE", "=x", "a b=1", "GRASS_JOB=1"):
+        with pytest.raises(InputError, match="--env"):
+            assignments((wrong,), SHELL)
+
+
+def test_all_variables_are_those_that_a_job_may_set() -> None:
+    assert passable({"A": "1", "GRASS_HOME": "/h", "BASH_FUNC_f%%": "() {}", "B": "\udcff"}) == {"A": "1"}
+
+
+def test_a_local_process_gets_the_submitting_shell_in_place_of_the_creating_one() -> None:
+    base = {"PATH": "/bin", "VIRTUAL_ENV": "/old", "LC_ALL": "C", "OTHER": "kept"}
+    template = changed(TEMPLATE, shell=(("PATH", "/venv/bin:/bin"),), env={"LC_ALL": "fr"})
+    made = launch(CONFIG, template, base).env
+    assert (made["PATH"], made["OTHER"], made["LC_ALL"]) == ("/venv/bin:/bin", "kept", "fr")
+    assert "VIRTUAL_ENV" not in made and made["GRASS_HOME"] == "/g"
+    assert launch(CONFIG, TEMPLATE, base).env["VIRTUAL_ENV"] == "/old"
+
+
+def test_elsewhere_the_shell_stays_behind() -> None:
+    submission = Submission(manifest=document(), shell={"PATH": "/x"})
+    kept = accept_job(submission, list, lambda name: name).job.components["w"]
+    assert kept.shell == (("PATH", "/x"),)
+    left = accept_job(submission, list, lambda name: name, keep_cwd=False).job.components["w"]
+    assert left.shell == ()
+    assert "GRASS_HOME" not in launch(replace(CONFIG, master=MasterConfig()), TEMPLATE, {}).env
+
+
+@pytest.mark.parametrize("shell", [{"GRASS_CLUSTER": "x"}, {"a b": "1"}, {"A": "\0"}])
+def test_a_shell_that_no_process_could_have_is_refused(shell: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="shell"):
+        accept_job(Submission(manifest=document(), shell=shell), list, lambda name: name)

@@ -1,0 +1,99 @@
+"""The screens of `grass top`: what fits, what is marked, and what hostile text becomes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from grass.cli import cells
+from grass.cli.top_state import State
+from grass.cli.top_view import everything, overview, page
+
+
+def job(number: int, state: str = "RUNNING", name: str = "", **more: Any) -> dict[str, Any]:
+    base = {
+        "id": f"j{number}-1",
+        "name": name or f"j{number}",
+        "state": state,
+        "user": "ann",
+        "submitted": float(number),
+    }
+    return {**base, "counts": {"RUNNING": 1}, "reason": None, "components": {}, **more}
+
+
+def node(name: str, state: str = "READY") -> dict[str, Any]:
+    amounts = {"cpu": 4000, "memory": 8 << 30, "gpu": 0}
+    usage = {"cpu": 50.0, "memory": 1, "memory_total": 2, "load": 1.5, "disk_free": 1 << 30, "disk_total": 2 << 30}
+    return {"name": name, "state": state, "resources": amounts, "free": amounts, "usage": usage, "tasks": 3}
+
+
+def state_of(jobs: int, nodes: int = 1) -> State:
+    state = State()
+    state.apply({"snapshot": True, "complete": False, "time": 1e9, "nodes": [node(f"n{at}") for at in range(nodes)]})
+    assert not state.complete
+    state.apply({"jobs": [job(at) for at in range(jobs)], "counts": {"RUNNING": jobs}, "time": 1e9})
+    return state
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 60), (40, 10), (10, 5)])
+def test_a_screen_is_filled_exactly_and_never_overflows(width: int, height: int) -> None:
+    state = state_of(500, 30)
+    state.jobs["j7-1"] = job(7, name="a-name-that-is-far-too-long-" * 4)
+    lines = overview(state, width, height, "j7-1")
+    assert len(lines) == height
+    assert all(cells.width(line.text) <= width for line in lines)
+    assert "selected" in [line.style for line in lines] or height < 10
+
+
+def test_the_selected_job_is_on_the_screen_wherever_it_is() -> None:
+    state = state_of(300)
+    for number in (0, 150, 299):
+        [marked] = [line for line in overview(state, 80, 24, f"j{number}-1") if line.style == "selected"]
+        assert marked.text.startswith(f"j{number} ")
+
+
+def test_nodes_that_need_attention_come_first() -> None:
+    state = state_of(1, 40)
+    state.apply({"nodes": [node("n39", "LOST")]})
+    text = [line.text for line in overview(state, 80, 24, None)]
+    assert "n39" in text[3] and any("more" in line for line in text)
+
+
+def test_control_characters_and_markup_are_shown_and_not_sent() -> None:
+    state = State()
+    state.apply({"snapshot": True, "time": 1.0, "jobs": [job(1, name="\x1b[2J<script>\u202e")], "counts": {}})
+    shown = "".join(line.text for line in overview(state, 80, 24, None))
+    assert "\x1b" not in shown and "\u202e" not in shown and "<script>" in shown
+    assert "\x1b" not in page("t", ["\x1b]0;x\x07"], 80, 24, 0)[1].text
+
+
+def test_what_changes_and_what_is_removed_is_followed_and_trouble_is_said() -> None:
+    state = state_of(2, 2)
+    state.apply({"jobs": [job(1, "FAILED")], "removed": {"jobs": ["j0-1"], "nodes": ["n1"]}, "time": 2e9})
+    assert [each["state"] for each in state.jobs.values()] == ["FAILED"] and list(state.nodes) == ["n0"]
+    state.trouble = "the cluster does not answer"
+    assert "not up to date: the cluster does not answer" in [line.text for line in overview(state, 80, 24, None)]
+    state.apply({})
+    assert state.trouble == ""
+
+
+@pytest.mark.parametrize(
+    ("sort", "wanted"),
+    [("state", "bca"), ("name", "abc"), ("age", "cba"), ("failed", "abc"), ("tasks", "bca")],
+)
+def test_jobs_are_sorted_as_asked(sort: str, wanted: str) -> None:
+    state = State()
+    jobs = [
+        job(1, "FAILED", "a", counts={"FAILED": 2}),
+        job(2, "RUNNING", "b", counts={"RUNNING": 9, "FAILED": 1}),
+        job(3, "QUEUED", "c", counts={"PENDING": 3}),
+    ]
+    state.apply({"snapshot": True, "jobs": jobs})
+    assert "".join(each["name"] for each in state.sorted_jobs(sort)) == wanted
+    assert [each["name"] for each in state.sorted_jobs(sort, reverse=True)] == list(wanted[::-1])
+
+
+def test_scripts_get_everything() -> None:
+    lines = everything(state_of(100, 5), None, "name")
+    assert len([line for line in lines if line.startswith("j")]) == 100

@@ -1,0 +1,69 @@
+"""Packed histories: exact enough, small, and joined over chunks."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from grass.errors import UndecodableError
+from grass.wire.usage_history import FINE, LEVELS, MINUTES, QUARTERS, Chunk, field, join, level_of, numbers, unpack
+
+
+def test_the_levels_keep_what_is_promised() -> None:
+    kept = [(level.step, level.span * (level.kept - 1)) for level in LEVELS]
+    assert kept == [(2, 15 * 60), (60, 24 * 3600), (900, 31 * 24 * 3600)]
+
+
+def test_a_chunk_is_packed_and_unpacked_within_half_a_percent() -> None:
+    chunk, at = Chunk(MINUTES, MINUTES.number(7200)), random.Random(1)
+    figures = [{"cpu": at.uniform(0, 100), "memory": at.uniform(0, 2**40), "power": 0.0} for _ in range(60)]
+    for minute, each in enumerate(figures):
+        if minute != 17:
+            chunk.put(7200 + 60 * minute, each)
+    again = unpack(MINUTES, chunk.number, chunk.pack())
+    assert again.values.keys() == {"cpu", "memory", "power"} and again.start == 7200
+    for name, values in again.values.items():
+        assert math.isnan(values[17])
+        for minute, value in enumerate(values):
+            assert minute == 17 or value == pytest.approx(figures[minute][name], rel=0.004)
+
+
+def test_a_constant_figure_costs_almost_nothing() -> None:
+    chunk = Chunk(QUARTERS, 0)
+    for point in range(96):
+        chunk.put(900 * point, {"gpu0.memory": 7 << 30})
+    assert len(chunk.pack()) < 100
+
+
+@pytest.mark.parametrize("text", ["", "!!!", "QUJD", Chunk(FINE, 0).pack()[:-6]])
+def test_a_damaged_chunk_is_refused(text: str) -> None:
+    with pytest.raises(UndecodableError, match="not a chunk"):
+        unpack(FINE, 0, text)
+
+
+def test_the_mean_ignores_what_is_unknown() -> None:
+    chunk = Chunk(FINE, 0)
+    chunk.put(0, {"cpu": 10, "power": 5})
+    chunk.put(4, {"cpu": 20})
+    assert chunk.mean() == {"cpu": 15, "power": 5} and chunk.mean(1, 2) == {"cpu": 20} and chunk.mean(3, 9) == {}
+
+
+def test_chunks_are_joined_to_curves() -> None:
+    first, second = Chunk(FINE, 10), Chunk(FINE, 12)
+    first.put(658, {"cpu": 1})
+    second.put(720, {"cpu": 2, "power": 9})
+    start, curves = join(FINE, [first, second], 657, 723)
+    assert start == 656 and len(curves["cpu"]) == len(curves["power"]) == 34
+    assert [(index, value) for index, value in enumerate(curves["cpu"]) if value == value] == [(1, 1), (32, 2)]
+    assert join(FINE, [], 100, 90) == (100, {})
+
+
+def test_no_more_chunks_are_asked_for_than_are_kept() -> None:
+    assert len(numbers(FINE, 0, 1e9)) == FINE.kept and numbers(MINUTES, 3599, 3600) == [0, 1]
+
+
+def test_the_level_is_the_coarsest_that_is_fine_enough() -> None:
+    assert [level_of(step).step for step in (0.1, 2, 59, 60, 899, 900, 1e9)] == [2, 2, 2, 60, 60, 900, 900]
+    assert field(FINE, 3) == "2/3" and field(MINUTES, 4, "a.0") == "a.0/60/4"
