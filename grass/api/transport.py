@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 TIMEOUT = 5.0
 """Seconds for which a request is retried before the cluster counts as unreachable."""
 _RESTART = 30.0
-"""The same for a stream whose server has answered before, and refuses or breaks connections now: it is restarting."""
+"""The same for a stream whose server has answered before, and refused or broke a connection now: it restarts."""
 _UPLOAD = 128 * 1024
 """Bytes per second of the slowest supported upload."""
 _SHORTEST = 0.2
@@ -116,14 +116,15 @@ class _Sent:
     sealed: Sealed
 
 
-class _Patience:
-    """The retry policy of one exchange."""
+class Patience:
+    """The retry policy of one exchange. ``timeout``, ``wait``: seconds; see ``TIMEOUT`` and ``Transport.call``."""
 
     def __init__(self, timeout: float, wait: float, resumed: bool) -> None:
         self._timeout = timeout
         self._wait = wait
-        self._until = clock.steady() + timeout
-        self._restarted = clock.steady() + _RESTART if resumed else self._until
+        self._began = clock.steady()
+        self._until = self._began + timeout
+        self._restart = _RESTART if resumed else 0.0
         self._pause = 0.01
         self._corrected = self._renewed = False
         self.attempt, self.arrived = 0, False  # arrived: an attempt may have reached the server
@@ -145,12 +146,14 @@ class _Patience:
 
     def goes_on(self, error: Exception) -> bool:
         """Wait and return True if another attempt is allowed. A server that went away while it held a request gets the
-        whole timeout to come back; a silent server does not."""
+        whole timeout to come back; a silent server does not. One that restarts may be silent until it has started."""
         now = clock.steady()
         self.arrived |= not isinstance(error, ConnectionRefusedError)
-        if self._wait and self.attempt == 0 and not isinstance(error, (TimeoutError, NodeUnreachableError)):
-            self._until = now + self._timeout
-        if now >= (self._until if isinstance(error, TimeoutError) else max(self._until, self._restarted)):
+        if not isinstance(error, TimeoutError):
+            if self._wait and self.attempt == 0 and not isinstance(error, NodeUnreachableError):
+                self._until = now + self._timeout
+            self._until, self._restart = max(self._until, self._began + self._restart), 0.0
+        if now >= self._until:
             return False
         clock.sleep(self._pause)
         self._pause = min(0.3, self._pause * 2)
@@ -195,10 +198,10 @@ class Transport:
 
         ``silence``: seconds that the server may take between two objects, if longer than the timeout.
         ``resumed``: this is the rest of a stream that broke off. A server that has answered this client before, and
-        refuses connections now, gets as long to restart.
+        went away now, gets as long to restart.
         """
 
-        def begin(patience: _Patience) -> _Sent:
+        def begin(patience: Patience) -> _Sent:
             return self._begin(self._send(method, target, body, patience))
 
         sent = self._patiently(begin, 0.0, resumed=resumed or self._answered)
@@ -212,9 +215,9 @@ class Transport:
             self._tunnel.close()
 
     def _patiently(
-        self, attempt_once: Callable[[_Patience], _T], wait: float, changes: bool = False, resumed: bool = False
+        self, attempt_once: Callable[[Patience], _T], wait: float, changes: bool = False, resumed: bool = False
     ) -> _T:
-        patience = _Patience(self._timeout, wait, resumed)
+        patience = Patience(self._timeout, wait, resumed)
         while True:
             try:
                 return attempt_once(patience)
@@ -247,7 +250,7 @@ class Transport:
         self._content(sent)
         raise UnreachableError(self._text("does not answer with a stream"))
 
-    def _send(self, method: str, target: str, body: Body, patience: _Patience) -> _Sent:
+    def _send(self, method: str, target: str, body: Body, patience: Patience) -> _Sent:
         sealed = self._seal(method, target, _text_of(body, patience.attempt), patience.left)
         return self._exchange(method, target, sealed, patience.left)
 

@@ -379,8 +379,10 @@ def test_appends_from_two_nodes_through_fuse_break_nothing_and_those_of_one_are_
     assert [pid(cluster.lab.hosts[node], cluster, "share-fuse") for node in NODES] == mounts
     assert client.node("n1")["labels"]["share"] == "fuse"
     cluster.lab.hosts["n1"].sh(f"touch {folder}/at-the-top '{folder}/ends with a dot.'")
-    names = master.sh(f"ls {folder}").splitlines()
-    assert {"at-the-top", "ends with a dot."} <= set(names) and all(name.isascii() for name in names), names
+    names = lambda: master.sh(f"ls {folder}").splitlines()  # noqa: E731
+    # rclone uploads a file after it is closed
+    wait_until(lambda: {"at-the-top", "ends with a dot."} <= set(names()), 20, f"the files of n1 in {folder}")
+    assert all(name.isascii() for name in names())
 
 
 @pytest.mark.parametrize(("shift", "words"), [(7200, "2.0 h ahead of"), (-7200, "2.0 h behind")])

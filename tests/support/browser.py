@@ -27,6 +27,10 @@ def chromium() -> Iterator[Any]:
             browser.close()
 
 
+def playwright_errors() -> Any:
+    return __import__("playwright.sync_api", fromlist=["TimeoutError"])
+
+
 @contextmanager
 def opened(browser: Any, link: str, allowed: tuple[str, ...] = (), **options: Any) -> Iterator[Any]:
     """Yield a page at ``link``. Afterwards, fail for what the page did wrong.
@@ -41,7 +45,10 @@ def opened(browser: Any, link: str, allowed: tuple[str, ...] = (), **options: An
     page.on("request", lambda request: request.url.startswith(origin) or wrong.append(f"foreign: {request.url}"))
     try:
         page.goto(link)
-        page.wait_for_selector("main h1", state="attached")
+        try:
+            page.wait_for_selector("main h1", state="attached")
+        except playwright_errors().TimeoutError as error:
+            raise AssertionError(f"the page shows {page.content()!r} and said {wrong}") from error
         yield page
         found = [each for each in wrong if not any(part in each for part in allowed)]
         assert found == []
