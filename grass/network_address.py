@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104 # for comparison
+"""Addresses to listen on that mean all addresses of the machine."""
+
+
+def wildcard(like: str) -> str:
+    """Return the wildcard of the family of ``like``. A host name counts as IPv4."""
+    return "::" if ":" in like else "0.0.0.0"  # noqa: S104 # what the caller's user asked for
+
 
 def host_and_port(text: str) -> tuple[str, int]:
     """Split ``10.0.0.1:24224`` or ``[fd00::1]:24224``. Raises ValueError."""

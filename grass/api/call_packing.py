@@ -134,5 +134,5 @@ def outcomes(lines: Iterable[str], key: bytes) -> Iterator[Outcome]:
             code, _, text = line.rpartition(MARK)[2].encode(errors="surrogateescape").partition(b" ")
             if hmac.compare_digest(code, hmac.new(key, text, "sha256").hexdigest().encode()):
                 number, _, data = text.partition(b" ")
-                good, value = pickle.loads(zlib.decompress(b64decode(data)))
+                good, value = pickle.loads(zlib.decompress(b64decode(data)))  # noqa: S301 # the code is right
                 yield Outcome(int(number), good, value)

@@ -14,6 +14,7 @@ from grass.dashboard.app import create_app
 from grass.dashboard.gate import Gate
 from grass.entropy import password
 from grass.errors import InputError
+from grass.network_address import wildcard
 
 LOOPBACK = "127.0.0.1"
 
@@ -59,7 +60,7 @@ def _bound(address: str | None) -> str:
     try:
         return str(ipaddress.ip_address(address))
     except ValueError:
-        return "0.0.0.0"
+        return wildcard(address)
 
 
 def _listen(address: str, port: int) -> socket.socket:

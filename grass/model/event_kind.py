@@ -65,7 +65,7 @@ class EventKind(str, Enum):
     USER_ENABLED = "user-enabled"
     USER_DISABLED = "user-disabled"
     USER_REMOVED = "user-removed"
-    JOIN_TOKEN = "join-token"
+    JOIN_TOKEN = "join-token"  # noqa: S105 # a kind of event
     NOTIFICATION_FAILED = "notification-failed"
     SET_ASIDE = "set-aside"
     TICKET_REFUSED = "ticket-refused"

@@ -19,7 +19,7 @@ class UnsafeFolderError(GrassError):
     """The folder is unsafe. Fix: remove the existing file or folder, or set GRASS_HOME to a shorter path."""
 
 
-def choose(cluster_home: Path, temporary: Path = Path("/tmp")) -> Path:
+def choose(cluster_home: Path, temporary: Path = Path("/tmp")) -> Path:  # noqa: S108 # see `make`
     """Choose ``run/`` in the cluster's folder if the sockets' paths are short enough, otherwise a folder under /tmp."""
     inside = cluster_home / "run"
     if len(os.fsencode(inside / _LONGEST_NAME)) <= LONGEST_SOCKET:

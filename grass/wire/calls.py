@@ -214,7 +214,7 @@ class JoinQuestion(Call, frozen=True):
     name: str
     facts: Document
     node: Document = {}
-    password: str = "none"
+    password: str = "none"  # noqa: S105 # nothing is made with it
 
 
 class Join(Call, frozen=True):

@@ -86,7 +86,7 @@ class MasterAgent:
         self._decide_with = decide
         self._agenda = Agenda()
         self._cluster = Cluster()
-        self._random = random.Random()
+        self._random = random.Random()  # noqa: S311 # for delays, not for secrets
         self._floods = Floods()
         self._idle_rounds = 0
         self._listened_at = steady()

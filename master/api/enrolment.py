@@ -12,7 +12,7 @@ from grass.config import ClusterConfig, Secrets
 from grass.errors import InputError
 from grass.model.names import MAX_TOPOLOGY_LEVELS, NAME_RULE, is_label_name, is_topology_path
 from grass.model.resources import Resources
-from grass.network_address import host_and_port
+from grass.network_address import WILDCARDS, host_and_port
 from grass.wire.tickets import NodeOffer
 from grass.wire.views import JoinedView
 
@@ -170,7 +170,7 @@ def _master_address(config: ClusterConfig) -> str:
     """Return the master's address in the cluster's network. The API may listen on all addresses; redis is bound to
     this one."""
     host = config.master.api_host
-    return (config.redis.host or "127.0.0.1") if host in ("0.0.0.0", "::") else host
+    return (config.redis.host or "127.0.0.1") if host in WILDCARDS else host
 
 
 def _spelled(host: str) -> str:

@@ -20,7 +20,7 @@ from grass.wire.codec import encode
 from master.api.call import Api
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-TOKEN_FILE = "metrics-token"
+TOKEN_FILE = "metrics-token"  # noqa: S105 # the name of the file
 _SHORTEST_TOKEN = 16
 _PATIENCE = 5.0
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
+import json
 import shutil
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -65,3 +67,10 @@ def test_a_token_that_the_master_does_not_know_is_refused_before_anything_is_mad
             script.Failed, match="another bundle than the one in the token"
         ):  # it is good, and asked for next
             script.main(["--token", true.token(), *words])
+
+
+@pytest.mark.parametrize("url", ["file:///etc", "ftp://10.0.0.1", "10.0.0.1:8080"])
+def test_a_token_that_names_anything_but_a_web_server_is_refused(script: Any, url: str) -> None:
+    wire = json.dumps({"api": ["http://10.0.0.1:8080", url], "bundle": "0" * 64, "secret": "s"})
+    with pytest.raises(script.Failed, match="this is not a join token"):
+        script.opened("grass1." + base64.urlsafe_b64encode(wire.encode()).decode().rstrip("="))

@@ -17,6 +17,7 @@ from grass.hosts.ssh import SshHost
 from grass.manifest.on_premises import ApiWay, HostSettings, OnPremises
 from grass.manifest.settings import Settings
 from grass.mode_file import write_mode
+from grass.network_address import WILDCARDS
 from grass.provision.filelock import cluster_lock
 from grass.provision.files.access import FilesAccess
 from grass.provision.layout import user_name
@@ -190,7 +191,7 @@ def _remember(host: SshHost, machines: OnPremises, config: ClusterConfig, admin:
 
 def api_url(machines: OnPremises, config: ClusterConfig) -> str:
     bind = config.master.api_host
-    everywhere = bind in ("0.0.0.0", "::")
+    everywhere = bind in WILDCARDS
     host = machines.master.address if everywhere and machines.api is ApiWay.DIRECT else bind
     if everywhere and machines.api is ApiWay.TUNNEL:
         host = config.node.address

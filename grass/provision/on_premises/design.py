@@ -9,6 +9,7 @@ from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, S
 from grass.errors import ConflictError, InputError
 from grass.manifest.on_premises import ApiWay, Collector, OnPremises
 from grass.manifest.settings import Settings
+from grass.network_address import wildcard
 from grass.provision.layout import ruled
 from grass.provision.on_premises.facts import REGISTRY, THERE, Facts, Listener, Python
 from grass.provision.on_premises.requirements import Target
@@ -173,8 +174,7 @@ def _fluentd(facts: Facts) -> str | None:
 
 def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str) -> ClusterConfig:
     name, address = settings.name, cluster_address(machines, facts, peer)
-    everywhere = "::" if ":" in address else "0.0.0.0"
-    bind = machines.api_bind or (everywhere if machines.api is ApiWay.DIRECT else address)
+    bind = machines.api_bind or (wildcard(address) if machines.api is ApiWay.DIRECT else address)
     own_share = machines.share is None
     return ClusterConfig(
         name=name,

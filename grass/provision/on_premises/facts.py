@@ -12,6 +12,7 @@ from typing import Any
 from grass.config import ClusterConfig
 from grass.errors import UndecodableError
 from grass.hosts import Host
+from grass.network_address import WILDCARDS
 from grass.provision.on_premises.record import Made
 from grass.share import shared
 
@@ -101,7 +102,7 @@ class Facts:
 
     def listens(self, address: str, port: int) -> Listener | None:
         """Return the listener on this port, at this address or at all addresses."""
-        everywhere = {"0.0.0.0", "::", "*", ""}
+        everywhere = WILDCARDS | {"*", ""}
         for listener in self.listeners:
             if listener.port != port:
                 continue

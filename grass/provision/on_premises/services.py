@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from grass import clock
 from grass.hosts import CommandFailedError, Host
+from grass.network_address import WILDCARDS
 from grass.provision.on_premises.design import MasterDesign
 from grass.provision.on_premises.facts import Listener, parse_listeners
 from grass.provision.on_premises.steps import Call, Put, Run, Step
@@ -85,7 +86,7 @@ def _listening(expected: dict[int, tuple[str, str]]) -> Callable[[Host], None]:
 
 
 def _faults(expected: dict[int, tuple[str, str]], listeners: Sequence[Listener]) -> list[str]:
-    everywhere = {"0.0.0.0", "::", "*"}
+    everywhere = WILDCARDS | {"*"}
     faults = []
     for port, (name, address) in expected.items():
         found = {listener.address for listener in listeners if listener.port == port}

@@ -125,7 +125,7 @@ class Starts:
         out."""
         try:
             scratch = self._folders.make(key)
-            os.chmod(scratch, 0o1777)  # noqa: PTH101
+            os.chmod(scratch, 0o1777)  # noqa: PTH101, S103 # sticky, like /tmp
             os.makedirs(plan.addresses_folder(self._config, key), exist_ok=True)  # noqa: PTH103
         except OSError as error:
             raise InputError(f"cannot make its scratch folder: {error}") from error
