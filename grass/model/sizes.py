@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grass.model.job import Component
+from grass.model.ending import Enough
+from grass.model.job import Component, Job
 
 MOST_TASKS = 100_000
 
@@ -37,6 +38,14 @@ def target_size(
             f"{name}: {len(remove)} tasks to remove are named, but the size goes from {current} to {target}"
         )
     return target
+
+
+def check_removal(job: Job, component: str, remove: Sequence[str]) -> None:
+    """Raise SizeError if the job could not succeed any more without a task to remove."""
+    first = f"{component}.0"
+    if first in remove and job.ending.enough.get(component) is Enough.INDEX0:
+        hint = f"`grass job replace {job.name} {first}` moves it to another node"
+        raise SizeError(f"{first}: the job succeeds with this task (`index0`), so it cannot be removed; {hint}")
 
 
 def check_size(component: Component, size: int) -> None:

@@ -118,6 +118,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The user who holds the queued job back."""
     rerun_of: str | None = None
     """Id of the run that this one repeats."""
+    delete: bool = False
+    """Whether it is removed as soon as it has ended."""
 
 
 JOB: Form[Job] = Form(Job)

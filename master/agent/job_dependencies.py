@@ -43,18 +43,25 @@ def reason(step: Step, run: JobRun) -> Reason | None:
     return None
 
 
-def _mark_followers(step: Step, other: JobRun) -> None:
-    followers = step.cluster.followers
+def followers(step: Step, other: JobRun) -> list[JobRun]:
+    """Return the queued jobs that wait for a job, by its name or id."""
+    known, found = step.cluster.followers, list[JobRun]()
     for key in (other.id, other.name):
-        for job_id in sorted(followers.get(key, ())):
+        for job_id in sorted(known.get(key, ())):
             run = step.cluster.jobs.get(job_id)
             if run is None or run.state.ended:
-                followers[key].discard(job_id)
+                known[key].discard(job_id)
             else:
-                step.changes.plan = True
-                step.touch_job(run)
-        if not followers.get(key, True):
-            del followers[key]
+                found.append(run)
+        if not known.get(key, True):
+            del known[key]
+    return found
+
+
+def _mark_followers(step: Step, other: JobRun) -> None:
+    for run in followers(step, other):
+        step.changes.plan = True
+        step.touch_job(run)
 
 
 def note_met(step: Step, run: JobRun) -> Reason | None:
@@ -64,7 +71,8 @@ def note_met(step: Step, run: JobRun) -> Reason | None:
         if other is None or not other.state.ended:
             continue
         if after.state == "succeeded" and other.state is not JobState.SUCCEEDED:
-            message = f"cannot start: it waited until job {after.job} succeeds, but that job is {other.state.value}"
+            how = f"{other.state.value} and deleted" if other.delete else other.state.value
+            message = f"cannot start: it waited until job {after.job} succeeds, but that job is {how}"
             details = {"job": other.id, "state": other.state.value}
             return Reason(ReasonCode.AFTER_FAILED, message, details)
         run.met |= {position}

@@ -7,7 +7,7 @@ from grass.model.lifecycle import JobState, TaskState, check_job
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.job_record import Outcome
 from grass.wire.task_record import TaskRecord
-from master.agent import job_dependencies, job_end, job_restart, notifications, stopped_tasks
+from master.agent import job_dependencies, job_end, job_restart, notifications, scaling, stopped_tasks
 from master.agent.allocation import release
 from master.agent.desired import desired_attempt
 from master.agent.state import ComponentRun, JobRun
@@ -61,6 +61,7 @@ def finish(step: Step, run: JobRun, state: JobState, reason: Reason | None, exit
     if run.state.ended or run.outcome is not None:
         return
     run.outcome = Outcome(state, reason, exit_code)
+    scaling.cut_off(step, run)
     for component in run.components.values():
         _cancel_pending(step, run, component)
     if run.on_node:
@@ -87,9 +88,7 @@ def settle(step: Step, run: JobRun) -> None:
         if not run.on_node:
             _end(step, run)
         return
-    impossible = job_dependencies.note_met(step, run) if run.job.after else None
-    if impossible is not None:
-        finish(step, run, JobState.FAILED, impossible, None)
+    if _settle_dependencies(step, run):
         return
     if run.state is JobState.SUSPENDED or run.halting is not None:
         return  # what tasks did until then counts once the job goes on
@@ -128,7 +127,10 @@ def remove(step: Step, run: JobRun) -> None:
     """Remove an ended job and its records. The loop deletes its logs. A job that is active is removed when it ends."""
     if not run.state.ended:
         run.delete = True
+        step.touch_job(run)
         return
+    for follower in job_dependencies.followers(step, run):
+        _settle_dependencies(step, follower)  # while it can still be told how this job ended
     name, latest = run.name, step.cluster.latest
     del step.cluster.jobs[run.id]
     if latest.get(name) == run.id:
@@ -138,6 +140,14 @@ def remove(step: Step, run: JobRun) -> None:
         if before:
             latest[name] = before[-1]
     step.changes.removed[run.id] = run
+
+
+def _settle_dependencies(step: Step, run: JobRun) -> bool:
+    """Note what the job need not wait for any more. Return True if it can never start, and therefore failed."""
+    impossible = job_dependencies.note_met(step, run) if run.job.after else None
+    if impossible is not None:
+        finish(step, run, JobState.FAILED, impossible, None)
+    return impossible is not None
 
 
 def _cancel_pending(step: Step, run: JobRun, component: ComponentRun) -> None:

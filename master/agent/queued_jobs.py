@@ -17,7 +17,8 @@ from master.agent.step import Step
 
 def change(step: Step, run: JobRun, ticket: QueuedTicket) -> None:
     """Apply the ticket, and plan again."""
-    if run.state is not JobState.QUEUED:
+    suspended = run.state is JobState.SUSPENDED and isinstance(ticket, ReleaseJob)  # it was held before
+    if run.state is not JobState.QUEUED and not suspended:
         kind = ticket.__struct_config__.tag
         text = f"ticket {kind}: refused; job {run.name} is {run.state.value}"
         step.event("ticket-refused", text, ticket.user, job=run.name)

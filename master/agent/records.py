@@ -53,6 +53,7 @@ def job_record(run: JobRun) -> JobRecord:
         priority=run.job.priority,
         held=run.held,
         rerun_of=run.rerun_of,
+        delete=run.delete,
         tags=run.job.tags,
         operations=run.filed,
         operation=_current(run),

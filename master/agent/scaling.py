@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason, ReasonCode
-from grass.model.sizes import SizeError, target_size
+from grass.model.sizes import SizeError, check_removal, target_size
 from grass.wire.keys import TaskKey
-from grass.wire.operation_record import OperationRecord, OperationState, Outcome
+from grass.wire.operation_record import OperationKind, OperationRecord, OperationState, Outcome
 from master.agent import members, operation_log, preemption, sizing, victims
 from master.agent.addresses import publish_addresses
 from master.agent.allocation import release
@@ -31,6 +31,7 @@ def begin(step: Step, run: JobRun, operation: OperationRecord) -> None:
     component = run.components[operation.component or ""]
     named, problem = _named(component, operation.named)
     try:
+        check_removal(run.job, component.spec.name, operation.named)
         target = target_size(component.spec, component.size, operation.size, operation.delta, operation.named)
     except SizeError as error:
         problem = problem or str(error)
@@ -79,6 +80,26 @@ def expire(step: Step, run: JobRun, operation: OperationRecord) -> None:
             )
         case _:
             pass
+
+
+def cut_off(step: Step, run: JobRun) -> None:
+    """End the scalings of a job that has its outcome, so that size and outcome agree if the whole job starts again."""
+    for operation in operation_log.unfinished(run):
+        if operation.kind is not OperationKind.SCALE:
+            continue
+        component = run.components[operation.component or ""]
+        match operation.state:
+            case OperationState.RESERVING | OperationState.STARTING:
+                message = "the job ended before its new tasks were members"
+                undo(step, run, operation, Outcome.ROLLED_BACK, message)
+                _left(step, run, component, run.operations[operation.id])
+            case OperationState.DRAINING:
+                message = f"{component.spec.name} has {_tasks(component.size)}; the removed ones end with the job"
+                operation_log.end(step, run, operation, Outcome.DONE, message)
+            case OperationState.STOPPING:
+                _left(step, run, component, operation)
+            case _:
+                pass
 
 
 def undo(step: Step, run: JobRun, operation: OperationRecord, outcome: Outcome, message: str) -> None:

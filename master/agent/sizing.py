@@ -23,7 +23,7 @@ def extend(component: ComponentRun, count: int) -> None:
 
 def join(component: ComponentRun, count: int) -> list[int]:
     """Add tasks that join: they are no members before their operation commits them. Return their indexes."""
-    _materialise(component, component.end)
+    materialise(component, component.end)
     filled = sorted(component.holes)[:count]
     added = [*filled, *range(component.end, component.end + count - len(filled))]
     component.holes -= set(filled)
@@ -50,7 +50,7 @@ def retire(component: ComponentRun, index: int) -> TaskRecord | None:
             component.counts[TaskState.PENDING] -= 1
             _trim(component)
             return None
-        _materialise(component, index + 1)
+        materialise(component, index + 1)
     task = component.tasks[index]
     if not task.attempt and task.state is TaskState.SUCCEEDED:  # carried over from an earlier run, by a shared record
         task = component.tasks[index] = TaskRecord(TaskState.SUCCEEDED)
@@ -87,7 +87,7 @@ def _wait_no_more(component: ComponentRun, index: int, task: TaskRecord) -> None
         task.not_before = None
 
 
-def _materialise(component: ComponentRun, end: int) -> None:
+def materialise(component: ComponentRun, end: int) -> None:
     """Make records of the tasks below ``end`` that were never assigned."""
     for index in range(component.next_index, end):
         if index in component.tasks:  # it has ended without being assigned

@@ -258,6 +258,7 @@ class JobRun:
     deadline: Moment | None = None
     stop_grace: float | None = None
     delete: bool = False
+    """Whether it is removed as soon as it has ended."""
     nodes: dict[str, None] = field(default_factory=dict)
     """Nodes that have a launch template of this job."""
     listed: JobState | None = None
@@ -324,6 +325,7 @@ class JobRun:
             awaited=record.awaited or _NO_RUNS,
             held=record.held,
             rerun_of=record.rerun_of,
+            delete=record.delete,
         )
 
     @classmethod

@@ -15,6 +15,7 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
 from grass.wire.tickets import StopTasks
+from master.agent import sizing
 from master.agent.allocation import release
 from master.agent.desired import desired_attempt
 from master.agent.state import ComponentRun, JobRun
@@ -68,6 +69,8 @@ def _named(run: JobRun, names: Iterable[str]) -> Iterator[tuple[ComponentRun, in
 def _stop_one(
     step: Step, run: JobRun, component: ComponentRun, index: int, reason: Reason, grace: float | None
 ) -> None:
+    if index not in component.tasks and index in (component.released or {}):
+        sizing.materialise(component, index + 1)  # it had attempts before it was removed, and they are numbered on
     task = component.tasks.get(index)
     if task is None:
         task = TaskRecord(TaskState.STOPPED, reason=reason)

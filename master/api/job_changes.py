@@ -27,6 +27,8 @@ from master.api.views import all_records, job_view
 
 CHANGE_SECONDS = 3.0
 """Time for the master-agent to take a ticket: less than a client waits for an answer."""
+WAITING = (JobState.QUEUED, JobState.SUSPENDED)
+"""States in which a job may be held back."""
 MOST_TASKS = 10_000
 """Names of tasks in one request to stop them."""
 
@@ -94,7 +96,7 @@ def hold(call: Call, job: str) -> Reply:
 
 def release(call: Call, job: str) -> Reply:
     record = find_job(call, job)
-    if record.held is None:
+    if record.held is None or record.state not in WAITING:
         raise ConflictError(f"job {record.name}: not held; it is {record.state.value}")
     call.api.store.ticket(ReleaseJob(record.id, call.user))
     return _changed(call, record, lambda now: now.held is None)
@@ -126,8 +128,9 @@ def _changed(call: Call, record: JobRecord, done: Callable[[JobRecord], bool]) -
             now = call.api.store.run(record.id)
             if now is not None and done(now):
                 return Reply(job_view(Redaction(call).job(now)))
-            if now is None or now.state is not JobState.QUEUED:
-                raise ConflictError(f"job {record.name}: started before the change was made; nothing was changed")
+            if now is None or now.state not in WAITING:
+                state = "gone" if now is None else now.state.value
+                raise ConflictError(f"job {record.name}: is {state} by now; nothing was changed")
             if steady() >= until or call.api.feed.closed:
                 return Reply(job_view(Redaction(call).job(now)), 202)
             changed.wait(until - steady())

@@ -11,9 +11,9 @@ from grass.clock import steady
 from grass.entropy import run_id
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
 from grass.model.exhaustive import assert_never
-from grass.model.job import Component
+from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState
-from grass.model.sizes import SizeError, target_size
+from grass.model.sizes import SizeError, check_removal, target_size
 from grass.wire.calls import OperationRequest
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
@@ -165,7 +165,8 @@ def _ticket(call: Call, record: JobRecord, wanted: OperationRequest, name: str) 
 
 
 def _check_scaling(call: Call, record: JobRecord, wanted: OperationRequest) -> None:
-    component, part = _component(call, record, wanted), record.components[wanted.component or ""]
+    spec = _spec(call, record)
+    component, part = _component(spec, record, wanted), record.components[wanted.component or ""]
     if len(wanted.remove) > MOST_REMOVED:
         raise InputError(f"remove: must name at most {MOST_REMOVED} tasks, got {len(wanted.remove)}")
     if len(set(wanted.remove)) < len(wanted.remove):
@@ -174,6 +175,10 @@ def _check_scaling(call: Call, record: JobRecord, wanted: OperationRequest) -> N
         key = _task(record, task)
         if key.component != component.name:
             raise InputError(f"remove: {task} is no task of {component.name}")
+    try:
+        check_removal(spec, component.name, wanted.remove)
+    except SizeError as error:
+        raise InputError(f"job {record.name}: {error}") from error
     if record.operation is not None and wanted.delta is not None:
         return  # the size that it begins with is not known yet
     try:
@@ -182,10 +187,14 @@ def _check_scaling(call: Call, record: JobRecord, wanted: OperationRequest) -> N
         raise InputError(f"job {record.name}: {error}") from error
 
 
-def _component(call: Call, record: JobRecord, wanted: OperationRequest) -> Component:
+def _spec(call: Call, record: JobRecord) -> Job:
     spec = call.api.store.spec(record.id)
     if spec is None:
         raise NotFoundError(f"job {record.name}: is being removed")
+    return spec
+
+
+def _component(spec: Job, record: JobRecord, wanted: OperationRequest) -> Component:
     if wanted.component not in spec.components:
         known = ", ".join(spec.components)
         raise NotFoundError(f"job {record.name}: no component {wanted.component}; it has {known}")
@@ -206,7 +215,7 @@ def _task(record: JobRecord, text: str) -> TaskKey:
 def _warnings(call: Call, record: JobRecord, wanted: OperationRequest) -> tuple[str, ...]:
     if wanted.kind is not OperationKind.SCALE:
         return ()
-    component = _component(call, record, wanted)
+    component = _component(_spec(call, record), record, wanted)
     if component.elastic or component.framework is not None:
         return ()
     message = "has neither `min` nor `max` nor a framework; new tasks wait for resources like all others"

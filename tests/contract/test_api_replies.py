@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from grass.api.client import Client
-from grass.errors import GrassError
+from grass.errors import ConflictError, GrassError
 from grass.manifest import parse_job
 from grass.model.lifecycle import TaskState
 from grass.model.schedule import Schedule, ScheduleKind
@@ -277,3 +277,25 @@ def test_errors_come_back_as_what_they_were(world: ApiWorld) -> None:
     assert isinstance(error, ManifestError)
     assert str(error) == "a.b: wrong"
     assert type(error_of({"code": "of-tomorrow", "message": "m", "problems": []})) is GrassError
+
+
+@pytest.mark.parametrize(("state", "held"), [("STOPPED", "ann"), ("SUSPENDED", None), ("RUNNING", None)])
+def test_a_job_that_is_not_held_is_not_released_and_the_answer_says_its_state(
+    world: ApiWorld, state: str, held: str | None
+) -> None:
+    client = world.client()
+    world.change_job(client.start(JOB)["id"], state=state, held=held)
+    with pytest.raises(ConflictError, match=f"job j: not held; it is {state}"):
+        client.release("j")
+    assert "release" not in tickets(world)
+
+
+def test_a_suspended_job_that_was_held_is_released(world: ApiWorld) -> None:
+    client = world.client()
+    job_id = client.start(JOB)["id"]
+    world.change_job(job_id, state="SUSPENDED", held="ann")
+    with ThreadPoolExecutor(1) as pool:
+        releasing = pool.submit(client.release, "j")
+        wait_until(lambda: "release" in tickets(world))
+        world.change_job(job_id, "job-released", held=None)
+        assert releasing.result(10)["held"] is None

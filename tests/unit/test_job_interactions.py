@@ -9,12 +9,14 @@ import pytest
 
 from grass.model.ending import Ending, JobRestart
 from grass.model.framework import Framework, FrameworkName
-from grass.model.job import After, Component, Job
+from grass.model.job import After, Component, Job, Ready
 from grass.model.resources import Resources
 from grass.wire import codec
 from grass.wire.operation_record import OperationKind
 from tests.support.said import report, ticket
 from tests.support.world import World
+
+TORCHRUN = Framework(FrameworkName.TORCHRUN)
 
 
 def elastic(replicas: int = 2, ending: Ending | None = None, **more: Any) -> Job:
@@ -126,17 +128,20 @@ def test_a_user_stops_a_job_that_is_about_to_start_again(takeover: bool) -> None
 
 
 @pytest.mark.parametrize("takeover", [False, True])
-def test_new_tasks_that_never_started_start_with_the_restarted_job(takeover: bool) -> None:
+def test_new_tasks_that_never_started_are_no_tasks_of_the_restarted_job(takeover: bool) -> None:
     world = nodes(2)
     world.submit(elastic(min=2, ending=Ending(restart=JobRestart(3, 0.5))))
     operate(world, "scale", "o1", component="w", size=3)
     world.end("j-1/w.0/1", code=1)
-    assert (world.job("j")["state"], world.job("j")["counts"]) == ("QUEUED", {"PENDING": 3})
+    assert (world.job("j")["state"], world.job("j")["counts"]) == ("QUEUED", {"PENDING": 2})
     if takeover:
         world.takeover()
     world.add_node("n3", cpu=1)
     world.advance(5)
-    assert [key.partition("/")[2] for key in world.running()] == ["w.0/2", "w.1/2", "w.2/1"]
+    assert outcome(world, "o1") == "ROLLED_BACK"
+    assert [key.partition("/")[2] for key in world.running()] == ["w.0/2", "w.1/2"]
+    operate(world, "scale", "o2", component="w", size=3)
+    assert "j-1/w.2/1" in world.running()
 
 
 def test_a_restarted_job_may_use_the_node_that_a_replaced_task_had_to_leave() -> None:
@@ -287,3 +292,90 @@ def test_the_membership_of_a_component_that_grows_beyond_one_task_is_published()
     operate(world, "scale", "o2", component="w", size=1, remove=["w.1"])
     world.takeover()
     assert [member.task for member in world.nodes["n1"].membership["j-1/w"].members] == ["w.0"]
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_scale_out_that_a_restart_of_the_job_cuts_off_leaves_the_old_size(takeover: bool) -> None:
+    world = nodes(4)
+    world.submit(elastic(min=2, ending=Ending(restart=JobRestart(3, 0.5)), ready=Ready(port="p"), ports=("p",)))
+    operate(world, "scale", "o1", component="w", size=4)
+    world.nodes["n3"].obstinate = world.nodes["n4"].obstinate = True  # the new tasks outlive the failure
+    world.end("j-1/w.0/1", code=1)
+    assert world.job("j")["state"] == "STOPPING"
+    if takeover:
+        world.takeover()
+    world.nodes["n3"].obstinate = world.nodes["n4"].obstinate = False
+    world.advance(5)
+    operation = world.api.operation("j-1", "o1")
+    assert operation is not None
+    assert (outcome(world, "o1"), operation.from_size, operation.removed) == ("ROLLED_BACK", 2, ("w.2", "w.3"))
+    view = world.job("j")
+    assert (view["state"], view["tries"], view["counts"]) == ("RUNNING", 1, {"RUNNING": 2})
+    assert (view["components"]["w"]["replicas"], view["components"]["w"]["joining"]) == (2, ())
+    assert world.running() == ["j-1/w.0/2", "j-1/w.1/2"]
+
+
+def test_a_scale_in_that_a_restart_of_the_job_cuts_off_is_done() -> None:
+    world = nodes(3)
+    world.submit(elastic(3, min=2, ending=Ending(restart=JobRestart(3, 0.5)), framework=TORCHRUN))
+    operate(world, "scale", "o1", component="w", size=2, deadline=60.0)
+    world.end("j-1/w.0/1", code=1)
+    world.advance(5)
+    assert (outcome(world, "o1"), world.job("j")["counts"]) == ("DONE", {"RUNNING": 2})
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_job_that_was_stopping_when_it_was_deleted_is_gone_at_its_end(takeover: bool) -> None:
+    world = nodes(2)
+    world.submit(elastic())
+    for node in world.nodes.values():
+        node.obstinate = True
+    world.ticket("stop", id="j-1")
+    world.ticket("delete", id="j-1")
+    if takeover:
+        world.takeover()
+    for node in world.nodes.values():
+        node.obstinate = False
+    world.advance(1)
+    assert (world.api.job("j"), world.removed) == (None, ["j-1"])
+
+
+@pytest.mark.parametrize("order", [("stop", "delete"), ("delete",)])
+def test_a_job_that_waits_for_a_queued_one_fails_when_that_is_deleted(order: tuple[str, ...]) -> None:
+    world = World()
+    world.submit(elastic(1))
+    after = Job("k", elastic(1).components, ("w",), after=(After("j"),))
+    world.submit(after)
+    for kind in order:
+        world.api.ticket(ticket(kind, user="ann", id="j-1"))
+    world.run()
+    reason = world.job("k")["reason"]
+    assert (world.job("k")["state"], reason["code"], reason["details"]["job"]) == ("FAILED", "after-failed", "j-1")
+
+
+def test_a_held_job_that_is_suspended_can_be_released() -> None:
+    world = World()
+    world.submit(elastic())
+    world.ticket("hold", id="j-1")
+    operate(world, "suspend", "o1")
+    world.ticket("release", id="j-1")
+    assert (world.job("j")["state"], world.job("j")["held"]) == ("SUSPENDED", None)
+    world.add_node("n1", cpu=2)
+    operate(world, "resume", "o2")
+    assert world.job("j")["state"] == "RUNNING"
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_task_that_was_removed_and_came_back_is_stopped_and_numbers_its_attempts_on(takeover: bool) -> None:
+    world = nodes(4)
+    world.submit(elastic(4))
+    operate(world, "scale", "o1", component="w", remove=["w.3"])
+    operate(world, "suspend", "o2")
+    operate(world, "scale", "o3", component="w", size=4)
+    world.ticket("stop-tasks", id="j-1", tasks=["w.3"])
+    assert (states(world)["w.3"], world.tasks("j-1")["w.3"]["attempt"]) == ("STOPPED", 1)
+    if takeover:
+        world.takeover()
+    operate(world, "resume", "o4")
+    operate(world, "restart", "o5")
+    assert world.running() == [f"j-1/w.{index}/{2 if index == 3 else 3}" for index in range(4)]

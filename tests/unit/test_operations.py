@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from grass.model.ending import Ending, Enough
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Component, Job, Ready, Restart, RestartOn
 from grass.model.resources import Resources
@@ -187,6 +189,21 @@ def test_index_0_leaves_only_if_it_is_named() -> None:
     assert members(world, "n2") == ["w.1"]
 
 
+def test_a_task_that_decides_the_result_of_its_job_cannot_be_removed() -> None:
+    world = nodes(2)
+    world.submit(replace(elastic(), ending=Ending(enough={"w": Enough.INDEX0})))
+    asked = Operations(world)
+    name = asked.scale(remove=["w.0"])
+    assert (asked.outcome(name), size(world)) == ("REJECTED", 2)
+    assert asked.show(name)["message"] == (
+        "w.0: the job succeeds with this task (`index0`), so it cannot be removed; "
+        "`grass job replace j w.0` moves it to another node"
+    )
+    assert asked.outcome(asked.scale(remove=["w.1"])) == "DONE"
+    world.end("j-1/w.0/1")
+    assert world.job("j")["state"] == "SUCCEEDED"
+
+
 def test_those_who_are_alone_on_their_switch_leave_first() -> None:
     world = World()
     for number, switch in enumerate(("s1", "s2", "s1"), 1):
@@ -355,7 +372,7 @@ def test_the_end_of_a_job_ends_its_operations() -> None:
     asked = Operations(world)
     names = [asked.scale(3), asked.scale(1)]
     world.ticket("stop", id="j-1")
-    assert [asked.outcome(name) for name in names] == ["CANCELLED", "CANCELLED"]
+    assert [asked.outcome(name) for name in names] == ["ROLLED_BACK", "CANCELLED"]
 
 
 def test_a_failed_task_is_done_without_as_long_as_min_others_remain() -> None:
