@@ -55,9 +55,16 @@ def job_line(job: View) -> str:
     return f"{job['name']}: {job['state']}, {show_counts(job['counts'])}" + (f" ({reason})" if reason else "")
 
 
-def job_page(job: View, shown: Sequence[View], task_count: int, now: float, width: int | None) -> list[str]:
-    """Return the lines for a job, its components and the tasks in ``shown`` (out of ``task_count`` tasks)."""
+def job_page(
+    job: View, shown: Sequence[View], task_count: int, now: float, width: int | None, curves: Sequence[str] = ()
+) -> list[str]:
+    """Return the lines for a job, its components and the tasks in ``shown`` (out of ``task_count`` tasks).
+
+    ``curves``: lines to show below the facts.
+    """
     lines = pairs(_job_facts(job, now), width)
+    if curves:
+        lines += ["", *curves]
     lines += ["", *table(_COMPONENTS, [_component_row(*item) for item in job["components"].items()], width)]
     if shown:
         lines += ["", *_task_table(shown, now, width)]

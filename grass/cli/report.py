@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,18 +11,17 @@ from grass import clock
 from grass.cli import report_page
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.job_curves import read_histories
 from grass.cli.output import Result
 from grass.cli.values import JOB
-from grass.errors import InputError, NotFoundError
+from grass.errors import InputError
 
 if TYPE_CHECKING:
-    from grass.api.client import Client, View
+    from grass.api.client import Client
 
 _CURVES = 8
 """Tasks whose usage is drawn: those that used most."""
 _EVENTS = 1_000
-_STEPS = ((900.0, 2), (86_400.0, 60))
-"""Age of the start of the job, and the finest step in which its usage is still kept."""
 
 
 @click.command(cls=Command)
@@ -62,18 +60,6 @@ def collect(client: Client, name: str, now: float) -> report_page.Content:
         events=[event for event in events if event["time"] <= until],
         nodes=client.nodes(),
         usage=usage,
-        histories=dict(_histories(client, job, usage, now)),
+        histories=read_histories(client, job, usage, now),
         metrics=client.job_metrics(job_id),
     )
-
-
-def _histories(client: Client, job: View, usage: View, now: float) -> list[tuple[str, View]]:
-    if job["started"] is None:
-        return []
-    step = next((step for age, step in _STEPS if now - job["started"] < age), 900)
-    found = []
-    for each in usage["tasks"]:
-        with suppress(NotFoundError):  # its history is not kept any more
-            answer = client.task_usage(job["id"], each["task"], step=step, since=job["started"])
-            found.append((each["task"], answer["history"]))
-    return found

@@ -1,6 +1,6 @@
 """Define the command `grass top`: the cluster in the terminal, live. Loaded by ``main``.
 
-A thread follows the change feed; this module alone reads keys and draws, by curses.
+A thread follows the change feed, another one reads pages; this module alone reads keys and draws, by curses.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grass import clock
-from grass.cli import top_view
+from grass.cli import cells, top_view
 from grass.cli.command import Command
 from grass.cli.events import event_lines
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.job_views import job_page
 from grass.cli.output import Result
+from grass.cli.top_actions import Action, offered, question
+from grass.cli.top_pages import Asked, Page, Pages, Said
 from grass.cli.top_state import SORTS, State
 from grass.errors import GrassError, InputError
 
@@ -38,7 +39,6 @@ KEY_MS = 200
 REFRESH = 2.0
 """Seconds between two reads of the details or logs that are shown."""
 _AGAIN = 1.0
-_TASKS, _LOG_LINES = 100, 500
 _STYLES = {"head": curses.A_BOLD, "selected": curses.A_REVERSE, "dim": curses.A_DIM}
 
 
@@ -47,7 +47,7 @@ _STYLES = {"head": curses.A_BOLD, "selected": curses.A_REVERSE, "dim": curses.A_
 @click.option("--sort", type=click.Choice(SORTS), default="state", show_default=True, help="Order of the jobs.")
 @pass_invocation
 def top(invocation: Invocation, once: bool, sort: str) -> None:
-    """Show nodes and jobs, live: q quits, Enter shows a job, l its logs, s sorts."""
+    """Show nodes and jobs, live: q quits, Enter shows a job, l its logs, s sorts, x stops it."""
     client = invocation.client()
     if once:
         state = State()
@@ -62,10 +62,10 @@ def top(invocation: Invocation, once: bool, sort: str) -> None:
         return
     if not (os.isatty(0) and os.isatty(1)):
         raise InputError("grass top needs a terminal; use `grass top --once` in scripts")
-    client.status()  # an error is said before the screen is taken over
+    status = client.status()  # an error is said before the screen is taken over
     curses.set_escdelay(25)
     try:
-        curses.wrapper(lambda screen: Top(screen, client, sort).run())
+        curses.wrapper(lambda screen: Top(screen, client, sort, status["user"], status["role"]).run())
     except curses.error as error:
         raise InputError(f"grass top cannot use this terminal ({error}); use `grass top --once`") from error
 
@@ -82,19 +82,27 @@ def _follow(client: Client, pieces: queue.SimpleQueue[Any]) -> None:
 
 
 class Top:
-    """One run on a terminal. ``_shown``: what is on the screen: overview, details, logs or events."""
+    """One run on a terminal. ``_shown``: what is on the screen: overview, details, logs or events.
 
-    def __init__(self, screen: Screen, client: Client, sort: str) -> None:
+    ``_confirming``: the action, and the job as it was, that wait for a ``y``. ``_said``: shown until the next key.
+    """
+
+    def __init__(self, screen: Screen, client: Client, sort: str, user: str, role: str) -> None:
         self._screen = screen
         self._client = client
+        self._user, self._role = user, role
         self._state = State()
-        self._pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._pages = Pages(client, self._news)
         self._sort, self._reverse = sort, False
         self._selected: str | None = None
         self._shown = "overview"
         self._content: list[str] = []
+        self._asked: Asked | None = None
         self._read_at = float("-inf")
         self._top = 0
+        self._confirming: tuple[Action, top_view.View] | None = None
+        self._said = ""
         self._colours: dict[str, int] = dict(_STYLES)
 
     def run(self) -> None:
@@ -105,11 +113,13 @@ class Top:
                 curses.init_pair(number, colour, -1)
                 self._colours[style] = curses.color_pair(number)
         self._screen.timeout(KEY_MS)
-        threading.Thread(target=_follow, args=(self._client, self._pieces), name="feed", daemon=True).start()
+        threading.Thread(target=_follow, args=(self._client, self._news), name="feed", daemon=True).start()
         drawn: list[top_view.Line] = []
         going_on = True
         while going_on:
-            self._take()
+            while not self._news.empty():
+                self._take(self._news.get())
+            self._select()
             lines = self._lines()
             if lines != drawn:
                 drawn = lines
@@ -120,13 +130,20 @@ class Top:
             elif key != -1:
                 going_on = self._on_key(key)
 
-    def _take(self) -> None:
-        while not self._pieces.empty():
-            piece = self._pieces.get()
-            if isinstance(piece, str):
-                self._state.trouble = piece
-            else:
-                self._state.apply(piece)
+    def _take(self, news: Any) -> None:
+        match news:
+            case Page() if news.asked == self._asked:
+                self._show_page(news.lines)
+            case Page():
+                pass  # another page is on the screen
+            case Said():
+                self._said, self._read_at = news.text, float("-inf")
+            case str():
+                self._state.trouble = news
+            case _:
+                self._state.apply(news)
+
+    def _select(self) -> None:
         if self._selected not in self._state.jobs and self._state.complete and self._shown == "overview":
             jobs = self._jobs()
             self._selected = jobs[0]["id"] if jobs else None
@@ -134,35 +151,43 @@ class Top:
     def _jobs(self) -> Sequence[top_view.View]:
         return self._state.sorted_jobs(self._sort, self._reverse)
 
+    def _offered(self) -> list[Action]:
+        return offered(self._state.jobs.get(self._selected or ""), self._user, self._role)
+
     def _lines(self) -> list[top_view.Line]:
         height, width = self._screen.getmaxyx()
+        foot = self._foot()
         if self._shown == "overview":
-            return top_view.overview(self._state, width, height, self._selected, self._sort, self._reverse)
-        if clock.steady() - self._read_at >= REFRESH:
-            self._content = self._read(width)
-            self._read_at = clock.steady()
+            return top_view.overview(self._state, width, height, self._selected, self._sort, self._reverse, foot)
+        if self._shown == "events":
+            self._content = [line for event in self._state.events for line in event_lines(event, None)]
+        else:
+            self._ask(width)
         self._top = max(0, min(self._top, len(self._content) - (height - 2)))
         title = f"{self._shown} of {self._selected}" if self._shown != "events" else "events"
-        return top_view.page(title, self._content, width, height, self._top)
+        return top_view.page(title, self._content, width, height, self._top, foot)
 
-    def _read(self, width: int) -> list[str]:
-        """Return the text of the screen. An error is its text."""
-        try:
-            if self._shown == "events":
-                return [line for event in self._state.events for line in event_lines(event, None)]
-            if self._shown == "logs":
-                return self._logs()
-            job = self._client.job(self._selected or "")
-            count = sum(part["replicas"] for part in job["components"].values())
-            return job_page(job, self._client.tasks(job["id"], first=_TASKS), count, clock.wall(), width)
-        except GrassError as error:
-            return [str(error)]
+    def _foot(self) -> top_view.Line:
+        if self._confirming is not None:
+            return top_view.Line(cells.clean(question(*self._confirming)), "selected")
+        if self._said:
+            return top_view.Line(cells.clean(self._said), "selected")
+        keys = top_view.KEYS if self._shown == "overview" else top_view.PAGE_KEYS
+        actions = (f"{action.key} {action.verb}" for action in self._offered())
+        return top_view.Line("  ".join([keys, *actions]), "dim")
 
-    def _logs(self) -> list[str]:
-        lines = self._client.logs(self._selected or "", tail=_LOG_LINES)
-        found = [f"{line['task']} | {line['text'].rstrip()}" for line in lines]
-        self._top = len(found) if not self._content or self._top >= len(self._content) - 100 else self._top
-        return found or ["no output yet"]
+    def _ask(self, width: int) -> None:
+        """Have the page read again, if it is old and not being read."""
+        if self._asked is None and clock.steady() - self._read_at >= REFRESH:
+            self._asked = Asked(self._shown, self._selected or "", width)
+            self._pages.ask(self._asked)
+
+    def _show_page(self, lines: list[str]) -> None:
+        height, _ = self._screen.getmaxyx()
+        at_end = self._top >= len(self._content) - (height - 2)
+        if self._shown == "logs" and (not self._content or at_end):
+            self._top = len(lines)
+        self._content, self._asked, self._read_at = lines, None, clock.steady()
 
     def _draw(self, lines: Sequence[top_view.Line]) -> None:
         self._screen.erase()
@@ -173,8 +198,21 @@ class Top:
                 self._screen.addnstr(row, 0, text, width, self._colours.get(line.style, 0))
         self._screen.refresh()
 
-    def _on_key(self, key: int) -> bool:  # noqa: C901 (one flat case per key)
+    def _on_key(self, key: int) -> bool:
         """Act on the key. Return whether to go on."""
+        self._said = ""
+        if self._confirming is not None:
+            if key in (ord("y"), ord("Y")):
+                self._pages.act(*self._confirming)
+            self._confirming = None
+            return True
+        action = next((each for each in self._offered() if ord(each.key) == key), None)
+        if action is not None:
+            self._confirming = (action, self._state.jobs[self._selected or ""])
+            return True
+        return self._on_view_key(key)
+
+    def _on_view_key(self, key: int) -> bool:  # noqa: C901 (one flat case per key)
         match key:
             case 113:  # q
                 return False
@@ -201,7 +239,8 @@ class Top:
         return True
 
     def _show(self, what: str) -> None:
-        self._shown, self._content, self._top, self._read_at = what, [], 0, float("-inf")
+        self._shown, self._content, self._top = what, [], 0
+        self._asked, self._read_at = None, float("-inf")
 
     def _move(self, by: int) -> None:
         if self._shown != "overview":

@@ -17,7 +17,8 @@ from grass.cli.top_state import State
 from grass.model.amounts import show_quantity
 
 View = Mapping[str, Any]
-HELP = "q quit  up/down select  Enter details  l logs  e events  s sort  r reverse  Esc back"
+KEYS = "q quit  Enter details  l logs  e events  s sort  r reverse"
+PAGE_KEYS = "Esc back  up/down scroll  Enter details  l logs  q quit"
 _JOBS = (
     Column("NAME"),
     Column("STATE"),
@@ -47,30 +48,39 @@ class Line(NamedTuple):
     style: str = ""
 
 
+FOOT = Line(KEYS, "dim")
+
+
 def overview(
-    state: State, width: int, height: int, selected: str | None, sort: str = "state", reverse: bool = False
+    state: State,
+    width: int,
+    height: int,
+    selected: str | None,
+    sort: str = "state",
+    reverse: bool = False,
+    foot: Line = FOOT,
 ) -> list[Line]:
-    """Return exactly ``height`` lines: header, nodes, jobs, keys. ``selected``: id of the marked job."""
+    """Return exactly ``height`` lines: header, nodes, jobs, foot. ``selected``: id of the marked job."""
     head = header(state, width, sort)
     jobs = state.sorted_jobs(sort, reverse)
     room = height - len(head) - 4  # two titles, a blank line, the keys
     nodes = node_lines(state, width, max(1, min(len(state.nodes), room // 3)))
     shown = _window(jobs, selected, max(1, room - (len(nodes) - 1)))
     lines = [*head, *nodes, Line(""), *job_lines(shown, state.time, width, selected)]
-    return fitted(lines, width, height, HELP)
+    return fitted(lines, width, height, foot)
 
 
-def page(title: str, content: Sequence[str], width: int, height: int, top: int) -> list[Line]:
+def page(title: str, content: Sequence[str], width: int, height: int, top: int, foot: Line = FOOT) -> list[Line]:
     """Return a screen of text from line ``top`` on, below its title."""
     shown = [Line(cells.clean(text)) for text in content[top : top + height - 2]]
-    return fitted([Line(title, "head"), *shown], width, height, "Esc back  up/down scroll  q quit")
+    return fitted([Line(title, "head"), *shown], width, height, foot)
 
 
-def fitted(lines: Sequence[Line], width: int, height: int, keys: str) -> list[Line]:
-    """Cut or fill the lines to the size of the screen. The last line names the keys."""
+def fitted(lines: Sequence[Line], width: int, height: int, foot: Line) -> list[Line]:
+    """Cut or fill the lines to the size of the screen. ``foot``: the last line."""
     body = list(lines[: height - 1])
     body += [Line("")] * (height - 1 - len(body))
-    return [Line(cells.clip(line.text, width), line.style) for line in (*body, Line(keys, "dim"))]
+    return [Line(cells.clip(line.text, width), line.style) for line in (*body, foot)]
 
 
 def everything(state: State, width: int | None, sort: str) -> list[str]:

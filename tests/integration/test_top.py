@@ -29,7 +29,8 @@ def grass() -> Iterator[Grass]:
     settings = home / "settings.yml"
     settings.write_text("mode: local\nname: local\nresources: {cpu: 4, memory: 1GiB, gpu: 0}\n")
     job = home / "job.yml"
-    part = "{replicas: 3, resources: {cpu: 0.1}, command: 'echo a line to read; exec sleep 600'}"
+    say = "for n in 1 2 3; do echo GRASS_METRIC loss=$n step=$n; done; echo a line to read; exec sleep 600"
+    part = f"{{replicas: 3, resources: {{cpu: 0.1}}, command: '{say}'}}"
     job.write_text(f"name: counts\ncomponents:\n  t: {part}\n")
     try:
         command.good("create", str(settings))
@@ -90,7 +91,11 @@ def test_the_cluster_is_shown_and_a_job_with_its_log_is_a_key_away(grass: Grass,
         text = shown.until(lambda text: "3/3 running" in text and "local" in text)
         assert "q quit" in text.splitlines()[-1]
         shown.press(b"\r")
-        text = shown.until(lambda text: "details of counts" in text and "t.2" in text)
+        text = shown.until(lambda text: "details of counts" in text and "t.0 loss" in text and "t.0 memory" in text)
+        [loss] = [line for line in text.splitlines() if line.startswith("t.0 loss")]
+        assert loss.split() == ["t.0", "loss", "3", "3", "▁▅█"]
+        shown.press(b"j" * 60)
+        shown.until(lambda text: "t.2" in text)
         shown.press(b"l")
         shown.until(lambda text: "logs of counts" in text and "a line to read" in text)
         shown.press(b"\x1b")
@@ -103,6 +108,42 @@ def test_the_cluster_is_shown_and_a_job_with_its_log_is_a_key_away(grass: Grass,
         shown.until(lambda text: "sorted by name" in text)
         shown.press(b"q")
         assert shown.end() == 0
+
+
+def test_a_job_is_held_stopped_and_run_again_after_a_question(grass: Grass) -> None:
+    job = grass.home / "big.yml"
+    job.write_text("name: big\ncomponents: {t: {resources: {cpu: 64}, command: sleep 600}}\n")
+    grass.good("job", "start", str(job))
+    with terminal(grass, 80, 24, "--sort", "name") as shown:
+        shown.until(lambda text: "big" in text and "h hold" in text.splitlines()[-1])
+        shown.press(b"h")
+        shown.until(lambda text: "Hold big (y/n)?" in text)
+        shown.press(b"n")
+        shown.until(lambda text: "h hold" in text.splitlines()[-1])
+        assert grass.json("job", "show", "big")["held"] is None
+        shown.press(b"h")
+        shown.until(lambda text: "Hold big (y/n)?" in text)
+        shown.press(b"y")
+        shown.until(lambda text: "job big: is held" in text)
+        assert grass.json("job", "show", "big")["held"]
+        shown.press(b"s")
+        shown.until(lambda text: "h release" in text.splitlines()[-1])
+        shown.press(b"\r")
+        shown.until(lambda text: "details of big" in text and "Held by" in text)
+        shown.press(b"x")
+        shown.until(lambda text: "Stop big (y/n)?" in text)
+        shown.press(b"y")
+        shown.until(lambda text: "STOPPED" in text)
+        shown.press(b"\x1b")
+        shown.until(lambda text: "NODE" in text and "R rerun" in text.splitlines()[-1])
+        shown.press(b"R")
+        shown.until(lambda text: "Rerun big (y/n)?" in text)
+        shown.press(b"y")
+        shown.until(lambda text: "submitted as a new run" in text)
+        shown.press(b"q")
+        assert shown.end() == 0
+    assert [run["state"] for run in grass.json("job", "list", "--all", "--name", "big")] == ["STOPPED", "QUEUED"]
+    grass.good("job", "stop", "big")
 
 
 def test_scripts_get_it_once_and_a_pipe_is_no_terminal(grass: Grass) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from grass.cli import cells
+from grass.cli.sparkline import curve_lines, sparkline
+from grass.cli.top_actions import offered, question
 from grass.cli.top_state import State
 from grass.cli.top_view import everything, overview, page
 
@@ -97,3 +99,57 @@ def test_jobs_are_sorted_as_asked(sort: str, wanted: str) -> None:
 def test_scripts_get_everything() -> None:
     lines = everything(state_of(100, 5), None, "name")
     assert len([line for line in lines if line.startswith("j")]) == 100
+
+
+@pytest.mark.parametrize(
+    ("values", "room", "drawn"),
+    [
+        ([0, 1, 2, 3, 4, 5, 6, 7], 8, "▁▂▃▄▅▆▇█"),
+        ([0, 0, 7, 7, None, None, 3, 5], 4, "▁█ ▅"),
+        ([5.0, 5.0], 8, "▁▁"),
+        ([None, None], 8, ""),
+        ([], 8, ""),
+    ],
+)
+def test_a_curve_is_drawn_from_its_least_to_its_greatest_value(
+    values: list[float | None], room: int, drawn: str
+) -> None:
+    assert sparkline(values, room) == drawn
+
+
+def test_a_curve_of_use_begins_at_zero() -> None:
+    assert sparkline([7.0, 7.0], 8, 0.0) == "██"
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_curves_of_a_job_fit_the_screen_and_own_figures_come_first(width: int) -> None:
+    history = {"curves": {"cpu": [None, *[0.5] * 400, 1.0], "memory": [float(1 << 30)] * 401, "gpu": [0.0] * 401}}
+    metrics = {"curves": [{"task": "t.0", "name": "\x1b[2J" + "long/" * 20, "values": [2.0, 1.0]}]}
+    lines = curve_lines({"t.0": history}, metrics, width)
+    assert len(lines) == 4 and all(cells.width(line) <= width for line in lines)
+    assert lines[1].startswith("t.0 ") and "\x1b" not in lines[1] and "█▁" in lines[1]
+    assert "1.00" in lines[2] and "█" in lines[2] and "1GiB" in lines[3]
+    assert curve_lines({}, None, width) == []
+
+
+@pytest.mark.parametrize(
+    ("user", "role", "given", "keys"),
+    [
+        ("ann", "user", {"state": "RUNNING"}, "x"),
+        ("ann", "user", {"state": "QUEUED"}, "xh"),
+        ("ann", "user", {"state": "SUCCEEDED"}, "R"),
+        ("bob", "user", {"state": "RUNNING"}, ""),
+        ("bob", "viewer", {"state": "RUNNING", "user": "bob"}, ""),
+        ("root", "admin", {"state": "FAILED"}, "R"),
+    ],
+)
+def test_a_user_is_offered_what_the_user_may_do(user: str, role: str, given: dict[str, Any], keys: str) -> None:
+    assert "".join(action.key for action in offered(job(1, **{"held": None, **given}), user, role)) == keys
+    assert offered(None, user, role) == []
+
+
+def test_what_is_asked_names_the_job_and_the_command_and_a_held_job_is_released() -> None:
+    held = job(1, "QUEUED", held="ann")
+    [stop, release] = offered(held, "ann", "user")
+    assert question(release, held).startswith("Release j1 (y/n)?")
+    assert "(grass job stop j1-1)" in question(stop, held)

@@ -1,0 +1,27 @@
+"""Read the usage of tasks over time, as finely as it is still kept. Used by `grass report` and `grass top`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from grass.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from grass.api.client import Client, View
+
+_STEPS = ((900.0, 2), (86_400.0, 60))
+"""Age of the start of the job, and the finest step in which its usage is still kept."""
+
+
+def read_histories(client: Client, job: View, usage: View, now: float) -> dict[str, View]:
+    """Return task → curves since the start of the job. ``usage``: the *job usage view* that names the tasks."""
+    if job["started"] is None:
+        return {}
+    step = next((step for age, step in _STEPS if now - job["started"] < age), 900)
+    found = {}
+    for each in usage["tasks"]:
+        with suppress(NotFoundError):  # its history is not kept any more
+            answer = client.task_usage(job["id"], each["task"], step=step, since=job["started"])
+            found[each["task"]] = answer["history"]
+    return found

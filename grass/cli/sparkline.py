@@ -1,0 +1,78 @@
+"""Draw curves as one line of block characters each. Pure. Used by `grass top`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from grass.cli import cells
+from grass.cli.table import Column, table
+from grass.model.amounts import show_memory
+
+View = Mapping[str, Any]
+Values = Sequence[float | None]
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_LEAST, _MOST = 8, 60
+"""Cells of a drawn curve."""
+_HEAD = (Column("CURVE"), Column("LAST", right=True), Column("MAX", right=True), Column("SINCE THE START"))
+_LONGEST_NAME = 28
+_BESIDES = _LONGEST_NAME + 2 * 10 + 6
+"""Cells of the other columns, at most."""
+_USED = (("cpu", True), ("memory", True), ("gpu", False), ("gpu_memory", False))
+"""Curves of a task, and whether one is shown that is zero all the time."""
+
+
+def sparkline(values: Values, room: int, low: float | None = None) -> str:
+    """Return the values as up to ``room`` characters: means of equal parts; a blank where nothing is known.
+
+    ``low``: the value of the lowest block; None: the least value.
+    """
+    parts = _parts(values, room)
+    known = [value for value in parts if value is not None]
+    if not known:
+        return ""
+    floor, top = min([*known] if low is None else [*known, low]), max(known)
+    scale = (len(_BLOCKS) - 1) / (top - floor) if top > floor else 0.0
+    return "".join(" " if value is None else _BLOCKS[round((value - floor) * scale)] for value in parts)
+
+
+def _parts(values: Values, room: int) -> list[float | None]:
+    count = min(room, len(values))
+    parts = (values[len(values) * at // count : len(values) * (at + 1) // count] for at in range(count))
+    return [_mean([value for value in part if value is not None]) for part in parts]
+
+
+def _mean(known: Sequence[float]) -> float | None:
+    return sum(known) / len(known) if known else None
+
+
+def curve_lines(histories: Mapping[str, View], metrics: View | None, width: int) -> list[str]:
+    """Return the table of curves: what tasks reported of themselves, then what they used; empty if there are none.
+
+    ``histories``: task → curves of its usage. ``metrics``: a *job metrics view*.
+    """
+    room = max(_LEAST, min(_MOST, width - _BESIDES))
+    rows = [_own(curve, room) for curve in (metrics or {}).get("curves", ())]
+    for task, history in histories.items():
+        for name, always in _USED:
+            known = [value for value in history["curves"].get(name, ()) if value is not None]
+            if known and (always or any(known)):
+                show = show_memory if "memory" in name else _two_digits
+                drawn = sparkline(history["curves"][name], room, 0.0)
+                rows.append([_name(f"{task} {name}"), show(known[-1]), show(max(known)), drawn])
+    return table(_HEAD, rows, width) if rows else []
+
+
+def _own(curve: View, room: int) -> list[str]:
+    values = curve["values"]
+    last, most = (f"{values[-1]:.4g}", f"{max(values):.4g}") if values else ("", "")
+    return [_name(f"{curve['task']} {curve['name']}"), last, most, sparkline(values, room)]
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _name(text: str) -> str:
+    return cells.clip(cells.clean(text), _LONGEST_NAME)

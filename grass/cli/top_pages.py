@@ -1,0 +1,99 @@
+"""Read the pages of `grass top` and carry out its actions, in a thread, so that keys work while the cluster is slow.
+
+Used by ``top``, which gets the results through its queue.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from grass import clock
+from grass.cli.job_curves import read_histories
+from grass.cli.job_views import job_page
+from grass.cli.sparkline import curve_lines
+from grass.cli.top_actions import Action
+from grass.errors import GrassError
+
+if TYPE_CHECKING:
+    from grass.api.client import Client
+
+View = Mapping[str, Any]
+
+_TASKS, _LOG_LINES, _CURVES = 100, 500, 3
+"""Tasks in the details, lines of a log, and tasks whose curves are drawn: those that used most cpu."""
+
+
+class Asked(NamedTuple):
+    """``what``: details or logs. ``width``: of the screen."""
+
+    what: str
+    job_id: str
+    width: int
+
+
+class Page(NamedTuple):
+    asked: Asked
+    lines: list[str]
+
+
+class Said(NamedTuple):
+    """What came of an action."""
+
+    text: str
+
+
+class Pages:
+    """``news``: where pages and answers go. One call at a time."""
+
+    def __init__(self, client: Client, news: queue.SimpleQueue[Any]) -> None:
+        self._client = client
+        self._news = news
+        self._calls: queue.SimpleQueue[Asked | tuple[Action, View]] = queue.SimpleQueue()
+        self._newest: Asked | None = None
+        threading.Thread(target=self._run, name="pages", daemon=True).start()
+
+    def ask(self, asked: Asked) -> None:
+        """Have a page read. Pages that were asked for before, and are not read yet, are left out."""
+        self._newest = asked
+        self._calls.put(asked)
+
+    def act(self, action: Action, job: View) -> None:
+        self._calls.put((action, job))
+
+    def _run(self) -> None:
+        while True:
+            call = self._calls.get()
+            if not isinstance(call, Asked):
+                self._news.put(Said(self._done(*call)))
+            elif call == self._newest:
+                self._news.put(Page(call, self._read(call)))
+
+    def _done(self, action: Action, job: View) -> str:
+        try:
+            action.act(self._client, job["id"])
+        except GrassError as error:
+            return str(error)
+        return f"job {job['name']}: {action.done}"
+
+    def _read(self, asked: Asked) -> list[str]:
+        """Return the text of the page. An error is its text."""
+        try:
+            return self._details(asked) if asked.what == "details" else self._logs(asked)
+        except GrassError as error:
+            return [str(error)]
+
+    def _details(self, asked: Asked) -> list[str]:
+        client, now = self._client, clock.wall()
+        job = client.job(asked.job_id, specification=False)
+        usage = client.job_usage(job["id"], first=_CURVES)
+        histories = read_histories(client, job, usage, now)
+        curves = curve_lines(histories, client.job_metrics(job["id"]), asked.width)
+        count = sum(part["replicas"] for part in job["components"].values())
+        return job_page(job, client.tasks(job["id"], first=_TASKS), count, now, asked.width, curves)
+
+    def _logs(self, asked: Asked) -> list[str]:
+        lines = self._client.logs(asked.job_id, tail=_LOG_LINES)
+        return [f"{line['task']} | {line['text'].rstrip()}" for line in lines] or ["no output yet"]
