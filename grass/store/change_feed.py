@@ -48,6 +48,8 @@ class Changed:
     """Job id → tasks."""
     nodes: set[str] = field(default_factory=set)
     schedules: set[str] = field(default_factory=set)
+    removed_schedules: dict[str, str] = field(default_factory=dict)
+    """Name → user. Another schedule may have the name by now."""
     events: bool = False
     """Whether there are new events."""
 
@@ -56,6 +58,7 @@ class Changed:
         self.removed.update(entry.removed)
         self.nodes.update(entry.nodes)
         self.schedules.update(entry.schedules)
+        self.removed_schedules.update(entry.removed_schedules)
         for job_id, tasks in entry.tasks.items():
             self.tasks.setdefault(job_id, set()).update(tasks)
 

@@ -18,6 +18,8 @@ class FeedEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """Job id → ``<component>.<index>``."""
     nodes: tuple[str, ...] = ()
     schedules: tuple[str, ...] = ()
+    removed_schedules: dict[str, str] = {}
+    """Name → user, of schedules that were deleted."""
 
 
 FEED_ENTRY: Form[FeedEntry] = Form(FeedEntry)

@@ -37,6 +37,8 @@ class Changes:
     """(job id, operation id) → its record. None: it is deleted."""
     nodes: dict[str, NodeRun] = field(default_factory=dict)
     schedules: set[str] = field(default_factory=set)
+    removed_schedules: dict[str, str] = field(default_factory=dict)
+    """Name → user."""
     desired: dict[str, NodeChange] = field(default_factory=dict)
     """Node → change of its desired state. Use ``of_node``."""
     events: list[EventRecord] = field(default_factory=list)
@@ -90,6 +92,7 @@ class Changes:
             or self.operations
             or self.nodes
             or self.schedules
+            or self.removed_schedules
             or self.desired
             or self.events
             or self.removed
@@ -117,7 +120,9 @@ def operations(changes: Changes, cluster: Cluster, keys: Keys) -> list[Op]:
     _usage_operations(changes, cluster, keys, ops)
     for name in changes.schedules:
         schedule = cluster.schedules.get(name)
-        ops.append(("HSET", keys.schedules, name, encode(schedule)) if schedule else ("HDEL", keys.schedules, name))
+        if schedule:
+            ops.append(("HSET", keys.schedules, name, encode(schedule)))
+    ops += [("HDEL", keys.schedules, name) for name in changes.removed_schedules if name not in cluster.schedules]
     for question, plan in changes.plans.items():
         ops.append(("XADD", keys.plans, PLANS_KEPT, "question", question, "body", encode(plan)))
     ops += [("HSET", keys.notifications, each.id, encode(each)) for each in changes.notifications.values()]
@@ -139,6 +144,7 @@ def _feed_entry(changes: Changes) -> FeedEntry:
         {job_id: tuple(names) for job_id, names in tasks.items()},
         (*changes.nodes, *changes.left),
         tuple(changes.schedules),
+        changes.removed_schedules,
     )
 
 

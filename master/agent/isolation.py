@@ -23,7 +23,9 @@ def isolate(step: Step, work: Work, error: BaseException) -> None:
     check_later(step.agenda, cluster.set_aside, left.until)
     run = cluster.jobs.get(work.name)
     if run is None:
-        step.event("set-aside", f"{work.name or work.item}: {left.reason.message}")
+        schedule = work.name if work.name in cluster.schedules else ""
+        text = f"{work.name or work.item}: {left.reason.message}"
+        step.event("set-aside", text, schedule=schedule)
         return
     if work.kind == "settle" and run.state in (JobState.RUNNING, JobState.STOPPING):
         run.reason = left.reason

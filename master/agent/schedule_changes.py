@@ -39,7 +39,7 @@ def change(step: Step, ticket: ScheduleChange, entry_id: str) -> None:
             _tell(step, ticket, "run now")
         case DeleteSchedule():
             del step.cluster.schedules[record.name]
-            step.changes.schedules.add(record.name)
+            step.changes.removed_schedules[record.name] = record.user
             _tell(step, ticket, "deleted")
         case _:
             assert_never(ticket)

@@ -116,7 +116,9 @@ class _Cluster:
         jobs = self._jobs(sorted(changed.jobs))
         gone = sorted(job_id for job_id, user in changed.removed.items() if call.sees(user))
         nodes = {record.name: node_view(record) for record in store.some_nodes(sorted(changed.nodes))}
-        schedules = {name: record for name in sorted(changed.schedules) if (record := store.schedule(name))}
+        found = (store.schedule(name) for name in sorted(changed.schedules))
+        schedules = self._schedules(record for record in found if record is not None)
+        gone_schedules = {name for name, user in changed.removed_schedules.items() if call.sees(user)}
         events = store.events(cursor.events) if changed.events else []
         cursor = Cursor(cursor.feed, events[-1].id if events else cursor.events)
         trouble = self._store_trouble()
@@ -125,12 +127,12 @@ class _Cluster:
             time=call.api.wall(),
             jobs=jobs,
             nodes=tuple(nodes.values()),
-            schedules=self._schedules(schedules.values()),
+            schedules=schedules,
             events=tuple(event_view(event) for event in self._events.of(events)),
             removed=Removed(
                 tuple(gone),
                 tuple(sorted(changed.nodes - nodes.keys())),
-                tuple(sorted(changed.schedules - schedules.keys())),
+                tuple(sorted(gone_schedules - {view.name for view in schedules})),
             ),
             counts=store.job_index.counts(call.scope) if changed.jobs or changed.removed else UNSET,
             store=UNSET if trouble == known else trouble,

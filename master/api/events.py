@@ -123,6 +123,7 @@ class EventFilter:
         self._call = call
         self._asked = wanted
         self._owners: dict[str, str | None] = {}
+        self._schedule_owners: dict[str, str | None] = {}
         record = call.api.store.job(job) if job is not None else None
         if record is not None:
             call.check_owner(record.user, f"job {record.name}")
@@ -131,6 +132,7 @@ class EventFilter:
     def of(self, events: list[Event]) -> list[Event]:
         """Return those events, without the names of jobs that the caller may not see."""
         self._owners.clear()  # a stream lives long, and the next job of this name may be another user's
+        self._schedule_owners.clear()
         return [self._redacted(event) for event in events if self._wanted(event)]
 
     def reaches(self, time: float) -> bool:
@@ -149,6 +151,8 @@ class EventFilter:
             return False
         if job:
             return self._call.sees(user) or self._call.sees(self._owner(job))
+        if event.record.schedule:
+            return self._call.sees(user) or self._call.sees(self._schedule_owner(event.record.schedule))
         return not user or self._call.sees(user)
 
     def _owner(self, job: str) -> str | None:
@@ -156,6 +160,12 @@ class EventFilter:
             record = self._call.api.store.job(job)
             self._owners[job] = record.user if record is not None else None
         return self._owners[job]
+
+    def _schedule_owner(self, schedule: str) -> str | None:
+        if schedule not in self._schedule_owners:
+            record = self._call.api.store.schedule(schedule)
+            self._schedule_owners[schedule] = record.user if record is not None else None
+        return self._schedule_owners[schedule]
 
 
 def _check_id(event_id: object) -> None:

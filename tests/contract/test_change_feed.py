@@ -15,6 +15,7 @@ from grass.model.schedule import Schedule, ScheduleKind
 from grass.store.change_feed import ChangeFeed, Cursor
 from grass.store.memory import MemoryBackend
 from grass.wire.codec import encode as pack
+from grass.wire.event_record import EventRecord
 from grass.wire.feed_entry import FeedEntry
 from grass.wire.schedule_record import first_record
 from grass.wire.task_record import TaskRecord
@@ -162,12 +163,34 @@ def test_a_user_sees_no_schedules_of_others(world: ApiWorld) -> None:
     seen = {user: [each["name"] for each in next(found).get("schedules", ())] for user, found in pieces.items()}
     assert seen == {"ann": [], "bob": ["nightly"], "eve": ["nightly"]}
     announce(world, FeedEntry(schedules=("nightly",)), record)
+    skipped = EventRecord(1.0, "schedule-skipped", "schedule nightly: skipped", schedule="nightly")
+    world.backend.apply([("XADD", world.keys.events, 0, "event", pack(skipped))])
     put_node(world, "n1")
     assert until(pieces["bob"], "schedules")
     for piece in pieces["ann"]:
         assert "nightly" not in str(piece)
         if piece.get("nodes"):
             break
+    assert [list(world.client(user).events(kind="schedule-*")) == [] for user in pieces] == [True, False, False]
+    gone = ("HDEL", world.keys.schedules, "nightly")
+    announce(world, FeedEntry(removed_schedules={"nightly": "bob"}), gone)
+    put_node(world, "n2")
+    assert until(pieces["bob"], "removed")["removed"] == {"schedules": ["nightly"]}
+    for piece in pieces["ann"]:
+        assert "nightly" not in str(piece)
+        if any(node["name"] == "n2" for node in piece.get("nodes", ())):
+            break
+
+
+def test_a_deleted_schedule_whose_name_is_used_again_is_gone_for_its_owner_only(world: ApiWorld) -> None:
+    pieces = {user: world.client(user).changes() for user in ("ann", "bob")}
+    assert all(next(found)["snapshot"] for found in pieces.values())
+    spec = Schedule("nightly", ScheduleKind.CRON, (), cron="0 3 * * *")
+    record = ("HSET", world.keys.schedules, "nightly", pack(first_record(spec, "ann")))
+    announce(world, FeedEntry(schedules=("nightly",), removed_schedules={"nightly": "bob"}), record)
+    assert until(pieces["bob"], "removed")["removed"] == {"schedules": ["nightly"]}
+    piece = until(pieces["ann"], "schedules")
+    assert [view["name"] for view in piece["schedules"]] == ["nightly"] and not piece.get("removed")
 
 
 def test_a_job_that_does_not_exist_cannot_be_watched(world: ApiWorld) -> None:
