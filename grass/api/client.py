@@ -20,7 +20,16 @@ from grass.api.operation_calls import OperationCalls
 from grass.api.plain import plain_mapping
 from grass.api.requests import View, path_of, quoted
 from grass.api.schedule_calls import ScheduleCalls
-from grass.api.streams import LogQuery, follow_changes, follow_events, read_log_batches, read_logs, wait_for_job
+from grass.api.streams import (
+    LogQuery,
+    event_query,
+    events_before,
+    follow_changes,
+    follow_events,
+    read_log_batches,
+    read_logs,
+    wait_for_job,
+)
 from grass.api.transport import TIMEOUT, Transport
 from grass.api.user_calls import UserCalls
 from grass.entropy import run_id
@@ -323,9 +332,25 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
 
         ``user``: only what this user did. ``kind``: only these kinds, also ``task-*``. ``since``: wall seconds.
         """
-        kinds = kind if isinstance(kind, str) else ",".join(kind)
-        query = {"job": job, "node": node, "user": user, "kind": kinds or None, "since": since}
-        return follow_events(self._transport, query, limit, follow)
+        return follow_events(self._transport, event_query(job, node, user, kind, since), limit, follow)
+
+    def older_events(
+        self,
+        before: str,
+        limit: int = 1000,
+        job: str | None = None,
+        node: str | None = None,
+        user: str | None = None,
+        kind: Sequence[str] = (),
+        since: float | None = None,
+    ) -> View:
+        """Return ``{"events", "before"}``: the newest ``limit`` events before the id ``before``, oldest first.
+
+        ``before`` of the answer continues; None: there are no older events. A filter that selects few events may answer
+        none of them, and a ``before``: ask again.
+        """
+        query = event_query(job, node, user, kind, since)
+        return events_before(self._transport, query, before, limit)
 
     def changes(self, job: str | None = None) -> Generator[View, None, None]:
         """Yield a snapshot of the cluster in pieces, then what changes, without end; see ``ChangePiece``.

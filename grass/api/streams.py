@@ -30,6 +30,22 @@ _SLOW = 0.2
 """Seconds between two views of the server. A caller that takes longer for one would fall behind."""
 
 
+def event_query(
+    job: str | None, node: str | None, user: str | None, kind: str | Sequence[str], since: float | None
+) -> dict[str, str | float | None]:
+    """Return the query parameters that select events."""
+    kinds = kind if isinstance(kind, str) else ",".join(kind)
+    return {"job": job, "node": node, "user": user, "kind": kinds or None, "since": since}
+
+
+def events_before(transport: Transport, query: Mapping[str, str | float | None], before: str, limit: int) -> Record:
+    """Return one page of ``GET /v1/events``: ``{"events", "before"}``."""
+    target = with_query("/v1/events", {**query, "limit": limit, "before": before})
+    with closing(transport.stream("GET", target)) as pieces:
+        *_, piece = pieces
+    return {"events": piece["events"], "before": piece.get("before")}
+
+
 def follow_events(
     transport: Transport, query: Mapping[str, str | float | None], limit: int, follow: bool
 ) -> Iterator[Record]:
@@ -40,7 +56,7 @@ def follow_events(
         pause = 0.0
         try:
             for piece in transport.stream("GET", target, resumed=after is not None):
-                after, pause = piece["after"], piece.get("pause", 0.0)
+                after, pause = piece["after"] or after, piece.get("pause", 0.0)
                 yield from piece["events"]
             if not follow:
                 return

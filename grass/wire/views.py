@@ -483,9 +483,12 @@ class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
 class EventPiece(msgspec.Struct, frozen=True):
     events: tuple[EventView, ...]
     after: str
+    """Send it back as ``after`` for later events. Empty: a sign of life while the server searches."""
     open: bool
     pause: float | UnsetType = UNSET
     """Seconds after which to ask again, if too many follow already."""
+    before: str | UnsetType = UNSET
+    """Send it back as ``before`` for older events. Absent: there are none."""
 
 
 class UserShare(msgspec.Struct, frozen=True):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask import Blueprint
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from grass.errors import InputError
 from grass.store.api_store import Event
@@ -19,6 +19,8 @@ from master.api.feed import PAUSE
 from master.api.registry import noun_blueprint
 from master.api.views import event_view
 
+SIGN_OF_LIFE = 10_000
+"""Events that are read between two signs of life."""
 AT_ONCE = 1000
 """Events that one read of the store returns at most."""
 MOST_KINDS = 50
@@ -26,6 +28,8 @@ CLOCKS_DIFFER = 60.0
 """Seconds by which the times of two events may be in another order than the events."""
 FEW = 100
 """Events that the first read returns, if only a few are wanted."""
+MOST_READ = 20_000
+"""Events that a request with ``before`` reads at most. A filter that selects few may then answer none of them."""
 
 
 def blueprint(api: Api) -> Blueprint:
@@ -35,26 +39,65 @@ def blueprint(api: Api) -> Blueprint:
 def list_events(call: Call) -> Pieces:
     """Stream ``{"events": [...], "after": id, "open": bool}``. ``open`` in the last piece: ask again for more."""
     chosen = EventFilter(call, call.query["job"], Wanted.of(call.query))
-    after = call.query["after"]
+    after, before, follow = (call.query[name] for name in ("after", "before", "follow"))
+    for name in ("after", "before"):
+        _check_id(name, call.query[name])
+    if before is not None:
+        if after is not None or follow:
+            raise InputError("query parameter before: cannot be combined with after or follow")
+        return _older(call, chosen, before)
     if after is not None:
-        _check_id(after)
-        return _follow(call, chosen, after) if call.query["follow"] else _all(call, chosen, after)
+        return _follow(call, chosen, after) if follow else _all(call, chosen, after)
     return _newest(call, chosen)
 
 
 def _newest(call: Call, chosen: EventFilter) -> Pieces:
-    """Stream the newest ``limit`` events. Reads from the end backwards, no further than necessary."""
-    limit, kept, before = call.query["limit"], list[Event](), None
-    after = "0-0"
-    while events := call.api.store.events_before(before, min(AT_ONCE, max(FEW, limit))):
-        after = events[0].id if before is None else after
-        before = events[-1].id
-        kept += chosen.of(events)
-        if len(kept) >= limit or not chosen.reaches(events[-1].record.time):
-            break
-    yield _piece(kept[:limit][::-1], after, is_open=call.query["follow"])
+    """Stream the newest ``limit`` events; then those that come, if the caller follows."""
+    found = yield from _backwards(call, chosen, None, None)
+    yield _piece(found.events, found.newest, is_open=call.query["follow"], before=found.before)
     if call.query["follow"]:
-        yield from _follow(call, chosen, after)
+        yield from _follow(call, chosen, found.newest)
+
+
+def _older(call: Call, chosen: EventFilter, before: str) -> Pieces:
+    """Answer the newest ``limit`` events before an id."""
+    found = yield from _backwards(call, chosen, before, MOST_READ)
+    yield _piece(found.events, found.newest, is_open=False, before=found.before)
+
+
+class _Page(NamedTuple):
+    """``events``: oldest first. ``newest``: id of the newest event that was read. ``before``: None: no older ones."""
+
+    events: list[Event]
+    newest: str
+    before: str | None
+
+
+def _backwards(
+    call: Call, chosen: EventFilter, before: str | None, most: int | None
+) -> Generator[EventPiece, None, _Page]:
+    """Read from an id backwards, no further than necessary. ``most``: events to read at most.
+
+    Yield an empty piece now and then, because a client does not wait long for a server that says nothing.
+    """
+    limit, kept, read, newest = call.query["limit"], list[Event](), 0, "0-0"
+    while events := call.api.store.events_before(before, min(AT_ONCE, max(FEW, limit))):
+        newest = events[0].id if not read else newest
+        before = events[-1].id
+        read += len(events)
+        kept += chosen.of(events)
+        if len(kept) >= limit or (most is not None and read >= most):
+            break
+        if not chosen.reaches(events[-1].record.time):
+            before = None
+            break
+        if read % SIGN_OF_LIFE < len(events):
+            yield EventPiece((), "", True)
+    else:
+        before = None
+    if 0 < limit <= len(kept):
+        before = kept[limit - 1].id
+    return _Page(kept[:limit][::-1], newest, before)
 
 
 def _read(call: Call, chosen: EventFilter, after: str) -> Iterator[EventPiece]:
@@ -82,8 +125,9 @@ def _follow(call: Call, chosen: EventFilter, after: str) -> Pieces:
                 yield EventPiece((), after, True)
 
 
-def _piece(events: list[Event], after: str, *, is_open: bool) -> EventPiece:
-    return EventPiece(tuple(event_view(event) for event in events), after, is_open)
+def _piece(events: list[Event], after: str, *, is_open: bool, before: str | None = None) -> EventPiece:
+    views = tuple(event_view(event) for event in events)
+    return EventPiece(views, after, is_open, before=UNSET if before is None else before)
 
 
 @dataclass(frozen=True)
@@ -168,7 +212,9 @@ class EventFilter:
         return self._schedule_owners[schedule]
 
 
-def _check_id(event_id: object) -> None:
-    parts = str(event_id).split("-")
+def _check_id(name: str, event_id: str | None) -> None:
+    if event_id is None:
+        return
+    parts = event_id.split("-")
     if len(parts) != 2 or not all(part.isdecimal() and len(part) <= 20 for part in parts):
-        raise InputError(f"query parameter after: must be the id of an event, got {event_id!r}")
+        raise InputError(f"query parameter {name}: must be the id of an event, got {event_id!r}")

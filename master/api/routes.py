@@ -120,6 +120,7 @@ _NODE_WAIT = {
 }
 _EVENT_QUERY = {
     "after": Parameter("string", "Only events after this id; default: the newest `limit` events"),
+    "before": Parameter("string", "Only the newest `limit` events before this id"),
     "limit": Parameter("integer", "How many of the newest events to begin with", 1000, minimum=0, maximum=MOST_EVENTS),
     "job": Parameter("string", "Only events of this job, by name or id"),
     "node": Parameter("string", "Only events of this node"),

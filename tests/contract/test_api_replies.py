@@ -261,6 +261,8 @@ def test_every_kind_of_error_has_the_documented_form(world: ApiWorld) -> None:
         ("GET", "/v1/jobs?most=1", None),
         ("GET", "/v1/jobs/none/wait?timeout=1e9", None),
         ("GET", "/v1/events?after=x", None),
+        ("GET", "/v1/events?before=x", None),
+        ("GET", "/v1/events?before=1-0&follow=true", None),
         ("GET", "/v1/events?limit=99999999", None),
     ]
     for method, path, body in calls:
