@@ -40,6 +40,8 @@ from node.api.task_exec import PREFIX, add_task_exec, byte_offset, input_of
 from node.runtime.process.client import ask
 from node.runtime.registry import execute
 
+MOST_BODY = 1 << 16
+"""Bytes of a request; input of a command comes in smaller pieces."""
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _KEY = re.compile(rf"{_NAME}/{_NAME}\.[0-9]+/[1-9][0-9]*")
 
@@ -48,7 +50,7 @@ def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONE
     if not token:
         raise InputError("this node has no token; its API does not start, because it would be open to everybody")
     app = Flask("grass-node")
-    app.config["MAX_CONTENT_LENGTH"] = 1 << 16
+    app.config["MAX_CONTENT_LENGTH"] = MOST_BODY
     expected = f"Bearer {token}".encode()
 
     @app.before_request

@@ -28,13 +28,13 @@ from grass.api.session_file import save_session
 from grass.config import ClusterConfig, RedisConfig, Secrets
 from grass.errors import UnreachableError
 from grass.model.lifecycle import JobState, TaskState
+from grass.serving.front import Limits
 from grass.store.api_store import ApiStore
 from grass.store.job_index import moved
 from grass.store.keys import Keys
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from grass.wire.task_record import TaskRecord
-from master.api.front import Limits
 from tests.support.api_world import write_client, write_cluster
 from tests.support.example_run import free_port
 from tests.support.processes import ended
@@ -71,6 +71,12 @@ class Server:
         with self.log.open("ab") as log:
             command = [sys.executable, "-m", "master.api", str(self.config.path)]
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        wait_until(self._listens, what="the server")
+
+    def _listens(self) -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.config.master.api_port), 5):
+            return True
+        return False
 
     def worker(self) -> psutil.Process:
         assert self.process is not None

@@ -6,8 +6,7 @@ from http import HTTPStatus
 
 import pytest
 
-from grass.api.sealing import MAX_REQUEST
-from master.api.framing import MOST_HEAD, FramingError, request_length
+from grass.serving.framing import MOST_BODY, MOST_HEAD, FramingError, request_length
 
 
 def test_a_request_without_a_body_ends_with_its_head() -> None:
@@ -37,7 +36,7 @@ def test_half_a_head_has_no_length_yet(received: bytes) -> None:
         (b"Content-Length: 1, 1\r\n", HTTPStatus.BAD_REQUEST),
         (b"Content-Length:\r\n", HTTPStatus.BAD_REQUEST),
         (b"Content-Length: " + b"9" * 5000 + b"\r\n", HTTPStatus.BAD_REQUEST),
-        (b"Content-Length: %d\r\n" % (MAX_REQUEST + 1), HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+        (b"Content-Length: %d\r\n" % (MOST_BODY + 1), HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     ],
 )
 def test_what_has_no_plain_length_is_refused(headers: bytes, status: HTTPStatus) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
-from master.api.front import Answered, Front, Limits
+from grass.serving.front import Answered, Front, Limits
 
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
@@ -63,7 +63,7 @@ def post(size: int) -> bytes:
 
 
 def test_requests_that_wait_for_their_answer_count_as_buffered() -> None:
-    with held(Limits(buffered=150_000)) as front, ExitStack() as peers:
+    with held(Limits(body=1 << 20, buffered=150_000)) as front, ExitStack() as peers:
         first = [peers.enter_context(front.connect(post(60_000))) for _ in range(2)]
         for _ in first:
             assert front.begun.acquire(timeout=20)

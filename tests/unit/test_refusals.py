@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from master.api.refusals import LINES, SECONDS, RefusalLog
+from grass.serving.refusals import LINES, SECONDS, RefusalLog
 
 
 def test_many_refusals_are_a_few_lines_and_a_count(caplog: pytest.LogCaptureFixture) -> None:

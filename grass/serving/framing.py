@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from http import HTTPStatus
 
-from grass.api.sealing import MAX_REQUEST
-
+MOST_BODY = 64 * 1024
+"""Bytes of a body, unless the server takes longer ones."""
 MOST_HEAD = 32 * 1024
 """Bytes of a request line with all headers. A sealed GET is one header of at most 8 KiB."""
 
@@ -27,8 +27,11 @@ class FramingError(Exception):
         self.status = status
 
 
-def request_length(received: bytes | bytearray) -> int | None:
-    """Return the length of head and body in bytes, or None while the head is incomplete. Raises FramingError."""
+def request_length(received: bytes | bytearray, most_body: int = MOST_BODY) -> int | None:
+    """Return the length of head and body in bytes, or None while the head is incomplete.
+
+    Raises FramingError, also for a body of more than ``most_body`` bytes.
+    """
     end = received.find(_END, 0, MOST_HEAD)
     if end < 0:
         if len(received) >= MOST_HEAD:
@@ -41,6 +44,6 @@ def request_length(received: bytes | bytearray) -> int | None:
     if len(lengths) > 1 or not all(text.isdigit() and len(text) < 16 for text in lengths):
         raise FramingError(HTTPStatus.BAD_REQUEST)
     body = int(lengths[0]) if lengths else 0
-    if body > MAX_REQUEST:
+    if body > most_body:
         raise FramingError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
     return end + len(_END) + body

@@ -1,8 +1,8 @@
-"""Event-driven front of the API server: it reads complete requests, and only a complete request gets a thread.
+"""Event-driven front of a server: it reads complete requests, and only a complete request gets a thread.
 
-Run by the gunicorn worker (`server.py`) in its main thread. Slow, silent and broken peers cost a socket and a
-buffer here, never a thread. The front must not block: it neither parses requests nor makes replies, apart from
-refusals.
+Run by gunicorn workers (`worker.py`) in their main thread, and by the membership API of a node. Slow, silent and
+broken peers cost a socket and a buffer here, never a thread. The front must not block: it neither parses requests nor
+makes replies, apart from refusals.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from grass import trace
-from master.api.framing import FramingError, request_length
+from grass.serving.framing import MOST_BODY, FramingError, request_length
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ Refused = Callable[[str, str], None]
 """Called with the address and the reason whenever the front refuses a request."""
 
 _READ = 1 << 16
+_LOCAL = ("", 0)
+"""The address of every peer of a Unix socket."""
 _ACCEPTS = 64
 """Connections to accept before other events are handled."""
 _LINGER_SECONDS = 2.0
@@ -48,6 +50,8 @@ class Limits:
 
     connections: int = 2000
     """Beyond this many, the oldest waiting connection of the address with the most connections is closed."""
+    body: int = MOST_BODY
+    """Bytes of one request without its head."""
     buffered: int = 64 * 1024 * 1024
     """Bytes of all requests that are not answered yet. Beyond this, the largest incomplete one is refused."""
     request_seconds: float = 10.0
@@ -145,7 +149,7 @@ class Front:
             sock.setblocking(False)
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._read(_Peer(sock, address[:2]), self._limits.request_seconds)
+            self._read(_Peer(sock, address[:2] if address else _LOCAL), self._limits.request_seconds)
 
     def _to_evict(self) -> _Peer:
         counts = Counter(peer.address[0] for peer in self._waiting)
@@ -192,7 +196,7 @@ class Front:
         """Answer the request if it is complete. Otherwise refuse the largest one if too much is buffered."""
         if peer.total is None:
             try:
-                peer.total = request_length(peer.buffer)
+                peer.total = request_length(peer.buffer, self._limits.body)
             except FramingError as error:
                 self._refuse(peer, error.status)
                 return
@@ -210,11 +214,14 @@ class Front:
         peer.total = None
         self._forget(peer)
         self._busy += 1
-        trace.mark("API: request read")
-        self._threads.submit(self._in_thread, peer, request)
+        trace.mark("request read")
+        try:
+            self._threads.submit(self._in_thread, peer, request)
+        except RuntimeError:  # no thread can be started
+            self._answered(peer, Answered(False, refusal(HTTPStatus.SERVICE_UNAVAILABLE)))
 
     def _in_thread(self, peer: _Peer, request: bytes) -> None:
-        trace.mark("API: in a thread")
+        trace.mark("request in a thread")
         answered = Answered(reusable=False)
         try:
             answered = self._handle(peer.socket, peer.address, request)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from grass.clock import steady
 
-log = logging.getLogger("master.api")
+log = logging.getLogger("grass.serving")
 
 LINES = 10
 """Lines within ``SECONDS``, at most. Further refusals are only counted."""
