@@ -20,6 +20,11 @@ def job_secret(master_secret: str, job_id: str) -> str:
     return hmac.digest(master_secret.encode(), f"job:{job_id}".encode(), "sha256").hex()
 
 
+def shared_space(secret: str) -> str:
+    """Return the name under which the tasks of a job share values. Only who knows the job's ``secret`` can tell it."""
+    return hmac.digest(secret.encode(), b"shared values", "sha256").hex()[:32]
+
+
 def task_token(secret: str, key: str) -> str:
     """Return the token of an attempt: its key and a code. ``secret``: of its job."""
     return f"{key}:{hmac.digest(secret.encode(), key.encode(), 'sha256').hex()}"

@@ -25,6 +25,25 @@ Entry = tuple[str, dict[str, str]]
 """One entry of a stream: its id and its fields."""
 
 
+class Listener(Protocol):
+    """Receives what is sent to channels. ``next`` is for one thread, the others for any. After UnreachableError, close
+    it and open another one: what was sent meanwhile is lost."""
+
+    def add(self, channel: str) -> None:
+        """Listen to a channel, too."""
+        ...
+
+    def remove(self, channel: str) -> None: ...
+
+    def next(self, seconds: float) -> tuple[str, str | None] | None:
+        """Wait for the next message: (channel, key); None: nothing came.
+
+        The key is None when the listener has begun to receive what is sent to the channel."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Backend(Protocol):
     """Every method raises ``UnreachableError`` while the server is away; nothing is retried here."""
 
@@ -42,17 +61,26 @@ class Backend(Protocol):
         """
         ...
 
-    def put(self, key: str, value: str, seconds: int) -> None:
-        """Store a value that expires. Needs no right to run scripts, as the two below."""
+    def put(self, key: str, value: str, seconds: int, channel: str) -> None:
+        """Store a value that expires, and send the key to the listeners of ``channel``. Needs no right to run scripts,
+        as the two below."""
         ...
 
-    def put_if(self, key: str, value: str, seconds: int, old: str | None) -> bool:
+    def put_if(self, key: str, value: str, seconds: int, old: str | None, channel: str) -> bool:
         """As ``put``, if the present value is ``old`` (None: there is none), in one atomic step. Return whether it was
         stored."""
         ...
 
-    def delete(self, key: str) -> bool:
+    def delete(self, key: str, channel: str) -> bool:
         """Return whether there was a value."""
+        ...
+
+    def seconds_left(self, key: str) -> float | None:
+        """Return the time until a value expires; None: there is none, or it stays."""
+        ...
+
+    def listen(self) -> Listener:
+        """Open a listener. The caller closes it."""
         ...
 
     def stream_sizes(self, keys: Sequence[str]) -> list[tuple[int, int]]:

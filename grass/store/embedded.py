@@ -143,9 +143,9 @@ _READS = (
     "+get +hget +hmget +hgetall +hexists +hlen +exists +xrange +xrevrange +xread +xlen +xinfo +zcard +zrevrangebylex"
 )
 _EVALS = "+eval +evalsha +script|load"
-_NODE_COMMANDS = "+hget +hgetall +xread +xrange +xrevrange +xadd +xdel"
+_NODE_COMMANDS = "+hget +hgetall +xread +xrange +xrevrange +xadd +xdel +publish +subscribe +unsubscribe"
 """No script: a node could keep the server busy with one for ever."""
-_TASK_VALUES = "+get +set +del +watch"
+_TASK_VALUES = "+get +set +del +watch +pttl"
 """For the values that tasks of a job share."""
 _API_WRITES = "+set +setex +hset +hdel +xadd +zadd"
 _CONNECTS = "+ping +hello +auth +client|setname +client|id +multi +exec"
@@ -215,11 +215,12 @@ def node_rights(prefix: str, node: str, version: tuple[int, ...]) -> list[str]:
     )
     rights = [f"~{keys.reports(node)}", f"~{keys.node_usage(node)}", *(read + key for key in reads)]
     commands = f"{_connects(version)} {_NODE_COMMANDS}".split()
+    channels = ["resetchannels", f"&{keys.shared_channel('*')}"]
     if version < _READ_PATTERNS:  # no selectors either: the node may remove entries of the shared stream
         shared = [f"~{keys.shared('*', '*')}", f"~{keys.wakeups}"]
-        return [*rights, *shared, "resetchannels", "-@all", *commands, *_TASK_VALUES.split()]
+        return [*rights, *shared, *channels, "-@all", *commands, *_TASK_VALUES.split()]
     selectors = [f"(+xadd ~{keys.wakeups})", f"({_TASK_VALUES} ~{keys.shared('*', '*')})"]
-    return [*rights, "resetchannels", "-@all", *commands, *selectors]
+    return [*rights, *channels, "-@all", *commands, *selectors]
 
 
 def _connects(version: tuple[int, ...]) -> str:

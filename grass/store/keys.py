@@ -46,10 +46,13 @@ session:<id>             string   P       a client's session: key, user, key id,
 session:<id>:<request>   string   P       a request of a session that was seen; expires after twice as long
 write-check              string   P       1; written to see whether the store takes writes; expires in a second
 horizon                  string   P       up to when requests without a session may have been accepted; one
-shared:<job id>:<key>    string   N       a value that tasks of a job share; expires after a week at most
+shared:<space>:<key>     string   N       a value that tasks of a job share; expires after a week at most. <space>
+                                          derives from the job's secret: only nodes with a part of the job know it
 join:<digest>            string   P       a join token, by the SHA-256 of its secret: uses left, by whom; expires
 join-tokens              hash     P       digests of join tokens; P removes those that have expired
 join:name:<node>         string   P       id of the join that goes on under this name; expires in seconds
+
+Channel ``shared:<space>``: keys of the job's values that changed. N publishes and subscribes.
 """
 
 from __future__ import annotations
@@ -153,8 +156,11 @@ class Keys:
         state = (self.desired, self.launch, self.addresses, self.membership)
         return [key(node) for key in (*state, self.changes, self.reports, self.node_usage, self.node_history)]
 
-    def shared(self, job_id: str, key: str) -> str:
-        return f"{self.prefix}shared:{job_id}:{key}"
+    def shared(self, space: str, key: str) -> str:
+        return f"{self.shared_channel(space)}:{key}"
+
+    def shared_channel(self, space: str) -> str:
+        return f"{self.prefix}shared:{space}"
 
     def join(self, digest: str) -> str:
         return f"{self.prefix}join:{digest}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ class MemoryBackend:
         self._streams: dict[str, list[Entry]] = {}
         self._sets: dict[str, set[str]] = {}
         self._last: dict[str, int] = {}
+        self._listeners: list[MemoryListener] = []
 
     def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
         with self._changed:
@@ -32,16 +34,33 @@ class MemoryBackend:
     def append(self, ops: list[Op], hints: Sequence[Op] = ()) -> None:
         self.apply([*ops, *hints])
 
-    def put(self, key: str, value: str, seconds: int) -> None:
+    def put(self, key: str, value: str, seconds: int, channel: str) -> None:
         self.apply([("SETEX", key, seconds, value)])
+        self._tell(channel, key)
 
-    def put_if(self, key: str, value: str, seconds: int, old: str | None) -> bool:
+    def put_if(self, key: str, value: str, seconds: int, old: str | None, channel: str) -> bool:
         guard: Guard = ("no-key", key, "") if old is None else ("equals", key, old)
-        return not self.apply([("SETEX", key, seconds, value)], [guard])
+        done = not self.apply([("SETEX", key, seconds, value)], [guard])
+        self._tell(channel, key)
+        return done
 
-    def delete(self, key: str) -> bool:
+    def delete(self, key: str, channel: str) -> bool:
         with self._changed:
-            return self._strings.pop(key, None) is not None
+            gone = self._strings.pop(key, None) is not None
+        self._tell(channel, key)
+        return gone
+
+    def seconds_left(self, key: str) -> float | None:
+        """Values stay here."""
+        return None
+
+    def listen(self) -> MemoryListener:
+        self._listeners.append(MemoryListener())
+        return self._listeners[-1]
+
+    def _tell(self, channel: str, key: str) -> None:
+        for listener in self._listeners:
+            listener.take(channel, key)
 
     def stream_sizes(self, keys: Sequence[str]) -> list[tuple[int, int]]:
         with self._changed:
@@ -157,6 +176,32 @@ class MemoryBackend:
 
     def close(self) -> None:
         return None
+
+
+class MemoryListener:
+    def __init__(self) -> None:
+        self._channels: set[str] = set()
+        self._messages: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
+
+    def add(self, channel: str) -> None:
+        self._channels.add(channel)
+        self._messages.put((channel, None))
+
+    def remove(self, channel: str) -> None:
+        self._channels.discard(channel)
+
+    def take(self, channel: str, key: str) -> None:
+        if channel in self._channels:
+            self._messages.put((channel, key))
+
+    def next(self, seconds: float) -> tuple[str, str | None] | None:
+        try:
+            return self._messages.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        self._channels.clear()
 
 
 def _pairs(flat: list[Any]) -> dict[str, str]:

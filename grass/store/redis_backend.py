@@ -143,31 +143,39 @@ class RedisBackend:
             if refused:
                 raise refused[0]
 
-    def put(self, key: str, value: str, seconds: int) -> None:
+    def put(self, key: str, value: str, seconds: int, channel: str) -> None:
         self._check_room()
         with _translated():
-            self._ask("SET", key, value, "EX", seconds)
+            self._ask_and_tell(channel, key, "SET", key, value, "EX", seconds)
 
-    def put_if(self, key: str, value: str, seconds: int, old: str | None) -> bool:
+    def put_if(self, key: str, value: str, seconds: int, old: str | None, channel: str) -> bool:
         self._check_room()
         with _translated():
             if old is None:
-                return self._ask("SET", key, value, "EX", seconds, "NX") is not None
+                return self._ask_and_tell(channel, key, "SET", key, value, "EX", seconds, "NX") is not None
             connection = self._new_connection()  # of its own: WATCH is state of a connection
             try:
                 connection.send_packed_command(connection.pack_commands([("WATCH", key), ("GET", key)]))
                 _, present = connection.read_response(), connection.read_response()
                 if present != old:
                     return False
-                commands = [("MULTI",), ("SET", key, value, "EX", seconds), ("EXEC",)]
+                commands = [("MULTI",), ("SET", key, value, "EX", seconds), ("PUBLISH", channel, key), ("EXEC",)]
                 connection.send_packed_command(connection.pack_commands(commands))
                 return [connection.read_response() for _ in commands][-1] is not None
             finally:
                 connection.disconnect()
 
-    def delete(self, key: str) -> bool:
+    def delete(self, key: str, channel: str) -> bool:
         with _translated():
-            return bool(self._ask("DEL", key))
+            return bool(self._ask_and_tell(channel, key, "DEL", key))
+
+    def seconds_left(self, key: str) -> float | None:
+        with _translated():
+            left = cast(int, self._ask("PTTL", key))
+            return left / 1000 if left >= 0 else None
+
+    def listen(self) -> RedisListener:
+        return RedisListener(self._redis.pubsub())  # type: ignore[no-untyped-call]
 
     def stream_sizes(self, keys: Sequence[str]) -> list[tuple[int, int]]:
         if not keys:
@@ -314,6 +322,14 @@ class RedisBackend:
         self._idle.append(connection)
         return answer
 
+    def _ask_and_tell(self, channel: str, key: str, *command: Any) -> Any:
+        """Send a command, and the key to a channel, in one piece: nobody can miss the message of a change."""
+        answer, told = self._ask_all([command, ("PUBLISH", channel, key)])
+        for each in (answer, told):
+            if isinstance(each, ResponseError):
+                raise each
+        return answer
+
     def _ask_all(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         """Send commands in one piece and return their answers. An answer may be a ResponseError."""
         try:
@@ -345,6 +361,41 @@ class RedisBackend:
     def _forget_connections(self) -> None:
         while self._idle:
             self._idle.pop().disconnect()
+
+
+class RedisListener:
+    """Over redis-py's ``PubSub``, whose methods lock. A connection that is silent is tried with PING."""
+
+    def __init__(self, pubsub: Any) -> None:
+        self._pubsub = pubsub
+        self._tried = False
+
+    def add(self, channel: str) -> None:
+        with _translated():
+            self._pubsub.subscribe(channel)
+
+    def remove(self, channel: str) -> None:
+        with _translated():
+            self._pubsub.unsubscribe(channel)
+
+    def next(self, seconds: float) -> tuple[str, str | None] | None:
+        with _translated():
+            message = self._pubsub.get_message(timeout=seconds)
+            if message is None:
+                if not self._pubsub.subscribed:
+                    return None
+                if self._tried:
+                    raise UnreachableError("redis does not answer: no answer to PING")
+                self._tried = True
+                self._pubsub.ping()
+                return None
+        self._tried = False
+        if message["type"] not in ("subscribe", "message"):
+            return None
+        return message["channel"], message["data"] if message["type"] == "message" else None
+
+    def close(self) -> None:
+        self._pubsub.close()
 
 
 def _answer(connection: Any) -> Any:

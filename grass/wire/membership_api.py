@@ -92,7 +92,7 @@ class TaskExec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class SharedValue(msgspec.Struct, frozen=True, array_like=True):
-    """A value in the store, under ``shared:<job id>:<key>``."""
+    """A value in the store, under ``shared:<space>:<key>``."""
 
     revision: str
     value: str

@@ -1,121 +1,128 @@
 """The socket of the membership API: HTTP over a Unix socket that every task of this node can reach.
 
-One thread per connection, in the node-agent. So the number of connections is bounded, and that of requests that wait.
+In the node-agent: an event loop reads requests, so a connection costs no thread until its request is complete. Each
+complete request has a thread of its own while it is answered. The number of both is bounded.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import socketserver
+import socket
 import threading
-from contextlib import suppress
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
+from io import BytesIO
 from typing import Any
 
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, InputError
+from grass.serving.front import Answered, Front, Limits
 from grass.wire.codec import encode
 from node.membership.api import Api, Request
 from node.membership.paths import api_folder, api_socket
 
-MOST_CONNECTIONS = 1024
-MOST_OPEN = 4096
-"""Connections, also those that ask nothing. A further one is closed before it costs a thread."""
-MOST_BODY = 1 << 17
-"""Bytes; input of a command comes in pieces of 32 KiB, encoded."""
-HEAD_SECONDS = 10.0
-"""Limit for a request to arrive. A slow program must not occupy a thread."""
+MOST_REQUESTS = 1024
+"""Requests that are answered at once, also those that wait."""
+LIMITS = Limits(connections=4096, body=1 << 17)
+"""A body: input of a command comes in pieces of 32 KiB, encoded."""
+_STOP_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 256
+class Server:
+    """``start`` and ``stop`` are each called once."""
 
-    def __init__(self, config: ClusterConfig, api: Api) -> None:
-        self.api = api
-        self.free = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        self._places = threading.BoundedSemaphore(MOST_OPEN)
-        folder, path = api_folder(config), api_socket(config)
+    def __init__(self, config: ClusterConfig, api: Api, limits: Limits = LIMITS, most_requests: int = MOST_REQUESTS):
+        self._api = api
+        self._most_requests = most_requests
+        self._free = threading.BoundedSemaphore(most_requests)
+        folder, self.path = api_folder(config), api_socket(config)
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)  # containers of any user mount it; the folder above belongs to the agent only
-        path.unlink(missing_ok=True)
-        super().__init__(str(path), Handler)
-        path.chmod(0o666)
+        self.path.unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(self.path))
+        self.path.chmod(0o666)
+        self._listener.listen(256)
+        self._loop = asyncio.new_event_loop()
+        self._front = Front(self._loop, _OneThreadEach(), self._handle, _refused, limits)
+        self._thread = threading.Thread(target=self._run, name="membership-api", daemon=True)
 
     def start(self) -> None:
-        threading.Thread(target=self.serve_forever, args=(0.5,), name="membership-api", daemon=True).start()
+        self._thread.start()
 
     def stop(self) -> None:
-        self.shutdown()
-        self.server_close()
+        """Take no more requests. Those that wait end with the process."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_STOP_SECONDS)
 
-    def verify_request(self, request: Any, client_address: Any) -> bool:
-        return self._places.acquire(blocking=False)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
+    def _run(self) -> None:
+        self._loop.call_soon(self._front.listen, self._listener)
         try:
-            super().process_request(request, client_address)
-        except BaseException:  # no thread was started
-            self._places.release()
-            raise
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._front.stop(0.0))
         finally:
-            self._places.release()
+            self._loop.close()
+            self._listener.close()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        log.debug("a request of a task failed", exc_info=True)  # it went away
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-    timeout = HEAD_SECONDS
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    do_POST = do_PUT = do_DELETE = do_GET
-
-    def _answer(self) -> None:
-        self.close_connection = True
+    def _handle(self, peer: socket.socket, address: tuple[str, int], raw: bytes) -> Answered:
+        """Answer one request. Runs in a thread of its own."""
         try:
-            if not self.server.free.acquire(blocking=False):
-                raise ConflictError(f"this node answers {MOST_CONNECTIONS} requests of tasks already; try again")
+            request = _parsed(raw)
+            if not self._free.acquire(blocking=False):
+                raise ConflictError(f"this node answers {self._most_requests} requests of tasks already; try again")
             try:
-                status, body = 200, encode(self.server.api.answer(self._read()))
+                status, body = 200, encode(self._api.answer(request))
             finally:
-                self.server.free.release()
+                self._free.release()
         except GrassError as error:
-            status, body = error.http_status, encode({"error": {"code": error.code, "message": str(error)}})
-        with suppress(OSError):
-            self._write(status, body.encode())
+            status, body = _refusal(error)
+        except Exception:  # a request must not end the node-agent
+            log.exception("internal error: a request of a task failed")
+            status, body = _refusal(GrassError("internal error; see the node-agent's log"))
+        return Answered(False, _reply(status, body.encode()))
 
-    def _read(self) -> Request:
-        length = self.headers.get("Content-Length", "0")
-        if not length.isdecimal() or int(length) > MOST_BODY:
-            raise InputError(f"the body must have at most {MOST_BODY} bytes")
-        try:
-            body = self.rfile.read(int(length))
-        except OSError as error:
-            raise InputError("the body did not arrive") from error
-        return Request(self.command, self.path, self.headers.get("Authorization", ""), body)
 
-    def _write(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(body)
+class _OneThreadEach(Executor):
+    """Starts a thread for each request, and keeps none: most requests of a node come together, after a change."""
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: a pulse is a request."""
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **_: Any) -> Future[Any]:
+        threading.Thread(target=work, args=arguments, name="membership-request", daemon=True).start()
+        return Future()
 
-    def address_string(self) -> str:
-        return "task"
+
+class _Head(BaseHTTPRequestHandler):
+    """Parses the head of a request that has arrived as a whole. ``problem``: what is wrong with it."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.rfile = BytesIO(raw)
+        self.raw_requestline = self.rfile.readline()
+        self.problem = ""
+        self.parse_request()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        self.problem = message or HTTPStatus(code).phrase
+
+
+def _parsed(raw: bytes) -> Request:
+    head = _Head(raw)
+    if head.problem:
+        raise InputError(f"the request: {head.problem}")
+    return Request(head.command, head.path, head.headers.get("Authorization", ""), head.rfile.read())
+
+
+def _refusal(error: GrassError) -> tuple[int, str]:
+    return error.http_status, encode({"error": {"code": error.code, "message": str(error)}})
+
+
+def _reply(status: int, body: bytes) -> bytes:
+    head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
+
+
+def _refused(address: str, why: str) -> None:
+    log.debug("a request of a task was refused: %s", why)

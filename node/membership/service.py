@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from grass.config import ClusterConfig
 from grass.store.shared_store import SharedStore
 from grass.wire.desired import DesiredAttempt
-from grass.wire.keys import AttemptKey
+from grass.wire.keys import AttemptKey, LaunchKey
 from grass.wire.launch import LaunchTemplate
 from grass.wire.membership import Membership
 from node.membership.api import Api
@@ -44,6 +44,7 @@ class Service:
     def reset(self, memberships: Mapping[str, Membership], launches: Mapping[str, LaunchTemplate]) -> None:
         """Take the whole desired state."""
         self._memberships.reset(memberships, launches)
+        self._tell_board([*memberships])
         self._serve()
 
     def apply(
@@ -54,12 +55,17 @@ class Service:
     ) -> None:
         """Take a change: new memberships and templates. ``launches``: all templates, including those."""
         self._memberships.apply(memberships, fresh, launches)
+        self._tell_board([*memberships])
 
     def forget(self, job_ids: Sequence[str]) -> None:
         """Forget jobs that have nothing left on this node."""
         self._memberships.forget(job_ids)
         if self._board is not None:
             self._board.forget(job_ids)
+
+    def _tell_board(self, launch_keys: Sequence[str]) -> None:
+        if self._board is not None and launch_keys:
+            self._board.changed(list({LaunchKey.parse(key).job_id for key in launch_keys}))
 
     def additions(
         self, key: str, template: LaunchTemplate, entry: DesiredAttempt, base: Mapping[str, str]

@@ -31,6 +31,7 @@ from grass.wire.tickets import StartJob
 from tests.support.redis_server import RedisServer
 from tests.support.said import HELLO, report
 from tests.support.sessions import sighting
+from tests.support.waiting import wait_until
 
 KEYS = Keys("grass:test:")
 JOB = Job("digits", {"worker": Component("worker", "true", replicas=2)}, ("worker",))
@@ -289,9 +290,35 @@ def test_a_value_that_tasks_share_is_compared_and_set(backend: Backend) -> None:
     assert not store.put("j-1", "a", SharedValue("r2", "two"), 60, "another")
     assert store.put("j-1", "a", SharedValue("r2", "two"), 60, "r1")
     assert store.get("j-1", "a").value == "two" and store.get("j-2", "a") is ABSENT
-    assert not backend.put_if(KEYS.shared("j-1", "a"), "x", 60, "something else")
+    assert not backend.put_if(KEYS.shared("j-1", "a"), "x", 60, "something else", "told")
     assert store.put("j-1", "a", SharedValue("r3", "three"), 60, None)
     assert store.delete("j-1", "a") and not store.delete("j-1", "a")
+
+
+def test_a_listener_hears_of_each_change_of_the_values_of_its_channels(backend: Backend) -> None:
+    store = SharedStore(backend, KEYS)
+    listener = store.listen()
+
+    def heard() -> tuple[str, str | None]:
+        found: list[tuple[str, str | None]] = []
+        wait_until(lambda: bool((message := listener.next(1.0)) and found.append(message) is None))
+        return found[0]
+
+    one, two = store.channel("one"), store.channel("two")
+    try:
+        listener.add(one)
+        assert heard() == (one, None)
+        store.put("two", "a", SharedValue("r1", "x"), 60, None)
+        store.put("one", "a", SharedValue("r1", "x"), 60, None)
+        assert heard() == (one, store.name("one", "a"))
+        listener.add(two)
+        assert heard() == (two, None)
+        assert store.put("one", "b", SharedValue("r1", "x"), 60, "")
+        assert store.put("one", "b", SharedValue("r2", "x"), 60, "r1")
+        assert store.delete("two", "a")
+        assert [heard() for _ in range(3)] == [(one, store.name("one", "b"))] * 2 + [(two, store.name("two", "a"))]
+    finally:
+        listener.close()
 
 
 def test_of_many_that_compare_and_set_one_wins_each_time(backend: Backend) -> None:

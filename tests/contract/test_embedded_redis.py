@@ -177,6 +177,9 @@ def test_a_node_writes_nothing_but_its_own_reports(clients: dict[str, redis.Redi
     assert refused(node, "HGETALL", KEYS.operations("a"))
     assert not refused(node, "SET", KEYS.shared("j-1", "a"), "x", "EX", "60")
     assert not refused(node, "GET", KEYS.shared("j-1", "a"))
+    assert not refused(node, "PUBLISH", KEYS.shared_channel("j-1"), "a")
+    assert refused(node, "PUBLISH", "another", "a")
+    assert refused(node, "PSUBSCRIBE", KEYS.shared_channel("*"))
     assert refused(node, "SET", KEYS.fence, "9")
     assert refused(node, "GET", KEYS.fence)
     assert refused(node, "HGETALL", KEYS.jobs)
@@ -185,6 +188,7 @@ def test_a_node_writes_nothing_but_its_own_reports(clients: dict[str, redis.Redi
 _ALLOWED = {
     *("ping", "hello", "auth", "client|setname", "client|id", "client|setinfo", "multi", "exec"),
     *("hget", "hgetall", "xread", "xrange", "xrevrange", "xadd", "xdel", "get", "set", "del", "watch"),
+    *("pttl", "publish", "subscribe", "unsubscribe"),
 }
 
 

@@ -20,12 +20,15 @@ import redis
 from grass.api.invitation import Invitation
 from grass.api.join_client import open_join_client
 from grass.api.node_token import node_token
+from grass.api.task_token import job_secret, shared_space
 from grass.config import ClusterConfig, NodeConfig, Secrets
 from grass.errors import GrassError
 from grass.store.accounts import RedisAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.embedded import find_server
 from grass.store.keys import Keys
+from grass.store.shared_store import SharedStore
+from grass.wire.membership_api import SharedValue
 from master.agent.floods import MOST_WAITING, Floods
 from master.api.routes import ROUTES, Access
 from node.agent.forward import Signal
@@ -63,6 +66,7 @@ def of_redis() -> Iterator[Row]:
         thief = redis.Redis(unix_socket_path=str(server.socket), username="node-n1", password="n1")
         with closing(thief):
             yield from (("redis", what, outcome(partial(thief.execute_command, *words))) for what, *words in _COMMANDS)
+            yield ("redis", "read the values that tasks of a job on another node share", _values(thief, server))
             yield ("redis", "flood its own reports", _flood(thief, server, accounts))
     finally:
         backend.close()
@@ -79,6 +83,8 @@ _COMMANDS = (
     ("read what another node should run", "HGETALL", KEYS.desired("n2")),
     ("change what it should run itself", "HSET", KEYS.desired("n1"), "a", "{}"),
     ("remove wake-ups of other nodes", "XTRIM", KEYS.wakeups, "MAXLEN", "0"),
+    ("list the keys of the store", "SCAN", "0"),
+    ("hear of the values that tasks of all jobs share", "PSUBSCRIBE", KEYS.shared_channel("*")),
     ("change the server's configuration", "CONFIG", "SET", "dir", "/tmp"),
     ("make another user", "ACL", "SETUSER", "evil", "on", "nopass", "~*", "+@all"),
     ("empty the store", "FLUSHALL"),
@@ -87,6 +93,19 @@ _COMMANDS = (
     ("watch other clients", "MONITOR"),
     ("stop other clients", "CLIENT", "PAUSE", "100000"),
 )
+
+
+def _values(thief: redis.Redis, server: RedisServer) -> str:
+    """Try the names that the thief can make: with the job's id, and with the secret of a job of its own."""
+    own, other = (job_secret("master-secret", job_id) for job_id in ("own-1", "other-1"))
+    backend = server.backend()
+    try:
+        values = SharedStore(backend, KEYS)
+        values.put(shared_space(other), "key", SharedValue("r", "theirs"), 60.0, None)
+        spaces = ("other-1", shared_space(own), shared_space("other-1"), shared_space(""), "*")
+        return "done" if any(thief.get(KEYS.shared(space, "key")) for space in spaces) else "nothing found"
+    finally:
+        backend.close()
 
 
 def _flood(thief: redis.Redis, server: RedisServer, accounts: RedisAccounts) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import suppress
+from concurrent.futures import Future
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from grass.api.task_token import job_secret, task_token
 from grass.config import ClusterConfig, NodeConfig
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError
 from grass.model.framework import Framework, FrameworkName
+from grass.serving.front import Limits
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
 from grass.store.shared_store import SharedStore
@@ -39,6 +41,16 @@ def world(generation: int, *indexes: int) -> Membership:
     return Membership(generation, 7, len(indexes), 1, 3, 1, members)
 
 
+class Counting(MemoryBackend):
+    """Counts how often a value is read."""
+
+    reads = 0
+
+    def get(self, key: str) -> str | None:
+        self.reads += 1
+        return super().get(key)
+
+
 class Tasks:
     """The API as tasks of one job see it."""
 
@@ -46,7 +58,8 @@ class Tasks:
         self.config = ClusterConfig("lab", "local", str(folder), str(folder), node=NodeConfig("n1"))
         self.memberships = Memberships(self.config)
         self.template = LaunchTemplate(job_id="j-1", job="j", component="w", command="true", secret=SECRET)
-        self.board = Board(SharedStore(MemoryBackend(), Keys("g:")), self.memberships, most_keys)
+        self.backend = Counting()
+        self.board = Board(SharedStore(self.backend, Keys("g:")), self.memberships, most_keys)
         self.drained: list[str] = []
         forwarding = Forwarding(self.config, self.memberships)
         self.api = Api(self.memberships, self.board, forwarding, self.drained.append)
@@ -55,6 +68,7 @@ class Tasks:
 
     def change(self, membership: Membership) -> None:
         self.memberships.apply({"j-1/w": membership}, {}, {"j-1/w": self.template})
+        self.board.changed(["j-1"])
 
     def ask(self, method: str, path: str, body: object = None, key: str = KEYS[0], token: str = "") -> object:
         header = f"Bearer {token or task_token(SECRET, key)}"
@@ -175,6 +189,43 @@ def test_a_barrier_passes_once_all_members_have_come(tasks: Tasks) -> None:
     assert not convert(builtins(tasks.ask("POST", "/v1/barrier/go", {})), BarrierState).passed
 
 
+def later(tasks: Tasks, method: str, path: str, key: str = KEYS[0]) -> Future[object]:
+    """Ask in a thread."""
+    found: Future[object] = Future()
+    body = {} if method == "POST" else None
+    threading.Thread(target=lambda: found.set_result(tasks.ask(method, path, body, key)), daemon=True).start()
+    return found
+
+
+def test_who_waits_for_a_value_reads_the_store_when_it_changes_and_not_in_between(tasks: Tasks) -> None:
+    waiting = later(tasks, "GET", "/v1/kv/a?revision=none&wait=60", KEYS[1])
+    wait_until(lambda: tasks.backend.reads == 3)  # at once, when it is registered, and when the listener has begun
+    for number in range(100):
+        put(tasks, f"other-{number}", {"value": "x"})
+    reads = tasks.backend.reads
+    assert not waiting.done()
+    put(tasks, "a", {"value": "1"})
+    found = waiting.result(20)
+    assert isinstance(found, KeyState) and found.value == "1"
+    assert tasks.backend.reads == reads + 1
+
+
+def test_a_barrier_that_waits_ends_when_the_membership_changes(tasks: Tasks) -> None:
+    waiting = later(tasks, "POST", "/v1/barrier/go?wait=60")
+    wait_until(lambda: tasks.backend.reads > 0)
+    tasks.change(world(2, 0, 1, 2))
+    found = waiting.result(20)
+    assert isinstance(found, BarrierState) and not found.passed and found.generation == 1
+
+
+def test_who_waits_for_a_value_of_a_job_that_is_forgotten_is_answered(tasks: Tasks) -> None:
+    waiting = later(tasks, "GET", "/v1/kv/a?revision=none&wait=60")
+    wait_until(lambda: tasks.backend.reads > 1)
+    tasks.board.forget(["j-1"])
+    found = waiting.result(20)
+    assert isinstance(found, KeyState) and found.value is None
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
@@ -217,19 +268,53 @@ def test_a_job_cannot_write_keys_without_end(tmp_path: Path) -> None:
     assert put(tasks, "k3", {"value": "x"}).stored
 
 
-def test_connections_that_ask_nothing_cost_a_bounded_number_of_threads(
-    tasks: Tasks, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "MOST_OPEN", 2)
+def test_connections_that_ask_nothing_cost_no_thread(tasks: Tasks) -> None:
+    serving = server.Server(tasks.config, tasks.api)
+    serving.start()
+    before = threading.active_count()
+    try:
+        with ExitStack() as peers:
+            for number in range(50):
+                silent = peers.enter_context(connected(serving))
+                if number % 2:
+                    silent.sendall(b"GET /v1/world HTTP/1.1\r\n")
+            assert answered(serving)
+            wait_until(lambda: threading.active_count() <= before)
+    finally:
+        serving.stop()
+
+
+def test_the_oldest_connection_that_asks_nothing_makes_way(tasks: Tasks) -> None:
+    serving = server.Server(tasks.config, tasks.api, Limits(connections=2))
+    serving.start()
+    try:
+        with connected(serving) as first, connected(serving):
+            assert answered(serving)
+            assert first.recv(1) == b""
+    finally:
+        serving.stop()
+
+
+def test_a_node_that_answers_as_many_requests_as_it_may_says_so(tasks: Tasks) -> None:
+    serving = server.Server(tasks.config, tasks.api, most_requests=1)
+    serving.start()
+    waiting = f"GET /v1/world?after=1&wait=60 HTTP/1.1\r\nAuthorization: Bearer {task_token(SECRET, KEYS[0])}\r\n\r\n"
+    try:
+        with connected(serving) as first:
+            first.sendall(waiting.encode())
+            wait_until(lambda: said(serving, waiting.replace("wait=60", "wait=0")).startswith(b"HTTP/1.1 409"))
+            tasks.change(world(2, 0, 1))
+            assert first.recv(12) == b"HTTP/1.1 200"
+    finally:
+        serving.stop()
+
+
+@pytest.mark.parametrize("sent", ["nonsense\r\n\r\n", "GET / HTTP/9.0\r\n\r\n"])
+def test_what_is_no_request_gets_an_error(tasks: Tasks, sent: str) -> None:
     serving = server.Server(tasks.config, tasks.api)
     serving.start()
     try:
-        silent = [connected(serving) for _ in range(2)]
-        with connected(serving) as third:
-            assert third.recv(1) == b""
-        for each in silent:
-            each.close()
-        wait_until(lambda: answered(serving))
+        assert said(serving, sent).startswith(b"HTTP/1.1 400")
     finally:
         serving.stop()
 
@@ -237,15 +322,18 @@ def test_connections_that_ask_nothing_cost_a_bounded_number_of_threads(
 def connected(serving: server.Server) -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.settimeout(10)
-    made.connect(str(serving.server_address))
+    made.connect(str(serving.path))
     return made
 
 
+def said(serving: server.Server, request: str) -> bytes:
+    with connected(serving) as asking:
+        asking.sendall(request.encode())
+        return asking.recv(1000)
+
+
 def answered(serving: server.Server) -> bool:
-    with connected(serving) as asking, suppress(ConnectionError):
-        asking.sendall(b"GET /v1/world HTTP/1.1\r\n\r\n")
-        return asking.recv(12) == b"HTTP/1.1 403"
-    return False
+    return said(serving, "GET /v1/world HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 403")
 
 
 def test_the_shim_and_the_plugin_are_there_for_a_component_with_a_framework(tasks: Tasks) -> None:
