@@ -25,7 +25,7 @@ from grass.api.streams import (
     event_query,
     events_before,
     follow_changes,
-    follow_events,
+    follow_items,
     read_log_batches,
     read_logs,
     wait_for_job,
@@ -332,7 +332,8 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
 
         ``user``: only what this user did. ``kind``: only these kinds, also ``task-*``. ``since``: wall seconds.
         """
-        return follow_events(self._transport, event_query(job, node, user, kind, since), limit, follow)
+        query = {**event_query(job, node, user, kind, since), "limit": limit}
+        return follow_items(self._transport, "/v1/events", "events", query, follow)
 
     def older_events(
         self,
@@ -351,6 +352,23 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
         """
         query = event_query(job, node, user, kind, since)
         return events_before(self._transport, query, before, limit)
+
+    def daemon_logs(
+        self,
+        daemon: str | None = None,
+        node: str | None = None,
+        follow: bool = False,
+        tail: int = 1000,
+        since: float | None = None,
+    ) -> Iterator[View]:
+        """Yield what the cluster's daemons logged, in the order of arrival: ``{"time", "node", "daemon", "level",
+        "text"}``; ``node`` is None for the master. For administrators: others get NotAllowedError.
+
+        ``tail``: begin with the newest entries; at most 10,000. ``since``: wall seconds. ``follow``: then each later
+        entry, without end.
+        """
+        query = {"daemon": daemon, "node": node, "since": since, "limit": tail}
+        return follow_items(self._transport, "/v1/daemon-logs", "lines", query, follow)
 
     def changes(self, job: str | None = None) -> Generator[View, None, None]:
         """Yield a snapshot of the cluster in pieces, then what changes, without end; see ``ChangePiece``.

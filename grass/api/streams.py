@@ -46,18 +46,18 @@ def events_before(transport: Transport, query: Mapping[str, str | float | None],
     return {"events": piece["events"], "before": piece.get("before")}
 
 
-def follow_events(
-    transport: Transport, query: Mapping[str, str | float | None], limit: int, follow: bool
+def follow_items(
+    transport: Transport, path: str, items: str, query: Mapping[str, str | float | None], follow: bool
 ) -> Iterator[Record]:
-    """Yield the events of ``GET /v1/events``. With ``follow`` it never ends."""
+    """Yield the ``items`` of a stream whose pieces have ``after``, such as events. With ``follow`` it never ends."""
     after: str | None = None
     while True:
-        target = with_query("/v1/events", {**query, "limit": limit, "after": after, "follow": follow})
+        target = with_query(path, {**query, "after": after, "follow": follow})
         pause = 0.0
         try:
             for piece in transport.stream("GET", target, resumed=after is not None):
                 after, pause = piece["after"] or after, piece.get("pause", 0.0)
-                yield from piece["events"]
+                yield from piece[items]
             if not follow:
                 return
         except StreamCutError:

@@ -26,6 +26,7 @@ _COMMANDS = {
     "status": "grass.cli.cluster:status",
     "use": "grass.cli.cluster:use",
     "clean": "grass.cli.cluster:clean",
+    "cluster": "grass.cli.cluster_logs:cluster",
     "job": "grass.cli.job:job",
     "apply": "grass.cli.apply:apply",
     "export": "grass.cli.export:export",
@@ -58,7 +59,7 @@ _SECTIONS = {
     "Work": ("run", "job", "apply", "export", "schedule"),
     "Files": ("data", "image", "template"),
     "See": ("status", "events", "top", "report"),
-    "Clusters": ("create", "use", "delete", "clean", "doctor"),
+    "Clusters": ("create", "use", "delete", "clean", "doctor", "cluster"),
     "Machines": ("node", "join", "leave"),
 }
 

@@ -25,7 +25,7 @@ _MODULES = (
     ),
     *("usage_record", "event_record", "notification", "plan_answer", "desired", "launch", "membership", "reports"),
     *("membership_api", "hello"),
-    *("heartbeat", "gpu", "task_events", "usage", "feed_entry", "log_block", "envelope", "profile"),
+    *("heartbeat", "gpu", "task_events", "usage", "feed_entry", "log_block", "daemon_line", "envelope", "profile"),
 )
 _HEAD = """# Messages and records
 

@@ -15,6 +15,7 @@ from grass.model.job import Job
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason
 from grass.model.schedule import ScheduleKind
+from grass.wire.daemon_line import DaemonLine
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
 from grass.wire.job_record import ComponentRecord, CurrentOperation
@@ -489,6 +490,18 @@ class EventPiece(msgspec.Struct, frozen=True):
     """Seconds after which to ask again, if too many follow already."""
     before: str | UnsetType = UNSET
     """Send it back as ``before`` for older events. Absent: there are none."""
+
+
+class DaemonLogPiece(msgspec.Struct, frozen=True):
+    """One piece of the log of daemons, oldest first."""
+
+    lines: tuple[DaemonLine, ...]
+    after: str
+    """Where to continue."""
+    open: bool
+    """Whether more may follow."""
+    pause: float = 0.0
+    """Seconds to wait before asking again."""
 
 
 class UserShare(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from grass import process_memory
+from grass.api.daemon_log import start_master_log
 from grass.config import ClusterConfig, Secrets
 from grass.errors import StaleLeaseError
 from grass.provision.redis_watch import watch_redis
@@ -25,12 +26,12 @@ from master.agent.loop import MasterAgent
 
 
 def main() -> int:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
         config = ClusterConfig.load(sys.argv[1])
     except FileNotFoundError:
         end_if_removed(Path(sys.argv[1]))
         raise
+    start_master_log(config, "master-agent")
     secrets = Secrets.load(config.home)
     backend = open_backend(config, secrets, "agent")
     store = AgentStore(backend, Keys(config.key_prefix))

@@ -13,6 +13,7 @@ from grass.errors import UnreachableError
 from grass.store.api_store import ApiStore
 from master.api import (
     changes,
+    daemon_logs,
     events,
     execs,
     forwards,
@@ -64,6 +65,7 @@ def create_app(
         nodes,
         joins,
         users,
+        daemon_logs,
         events,
         changes,
         usage,

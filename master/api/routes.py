@@ -130,6 +130,15 @@ _EVENT_QUERY = {
     "follow": Parameter("boolean", "Continue with new events as they happen", default=False),
 }
 
+_DAEMON_LOGS = {
+    "after": Parameter("string", "Only entries after this position; default: the newest `limit` entries"),
+    "limit": Parameter("integer", "How many of the newest entries to begin with", 1000, minimum=0, maximum=MOST_EVENTS),
+    "daemon": Parameter("string", "Only of this daemon, such as node-agent"),
+    "node": Parameter("string", "Only of daemons of this node"),
+    "since": Parameter("number", "Only entries after this time, in seconds since the epoch", minimum=0),
+    "follow": Parameter("boolean", "Continue with new entries as they arrive", default=False),
+}
+
 _CHANGE_QUERY = {
     "after": Parameter("string", "The `cursor` of the last piece; default: begin with a snapshot"),
     "job": Parameter("string", "Watch this job and its tasks instead of the cluster, by name or id"),
@@ -609,6 +618,15 @@ ROUTES: tuple[Route, ...] = (
         "List events: what happened and who did it, oldest first",
         views.EventPiece,
         query=_EVENT_QUERY,
+        stream=True,
+    ),
+    Route(
+        "daemons.logs",
+        "GET /v1/daemon-logs",
+        _RULE,
+        "Stream what the daemons of master and nodes logged, in the order of arrival",
+        views.DaemonLogPiece,
+        query=_DAEMON_LOGS,
         stream=True,
     ),
     Route("shares.show", "GET /v1/shares", _READ, "Show who has how much, and who is served next", views.SharesView),

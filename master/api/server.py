@@ -8,6 +8,7 @@ from flask import Flask
 from gunicorn.app.base import BaseApplication
 
 from grass import __version__
+from grass.api.daemon_log import start_master_log
 from grass.api.sealing import MAX_REQUEST
 from grass.config import ClusterConfig, Secrets
 from grass.errors import UnreachableError
@@ -49,6 +50,7 @@ class Server(BaseApplication):  # type: ignore[misc]
 
     def load(self) -> Flask:
         """Make the application. Called in the worker, because connections and threads do not survive a fork."""
+        start_master_log(self._config, "master-api-server")
         secrets = Secrets.load(self._config.home)
         store = ApiStore(open_backend(self._config, secrets, "api"), Keys(self._config.key_prefix))
         with suppress(UnreachableError):  # a server that starts while the store is away has no one to tell

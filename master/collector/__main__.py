@@ -15,6 +15,8 @@ import signal
 import sys
 from collections.abc import Callable
 
+from grass import __version__
+from grass.api.daemon_log import FORMAT
 from grass.api.node_token import node_token
 from grass.config import ClusterConfig, Secrets
 from grass.network_address import host_and_port
@@ -22,6 +24,7 @@ from grass.provision.revival import watch_supervisor
 from grass.store.keys import Keys
 from grass.systemd import Notifier
 from grass.wire.handshake import collector_key
+from master.collector.journal import Journal, OwnLog, folder_of
 from master.collector.owners import Owners
 from master.collector.server import Connection, Dropped, NodeConnection
 from master.collector.storage import Storage
@@ -29,7 +32,7 @@ from master.collector.storage import Storage
 
 def main() -> int:
     arguments = _arguments()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(level=logging.INFO, format=FORMAT)
     config = ClusterConfig.load(arguments.cluster)
     lock = os.open(config.socket("collector").with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -51,7 +54,10 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _of_nodes(config: ClusterConfig) -> Callable[[Storage, Dropped], Connection]:
+Make = Callable[[Storage, Dropped, Journal], Connection]
+
+
+def _of_nodes(config: ClusterConfig) -> Make:
     """Return what makes a connection of a node. Each node's key is derived from its token, as the node does."""
     from grass.store.connect import open_backend  # imported here: --open asks no store, and needs no client of it
 
@@ -61,25 +67,27 @@ def _of_nodes(config: ClusterConfig) -> Callable[[Storage, Dropped], Connection]
     def key_of(node: str) -> str:
         return collector_key(node_token(secrets.node_token, node))
 
-    return lambda storage, dropped: NodeConnection(storage, dropped, owners, key_of)
+    return lambda storage, dropped, journal: NodeConnection(storage, dropped, owners, key_of, journal)
 
 
-async def _serve(
-    config: ClusterConfig, tcp: tuple[str, int] | None, of_nodes: Callable[[Storage, Dropped], Connection] | None
-) -> None:
+async def _serve(config: ClusterConfig, tcp: tuple[str, int] | None, of_nodes: Make | None) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     config.logs_dir.mkdir(parents=True, exist_ok=True)
-    storage, dropped = Storage(config.logs_dir), Dropped()
+    storage, dropped, journal = Storage(config.logs_dir), Dropped(), Journal(folder_of(config))
+    logging.getLogger().addHandler(OwnLog(journal))
+    logging.getLogger(__name__).info("collector started, version %s, process %d", __version__, os.getpid())
     path = config.socket("collector")
     path.unlink(missing_ok=True)
     os.umask(0o077)
-    servers: list[asyncio.Server] = [await loop.create_unix_server(lambda: Connection(storage, dropped), str(path))]
+    servers: list[asyncio.Server] = [
+        await loop.create_unix_server(lambda: Connection(storage, dropped, journal), str(path))
+    ]
     if tcp is not None:
         make = of_nodes or Connection
-        servers.append(await loop.create_server(lambda: make(storage, dropped), *tcp))
+        servers.append(await loop.create_server(lambda: make(storage, dropped, journal), *tcp))
     logging.getLogger(__name__).info("listening on %s, writing to %s", path, config.logs_dir)
     notifier = Notifier()
     notifier.ready()

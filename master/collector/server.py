@@ -18,6 +18,7 @@ import msgpack
 from grass.entropy import request_id
 from grass.errors import UnreachableError
 from grass.wire import handshake
+from master.collector import journal
 from master.collector.blocks import Block, block_from_record
 from master.collector.owners import Owners, Verdict
 from master.collector.protocol import Decoder, Message, ProtocolError
@@ -86,9 +87,12 @@ def _append(target: Target, blocks: list[Block], storage: Storage, dropped: Drop
 class Connection(asyncio.Protocol):
     """One client. Whatever it sends, it can only break its own connection."""
 
-    def __init__(self, storage: Storage, dropped: Dropped) -> None:
+    def __init__(self, storage: Storage, dropped: Dropped, daemons: journal.Journal | None = None) -> None:
         self._storage = storage
         self._dropped = dropped
+        self._daemons = daemons
+        self._node: str | None = None
+        """Who sends; None: the master's own machine."""
         self._admits: Admits | None = None
         self._decoder = Decoder()
         self._transport: asyncio.Transport | None = None
@@ -102,7 +106,7 @@ class Connection(asyncio.Protocol):
         broken = False
         try:
             for message in self._decoder.feed(data):
-                store(message, self._storage, self._dropped, self._admits)
+                self._store(message)
                 if message.chunk is not None:
                     acks.append(msgpack.packb({"ack": message.chunk}, unicode_errors="surrogateescape"))
         except ProtocolError as error:
@@ -119,6 +123,17 @@ class Connection(asyncio.Protocol):
         if broken:
             self._transport.close()
 
+    def _store(self, message: Message) -> None:
+        """Store what tasks printed, or what a daemon logged."""
+        source = journal.Source.of_tag(message.tag)
+        if source is None or self._daemons is None:
+            store(message, self._storage, self._dropped, self._admits)
+        elif self._node is not None and source.node != self._node:
+            self._dropped.add("not a daemon of this node", f"{self._node}: {message.tag!r}")
+        else:
+            for _ in range(self._daemons.take(source, message.records)):
+                self._dropped.add("malformed entry of a daemon, or too many", repr(message.tag))
+
     def pause_writing(self) -> None:
         """Stop reading from a client that does not read its acknowledgements."""
         if self._transport is not None:
@@ -134,8 +149,15 @@ class NodeConnection(Connection):
 
     ``key_of``: the key that the collector shares with a node."""
 
-    def __init__(self, storage: Storage, dropped: Dropped, owners: Owners, key_of: Callable[[str], str]) -> None:
-        super().__init__(storage, dropped)
+    def __init__(
+        self,
+        storage: Storage,
+        dropped: Dropped,
+        owners: Owners,
+        key_of: Callable[[str], str],
+        daemons: journal.Journal | None = None,
+    ) -> None:
+        super().__init__(storage, dropped, daemons)
         self._owners = owners
         self._key_of = key_of
         self._nonce = request_id().encode()
@@ -177,6 +199,7 @@ class NodeConnection(Connection):
         self._greeting = None
         if self._deadline is not None:
             self._deadline.cancel()
+        self._node = node
         self._admits = lambda target, attempt: self._owners.verdict(node, target, attempt) is Verdict.OWN
         self._transport.write(msgpack.packb(handshake.pong(salt, self._nonce, self._key_of(node))))
         return received[unpacker.tell() :]

@@ -11,6 +11,7 @@ import sys
 import threading
 
 from grass import clock, process_memory
+from grass.api.daemon_log import start_master_log
 from grass.config import ClusterConfig, Secrets
 from grass.errors import GrassError, UnreachableError
 from grass.store.api_store import ApiStore, News
@@ -28,8 +29,8 @@ log = logging.getLogger("grass.monitor")
 
 
 def main(path: str) -> int:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     config = ClusterConfig.load(path)
+    start_master_log(config, "monitor")
     backend = open_backend(config, Secrets.load(config.home), "agent")
     keys = Keys(config.key_prefix)
     api, waits = ApiStore(backend, keys), Waits()

@@ -10,6 +10,7 @@ import sys
 import threading
 
 from grass import process_memory
+from grass.api.daemon_log import start_node_log
 from grass.config import ClusterConfig, Secrets
 from grass.environment import whole_environment
 from grass.errors import NotAllowedError
@@ -37,13 +38,13 @@ _refused = threading.Lock()
 
 
 def main(path: str) -> int:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s node-agent: %(message)s")
     threading.excepthook = _end_at_once
     sys.setswitchinterval(0.0005)  # threads that send reports must not wait for the loop
     config = ClusterConfig.load(path)
     secrets = Secrets.load(config.home)
-    backend = open_backend(config, secrets, "node")
     key = collector_key(secrets.node_token)
+    start_node_log(config, "node-agent", key)
+    backend = open_backend(config, secrets, "node")
     notifier = Notifier()
     notifier.ready()
     gpus = gpu.devices()

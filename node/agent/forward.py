@@ -3,7 +3,7 @@
 The package fluent-logger does not suffice: its ``FluentSender`` knows Message mode only, asks for no acknowledgement,
 treats a successful ``send`` as delivery, and drops its buffer when that exceeds ``bufmax``. A collector that is killed
 between our ``send`` and its ``write`` would lose lines. This module uses Forward mode with the option ``chunk`` in
-every message; a block counts as delivered only when its ``ack`` has arrived.
+every message; a block counts as delivered only when its ``ack`` has arrived. ``grass.api.collector_link`` connects.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from collections.abc import Iterable
 import msgpack
 
 from grass import clock
+from grass.api.collector_link import Address, connect
 from grass.backoff import Backoff
-from grass.config import ClusterConfig
-from grass.network_address import host_and_port
-from grass.wire import handshake
 from grass.wire.codec import builtins
 from grass.wire.log_block import LogBlock
 
@@ -30,19 +28,8 @@ ACK_TIMEOUT = 30.0
 FIRST_BACKOFF = 0.02
 LAST_BACKOFF = 0.5
 _REPLY_LIMIT = 1 << 20
-HELO_SECONDS = 0.5
-"""Time for a collector that asks for the key to say so. A fluentd without `<security>` says nothing."""
-
-Address = str | tuple[str, int]
 
 log = logging.getLogger(__name__)
-
-
-def collector_address(config: ClusterConfig) -> Address:
-    """Return the collector's socket on this machine, or the host and port where nodes reach it."""
-    if config.collector is None:
-        return str(config.socket("collector"))
-    return host_and_port(config.collector)
 
 
 class Link:
@@ -71,7 +58,8 @@ class Link:
         if clock.steady() < self.retry_at:
             return False
         try:
-            self._socket = self._connect()
+            self._socket = connect(self._address, self._name, self._key, self._stop)
+            self._socket.setblocking(False)
         except OSError as error:
             self._failed(f"the log collector at {self._address} does not answer ({error}); logs wait on this node")
         return self._socket is not None
@@ -99,40 +87,6 @@ class Link:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-
-    def _connect(self) -> socket.socket:
-        if isinstance(self._address, tuple):
-            connection = socket.create_connection(self._address, timeout=5)
-            try:
-                self._greet(connection)
-            except BaseException:
-                connection.close()
-                raise
-        else:
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            connection.settimeout(5)
-            try:
-                connection.connect(self._address)
-            except OSError:
-                connection.close()
-                raise
-        connection.setblocking(False)
-        return connection
-
-    def _greet(self, connection: socket.socket) -> None:
-        """Prove that this node knows its key, if the collector asks for it: the built-in one does, on TCP."""
-        poll = select.poll()
-        poll.register(connection, select.POLLIN)
-        poll.register(self._stop, select.POLLIN)
-        if not any(descriptor == connection.fileno() for descriptor, _ in poll.poll(HELO_SECONDS * 1000)):
-            return
-        messages = msgpack.Unpacker(raw=True, max_buffer_size=handshake.LIMIT)
-        try:
-            nonce, salt = handshake.nonce_of(_receive(connection, messages)), os.urandom(16)
-            connection.sendall(msgpack.packb(handshake.ping(self._name, salt, nonce, self._key)))
-            handshake.check_pong(_receive(connection, messages), salt, nonce, self._key)
-        except (ValueError, msgpack.UnpackException) as error:
-            raise ConnectionError(f"it does not speak the forward protocol: {error}") from error
 
     def _failed(self, message: str) -> None:
         self.close()
@@ -174,17 +128,6 @@ class Link:
                 waiting.difference_update(_acks(replies))
             if unsent and event & select.POLLOUT:
                 unsent = unsent[connection.send(unsent) :]
-
-
-def _receive(connection: socket.socket, messages: msgpack.Unpacker) -> object:
-    """Return the next message of the handshake."""
-    while True:
-        for message in messages:
-            return message
-        received = connection.recv(handshake.LIMIT)
-        if not received:
-            raise ConnectionResetError("it closed the connection during the handshake")
-        messages.feed(received)
 
 
 def _acks(replies: Iterable[object]) -> list[str]:

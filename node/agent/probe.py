@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from grass import clock
+from grass.api.collector_link import collector_address
 from grass.config import ClusterConfig
 from grass.entropy import request_id
 from grass.errors import GrassError
@@ -20,7 +21,7 @@ from grass.model.resources import DEVICE
 from grass.network_address import network_address
 from grass.wire.hello import Probe, ProbeCheck
 from grass.wire.log_block import PROBE_JOB, LogBlock
-from node.agent.forward import Link, Signal, collector_address
+from node.agent.forward import Link, Signal
 from node.agent.probe_record import passed, remember
 from node.mounts import mount_point
 from node.runtime.attempts import Folders

@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from grass import clock
+from grass.api.collector_link import collector_address
 from grass.config import ClusterConfig
 from grass.wire.log_block import LogBlock
-from node.agent.forward import Link, Signal, collector_address
+from node.agent.forward import Link, Signal
 from node.agent.log_blocks import BLOCK
 from node.agent.log_source import AttemptLog, Stream
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 from flask import Flask
 from gunicorn.app.base import BaseApplication
 
+from grass.api.daemon_log import start_node_log
 from grass.config import ClusterConfig, Secrets
 from grass.network_address import network_address
 from grass.serving.front import Limits
 from grass.serving.worker import FrontWorker, apply_settings, die_with_the_arbiter
+from grass.wire.handshake import collector_key
 from node.api.app import MOST_BODY, create_app
 
 THREADS = 160
@@ -23,7 +25,8 @@ HUNG_SECONDS = 30
 class Server(BaseApplication):  # type: ignore[misc]
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
-        self._app = create_app(config, Secrets.load(config.home).node_token)
+        self._token = Secrets.load(config.home).node_token
+        self._app = create_app(config, self._token)
         super().__init__()
 
     def load_config(self) -> None:
@@ -39,8 +42,13 @@ class Server(BaseApplication):  # type: ignore[misc]
             "loglevel": "warning",
             "control_socket_disable": True,
             "post_fork": die_with_the_arbiter,
+            "post_worker_init": self._start_log,
         }
         apply_settings(self.cfg, settings)
+
+    def _start_log(self, worker: object) -> None:
+        """Called in the worker: a thread does not survive the fork."""
+        start_node_log(self._config, "node-api-server", collector_key(self._token))
 
     def load(self) -> Flask:
         return self._app

@@ -257,7 +257,7 @@ class Shepherd:
 
 
 def main(path: str) -> int:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s shepherd: %(message)s")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     config = ClusterConfig.load(path)
     config.node_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = str(config.node_dir / "shepherd.lock")

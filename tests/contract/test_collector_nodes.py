@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import socket
 import threading
@@ -12,14 +13,17 @@ from pathlib import Path
 import msgpack
 import pytest
 
+from grass.api.daemon_log import Shipping
 from grass.model.lifecycle import NodeState
 from grass.wire import handshake
 from grass.wire.attempt_record import AttemptRecord, field_of
 from grass.wire.codec import encode
+from grass.wire.daemon_line import tag_of
 from grass.wire.keys import TaskKey
 from master.collector.owners import MOST_FOREIGN
 from node.agent.forward import Link, Signal
 from tests.support.collector_run import JOB, KEYS, Collector, block, key_of, send
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -137,3 +141,28 @@ def test_a_collector_that_does_not_know_the_key_gets_no_logs(stop: Signal) -> No
 def test_the_digest_is_that_of_the_specification() -> None:
     expected = hashlib.sha512(b"salt" + b"n1" + b"nonce" + b"key").hexdigest()
     assert handshake.digest(b"salt", "n1", b"nonce", "key") == expected
+
+
+@pytest.mark.parametrize("node", ["n2", None])
+def test_daemons_of_a_node_log_as_that_node_only(collector: Collector, node: str | None) -> None:
+    own = Shipping(tag_of("n1", "node-agent"), collector.address, "n1", key_of("n1"))
+    forger = Shipping(tag_of(node, "node-agent"), collector.address, "n1", key_of("n1"))
+    for shipping, text in ((forger, "FORGED"), (own, "genuine")):
+        shipping.emit(logging.LogRecord("test", logging.INFO, "", 1, text, None, None))
+    wait_until(lambda: collector.dropped.counts["not a daemon of this node"] == 1)
+    wait_until(lambda: "genuine" in journal_text(collector))
+    for shipping in (forger, own):
+        shipping.close()
+    assert "FORGED" not in journal_text(collector)
+
+
+def test_daemons_that_do_not_know_their_nodes_key_log_nothing(collector: Collector) -> None:
+    stranger = Shipping(tag_of("n1", "node-agent"), collector.address, "n1", "guess")
+    stranger.emit(logging.LogRecord("test", logging.INFO, "", 1, "FORGED", None, None))
+    wait_until(lambda: collector.dropped.counts["handshake refused"] >= 1)
+    stranger.close()
+    assert journal_text(collector) == ""
+
+
+def journal_text(collector: Collector) -> str:
+    return "".join(path.read_text() for path in collector.daemons.glob("*.jsonl"))

@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from grass.cli.exits import Exit
+from grass.wire.daemon_line import DAEMONS
 from tests.integration.test_cli import PROGRAM, Grass, folder, grass, job_file, wait_for_line
 from tests.support.waiting import wait_until
 
@@ -241,3 +243,17 @@ def test_tasks_that_meet_have_ranks_and_find_each_other(grass: Grass, folder: Pa
     assert grass("job", "wait", "meet").returncode == 0, grass("job", "logs", "meet").stdout
     lines = sorted(grass.good("job", "logs", "meet").splitlines())
     assert lines == [f"main.{rank} | {rank} 3 0 127.0.0.1 True 3" for rank in range(3)]
+
+
+def test_the_logs_of_all_daemons_are_in_one_place(grass: Grass) -> None:
+    def entries(*arguments: str) -> list[Any]:
+        return [json.loads(line) for line in grass.good("cluster", "logs", *arguments, "-o", "json").splitlines()]
+
+    wait_until(lambda: {entry["daemon"] for entry in entries()} == set(DAEMONS))
+    assert {(entry["node"], entry["daemon"]) for entry in entries("--node", "local")} == {
+        ("local", "node-agent"),
+        ("local", "node-api-server"),
+    }
+    assert "started, version" in grass.good("cluster", "logs", "master-agent")
+    refused = grass("cluster", "logs", "redis")
+    assert refused.returncode == Exit.BAD_INPUT and "node-agent" in refused.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from grass.model.lifecycle import NodeState, TaskState
@@ -14,8 +15,9 @@ from grass.wire.log_block import LogBlock
 from grass.wire.node_record import NodeRecord
 from grass.wire.task_record import TaskRecord
 from grass.wire.tickets import TICKET, SuspectNode
+from master.collector.journal import Journal
 from master.collector.owners import Owners
-from master.collector.server import Dropped, NodeConnection
+from master.collector.server import Connection, Dropped, NodeConnection
 from master.collector.storage import Storage
 from node.agent.forward import Link, Signal
 
@@ -25,6 +27,23 @@ JOB = "digits-0123abcd"
 
 def key_of(node: str) -> str:
     return f"key of {node}"
+
+
+class Connections:
+    """Makes the connections of a server, and closes them at its end."""
+
+    def __init__(self, make: Callable[[], Connection]) -> None:
+        self._make = make
+        self._made: list[Connection] = []
+
+    def make(self) -> Connection:
+        self._made.append(self._make())
+        return self._made[-1]
+
+    def close(self) -> None:
+        for connection in self._made:
+            if connection._transport is not None:
+                connection._transport.close()
 
 
 class Collector:
@@ -37,8 +56,10 @@ class Collector:
             self.put_node(node)
         self.put_task("worker.0", 2, "n1")
         self.loop = asyncio.new_event_loop()
-        storage, owners = Storage(self.logs), Owners(self.backend, KEYS)
-        made = self.loop.create_server(lambda: NodeConnection(storage, self.dropped, owners, key_of), "127.0.0.1", 0)
+        storage, owners, self.daemons = Storage(self.logs), Owners(self.backend, KEYS), folder / "daemon-logs"
+        journal = Journal(self.daemons)
+        self.connections = Connections(lambda: NodeConnection(storage, self.dropped, owners, key_of, journal))
+        made = self.loop.create_server(self.connections.make, "127.0.0.1", 0)
         self.server = self.loop.run_until_complete(made)
         self.address = ("127.0.0.1", int(self.server.sockets[0].getsockname()[1]))
         self.thread = threading.Thread(target=self.loop.run_forever)
@@ -62,6 +83,7 @@ class Collector:
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
+        self.connections.close()
         self.server.close()
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()

@@ -1,0 +1,78 @@
+"""Connections to the log collector, by fluentd's forward protocol. Used by the shipper and by ``daemon_log``."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+
+import msgpack
+
+from grass.config import ClusterConfig
+from grass.network_address import host_and_port
+from grass.wire import handshake
+
+CONNECT_SECONDS = 5.0
+HELO_SECONDS = 0.5
+"""Time for a collector that asks for the key to say so. A fluentd without `<security>` says nothing."""
+
+Address = str | tuple[str, int]
+"""The path of a unix socket, or host and port."""
+
+
+def collector_address(config: ClusterConfig) -> Address:
+    """Return the collector's socket on this machine, or the host and port where nodes reach it."""
+    if config.collector is None:
+        return str(config.socket("collector"))
+    return host_and_port(config.collector)
+
+
+def connect(address: Address, name: str, key: str, stop: int | None = None) -> socket.socket:
+    """Connect, and prove over TCP that this is the node ``name``, if the collector asks for it. Raises OSError.
+
+    ``stop``: a descriptor; once it is readable, the collector's greeting is not waited for.
+    """
+    if isinstance(address, tuple):
+        connection = socket.create_connection(address, timeout=CONNECT_SECONDS)
+        try:
+            _greet(connection, name, key, stop)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(CONNECT_SECONDS)
+    try:
+        connection.connect(address)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def _greet(connection: socket.socket, name: str, key: str, stop: int | None) -> None:
+    """Prove that this node knows its key, if the collector asks for it: the built-in one does, on TCP."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    if stop is not None:
+        poll.register(stop, select.POLLIN)
+    if not any(descriptor == connection.fileno() for descriptor, _ in poll.poll(HELO_SECONDS * 1000)):
+        return
+    messages = msgpack.Unpacker(raw=True, max_buffer_size=handshake.LIMIT)
+    try:
+        nonce, salt = handshake.nonce_of(_receive(connection, messages)), os.urandom(16)
+        connection.sendall(msgpack.packb(handshake.ping(name, salt, nonce, key)))
+        handshake.check_pong(_receive(connection, messages), salt, nonce, key)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise ConnectionError(f"it does not speak the forward protocol: {error}") from error
+
+
+def _receive(connection: socket.socket, messages: msgpack.Unpacker) -> object:
+    """Return the next message of the handshake."""
+    while True:
+        for message in messages:
+            return message
+        received = connection.recv(handshake.LIMIT)
+        if not received:
+            raise ConnectionResetError("it closed the connection during the handshake")
+        messages.feed(received)

@@ -1,0 +1,49 @@
+"""Define the command `grass cluster logs`. Loaded by ``main``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import click
+
+from grass.cli import cells
+from grass.cli.amounts import show_instant
+from grass.cli.command import Command, Group
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.output import Result
+from grass.cli.values import NODE, SINCE
+from grass.wire.daemon_line import DAEMONS
+
+
+@click.group(cls=Group)
+def cluster() -> None:
+    """Look at the cluster's own programs. For administrators."""
+
+
+@cluster.command("logs", cls=Command)
+@click.argument("daemon", type=click.Choice(DAEMONS), metavar="[DAEMON]", required=False)
+@click.option("--node", type=NODE, metavar="NAME", help="Only daemons of this node.")
+@click.option("-f", "--follow", is_flag=True, help="Follow new entries.")
+@click.option("--since", type=SINCE, metavar="T", help="Only newer entries: 10m, or 2026-03-01T12:00.")
+@click.option(
+    "--tail", type=click.IntRange(0, 10_000), default=1000, metavar="N", help="The newest N.  [default: 1000]"
+)
+@pass_invocation
+def logs(
+    invocation: Invocation, daemon: str | None, node: str | None, follow: bool, since: float | None, tail: int
+) -> None:
+    """Show what the daemons of master and nodes logged, in the order in which it reached the collector.
+
+    DAEMON is one of master-agent, master-api-server, monitor, collector, node-agent and node-api-server.
+    """
+    for line in invocation.client().daemon_logs(daemon, node, follow, tail, since):
+        invocation.output.record(Result(line, partial(daemon_lines, line), [str(line["text"])]))
+
+
+def daemon_lines(line: Mapping[str, Any], _: int | None) -> list[str]:
+    """Return the entry with its head before the first of its lines."""
+    first, *others = [cells.clean(each) for each in line["text"].split("\n")]
+    head = f"{show_instant(line['time'])}  {line['node'] or 'master'}  {line['daemon']}  {line['level']:<8}"
+    return [f"{head} {first}".rstrip(), *(f"    {other}" for other in others)]
