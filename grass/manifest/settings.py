@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from grass.manifest import notify, placement, quantities, quotas, resource_fields, values
+from grass.manifest import metrics, notify, placement, quantities, quotas, resource_fields, values
 from grass.manifest.bounds import check_bounds
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.on_premises import OnPremises, Runtime, read_on_premises
@@ -155,6 +155,7 @@ def _read_rules(fields: Fields) -> dict[str, Any]:
         "quotas": user_quotas,
         "default_quota": default_quota,
         "notify": notify.read_notify(fields),
+        "metrics": metrics.read_metrics(fields),
         "reserve": quotas.read_reserve(fields),
         "low_disk": fields.read("low_disk", quantities.memory, None),
     }

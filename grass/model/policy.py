@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from grass.model.metrics import MetricsListen
 from grass.model.notify import Notify
 
 COUNT = (1, 1_000_000)
@@ -42,6 +43,8 @@ class ClusterPolicy:
     """Quota of users without their own. A resource that a quota does not name is not limited."""
     notify: Notify | None = None
     """Who is told about events of the cluster."""
+    metrics: MetricsListen | None = None
+    """Where `/metrics` is served over TLS, besides the API's own port."""
     usage_half_life: float = 86_400.0
     """Seconds after which past use counts half in fair shares. Not in settings files."""
 

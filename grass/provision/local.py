@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grass import clock
+from grass.api.metrics_tls import load_context
 from grass.config import ClusterConfig, Secrets
 from grass.environment import cluster_home, grass_home
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
@@ -105,6 +106,8 @@ def create(
                 return _complete(before, progress, repair)
             return _start_again(before, settings, folder, progress, repair)
         machine.check_processes()
+        if settings is not None and settings.metrics is not None:
+            load_context(settings.metrics, clock.wall())  # only the errors matter here
         progress(f"creating cluster {name} in {folder}")
         config = layout.design(settings or Settings(), folder, None)
         if processes.of_cluster(config):

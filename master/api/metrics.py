@@ -1,7 +1,8 @@
 """``/metrics``: the page of the monitor, with the API's own figures. Not sealed: scrapers speak plain HTTP.
 
 A scraper on the master's own machine needs nothing. Any other sends the token that an administrator wrote into
-``master/metrics-token`` (``Authorization: Bearer …``). Without that file, others are refused.
+``master/metrics-token`` (``Authorization: Bearer …``). Without that file, others are refused. The same page over TLS
+(``metrics_tls``) also accepts client certificates, and no scraper without one of the two.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from flask import Flask, Response, request
 from grass.errors import UnreachableError
 from grass.wire.codec import encode
 from master.api.call import Api
+from master.api.metrics_tls import MetricsServer
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 TOKEN_FILE = "metrics-token"  # noqa: S105 # the name of the file
@@ -34,19 +36,47 @@ def _metrics(api: Api) -> Response:
     if not _may_see(api):
         said = f"metrics: refused; scrape from the master itself, or send the token of master/{TOKEN_FILE}\n"
         return Response(said, 401, {"WWW-Authenticate": "Bearer"}, mimetype="text/plain")
+    return Response(_page(api), content_type=CONTENT_TYPE)
+
+
+def tls_server(api: Api) -> MetricsServer | None:
+    """Return the server of the page over TLS, to be started; None: the settings name none."""
+    listen = api.config.master.metrics
+    return None if listen is None else MetricsServer(listen, partial(_answer, api))
+
+
+def _answer(api: Api, authorization: str, has_certificate: bool) -> tuple[int, str, bytes]:
+    if not (has_certificate or _has_token(api, authorization)):
+        said = f"metrics: refused; send a client certificate or the token of master/{TOKEN_FILE}\n"
+        return 401, "text/plain", said.encode()
+    try:
+        return 200, CONTENT_TYPE, _page(api)
+    except UnreachableError as error:
+        return 503, "text/plain", f"{error}\n".encode()
+
+
+def _page(api: Api) -> bytes:
+    """Return the page. Raises UnreachableError."""
     question = encode(api.latencies.figures(api.waiting_slots.taken))
     page = _ask(str(api.config.socket("monitor")), question)
     if not page:
         raise UnreachableError("the monitor cannot read the store")
-    return Response(page, content_type=CONTENT_TYPE)
+    return page
 
 
 def _may_see(api: Api) -> bool:
-    token = _token(api)
-    scheme, _, sent = request.headers.get("Authorization", "").partition(" ")
-    if sent and scheme == "Bearer":
-        return token is not None and hmac.compare_digest(sent.encode("latin-1", "replace"), token.encode())
+    authorization = request.headers.get("Authorization", "")
+    if authorization.startswith("Bearer "):
+        return _has_token(api, authorization)
     return _is_local(request.remote_addr or "") and not any(name in request.headers for name in _FORWARDED)
+
+
+def _has_token(api: Api, authorization: str) -> bool:
+    token = _token(api)
+    scheme, _, sent = authorization.partition(" ")
+    if token is None or scheme != "Bearer":
+        return False
+    return hmac.compare_digest(sent.encode("latin-1", "replace"), token.encode())
 
 
 _FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Real-Ip")

@@ -18,6 +18,7 @@ from grass.serving.worker import STOP_SECONDS, FrontWorker, apply_settings, die_
 from grass.store.api_store import ApiStore
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
+from master.api import metrics
 from master.api.app import api_of, create_app
 
 THREADS = 64
@@ -55,7 +56,11 @@ class Server(BaseApplication):  # type: ignore[misc]
         store = ApiStore(open_backend(self._config, secrets, "api"), Keys(self._config.key_prefix))
         with suppress(UnreachableError):  # a server that starts while the store is away has no one to tell
             store.log_event(EventKind.API_STARTED, "", f"master-api-server: started, version {__version__}")
-        return create_app(self._config, store)
+        app = create_app(self._config, store)
+        tls = metrics.tls_server(api_of(app))
+        if tls is not None:
+            tls.start()
+        return app
 
 
 class Worker(FrontWorker):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import urllib.error
@@ -17,7 +18,11 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from grass import Client
-from grass.errors import NotFoundError
+from grass.errors import ManifestError, NotFoundError
+from grass.manifest.settings import Settings
+from grass.model.metrics import MetricsListen
+from tests.support.certificates import Authority
+from tests.support.example_run import free_port
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
@@ -37,8 +42,15 @@ while time.process_time() < {CORE_SECONDS}:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    made = LocalCluster()
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("certificates"), "ours")
+
+
+@pytest.fixture(scope="module")
+def cluster(authority: Authority) -> Iterator[LocalCluster]:
+    """A cluster that serves metrics over TLS, too."""
+    listen = MetricsListen(f"127.0.0.1:{free_port()}", *authority.issue("server"), clients=str(authority.path))
+    made = LocalCluster(Settings(metrics=listen))
     made.create()
     yield made
     made.end()
@@ -188,3 +200,35 @@ def test_metrics_are_for_this_machine_or_with_the_token(cluster: LocalCluster, w
     refused.value.close()
     token.write_text("0123456789abcdef\n")
     assert "grass_jobs" in page(**forwarded, **bearer)
+
+
+def test_metrics_over_tls_are_for_certificates_and_the_token(cluster: LocalCluster, authority: Authority) -> None:
+    listen = cluster.config.master.metrics
+    assert listen is not None
+    url = f"https://localhost:{listen.listen.rpartition(':')[2]}/metrics"
+    anybody, known = (ssl.create_default_context(cafile=str(authority.path)) for _ in range(2))
+    known.load_cert_chain(*authority.issue("prometheus"))
+
+    def status(context: ssl.SSLContext) -> int:
+        try:
+            with urllib.request.urlopen(url, timeout=10, context=context) as answer:
+                assert any(
+                    family.name == "grass_jobs" for family in text_string_to_metric_families(answer.read().decode())
+                )
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
+
+    wait_until(lambda: status(known) == 200, 25)  # not while the monitor, which was just killed, starts again
+    assert status(anybody) == 401
+
+
+def test_a_cluster_whose_certificate_is_missing_is_not_created() -> None:
+    made = LocalCluster(Settings(metrics=MetricsListen("127.0.0.1:1", "/nowhere.crt", "/nowhere.key")))
+    try:
+        with pytest.raises(ManifestError, match=r"metrics\.certificate: /nowhere\.crt: cannot be read"):
+            made.create()
+        assert not list(made.home.glob("clusters/local/*.json"))
+    finally:
+        made.end()

@@ -51,7 +51,7 @@ def test_every_setting_of_the_policy_reaches_the_master_agent() -> None:
     settings = parse_settings({"mode": "local", "quotas": {"ann": {"cpu": 2}, "default": {"gpu": 1}}, **document})
     config = MasterConfig(**json.loads(json.dumps(asdict(ruled(MasterConfig(api_port=1), settings)))))
     quotas = {"quotas": {"ann": {"cpu": 2000}}, "default_quota": {"gpu": 1000}}
-    assert Limits(**config.policy()).policy() == {**said, **quotas, "notify": None}
+    assert Limits(**config.policy()).policy() == {**said, **quotas, "notify": None, "metrics": None}
 
 
 def test_every_setting_can_be_set() -> None:

@@ -212,6 +212,11 @@ def test_the_dashboard_shows_only_figures_that_exist() -> None:
 
 
 def test_the_scrape_configuration_is_that_of_the_guide() -> None:
-    [job] = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
-    assert (job["job_name"], job["metrics_path"]) == ("grass", "/metrics")
-    assert job["static_configs"][0]["labels"].keys() == {"cluster"}
+    jobs = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    assert [(job["job_name"], job.get("scheme", "http")) for job in jobs] == [
+        ("grass", "http"),
+        ("grass-tls", "https"),
+        ("grass-token", "https"),
+    ]
+    assert all(job["metrics_path"] == "/metrics" for job in jobs)
+    assert all(job["static_configs"][0]["labels"].keys() == {"cluster"} for job in jobs)

@@ -1,0 +1,51 @@
+"""Certificates for tests: an authority that signs them, as files."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+NOW = datetime.now(timezone.utc)
+
+
+class Authority:
+    """Signs certificates. Files are ``<name>.crt`` and ``<name>.key`` in ``folder``."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        constraints = x509.BasicConstraints(ca=True, path_length=0)
+        built = self._builder(self._name, self._key, 1).add_extension(constraints, critical=True)
+        self.path = folder / f"{name}.crt"
+        self._write(self.path, built)
+
+    def issue(self, name: str, days: float = 1, password: bytes | None = None) -> tuple[str, str]:
+        """Return the paths of a new certificate for 127.0.0.1 and its key; valid until ``days`` from now."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        address = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+        crt, pem = self.folder / f"{name}.crt", self.folder / f"{name}.key"
+        self._write(crt, self._builder(subject, key, days).add_extension(address, critical=False))
+        lock = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+        pem.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock))
+        return str(crt), str(pem)
+
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, days: float) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(NOW - timedelta(days=2))
+            .not_valid_after(NOW + timedelta(days=days))
+        )
+
+    def _write(self, path: Path, builder: x509.CertificateBuilder) -> None:
+        path.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
