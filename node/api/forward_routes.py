@@ -11,15 +11,15 @@ DELETE /v1/forward/<id>                                   end it; 60 s without a
 from __future__ import annotations
 
 import base64
+import os
 import re
-from pathlib import Path
 
 from flask import Flask, request
 
 from grass.config import ClusterConfig
-from grass.errors import InputError
+from grass.errors import ConflictError, InputError
 from node.api.forwards import Forwards
-from node.runtime.attempts import Folders
+from node.runtime.registry import pid
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _KEY = re.compile(rf"{_NAME}/{_NAME}\.[0-9]+/[1-9][0-9]*")
@@ -27,15 +27,12 @@ _SHAPE = 'the body must be {"connection": number, "at": number, "data": base64, 
 
 
 def add_forwards(app: Flask, config: ClusterConfig, forwards: Forwards) -> None:
-    folders = Folders(str(config.node_dir / "attempts"))
-
     @app.post("/v1/forward")
     def open_forward() -> dict[str, str]:
         match request.get_json():
             case {"key": str(key), "port": int(port)} if _KEY.fullmatch(key) and 0 < port < 65536:
-                output = Path(folders.path(key, "stdout"))  # exists until the attempt is forgotten
                 hosts = tuple(dict.fromkeys(("127.0.0.1", config.node.address)))
-                return {"id": forwards.open(hosts, port, output.exists)}
+                return {"id": forwards.open(hosts, port, _first_process(config, key))}
         raise InputError('the body must be {"key": attempt key, "port": number}')
 
     @app.get("/v1/forward/<name>/output")
@@ -67,3 +64,19 @@ def add_forwards(app: Flask, config: ClusterConfig, forwards: Forwards) -> None:
     def close_forward(name: str) -> dict[str, object]:
         forwards.close(name)
         return {}
+
+
+def _first_process(config: ClusterConfig, key: str) -> int:
+    """Return a pidfd of the first process of a running attempt."""
+    number = pid(config, key)
+    try:
+        process = os.pidfd_open(number)
+    except ProcessLookupError as error:
+        raise ConflictError(f"attempt {key} does not run now") from error
+    try:
+        if pid(config, key) != number:  # it has ended, and another process got its pid
+            raise ConflictError(f"attempt {key} does not run now")
+    except BaseException:
+        os.close(process)
+        raise
+    return process

@@ -7,11 +7,12 @@ The caller chooses the number of a connection, and opens it with its first data.
 from __future__ import annotations
 
 import contextlib
+import os
 import selectors
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from grass import clock
@@ -33,7 +34,7 @@ LONGEST_POLL = 20.0
 CONNECT_SECONDS = 3.0
 _READ = 64 * 1024
 _GLANCE = 0.5
-"""Seconds between two looks at whether the attempt still exists."""
+"""Seconds between two looks at whether anybody polls."""
 
 Chunk = tuple[int, bytes | None]
 """Number of the connection, and data; None: the task has closed it."""
@@ -50,12 +51,11 @@ class _Connection:
 
 
 class Forward:
-    """``hosts``: addresses on which the task may listen. ``alive``: whether the attempt still exists."""
+    """``hosts``: addresses on which the task may listen. ``process``: a pidfd of the attempt's first process. The
+    forward ends with this process, and closes the pidfd."""
 
-    def __init__(
-        self, hosts: Sequence[str], port: int, alive: Callable[[], bool], abandoned: float = ABANDONED
-    ) -> None:
-        self._hosts, self._port, self._alive, self._patience = hosts, port, alive, abandoned
+    def __init__(self, hosts: Sequence[str], port: int, process: int, abandoned: float = ABANDONED) -> None:
+        self._hosts, self._port, self._process, self._patience = hosts, port, process, abandoned
         self._changed = threading.Condition()
         self._connections: dict[int, _Connection] = {}
         self._finished: set[int] = set()
@@ -65,6 +65,8 @@ class Forward:
         """Number of the first chunk that is kept."""
         self._asked = clock.steady()
         self._over = False
+        self._ended = False
+        """Whether the attempt's first process has ended."""
         self._wake, self._woken = socket.socketpair()
         self._wake.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="forward", daemon=True)
@@ -123,8 +125,6 @@ class Forward:
     def _open(self, number: int) -> _Connection:
         if len(self._connections) >= MOST_CONNECTIONS:
             raise ConflictError(f"more than {MOST_CONNECTIONS} connections at once; close some first")
-        if not self._alive():
-            raise ConflictError("the task has ended")
         opened = self._connect()
         opened.setblocking(False)
         with self._changed:
@@ -161,8 +161,7 @@ class Forward:
         try:
             while not self._over:
                 self._turn()
-                gone = clock.steady() - self._asked > self._patience
-                if gone or not self._alive():
+                if self._ended or clock.steady() - self._asked > self._patience:
                     break
         finally:
             with self._changed:
@@ -171,6 +170,7 @@ class Forward:
                     self._finish(number)
                 self._over = True
                 self._changed.notify_all()
+                os.close(self._process)
                 self._wake.close()
                 self._woken.close()
 
@@ -178,6 +178,7 @@ class Forward:
         """Wait until sockets are ready, and move data."""
         with self._changed, selectors.DefaultSelector() as selector:
             selector.register(self._woken, selectors.EVENT_READ, None)
+            selector.register(self._process, selectors.EVENT_READ, None)
             reads = selectors.EVENT_READ if self._waiting < MOST_WAITING else 0
             for number, connection in self._connections.items():
                 wanted = reads | (selectors.EVENT_WRITE if connection.unwritten or connection.ended else 0)
@@ -189,7 +190,9 @@ class Forward:
             finally:
                 self._changed.acquire()
             for key, events in ready:
-                if key.data is None:
+                if key.fd == self._process:
+                    self._ended = True
+                elif key.data is None:
                     self._woken.recv(4096)
                 elif key.data in self._connections:
                     self._move(key.data, self._connections[key.data], events)
@@ -236,14 +239,16 @@ class Forwards:
         self._forwards: dict[str, Forward] = {}
         self._lock = threading.Lock()
 
-    def open(self, hosts: Sequence[str], port: int, alive: Callable[[], bool]) -> str:
+    def open(self, hosts: Sequence[str], port: int, process: int) -> str:
+        """Open a forward, which takes the pidfd ``process``."""
         with self._lock:
             for name in [name for name, each in self._forwards.items() if each.over]:
                 del self._forwards[name]
             if len(self._forwards) >= MOST_FORWARDS:
+                os.close(process)
                 raise ConflictError(f"this node already forwards {MOST_FORWARDS} ports; try again in a minute")
             name = request_id()
-            self._forwards[name] = Forward(hosts, port, alive, self._abandoned)
+            self._forwards[name] = Forward(hosts, port, process, self._abandoned)
         return name
 
     def get(self, name: str) -> Forward:

@@ -95,6 +95,10 @@ class RuntimeKind(Protocol):
         """
         ...
 
+    def pid(self, config: ClusterConfig, key: str) -> int:
+        """Return the pid of the first process of a running attempt. Raises as ``execute``."""
+        ...
+
     def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> Inside | None:
         """Return the inside of an attempt, for its readiness check. ``argv`` is empty if the check is not a command.
         None: the check runs on the host."""

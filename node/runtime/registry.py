@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
+from typing import TypeVar
 
 from grass.config import ClusterConfig
 from grass.errors import InputError, NotFoundError, UnreachableError
 from node.runtime.composite import CompositeRuntime
 from node.runtime.kind import Execution, RuntimeKind, SignedOff
 from node.runtime.protocol import Runtime
+
+Found = TypeVar("Found")
 
 
 def _process() -> RuntimeKind:
@@ -60,10 +63,19 @@ def open_runtimes(
 
 def execute(config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
     """Call ``RuntimeKind.execute`` of the runtime that has the attempt."""
+    return _of_attempt(config, key, lambda each: each.execute(config, key, argv, size))
+
+
+def pid(config: ClusterConfig, key: str) -> int:
+    """Call ``RuntimeKind.pid`` of the runtime that has the attempt."""
+    return _of_attempt(config, key, lambda each: each.pid(config, key))
+
+
+def _of_attempt(config: ClusterConfig, key: str, call: Callable[[RuntimeKind], Found]) -> Found:
     away: UnreachableError | None = None
     for name in config.node.runtimes:
         try:
-            return kind(name).execute(config, key, argv, size)
+            return call(kind(name))
         except NotFoundError:
             continue
         except UnreachableError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
@@ -13,7 +14,23 @@ from node.runtime.docker.plan import CLUSTER, container_name
 from node.runtime.docker.streams import Demultiplexer, EngineTerminal
 from node.runtime.kind import Output
 
+if TYPE_CHECKING:
+    from node.runtime.docker.engine import Engine
+
 _WRITE_SECONDS = 2.0
+
+
+def running_container(engine: Engine, config: ClusterConfig, key: str) -> dict[str, Any]:
+    """Return what the engine says about the container of a running attempt. Raises NotFoundError and ConflictError."""
+    try:
+        container = engine.inspect(container_name(config.name, key))
+    except NotFoundError as error:
+        raise NotFoundError(f"no attempt {key} on this node") from error
+    if (container["Config"]["Labels"] or {}).get(CLUSTER) != config.name:
+        raise NotFoundError(f"no attempt {key} on this node")
+    if not container["State"]["Running"]:
+        raise ConflictError(f"attempt {key} does not run now")
+    return container
 
 
 class ContainerExecution:
@@ -24,19 +41,11 @@ class ContainerExecution:
         self._tty = size is not None
         self._frames = Demultiplexer()
         try:
-            container = self._engine.inspect(container_name(config.name, key))
-            if (container["Config"]["Labels"] or {}).get(CLUSTER) != config.name:
-                raise NotFoundError(f"no attempt {key} on this node")
-            if not container["State"]["Running"]:
-                raise ConflictError(f"attempt {key} does not run now")
-            self._container = str(container["Id"])
+            self._container = str(running_container(self._engine, config, key)["Id"])
             self._id = self._engine.prepare(self._container, argv, tty=self._tty)
             self._connection = EngineTerminal(self._engine.socket, self._id, tty=self._tty)
             if size is not None:
                 self.resize(*size)
-        except NotFoundError as error:
-            self._engine.close()
-            raise NotFoundError(f"no attempt {key} on this node") from error
         except OSError as error:
             self._engine.close()
             raise UnreachableError(f"the container engine does not answer: {error}") from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from grass.config import ClusterConfig
 from grass.errors import GrassError, UnreachableError
 from node.runtime.docker.container_check import ContainerCheck
-from node.runtime.docker.execution import ContainerExecution
+from node.runtime.docker.execution import ContainerExecution, running_container
 from node.runtime.kind import Execution, SignedOff, Trial
 from node.runtime.protocol import Launch
 
@@ -34,6 +34,12 @@ class DockerKind:
 
     def execute(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
         return ContainerExecution(config, key, argv, size)
+
+    def pid(self, config: ClusterConfig, key: str) -> int:
+        from node.runtime.docker.engine import Engine
+
+        with closing(Engine()) as engine:
+            return int(running_container(engine, config, key)["State"]["Pid"])
 
     def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> ContainerCheck:
         return ContainerCheck(config.name, key, argv, own_network=launch.container.network != "host")

@@ -24,11 +24,14 @@ class ProcessKind:
         return ProcessRuntime(config.socket("shepherd"))
 
     def execute(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
+        return ProcessExecution(self.pid(config, key), argv, size)
+
+    def pid(self, config: ClusterConfig, key: str) -> int:
         for attempt in ask(config.socket("shepherd"), "list"):
             if attempt.key == key:
                 if attempt.pid is None or attempt.ended is not None:
                     raise ConflictError(f"attempt {key} does not run now")
-                return ProcessExecution(attempt.pid, argv, size)
+                return attempt.pid
         raise NotFoundError(f"no attempt {key} on this node")
 
     def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> None:
