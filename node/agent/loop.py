@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from grass import clock, trace
@@ -41,6 +42,7 @@ from node.agent.redis_threads import Changes, Reports
 from node.agent.stuck_tasks import StuckTasks
 from node.agent.usage import Usage, hello
 from node.agent.usage_sampler import Running, UsageSampler
+from node.membership.late_files import LateFiles
 from node.membership.service import Service
 from node.runtime.protocol import Listed, Observed, Runtime, RuntimeEvent, Stop
 from node.runtime.protocol import Waiting as RuntimeWaiting
@@ -109,7 +111,8 @@ class NodeAgent:
         """Results of readiness checks: verdict, attempt key, failure; filled by the threads of ``Readiness``."""
         self._drained: deque[str] = deque()
         """Attempts that left by themselves; filled by the threads of the membership API."""
-        self._service = Service(config, shared, self._on_drained)
+        self._late_files = LateFiles()
+        self._service = Service(config, shared, self._on_drained, self._late_files)
         self._shipper = shipper(self._on_shipped, self._own_figures.found)
         self._readiness = Readiness(self._on_verdict)
         self._reconciliation = Reconciliation()
@@ -188,13 +191,14 @@ class NodeAgent:
                         self._on_change(each)
                     case _:
                         assert_never(each)
+            if self._late_files.trouble():
+                self._check_conditions()
             self._act()
         self.wake()
 
     def _take(self) -> None:
         self._events_of_runtime += self._runtime.receive()
-        if self._blocking_reasons() != self._blocked_by:
-            self._on_conditions()
+        self._check_conditions()
         if self._desired:
             for happened in self._events_of_runtime:
                 match happened:
@@ -217,22 +221,24 @@ class NodeAgent:
 
     def _on_desired(self, desired: Desired) -> None:
         self._desired = True
-        for job_id, text in desired.addresses.items():
-            folders.write_addresses(self._config, job_id, text)
+        self._write_addresses(desired.addresses)
         self._service.reset(desired.membership, desired.launch)
         self._reconciliation.reset(desired.entries, desired.launch)
         self._drop_launches([name for name in self._defined if name not in desired.launch])
         self._remove_jobs(folders.job_ids(self._config))
 
     def _on_change(self, change: DesiredChange) -> None:
-        for job_id, text in change.addresses.items():
-            folders.write_addresses(self._config, job_id, text)
+        self._write_addresses(change.addresses)
         self._reconciliation.apply(change)
         if change.membership or change.launch:
             self._service.apply(change.membership, change.launch, self._reconciliation.launches)
         if change.drop:
             self._drop_launches(change.drop)
             self._remove_jobs({LaunchKey.parse(name).job_id for name in change.drop})
+
+    def _write_addresses(self, addresses: Mapping[str, str]) -> None:
+        for job_id, text in addresses.items():
+            self._late_files.write(job_id, "addresses", partial(folders.write_addresses, self._config, job_id, text))
 
     def _drop_launches(self, names: Iterable[str]) -> None:
         gone = [name for name in names if self._defined.pop(name, None)]
@@ -306,15 +312,18 @@ class NodeAgent:
 
     def _blocking_reasons(self) -> tuple[Reason, ...]:
         """Return the reasons why nothing may start on this node now."""
-        trouble = self._runtime.trouble()
-        found = (*self._conditions.now(), *self._cannot_end.values())
-        return (*found, trouble) if trouble else found
+        troubles = (self._late_files.trouble(), self._runtime.trouble())
+        return (*self._conditions.now(), *self._cannot_end.values(), *(each for each in troubles if each))
 
     def _on_unreadable(self, problem: str) -> None:
         """In a thread. Send a hello at once, so that the master learns which protocol this node speaks."""
         if problem and not self._unreadable:
             self._reports.hello(self._hello())
         self._unreadable = problem
+
+    def _check_conditions(self) -> None:
+        if self._blocking_reasons() != self._blocked_by:
+            self._on_conditions()
 
     def _on_conditions(self) -> None:
         """Hold or release the attempts that wait in the runtime, and report the conditions at once."""
@@ -389,7 +398,8 @@ class NodeAgent:
             if self._blocked_by:
                 self._report_blocked(start.key for start in starts)
         for name in fresh:  # tasks of a job without ports expect the file, too
-            folders.make_addresses(self._config, LaunchKey.parse(name).job_id)
+            job_id = LaunchKey.parse(name).job_id
+            self._late_files.write(job_id, "empty addresses", partial(folders.make_addresses, self._config, job_id))
 
     def _refuse(self, key: str, reason: Reason) -> None:
         self._events.append(not_started_event(key, reason))
@@ -426,6 +436,7 @@ class NodeAgent:
 
     def _beat(self) -> None:
         self._check_stuck()
+        self._late_files.again()
         self._reports.heartbeat(self._heartbeat())
         self._timers.at(clock.steady() + HEARTBEAT, self._beat)
 

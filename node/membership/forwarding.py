@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import http.client
 import json
+from typing import Any
 
 from grass.api.transport import error_of
 from grass.config import ClusterConfig
-from grass.errors import InputError, NodeUnreachableError, NotFoundError
+from grass.errors import GrassError, InputError, NodeUnreachableError, NotFoundError
 from grass.frameworks.seat import member_of
 from grass.wire.membership import Member
 from grass.wire.membership_api import TaskExec
@@ -41,10 +42,9 @@ class Forwarding:
         self._places[member.node] = self._place(member)
         body = {"key": f"{job_id}/{member.task}/{member.attempt}", "argv": wanted.argv}
         answer = self.call(job_id, member.node, token, "POST", "", json.dumps(body).encode())
-        assert isinstance(answer, dict)
-        return {"id": f"{member.node}:{answer['id']}"}
+        return {"id": f"{member.node}:{answer.get('id')}"}
 
-    def call(self, job_id: str, node: str, token: str, method: str, path: str, body: bytes) -> object:
+    def call(self, job_id: str, node: str, token: str, method: str, path: str, body: bytes) -> dict[str, Any]:
         """Return a node's answer to ``/v1/tasks/exec/<path>``. Raises NodeUnreachableError, or its error."""
         address, port = self._places.get(node) or self._known(job_id, node)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
@@ -54,7 +54,7 @@ class Forwarding:
             connection.sock.settimeout(SECONDS)
             connection.request(method, f"/v1/tasks/exec/{path}".rstrip("/"), body or None, headers)
             response = connection.getresponse()
-            status, answer = response.status, json.loads(response.read())
+            status, answer = response.status, _object(response.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise NodeUnreachableError(
                 f"node {node}: not reachable at {address}:{port} ({error}); check that firewalls between nodes let "
@@ -63,7 +63,7 @@ class Forwarding:
         finally:
             connection.close()
         if status >= 300:
-            raise error_of({**answer["error"], "problems": []})
+            raise _error(node, status, answer)
         return answer
 
     def _known(self, job_id: str, node: str) -> tuple[str, int]:
@@ -77,3 +77,18 @@ class Forwarding:
         if member.node == self._config.node.name:
             return self._config.node.address, self._config.node.api_port
         return member.address, member.api_port
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    """Return a JSON object. Raises ValueError."""
+    found = json.loads(body)
+    if not isinstance(found, dict):
+        raise ValueError("its answer is no JSON object")
+    return found
+
+
+def _error(node: str, status: int, answer: dict[str, Any]) -> GrassError:
+    match answer:
+        case {"error": {"code": str(), "message": str()} as error}:
+            return error_of({**error, "problems": []})
+    return NodeUnreachableError(f"node {node}: its API answered with status {status} and no reason")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from grass.config import ClusterConfig
 from grass.frameworks.seat import NO_MEMBERSHIP
@@ -12,13 +12,16 @@ from grass.wire.launch import LaunchTemplate
 from grass.wire.membership import Membership
 from grass.wire.membership_api import World
 from node.membership import files
+from node.membership.late_files import LateFiles
 
 
 class Memberships:
     """``of_job`` and ``world`` may be called in any thread; the others are for one thread at a time."""
 
-    def __init__(self, config: ClusterConfig) -> None:
+    def __init__(self, config: ClusterConfig, late: LateFiles | None = None) -> None:
+        """``late``: takes the files that cannot be written now."""
         self._config = config
+        self._late = late or LateFiles()
         self._changed = threading.Condition()
         self._jobs: dict[str, dict[str, Membership]] = {}
         """Job id → component → membership."""
@@ -49,14 +52,15 @@ class Memberships:
         jobs = {LaunchKey.parse(name).job_id for name in (*memberships, *fresh)}
         for template in launches.values():
             if template.job_id in jobs and template.framework is not None:
-                files.write_library(self._config, template.job_id)
-                files.write_rendered(self._config, template, self.of_job(template.job_id))
+                self._write_framework(template)
         with self._changed:
             self._changed.notify_all()
 
     def forget(self, job_ids: Iterable[str]) -> None:
         """Forget jobs that have nothing left on this node. Their folders are removed elsewhere."""
-        for job_id in set(job_ids):
+        gone = set(job_ids)
+        self._late.forget(gone)
+        for job_id in gone:
             files.remove_secret(self._config, job_id)
             with self._changed:
                 self._secrets.pop(job_id, None)
@@ -66,22 +70,34 @@ class Memberships:
 
     def _take_secret(self, template: LaunchTemplate) -> None:
         if template.secret and self._secrets.get(template.job_id) != template.secret:
-            files.write_secret(self._config, template.job_id, template.secret)
+            job_id, secret = template.job_id, template.secret
+            self._late.write(job_id, "secret", lambda: files.write_secret(self._config, job_id, secret))
             self._secrets[template.job_id] = template.secret
 
     def _take_membership(self, key: LaunchKey, membership: Membership) -> None:
         if self.of_job(key.job_id).get(key.component) == membership:
             return
-        files.write_membership(self._config, key.job_id, key.component, membership)
+        name = (self._config, key.job_id, key.component)
+        self._write(key, "membership", lambda: files.write_membership(*name, membership))
         here = {(each.task, each.attempt) for each in membership.members if each.node == self._config.node.name}
         before = self._listed.get(key)
-        listed = files.read_listed(self._config, key.job_id, key.component) if before is None else before
+        listed = files.read_listed(*name) if before is None else before
         if before is None or not here <= listed:
-            files.write_listed(self._config, key.job_id, key.component, listed | here)
+            self._write(key, "listed", lambda: files.write_listed(*name, listed | here))
         with self._changed:
             self._listed[key] = listed | here
             jobs = self._jobs.get(key.job_id, {})
             self._jobs[key.job_id] = {**jobs, key.component: membership}  # replaced: other threads iterate over it
+
+    def _write_framework(self, template: LaunchTemplate) -> None:
+        def write() -> None:
+            files.write_library(self._config, template.job_id)
+            files.write_rendered(self._config, template, self.of_job(template.job_id))
+
+        self._write(LaunchKey(template.job_id, template.component), "framework", write)
+
+    def _write(self, key: LaunchKey, name: str, write: Callable[[], None]) -> None:
+        self._late.write(key.job_id, f"{key.component}/{name}", write)
 
     # for any thread
 

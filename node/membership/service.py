@@ -13,6 +13,7 @@ from grass.wire.membership import Membership
 from node.membership.api import Api
 from node.membership.board import Board
 from node.membership.forwarding import Forwarding
+from node.membership.late_files import LateFiles
 from node.membership.memberships import Memberships
 from node.membership.rendering import Additions, additions
 from node.membership.server import Server
@@ -23,9 +24,11 @@ class Service:
     """``store`` None: files and environment only, no API. ``drained`` is called, in any thread, with the key of an
     attempt that left by itself."""
 
-    def __init__(self, config: ClusterConfig, store: SharedStore | None, drained: Callable[[str], None]) -> None:
+    def __init__(
+        self, config: ClusterConfig, store: SharedStore | None, drained: Callable[[str], None], late: LateFiles
+    ) -> None:
         self._config = config
-        self._memberships = Memberships(config)
+        self._memberships = Memberships(config, late)
         self._board = Board(store, self._memberships) if store else None
         self._drained = drained
         self._server: Server | None = None

@@ -106,3 +106,22 @@ def test_what_waits_behind_a_condition_can_be_stopped(tmp_path: Path) -> None:
         node.event(ONE, Waiting)
         node.stop(ONE)
         assert node.ended(ONE).started is None and not node.of(ONE, Started)
+
+
+def test_a_disk_that_takes_no_file_of_a_job_holds_its_tasks_back_and_does_not_end_the_agent() -> None:
+    with NodeRun() as node:
+        node.start("sleep 300", ONE)
+        node.event(ONE, Started)
+        blocker = Path(node.config.home) / "node" / "jobs" / "j-2"
+        blocker.touch()  # as a full disk would, it lets nobody make a folder
+        node.change(addresses={"j-2": "d.0 10.0.0.1 4000 x\n"})
+        node.start("cat $GRASS_ADDRESSES", "j-2/d.0/1", launch="j-2/d")
+        node.wait(lambda: codes(node) == ["disk"])
+        assert "cannot write the files of jobs" in node.conditions[0].message
+        assert node.event("j-2/d.0/1", Waiting).reason.code == "disk"
+        node.stop(ONE)
+        node.ended(ONE)  # what runs can be stopped
+        blocker.unlink()
+        assert node.ended("j-2/d.0/1").code == 0
+        assert "10.0.0.1 4000" in node.path("j-2/d.0/1", "stdout").read_text()
+        assert len(node.hellos) == 1

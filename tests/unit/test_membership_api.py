@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import threading
 from concurrent.futures import Future
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from msgspec import convert
+from msgspec import convert, structs
 
 from grass.api.task_token import job_secret, task_token
 from grass.config import ClusterConfig, NodeConfig
-from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError
+from grass.errors import ConflictError, InputError, NodeUnreachableError, NotAllowedError, NotFoundError
 from grass.model.framework import Framework, FrameworkName
 from grass.serving.front import Limits
 from grass.store.keys import Keys
@@ -29,6 +31,7 @@ from node.membership import server
 from node.membership.api import Api, Request
 from node.membership.board import MOST_KEYS, Board
 from node.membership.forwarding import Forwarding
+from node.membership.late_files import LateFiles
 from node.membership.memberships import Memberships
 from tests.support.waiting import wait_until
 
@@ -336,11 +339,56 @@ def answered(serving: server.Server) -> bool:
     return said(serving, "GET /v1/world HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 403")
 
 
+def test_files_that_the_disk_refuses_are_written_later_and_the_membership_is_known_at_once(tasks: Tasks) -> None:
+    late = LateFiles()
+    memberships = Memberships(tasks.config, late)
+    folder = tasks.config.node_dir / "jobs" / "j-1"
+    shutil.rmtree(folder)
+    folder.touch()  # as a full disk would, it lets nobody make a folder
+    memberships.reset({"j-1/w": world(2, 0, 1)}, {"j-1/w": tasks.template})
+    assert memberships.world(AttemptKey.parse(KEYS[0]), -1, 0).generation == 2
+    trouble = late.trouble()
+    assert trouble is not None and trouble.message.startswith("cannot write the files of jobs: ")
+    late.again()
+    assert late.trouble() is not None
+    memberships.apply({"j-1/w": world(3, 0, 1)}, {}, {"j-1/w": tasks.template})
+    folder.unlink()
+    late.again()
+    assert late.trouble() is None
+    assert '"generation": 3' in (folder / "components" / "w" / "membership.json").read_text()
+
+
+def test_files_of_a_job_that_is_forgotten_are_not_written_any_more(tasks: Tasks) -> None:
+    late = LateFiles()
+    folder = tasks.config.node_dir / "jobs" / "j-1"
+    shutil.rmtree(folder)
+    folder.touch()
+    memberships = Memberships(tasks.config, late)
+    memberships.reset({"j-1/w": world(2, 0, 1)}, {"j-1/w": tasks.template})
+    memberships.forget(["j-1"])
+    assert late.trouble() is None
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[]", b'{"error": "x"}', b'{"error": {"code": 1}}', b"<html>", b""])
+def test_an_answer_of_a_node_that_is_no_error_body_is_said(tasks: Tasks, body: bytes) -> None:
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(500)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as node:
+        threading.Thread(target=node.handle_request).start()
+        there = Member("w.9", 1, "n9", "127.0.0.1", 1, 0, {}, node.server_port)
+        tasks.change(structs.replace(world(2), members=(there,)))
+        with pytest.raises(NodeUnreachableError, match="node n9: "):
+            tasks.ask("POST", "/v1/exec", {"host": "w.9", "argv": ["true"]})
+
+
 def test_the_shim_and_the_plugin_are_there_for_a_component_with_a_framework(tasks: Tasks) -> None:
-    from msgspec import structs
-
-    from grass.model.framework import Framework, FrameworkName
-
     template = structs.replace(tasks.template, framework=Framework(FrameworkName.HOROVOD))
     tasks.memberships.apply({"j-1/w": world(2, 0, 1)}, {"j-1/w": template}, {"j-1/w": template})
     folder = tasks.config.node_dir / "jobs" / "j-1"
