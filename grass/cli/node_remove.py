@@ -39,7 +39,7 @@ def remove(
     """Remove nodes from the cluster, with everything that joining made on their machines.
 
     The machines are reached as `grass node add` reached them. On a machine that joined by itself, run `grass leave`
-    afterwards.
+    afterwards. The join tokens with which they joined are revoked: make new ones to let the machines join again.
     """
     if deadline is not None and not drain:
         raise InputError("--deadline needs --drain")

@@ -19,6 +19,12 @@ _REMEMBERED = 86_400
 _JOINING = 30
 """Seconds for which a name is reserved for one machine, until the node has a record."""
 _AGAIN = "`grass node token` makes another"
+_ID = 12
+
+
+def token_id(digest: str) -> str:
+    """Return the id by which people name a token."""
+    return digest[:_ID]
 
 
 class JoinToken(msgspec.Struct, frozen=True):
@@ -69,6 +75,11 @@ class JoinTokens:
             ):
                 return revoked
         return None
+
+    def revoke_used_by(self, node: str, now: float) -> list[str]:
+        """Revoke the tokens with which machines joined as this node. Return the digests of those that were good."""
+        used = [digest for digest, token in self.all().items() if node in token.taken.values() and not token.revoked]
+        return [digest for digest in used if self.revoke(digest, now) is not None]
 
     def check(self, digest: str, join_id: str, node: str, now: float) -> JoinToken:
         """Return the token if ``node`` may join with it. The same join may be repeated: its reply may have been lost.

@@ -19,7 +19,7 @@ from grass.entropy import password
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.model.lifecycle import NodeState
 from grass.model.names import MAX_NAME, NAME_RULE, is_name
-from grass.store.join_tokens import JoinToken
+from grass.store.join_tokens import JoinToken, token_id
 from grass.wire.calls import Join, JoinQuestion, JoinTokenRequest, NodeProof
 from grass.wire.codec import builtins
 from grass.wire.node_record import NodeRecord
@@ -98,7 +98,7 @@ def list_tokens(call: Call) -> JoinTokensView:
 def revoke_token(call: Call, token: str) -> JoinTokenRow:
     """Revoke a token. ``token``: its id as in the list."""
     tokens, now = call.api.store.join_tokens, call.api.wall()
-    found = [digest for digest in tokens.all() if token and digest[:_ID] == token]
+    found = [digest for digest in tokens.all() if token and token_id(digest) == token]
     revoked = tokens.revoke(found[0], now) if found else None
     if revoked is None:
         raise NotFoundError(f"join token {token}: not found; `grass node token --list` lists all tokens")
@@ -107,13 +107,9 @@ def revoke_token(call: Call, token: str) -> JoinTokenRow:
     return _row(found[0], revoked, now)
 
 
-_ID = 12
-"""Characters of a token's digest that are its id."""
-
-
 def _row(digest: str, token: JoinToken, now: float) -> JoinTokenRow:
     nodes = tuple(sorted(set(token.taken.values())))
-    return JoinTokenRow(digest[:_ID], token.name, token.uses, token.by, token.expires, token.state(now), nodes)
+    return JoinTokenRow(token_id(digest), token.name, token.uses, token.by, token.expires, token.state(now), nodes)
 
 
 def _invitation(call: Call, secret: str) -> Invitation:

@@ -9,6 +9,7 @@ from flask import Blueprint
 
 from grass.errors import ConflictError, NotFoundError
 from grass.model.lifecycle import NodeState
+from grass.store.join_tokens import token_id
 from grass.wire.calls import Drain, NodeRemoval
 from grass.wire.node_record import NodeRecord
 from grass.wire.tickets import CordonNode, DrainNode, NodeTicket, RemoveNode, UncordonNode
@@ -61,23 +62,28 @@ def drain(call: Call, node: str) -> Reply:
 
 
 def remove(call: Call, node: str) -> Reply:
-    """Remove a node. Without ``force`` it must have no tasks: drain it first."""
+    """Remove a node. Without ``force`` it must have no tasks: drain it first.
+
+    The join tokens that its machine used are revoked, so that it comes back only if an administrator invites it."""
     record, force = _find(call, node), call.read(NodeRemoval).force
     if record.tasks and not force:
         raise ConflictError(
             f"node {node}: still has {record.tasks} task(s); wait for them with `grass node remove --drain {node}`, "
             "or have them placed elsewhere with `--force`"
         )
+    if node == call.api.config.master.own_node:
+        raise ConflictError(
+            f"node {node}: cannot be removed, it runs the cluster itself; `grass delete` ends the cluster"
+        )
+    for digest in call.api.store.join_tokens.revoke_used_by(node, call.api.wall()):
+        what = f"join token {token_id(digest)}: revoked, because node {node}, which joined with it, is being removed"
+        call.api.store.log_event("join-token", call.user, what, node=node)
     return _ticket(call, RemoveNode(node, call.user, force))
 
 
 def _ticket(call: Call, ticket: NodeTicket) -> Reply:
     """Send the ticket. The reply has the node's mark before the change, from which the client can wait."""
     record = _find(call, ticket.node)
-    if isinstance(ticket, RemoveNode) and ticket.node == call.api.config.master.own_node:
-        raise ConflictError(
-            f"node {ticket.node}: cannot be removed, it runs the cluster itself; `grass delete` ends the cluster"
-        )
     call.api.store.ticket(ticket)
     return Reply(NodeAccepted(node_view(record), node_mark(record)), 202)
 

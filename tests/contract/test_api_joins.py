@@ -421,6 +421,20 @@ def test_a_node_leaves_by_itself(world: ApiWorld) -> None:
         wait_until(lambda: agent.taken == [("node-remove", {"node": "n1", "user": "node n1", "force": False})])
 
 
+def test_a_removed_node_does_not_come_back_with_the_token_that_it_has(world: ApiWorld) -> None:
+    client = world.client("root")
+    token, other = client.join_token(uses=2)["token"], client.join_token()["token"]
+    with Agent(world):
+        join_client(token).join(wish(token))
+        client.remove_node("n1")
+        wait_until(lambda: (record := world.store.node("n1")) is not None and record.state.value == "LEFT")
+        for name, join_id in (("n1", "ab" * 8), ("n2", "cd" * 8)):  # also not under another name
+            with pytest.raises(ConflictError, match="was revoked by an administrator"):
+                join_client(token).join(wish(token, name, join_id=join_id))
+        assert any("revoked, because node n1" in event["message"] for event in client.events())
+        join_client(other).join(wish(other, "n3", join_id="ef" * 8))  # other tokens stay good
+
+
 def test_administrators_change_nodes_and_the_client_keeps_to_the_document(
     world: ApiWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
