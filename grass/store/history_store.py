@@ -6,11 +6,12 @@ Decides nothing. A damaged chunk or sample counts as absent: it is a gap in a cu
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from grass import clock
 from grass.errors import UndecodableError
-from grass.store.backend import Backend, Op
+from grass.store.backend import Backend, Entry, Op
 from grass.store.decoding import sound
 from grass.store.keys import Keys
 from grass.wire.usage import USAGE_SAMPLE, UsageSample
@@ -18,21 +19,25 @@ from grass.wire.usage_history import JOB_HISTORY, Chunk, JobHistory, Level, fiel
 
 _MOST_SAMPLES = 100
 """Samples of one node that are read at once."""
+_LONGEST = 4 << 20
+"""Characters of a sample: more than thousands of tasks need."""
 
 log = logging.getLogger("grass.store")
 
 
 class Sampled(NamedTuple):
-    """``at``: when the store received the sample, in seconds since the epoch by its clock."""
+    """``at``: when the store received the sample, in seconds since the epoch by its clock; never in the future. A node
+    may choose the ids of its entries, and so pretend that a sample is older."""
 
     at: float
     sample: UsageSample
 
 
 class HistoryStore:
-    def __init__(self, backend: Backend, keys: Keys) -> None:
+    def __init__(self, backend: Backend, keys: Keys, wall: Callable[[], float] = clock.wall) -> None:
         self._backend = backend
         self.keys = keys
+        self._wall = wall
 
     def cursors(self) -> dict[str, str]:
         """Return usage stream → last entry that is in the histories."""
@@ -41,12 +46,12 @@ class HistoryStore:
     def samples(self, after: dict[str, str]) -> dict[str, list[tuple[str, Sampled]]]:
         """Return the entries of usage streams after the given ids, oldest first, each with its id."""
         found = self._backend.wait(after, 0, _MOST_SAMPLES) if after else {}
-        return {stream: list(_sampled(entries)) for stream, entries in found.items()}
+        return {stream: list(self._sampled(entries)) for stream, entries in found.items()}
 
     def newest(self, node: str) -> Sampled | None:
         """Return the newest sample of a node."""
         entry = self._backend.newest(self.keys.node_usage(node))
-        found = list(_sampled([entry])) if entry else []
+        found = list(self._sampled([entry])) if entry else []
         return found[0][1] if found else None
 
     def chunks(self, key: str, wanted: Sequence[tuple[str, Level, int]]) -> dict[tuple[str, Level, int], Chunk]:
@@ -87,12 +92,15 @@ class HistoryStore:
         """Write in one atomic step."""
         self._backend.apply(ops)
 
-
-def _sampled(entries: Iterable[tuple[str, dict[str, str]]]) -> Iterable[tuple[str, Sampled]]:
-    for entry_id, fields in entries:
-        try:
-            sample = USAGE_SAMPLE.decode(fields.get("body", ""))
-        except UndecodableError as error:
-            log.debug("a usage sample cannot be decoded: %s", error)
-            continue
-        yield entry_id, Sampled(int(entry_id.partition("-")[0]) / 1000, sample)
+    def _sampled(self, entries: Iterable[Entry]) -> Iterable[tuple[str, Sampled]]:
+        now = self._wall()
+        for entry_id, fields in entries:
+            body = fields.get("body", "")
+            try:
+                if len(body) > _LONGEST:
+                    raise UndecodableError("", f"longer than {_LONGEST} characters")
+                sample = USAGE_SAMPLE.decode(body)
+            except UndecodableError as error:
+                log.debug("a usage sample cannot be decoded: %s", error)
+                continue
+            yield entry_id, Sampled(min(now, int(entry_id.partition("-")[0]) / 1000), sample)

@@ -13,7 +13,7 @@ import threading
 from grass import clock, process_memory
 from grass.api.daemon_log import start_master_log
 from grass.config import ClusterConfig, Secrets
-from grass.errors import GrassError, UnreachableError
+from grass.errors import UnreachableError
 from grass.store.api_store import ApiStore, News
 from grass.store.connect import open_backend
 from grass.store.history_store import HistoryStore
@@ -84,7 +84,7 @@ def _run(monitor: Monitor, ends: _Ends, notifier: Notifier, stop: threading.Even
             if not complained:
                 log.warning("%s; histories continue when the store answers", error)
             complained = True
-        except GrassError:
+        except Exception:  # the histories of the others, and the page, must go on
             log.exception("a turn of the monitor failed; it continues with the next one")
             monitor.forget()
         due = max(due + EVERY, clock.steady())

@@ -7,7 +7,7 @@ usage stream, so a monitor that is killed neither loses nor repeats a sample: no
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 from grass import clock
 from grass.errors import UndecodableError, UnreachableError
@@ -87,18 +87,30 @@ class Monitor:
         keys = self._store.keys
         streams = {keys.node_usage(name): name for name in self.nodes}
         found = self._store.samples({stream: self._cursors.get(stream, "0-0") for stream in streams})
+        taken = 0
+        for stream, samples in found.items():
+            if not samples:
+                continue
+            self._cursors[stream] = samples[-1][0]
+            taken += 1
+            try:
+                self._take_node(streams[stream], [sampled for _, sampled in samples])
+            except UnreachableError:
+                raise
+            except Exception:  # whatever one node sends, the others' figures are kept
+                log.exception("node %s: its figures cannot be processed; they are left out", streams[stream])
+        if taken and self.newest:
+            self._histories.add([((keys.cluster_history, ""), *self._cluster())])
+
+    def _take_node(self, name: str, samples: Sequence[Sampled]) -> None:
         points: list[_Figured] = []
         own: list[Point] = []
-        for stream, samples in found.items():
-            name = streams[stream]
-            for entry_id, sampled in samples:
-                self._cursors[stream] = entry_id
-                self.newest[name] = sampled
-                points.append(((keys.node_history(name), ""), sampled.at, figures.of_node(sampled.sample.node)))
-                points += self._tasks(sampled)
-                own += self._own_points(sampled)
-        if found:
-            points.append(((keys.cluster_history, ""), *self._cluster()))
+        for sampled in samples:
+            self.newest[name] = sampled
+            subject = (self._store.keys.node_history(name), "")
+            points.append((subject, sampled.at, figures.of_node(sampled.sample.node)))
+            points += self._tasks(sampled)
+            own += self._own_points(sampled)
         self._histories.add(points)
         self._own.add(own)
 

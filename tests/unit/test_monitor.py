@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from grass.store.api_store import ApiStore
 from grass.store.history_store import HistoryStore, Sampled
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
+from grass.systemd import Notifier
 from grass.wire.api_figures import LATENCIES, ApiFigures, Operation
 from grass.wire.codec import encode
 from grass.wire.job_record import first_record
@@ -25,11 +27,13 @@ from grass.wire.node_record import NodeRecord
 from grass.wire.own_curves import INDEX, MOST_CURVES, MOST_POINTS, OwnCurve, field, unpack
 from grass.wire.usage import GpuUsage, NodeSample, OwnPoint, TaskSample, UsageSample
 from grass.wire.usage_history import FINE, JobHistory, join
+from master.monitor.__main__ import _Ends, _run
 from master.monitor.exposition import page
 from master.monitor.monitor import Monitor, too_many
 from master.monitor.own_curves import OwnCurves
 from master.monitor.snapshot import Disk, Snapshot
 from master.monitor.waits import Waits
+from tests.support.waiting import wait_until
 
 KEYS = Keys("")
 JOB = "train-00000001"
@@ -123,6 +127,42 @@ def test_samples_that_are_nonsense_are_left_out(backend: Timed) -> None:
     monitor(backend).turn()
     assert known(backend, KEYS.node_history("b"), "cpu") == [5]
     assert [key for key in backend._hashes if key.startswith("history:job:")] == [KEYS.job_history(JOB)]
+
+
+def test_a_node_that_chooses_times_in_the_future_makes_no_other_node_stale(backend: Timed) -> None:
+    backend.report("a", sample(50))
+    entry = ("18446744073709551615-0", {"body": encode(sample(7))})
+    backend._streams[KEYS.node_usage("b")] = [entry]
+    store = HistoryStore(backend, KEYS, lambda: 100_003.0)
+    Monitor(ApiStore(backend, KEYS), store, lambda: 0.0).turn()
+    newest = store.newest("b")
+    assert newest is not None and newest.at == 100_003.0
+    assert known(backend, KEYS.cluster_history, "cpu") == [pytest.approx(2.28, rel=0.01)]  # of both
+
+
+def test_a_node_whose_figures_cannot_be_processed_costs_no_other_node_its_history(backend: Timed) -> None:
+    backend.apply([("HSET", KEYS.node_history("a"), "2/damaged", "x")])
+    first = monitor(backend)
+    for _ in range(2):
+        backend.report("a", sample(50))
+        backend.report("b", sample(25))
+        first.turn()
+    assert known(backend, KEYS.node_history("b"), "cpu") == [25, 25]
+
+
+def test_the_monitor_goes_on_after_a_turn_that_failed(backend: Timed, caplog: pytest.LogCaptureFixture) -> None:
+    backend.apply([("HSET", KEYS.cluster_history, "2/damaged", "x")])
+    backend.report("a", sample(50))
+    api, stop = ApiStore(backend, KEYS), threading.Event()
+    running = threading.Thread(target=_run, args=(monitor(backend), _Ends(api, Waits()), Notifier(), stop))
+    running.start()
+    try:
+        wait_until(lambda: "a turn of the monitor failed" in caplog.text)
+        backend.apply([("HDEL", KEYS.cluster_history, "2/damaged")])
+        wait_until(lambda: known(backend, KEYS.cluster_history, "cpu") == [2])
+    finally:
+        stop.set()
+        running.join()
 
 
 def test_own_curves_are_bounded() -> None:
