@@ -10,6 +10,11 @@ def run_id(name: str) -> str:
     return f"{name}-{secrets.token_hex(4)}"
 
 
+def operation_id() -> str:
+    """Return the id of a new operation on a job: 8 hexadecimal digits."""
+    return secrets.token_hex(4)
+
+
 def request_id() -> str:
     return secrets.token_hex(16)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from grass import clock
 from grass.api.requests import LONGEST_WAIT, Requests, View, path_of, quoted
 from grass.api.transport import with_query
-from grass.entropy import run_id
+from grass.entropy import operation_id, run_id
 from grass.errors import InputError, WaitTimeoutError
 
 
@@ -98,4 +98,4 @@ class OperationCalls(Requests):
             clock.sleep(answer["pause"])
 
     def _operate(self, name: str, kind: str, body: View) -> View:
-        return self._post(path_of("jobs", name, "operations"), {"kind": kind, **body})
+        return self._post(path_of("jobs", name, "operations"), {"kind": kind, "id": operation_id(), **body})

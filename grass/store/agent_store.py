@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from grass.clock import steady
 from grass.errors import StaleLeaseError, UndecodableError
 from grass.model.job import Job
 from grass.model.lifecycle import JobState, TaskState
-from grass.store.backend import Backend, Entry, Op
+from grass.store.backend import Backend, Entry, Guard, Op
 from grass.store.decoding import decoded_all
 from grass.store.keys import WAKEUPS_KEPT, Keys
 from grass.store.node_store import change_number
@@ -91,6 +91,15 @@ class LoadedJob(NamedTuple):
     operations: dict[str, OperationRecord]
 
 
+class _Sent(msgspec.Struct, frozen=True):
+    """What a rebuild needs of a ``Membership``: its members are known from the tasks."""
+
+    generation: int
+
+
+_GENERATION: Form[_Sent] = Form(_Sent)
+
+
 class Loaded(msgspec.Struct, frozen=True):
     """All that the master-agent's memory is rebuilt from."""
 
@@ -98,6 +107,8 @@ class Loaded(msgspec.Struct, frozen=True):
     """In no order. Read piece by piece while it is gone through, so that their records are never all there."""
     nodes: dict[str, NodeRecord]
     launch: dict[str, dict[LaunchKey, LaunchTemplate]]
+    generations: dict[str, dict[LaunchKey, int]]
+    """Node → component → generation of the membership that the node was sent."""
     schedules: dict[str, ScheduleRecord]
     changes: dict[str, int]
     """Node → number of its last desired-state change."""
@@ -159,6 +170,7 @@ class AgentStore:
             jobs=self._jobs(),
             nodes=nodes,
             launch={node: self._launch(node) for node in nodes},
+            generations={node: self._generations(node) for node in nodes},
             schedules=decoded_all(SCHEDULE_RECORD, keys.schedules, read(keys.schedules)),
             usage=decoded_all(USAGE_RECORD, keys.usage, read(keys.usage)),
             changes={node: change_number(self._backend.newest(keys.changes(node))) for node in nodes},
@@ -194,6 +206,11 @@ class AgentStore:
         key = self.keys.launch(node)
         found = decoded_all(LAUNCH_TEMPLATE, key, self._backend.hgetall(key))
         return {LaunchKey.parse(launch): template for launch, template in found.items()}
+
+    def _generations(self, node: str) -> dict[LaunchKey, int]:
+        key = self.keys.membership(node)
+        found = decoded_all(_GENERATION, key, self._backend.hgetall(key))
+        return {LaunchKey.parse(launch): sent.generation for launch, sent in found.items()}
 
     def watch(self, node: str) -> None:
         """Receive this node's reports from now on, starting after the last committed one."""
@@ -290,10 +307,12 @@ class AgentStore:
             del self._pending[name]
         return found
 
-    def commit(self, messages: list[Message], ops: list[Op]) -> None:
+    def commit(self, messages: list[Message], ops: list[Op], names: Iterable[str] = ()) -> bool:
         """Consume ``messages`` and write ``ops``, in one atomic step.
 
-        Raises UnreachableError (call again with the same arguments; a completed step is not repeated) or
+        ``names``: of jobs that the step submits. Returns False, and changes nothing, if an active job has one of them:
+        the API accepted it after the memory was made, so the memory must be rebuilt. Raises UnreachableError (call
+        again with the same arguments; a completed step is not repeated) or
         StaleLeaseError (another master-agent has taken over; this process must end).
         """
         keys = self.keys
@@ -305,13 +324,16 @@ class AgentStore:
         step += [("XDEL", stream, *ids) for stream, ids in taken.items()]
         if taken:
             step.append(("HSET", keys.cursor, *(text for pair in taken.items() for text in (pair[0], pair[1][-1]))))
-        refused = self._backend.apply(
-            step + ops, [("equals", keys.fence, self._fence), ("below", keys.commit, str(number))]
-        )
+        guards: list[Guard] = [("equals", keys.fence, self._fence), ("below", keys.commit, str(number))]
+        guards += [("no-field", keys.live, name) for name in names]
+        refused = self._backend.apply(step + ops, guards)
         if refused == 1:
             raise StaleLeaseError("another master-agent has taken over; this one ends")
+        if refused > 2:  # 2: this step was done before, and its answer was lost
+            return False
         self._commit = number
         self._cursors.update({stream: ids[-1] for stream, ids in taken.items()})
+        return True
 
 
 def _message(form: Form[Ticket] | Form[Report], stream: str, node: str, entry: Entry) -> Message:

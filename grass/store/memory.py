@@ -114,7 +114,8 @@ class MemoryBackend:
             case ("ZREM", _, member):
                 self._sets.get(key, set()).discard(str(member))
             case ("XDEL", _, *ids):
-                self._streams[key] = [entry for entry in self._streams.get(key, []) if entry[0] not in ids]
+                gone = set(ids)
+                self._streams[key] = [entry for entry in self._streams.get(key, []) if entry[0] not in gone]
             case _:
                 raise ValueError(op)
 

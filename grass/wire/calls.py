@@ -98,6 +98,8 @@ class OperationRequest(Call, frozen=True):
     duration such as ``1m``."""
     reason: str = ""
     """Why, for people."""
+    id: str | None = None
+    """Of the operation: 8 hexadecimal digits. Sent again with the same id, nothing is done twice."""
 
 
 class ScheduleSubmission(Call, frozen=True):

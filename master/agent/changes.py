@@ -78,6 +78,11 @@ class Changes:
     def of_node(self, node: str) -> NodeChange:
         return self.desired.setdefault(node, NodeChange())
 
+    @property
+    def names_taken(self) -> list[str]:
+        """Names of submitted jobs, which no active job may have when the step is committed (``AgentStore.commit``)."""
+        return [run.name for run in self.submitted.values() if run.name not in self.names_free]
+
     def committed(self) -> None:
         """Reduce ended jobs to a summary in memory, now that the store has their full records."""
         for run in self.jobs.values():

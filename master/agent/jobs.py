@@ -15,11 +15,12 @@ from master.agent.step import Step
 
 
 def admit(step: Step, run: JobRun) -> None:
-    """Add an accepted job to the queue. Repeating it has no effect."""
+    """Add an accepted job to the queue. A rebuild of the memory may have done so before its ticket was taken."""
     cluster = step.cluster
+    if not run.state.ended:
+        step.changes.admitted.append(run.id)
     if run.id in cluster.jobs:
         return
-    step.changes.admitted.append(run.id)
     cluster.jobs[run.id] = run
     cluster.live[run.name] = run.id
     cluster.latest[run.name] = run.id

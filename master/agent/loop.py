@@ -216,7 +216,14 @@ class MasterAgent:
         for job_id in step.changes.admitted:
             self._make_folder(job_id)
         trace.mark("master-agent: decided")
-        self._until_store_answers(lambda: self._store.commit(messages, ops))
+        names = step.changes.names_taken
+        if not self._until_store_answers(lambda: self._store.commit(messages, ops, names)):
+            log.info("the API accepted a job meanwhile whose name is one of %s; deciding again", ", ".join(names))
+            self._remember()
+            again = self._step()
+            again.changes.plan = True
+            self._round(again, messages)
+            return
         trace.mark("master-agent: committed")
         self._dispatch(step.changes)
 

@@ -175,8 +175,7 @@ def _ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
     cluster = step.cluster
     match ticket:
         case StartJob(job=job, record=record):
-            if record.id not in cluster.jobs:
-                jobs.admit(step, JobRun.new(job, record))
+            jobs.admit(step, cluster.jobs.get(record.id) or JobRun.new(job, record))
         case StopJob() | StopTasks() | DeleteJob() | HoldJob() | ReleaseJob() | SetPriority():
             if (run := cluster.jobs.get(ticket.id)) is not None:
                 _job_ticket(step, run, ticket)

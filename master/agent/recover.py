@@ -73,8 +73,15 @@ def rebuild(loaded: Loaded, agenda: Agenda, now: float, boot: str, half_life: fl
     for run in cluster.jobs.values():
         for component in run.published:
             component.members = members_of(cluster, run, component)
+            component.informed = _informed(loaded, run, component)
     _show_all(cluster)
     return cluster
+
+
+def _informed(loaded: Loaded, run: JobRun, component: ComponentRun) -> frozenset[str]:
+    """Return the nodes that were sent the present membership, so that they are not sent it again."""
+    key = run.launch(component)
+    return frozenset(name for name in run.nodes if loaded.generations[name].get(key) == component.generation)
 
 
 def _widths(node: NodeRun, templates: dict[LaunchKey, LaunchTemplate]) -> None:

@@ -5,10 +5,12 @@ The API checks what it can, for a clear answer at once. The master-agent decides
 
 from __future__ import annotations
 
+import re
+
 from flask import Blueprint
 
 from grass.clock import steady
-from grass.entropy import run_id
+from grass.entropy import operation_id
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
 from grass.model.exhaustive import assert_never
 from grass.model.job import Component, Job
@@ -37,6 +39,7 @@ from master.api.views import operation_view
 
 MOST_REMOVED = 10_000
 LONGEST_REASON = 500
+_ID = re.compile(r"[0-9a-f]{8}")
 
 
 def blueprint(api: Api) -> Blueprint:
@@ -52,11 +55,14 @@ def blueprint(api: Api) -> Blueprint:
 def file_operation(call: Call, job: str) -> Reply:
     """File an operation. Answer 200 with what the master-agent made of it, or 202 if it has not taken it yet."""
     record, wanted = find_job(call, job), call.read(OperationRequest)
+    name = _checked_id(wanted.id) or operation_id()
+    known = call.api.store.operation(record.id, name)
+    if known is not None:  # the reply to an earlier attempt of this call was lost
+        return Reply(operation_view(known))
     if record.state.ended:
         raise ConflictError(f"job {record.name}: already {record.state.value}; an operation needs an active job")
     if len(wanted.reason) > LONGEST_REASON:
         raise InputError(f"reason: must be at most {LONGEST_REASON} characters long, got {len(wanted.reason)}")
-    name = run_id("o").removeprefix("o-")
     ticket = _ticket(call, record, wanted, name)
     warnings = _warnings(call, record, wanted)
     call.api.store.ticket(ticket)
@@ -119,6 +125,13 @@ def cancel_operation(call: Call, job: str, operation: str) -> OperationView:
             if not found.cancellable or left <= 0 or call.api.feed.closed:
                 return operation_view(found)
             changed.wait(left)
+
+
+def _checked_id(text: str | None) -> str | None:
+    """Check the id, which the client chooses so that it can repeat a request whose reply was lost."""
+    if text is not None and not _ID.fullmatch(text):
+        raise InputError(f"id: must be 8 hexadecimal digits, got {text!r}")
+    return text
 
 
 def _find(call: Call, record: JobRecord, name: str) -> OperationRecord:

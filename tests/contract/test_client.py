@@ -34,6 +34,7 @@ from grass.store.job_index import moved
 from grass.store.memory import MemoryBackend
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
+from grass.wire.operation_record import OperationKind, OperationRecord
 from master.api.progress import INTERVAL
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.waiting import wait_until
@@ -443,6 +444,39 @@ def test_a_schedule_whose_reply_was_lost_is_no_conflict(world: ApiWorld) -> None
     with pytest.raises(ConflictError, match="grass schedule stop s"):
         client.start_schedule(BATCH)
     assert tickets(world) == ["schedule-start"]
+
+
+def test_an_operation_whose_reply_was_lost_is_sent_again_under_the_same_id(world: ApiWorld) -> None:
+    client = world.client()
+    job_id = client.start(JOB)["id"]
+    lose_replies(client, 1)
+    with ThreadPoolExecutor(1) as pool:
+        scaling = pool.submit(client.scale, "j", "w", delta=1)
+        wait_until(lambda: tickets(world).count("scale") == 2)  # the server answers once its patience is over
+        bodies = [json.loads(fields["body"]) for _, fields in world.backend.stream(world.keys.tickets, "0", 10)]
+        [name] = {body["id"] for body in bodies if body["kind"] == "scale"}
+        world.change_operation(operation_record(job_id, name))
+        assert scaling.result(20)["id"] == name
+
+
+def test_an_operation_that_is_known_is_answered_and_not_filed_again(world: ApiWorld) -> None:
+    client = world.client()
+    world.change_operation(operation_record(client.start(JOB)["id"], "0123abcd"))
+    again = client._post("/v1/jobs/j/operations", {"kind": "suspend", "id": "0123abcd"})
+    assert (again["id"], again["kind"]) == ("0123abcd", "scale")
+    assert tickets(world) == ["start"]
+
+
+def operation_record(job_id: str, name: str) -> OperationRecord:
+    return OperationRecord(id=name, job_id=job_id, component="w", kind=OperationKind.SCALE, author="ann", filed=1.0)
+
+
+def test_the_id_of_an_operation_is_checked(world: ApiWorld) -> None:
+    client = world.client()
+    client.start(JOB)
+    with pytest.raises(InputError, match="id: must be 8 hexadecimal digits, got 'r1'"):
+        client._post("/v1/jobs/j/operations", {"kind": "restart", "id": "r1"})
+    assert tickets(world) == ["start"]
 
 
 def schedule_record(ticket: str) -> dict[str, Any]:

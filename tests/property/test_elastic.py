@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grass.model.ending import Ending, JobRestart
 from grass.model.framework import Framework, FrameworkName
-from grass.model.job import Component, Job, Ready, Restart, RestartOn
+from grass.model.job import Component, Condition, Job, Ready, Restart, RestartOn
 from grass.model.lifecycle import JobState
 from grass.model.resources import Resources
 from grass.wire.keys import AttemptKey
@@ -56,7 +58,7 @@ class Fragile(World):
 
 
 class Life:
-    """One elastic job on four nodes. ``check`` runs after each event."""
+    """One job with elastic components on four nodes. ``check`` runs after each event."""
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
@@ -64,10 +66,10 @@ class Life:
         self.world.fragile = self.dice.random() < 0.5
         for number in range(1, 5):
             self.world.add_node(f"n{number}", cpu=2, path=["rack", f"s{number % 2}"])
-        self.component = random_component(self.dice)
-        self.job_id = self.world.submit(Job("j", {"w": self.component}, ("w",), timeout=None))
+        self.job = random_job(self.dice)
+        self.job_id = self.world.submit(self.job)
         self.filed = 0
-        self.seen: dict[int, Membership] = {}
+        self.seen: dict[tuple[str, int], Membership] = {}
 
     def anything(self) -> None:
         match event := self.dice.choice([*OFTEN * 2, *SELDOM]):
@@ -76,7 +78,7 @@ class Life:
             case "suspend" | "resume" | "restart":
                 self.file(event, **({} if event == "resume" else {"deadline": self.dice.choice([None, 0.0, 5.0])}))
             case "replace":
-                self.file("replace", task=f"w.{self.dice.randrange(6)}")
+                self.file("replace", task=f"{self.any_component().name}.{self.dice.randrange(6)}")
             case "cancel":
                 self.world.ticket("operation-cancel", job_id=self.job_id, id=f"o{self.dice.randint(1, self.filed + 1)}")
             case "end" | "ready" | "drained":
@@ -84,8 +86,12 @@ class Life:
             case _:
                 self.cluster(event)
 
+    def any_component(self) -> Component:
+        return self.dice.choice(list(self.job.components.values()))
+
     def scale(self) -> None:
-        body: dict[str, Any] = {"component": "w", "deadline": self.dice.choice([None, 0.0, 5.0, 60.0])}
+        component = self.any_component()
+        body: dict[str, Any] = {"component": component.name, "deadline": self.dice.choice([None, 0.0, 5.0, 60.0])}
         body["partial"] = self.dice.random() < 0.4
         match self.dice.randrange(3):
             case 0:
@@ -93,7 +99,7 @@ class Life:
             case 1:
                 body["delta"] = self.dice.randint(-4, 4)
             case _:
-                body["remove"] = sorted({f"w.{self.dice.randrange(6)}" for _ in range(self.component.unit)})
+                body["remove"] = sorted({f"{component.name}.{self.dice.randrange(6)}" for _ in range(component.unit)})
         self.file("scale", **body)
 
     def file(self, kind: str, **body: Any) -> None:
@@ -133,20 +139,26 @@ class Life:
         return JobState(self.world.job("j")["state"])
 
     def check(self) -> None:
-        spec, part = self.component, self.world.job("j")["components"]["w"]
-        assert (spec.min or 1) <= part["replicas"] <= (spec.max or 10)
-        assert part["replicas"] % spec.unit == 0
+        view = self.world.job("j")
+        for name, spec in self.job.components.items():
+            part = view["components"][name]
+            assert (spec.min or 1) <= part["replicas"] <= (spec.max or 10)
+            assert part["replicas"] % spec.unit == 0
+            scalings = [each for each in self.world.api.operations(self.job_id) if each.component == name]
+            if part["joining"]:  # size and outcome agree: new tasks that are no members have their operation
+                assert any(each.unfinished and each.added for each in scalings), (part, scalings)
         running = (
             AttemptKey.parse(key) for node in self.world.nodes.values() if node.connected for key in node.running
         )
         twice = [key for key, count in Counter(key.task for key in running).items() if count > 1]
         assert not twice, f"two live attempts of {twice}"
         for node in self.world.nodes.values():
-            if (membership := node.membership.get(f"{self.job_id}/w")) is not None:
-                self.check_membership(membership)
+            for name in self.job.components:
+                if (membership := node.membership.get(f"{self.job_id}/{name}")) is not None:
+                    self.check_membership(name, membership)
 
-    def check_membership(self, membership: Membership) -> None:
-        known = self.seen.setdefault(membership.generation, membership)
+    def check_membership(self, name: str, membership: Membership) -> None:
+        known = self.seen.setdefault((name, membership.generation), membership)
         assert known.members == membership.members, f"generation {membership.generation} has two lists of members"
         assert [member.rank for member in membership.members] == list(range(len(membership.members)))
         assert len({member.task for member in membership.members}) == len(membership.members)
@@ -154,11 +166,23 @@ class Life:
         assert paths == sorted(paths)
 
 
-def random_component(dice: random.Random) -> Component:
+def random_job(dice: random.Random) -> Job:
+    """Return a job of one or two components, maybe a gang, that may start again as a whole after a failure."""
+    names = dice.choice([("w",), ("w", "v")])
+    components = {name: random_component(dice, name) for name in names}
+    gang = names if dice.random() < 0.3 else ()
+    if len(names) > 1 and not gang and dice.random() < 0.3:
+        condition = dice.choice([Condition.RUNNING, Condition.READY])
+        components["v"] = replace(components["v"], depends_on={"w": condition})
+    ending = Ending(restart=JobRestart(dice.choice([0, 2, 1000]), dice.choice([0.0, 5.0])))
+    return Job("j", components, names, timeout=None, gang=gang, ending=ending)
+
+
+def random_component(dice: random.Random, name: str) -> Component:
     unit = dice.choice([1, 1, 2])
     least = dice.choice([None, unit, 2 * unit])
     return Component(
-        "w",
+        name,
         "x",
         replicas=2 * unit,
         min=least,
@@ -167,7 +191,7 @@ def random_component(dice: random.Random) -> Component:
         resources=Resources(1000),
         ports=("p",),
         ready=dice.choice([None, Ready(port="p")]),
-        restart=Restart(RestartOn.ON_FAILURE, None, 1.0),
+        restart=Restart(RestartOn.ON_FAILURE, dice.choice([None, 0, 1]), 1.0),
         framework=dice.choice([None, Framework(FrameworkName.TORCHRUN)]),
         grace=1.0,
     )

@@ -198,7 +198,7 @@ class World:
         check_quotas(self.cluster, step, self.attempts)
         ops = operations(step.changes, self.cluster, self.keys)
         self._accounts(step.changes, before=True)
-        self.store.commit(messages, ops)
+        assert self.store.commit(messages, ops, step.changes.names_taken)
         self._accounts(step.changes, before=False)
         step.changes.committed()
         self.removed += step.changes.removed

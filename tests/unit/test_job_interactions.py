@@ -379,3 +379,20 @@ def test_a_task_that_was_removed_and_came_back_is_stopped_and_numbers_its_attemp
     operate(world, "resume", "o4")
     operate(world, "restart", "o5")
     assert world.running() == [f"j-1/w.{index}/{2 if index == 3 else 3}" for index in range(4)]
+
+
+def test_a_takeover_sends_no_membership_again_and_tells_a_node_that_has_none() -> None:
+    world = nodes(2)
+    world.submit(elastic())
+    world.takeover()
+    sent = {name: len(sent_memberships(world, name)) for name in world.nodes}
+    operate(world, "scale", "o1", component="w", size=2)  # nothing changes, but the job is written
+    assert {name: len(sent_memberships(world, name)) for name in world.nodes} == sent
+    world.add_node("n3", cpu=1)
+    operate(world, "scale", "o2", component="w", size=3)
+    assert {node.membership["j-1/w"].generation for node in world.nodes.values()} == {2}
+
+
+def sent_memberships(world: World, node: str) -> list[str]:
+    entries = world.backend.stream(world.keys.changes(node), "0", 1000)
+    return [fields["body"] for _, fields in entries if '"membership"' in fields["body"]]

@@ -396,3 +396,11 @@ def test_the_history_of_operations_is_bounded() -> None:
     world.ticket("stop", id="j-1")
     world.ticket("delete", id="j-1")
     assert world.api.operations("j-1") == []
+
+
+def test_an_operation_that_is_filed_again_is_carried_out_once() -> None:
+    world = nodes(4)
+    world.submit(elastic())
+    for _ in range(2):
+        world.ticket("scale", job_id="j-1", id="o1", component="w", delta=1)
+    assert (size(world), len(world.api.operations("j-1"))) == (3, 1)

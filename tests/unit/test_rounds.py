@@ -9,9 +9,10 @@ import pytest
 
 from grass.config import ClusterConfig
 from grass.errors import UnreachableError
-from grass.model.job import Component, Job
+from grass.model.job import Component, Job, OnEnd
 from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
+from grass.model.schedule import Schedule, ScheduleKind
 from grass.store.accounts import MemoryAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
@@ -19,9 +20,11 @@ from grass.store.backend import Entry
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore
-from grass.wire.tickets import JoinNode
+from grass.wire.tickets import JoinNode, StartSchedule, StopJob
 from master.agent import floods, loop
 from master.agent.step import ASSIGNED_AT_ONCE, Step
+from master.planning.decide import decide as planner
+from master.planning.model import Plan, View
 from tests.support.said import report, ticket
 from tests.support.sessions import sighting
 from tests.support.world import World
@@ -175,3 +178,61 @@ def test_a_node_that_floods_the_store_is_cut_off_and_gets_no_tasks(
     assert accounts.digests == {}
     assert backend.stream(keys.reports("n1"), "0", 9) == []
     assert "node-cut-off" in [event.record.kind for event in api.events("0", 100)]
+
+
+@pytest.mark.parametrize("submitter", ["a schedule", "the command of on_end"])
+def test_a_name_that_the_api_gives_away_while_the_master_agent_decides_is_given_to_one_job_only(
+    tmp_path: Path, submitter: str
+) -> None:
+    backend, keys = MemoryBackend(), Keys("grass:test:")
+    api = ApiStore(backend, keys)
+    name = "a" if submitter == "a schedule" else "j-on-end"
+    deciding: list[str] = []
+
+    def meanwhile(view: View) -> Plan:
+        """The API accepts a job after the round took its messages, and before it commits."""
+        if deciding == ["armed"]:
+            deciding.append("done")
+            submit(api, replace(array(1), name=name), "by-the-api")
+        return planner(view)
+
+    config = ClusterConfig("test", "local", str(tmp_path), str(tmp_path))
+    agent = loop.MasterAgent(config, AgentStore(backend, keys), MemoryAccounts(), lambda: None, decide=meanwhile)
+    agent.start("test")
+    submit(api, array(1, on_end=OnEnd(command="x")), "j-1")
+    agent.run(lambda: "waits for" not in str(api.job("j")))
+    deciding.append("armed")
+    if submitter == "a schedule":
+        batch = (replace(array(1), name="a"), replace(array(1), name="b"))
+        api.ticket(StartSchedule(Schedule("s", ScheduleKind.BATCH, batch), "ann"))
+    else:
+        api.ticket(StopJob("j-1", "ann"))
+    agent.run(lambda: (submitter == "a schedule" and bool(api.schedules())) or api.run("j-1").state.ended)  # type: ignore[union-attr]
+    assert deciding == ["armed", "done"]
+    record = api.job(name)
+    assert record is not None and record.id == "by-the-api"
+    active = [each.name for each in api.runs(list(backend.hgetall(keys.jobs))) if not each.state.ended]
+    assert sorted(active) == (["a", "b", "j"] if submitter == "a schedule" else ["j-on-end"])
+    if submitter == "a schedule":
+        [schedule] = api.schedules()
+        assert schedule.reason is not None
+        assert schedule.reason.message == "skipped jobs whose name an active job has: a"
+        assert [each.partition("-")[0] for each in schedule.jobs] == ["b"]
+    else:
+        said = [event.record.message for event in api.events() if event.record.kind == "notification-failed"]
+        assert said == ["job j: its on_end command was left out, because job j-on-end is active"]
+
+
+def test_a_job_whose_ticket_a_new_master_agent_takes_gets_its_folder(tmp_path: Path) -> None:
+    backend, keys = MemoryBackend(), Keys("grass:test:")
+    api = ApiStore(backend, keys)
+    submit(api, array(1), "j-1")
+    config = ClusterConfig("test", "local", str(tmp_path), str(tmp_path))
+    agent = loop.MasterAgent(config, AgentStore(backend, keys), MemoryAccounts(), lambda: None)
+    agent.start("test")  # its memory has the job before it takes the ticket
+    agent.run(lambda: not backend.stream(keys.tickets, "0", 10))
+    assert (config.data_dir / "jobs" / "j-1").is_dir()
+
+
+def submit(api: ApiStore, job: Job, job_id: str) -> None:
+    assert api.submit(job, job_id=job_id, user="ann", now=1.0, warnings=[], sighting=sighting(api))
