@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -110,23 +111,25 @@ class ClusterConfig:
     samba: SambaConfig | None = None
     """None: the master does not serve the share. Every machine has it mounted, or the cluster is on one machine."""
 
-    @property
+    # cached: the node-agent asks for its folders several times for each task
+
+    @cached_property
     def path(self) -> Path:
         return Path(self.home) / "cluster.json"
 
-    @property
+    @cached_property
     def data_dir(self) -> Path:
         return Path(self.share) if self.share else Path(self.home) / "data"
 
-    @property
+    @cached_property
     def logs_dir(self) -> Path:
         return self.data_dir / "logs"
 
-    @property
+    @cached_property
     def node_dir(self) -> Path:
         return Path(self.home) / "node"
 
-    @property
+    @cached_property
     def master_dir(self) -> Path:
         return Path(self.home) / "master"
 

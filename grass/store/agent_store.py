@@ -227,9 +227,9 @@ class AgentStore:
     def report_sizes(self) -> dict[str, tuple[int, int]]:
         """Return for each watched node how many entries its streams have, and their bytes."""
         nodes = list(self._node_of.values())
-        reports = self._backend.stream_sizes(list(self._node_of))
-        samples = self._backend.stream_sizes([self.keys.node_usage(node) for node in nodes])
-        sums = ((one[0] + other[0], one[1] + other[1]) for one, other in zip(reports, samples, strict=True))
+        sizes = self._backend.stream_sizes([*self._node_of, *(self.keys.node_usage(node) for node in nodes)])
+        pairs = zip(sizes[: len(nodes)], sizes[len(nodes) :], strict=True)
+        sums = ((reports[0] + samples[0], reports[1] + samples[1]) for reports, samples in pairs)
         return dict(zip(nodes, sums, strict=True))
 
     def discard_reports(self, node: str) -> None:

@@ -32,7 +32,8 @@ class Floods:
         if now - self._begun > WINDOW:
             self._counts.clear()
             self._begun = now
-        self._counts.update(senders)
+        for sender in senders:
+            self._counts[sender] += 1
 
     def due(self, now: float) -> bool:
         return now - self._checked >= CHECK_EVERY

@@ -126,13 +126,18 @@ class MasterAgent:
             if step.now - self._listened_at > wait + LISTENING_GAP:
                 nodes.extend_contact(step, step.now - self._listened_at)
             self._listened_at = step.now
-            self._floods.note((message.node for message in messages if message.node), step.now)
+            self._floods.note([message.node for message in messages if message.node], step.now)
             self._round(step, messages)
 
     def _guard(self) -> None:
-        """Cut off nodes that send or connect more than a node may. The machine of such a node was taken over."""
+        """Cut off nodes that send or connect more than a node may. The machine of such a node was taken over.
+
+        The master's own machine is not judged: who took that over has the store anyway."""
         now = steady()
         if not self._floods.due(now):
+            return
+        if self._cluster.nodes.keys() <= {self._config.master.own_node}:
+            self._floods.judge({}, (), now)
             return
         try:
             found = self._floods.judge(self._store.report_sizes(), self._accounts.crowded(), now)

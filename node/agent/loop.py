@@ -385,10 +385,10 @@ class NodeAgent:
                 reason = Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is in use by another program")
                 self._refuse(key, reason)
                 continue
+            # only frameworks look at what the task inherits
+            inherited = environment.of_shell(self._config, template, self._base_env) if template.framework else {}
             try:
-                added = self._service.additions(
-                    key, template, entry, environment.of_shell(self._config, template, self._base_env)
-                )
+                added = self._service.additions(key, template, entry, inherited)
             except InputError as error:
                 self._refuse(key, Reason(ReasonCode.CANNOT_START, f"cannot start: {error}"))
                 continue

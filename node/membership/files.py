@@ -6,6 +6,7 @@ Called by the node-agent, in the thread that applies the desired state. The node
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,7 +23,7 @@ from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate
 from grass.wire.membership import Membership
-from node.membership.paths import job_folder, membership_file, secret_file
+from node.membership.paths import job_folder, membership_file, secret_file, secrets_folder
 from node.membership.rendering import seat
 
 LISTED = "listed"
@@ -30,7 +31,7 @@ LISTED = "listed"
 
 
 def write_membership(config: ClusterConfig, job_id: str, component: str, membership: Membership) -> None:
-    path = membership_file(config, job_id, component)
+    path = Path(membership_file(config, job_id, component))
     _open_folder(path.parent, config)
     replace_file(path, indented(membership), mode=0o644)
 
@@ -66,28 +67,42 @@ def write_library(config: ClusterConfig, job_id: str) -> None:
     draft.rename(target)
 
 
+def open_secrets(config: ClusterConfig) -> None:
+    """Make the folder of secrets. Call it before the first one is written."""
+    secrets_folder(config).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def write_secret(config: ClusterConfig, job_id: str, secret: str) -> None:
+    """Write the secret of a job. A new one needs no draft and no rename, because nobody reads it yet; an agent that was
+    killed while it wrote one replaces it."""
     path = secret_file(config, job_id)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    replace_file(path, secret)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        replace_file(Path(path), secret)
+        return
+    try:
+        os.write(descriptor, secret.encode())
+    finally:
+        os.close(descriptor)
 
 
 def read_secret(config: ClusterConfig, job_id: str) -> str | None:
     """Return the secret of a job that this node runs a part of."""
     try:
-        return secret_file(config, job_id).read_text()
+        return Path(secret_file(config, job_id)).read_text()
     except OSError:
         return None
 
 
 def remove_secret(config: ClusterConfig, job_id: str) -> None:
     with suppress(FileNotFoundError):
-        secret_file(config, job_id).unlink()
+        os.unlink(secret_file(config, job_id))  # noqa: PTH108 (once for each job, in the thread that starts tasks)
 
 
 def secrets_on_disk(config: ClusterConfig) -> list[str]:
     """Return the ids of the jobs whose secret is here."""
-    return [path.name for path in secret_file(config, "x").parent.glob("*")]
+    return [path.name for path in secrets_folder(config).glob("*")]
 
 
 def read_listed(config: ClusterConfig, job_id: str, component: str) -> set[tuple[str, int]]:
@@ -105,7 +120,7 @@ def write_listed(config: ClusterConfig, job_id: str, component: str, listed: set
 
 
 def _listed(config: ClusterConfig, job_id: str, component: str) -> Path:
-    return membership_file(config, job_id, component).with_name(LISTED)
+    return Path(membership_file(config, job_id, component)).with_name(LISTED)
 
 
 def _open_folder(folder: Path, config: ClusterConfig) -> None:

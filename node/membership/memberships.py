@@ -33,7 +33,8 @@ class Memberships:
     # changes
 
     def reset(self, memberships: Mapping[str, Membership], launches: Mapping[str, LaunchTemplate]) -> None:
-        """Replace everything by the whole desired state."""
+        """Replace everything by the whole desired state. Call it first."""
+        files.open_secrets(self._config)
         jobs = {LaunchKey.parse(name).job_id for name in launches}
         self.forget([job_id for job_id in (*self._secrets, *files.secrets_on_disk(self._config)) if job_id not in jobs])
         self.apply(memberships, launches, launches)

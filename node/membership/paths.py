@@ -15,13 +15,20 @@ def job_folder(config: ClusterConfig, job_id: str) -> Path:
     return config.node_dir / "jobs" / job_id
 
 
-def membership_file(config: ClusterConfig, job_id: str, component: str) -> Path:
-    return Path(files_folder(str(job_folder(config, job_id)), component)) / MEMBERSHIP
+def membership_file(config: ClusterConfig, job_id: str, component: str) -> str:
+    """Return the path as text: every start asks for it, and a ``Path`` costs ten times as much."""
+    return f"{files_folder(f'{config.node_dir}/jobs/{job_id}', component)}/{MEMBERSHIP}"
 
 
-def secret_file(config: ClusterConfig, job_id: str) -> Path:
-    """Return the file by which the node-api-server learns the secret of a job. Tasks in containers do not see it."""
-    return config.node_dir / "secrets" / job_id
+def secrets_folder(config: ClusterConfig) -> Path:
+    """Return the folder of the files by which the node-api-server learns the secrets of jobs, named by job id. Tasks in
+    containers do not see it."""
+    return config.node_dir / "secrets"
+
+
+def secret_file(config: ClusterConfig, job_id: str) -> str:
+    """Return the path as text, see ``membership_file``."""
+    return f"{config.node_dir}/secrets/{job_id}"
 
 
 def api_folder(config: ClusterConfig) -> Path:
@@ -29,5 +36,6 @@ def api_folder(config: ClusterConfig) -> Path:
     return Path(config.runtime_dir) / "tasks"
 
 
-def api_socket(config: ClusterConfig) -> Path:
-    return api_folder(config) / "api.sock"
+def api_socket(config: ClusterConfig) -> str:
+    """Return the path as text, see ``membership_file``."""
+    return f"{config.runtime_dir}/tasks/api.sock"

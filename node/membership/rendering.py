@@ -47,8 +47,8 @@ def launch_environment(config: ClusterConfig, template: LaunchTemplate) -> dict[
     if not template.secret:
         return {}
     return {
-        "GRASS_API": str(api_socket(config)),
-        "GRASS_MEMBERSHIP": str(membership_file(config, template.job_id, template.component)),
+        "GRASS_API": api_socket(config),
+        "GRASS_MEMBERSHIP": membership_file(config, template.job_id, template.component),
     }
 
 

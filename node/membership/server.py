@@ -15,6 +15,7 @@ from concurrent.futures import Executor, Future
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 from grass.config import ClusterConfig
@@ -40,7 +41,7 @@ class Server:
         self._api = api
         self._most_requests = most_requests
         self._free = threading.BoundedSemaphore(most_requests)
-        folder, self.path = api_folder(config), api_socket(config)
+        folder, self.path = api_folder(config), Path(api_socket(config))
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)  # containers of any user mount it; the folder above belongs to the agent only
         self.path.unlink(missing_ok=True)
