@@ -157,9 +157,11 @@ class Executor(StandardExecutor):
             self._start([future for future, _ in wanted], calls, len(calls))
 
     def _start(self, futures: Sequence[Future[Any]], calls: Sequence[Call], tasks: int) -> None:
-        """Start the calls, in as many jobs as their size needs. A failure to start becomes that of the futures."""
+        """Start the calls, in as many jobs as their size needs. A failure to start becomes that of the futures whose
+        jobs did not start."""
         if not calls:
             return
+        waiting = dict(enumerate(futures))
         try:
             for job in call_packing.jobs_of(call_packing.packed_tasks(calls, tasks, self._key)):
                 started = self._start_job([task.text for task in job])
@@ -167,8 +169,10 @@ class Executor(StandardExecutor):
                 reader = threading.Thread(target=self._collect, args=(started["id"], own), daemon=True)
                 self._jobs[started["id"]] = reader
                 reader.start()
+                for number in own:
+                    del waiting[number]
         except Exception as error:  # noqa: BLE001 those who wait must learn of it
-            _fail(futures, error)
+            _fail(waiting.values(), error)
 
     def _start_job(self, texts: Sequence[str]) -> View:
         component = {**self._component, "from": {"entries": list(texts)}}

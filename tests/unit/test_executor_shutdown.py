@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any, cast
@@ -9,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from grass import Client, Executor
-from grass.errors import TaskDiedError
+from grass.errors import ConflictError, TaskDiedError
 
 
 class Cluster:
@@ -47,3 +48,20 @@ def test_shutdown_waits_for_calls_that_were_not_started_yet_and_stops_them(cance
     cluster.left.set()
     assert done and isinstance(future.exception(20), TaskDiedError)
     assert cluster.stopped == (["j-1"] if cancel else [])
+
+
+def test_a_call_whose_job_started_keeps_its_own_end_when_a_later_job_cannot_start() -> None:
+    class Full(Cluster):
+        def start(self, document: dict[str, Any]) -> dict[str, str]:
+            self.starts = getattr(self, "starts", 0) + 1
+            if self.starts > 1:
+                raise ConflictError("no more jobs")
+            return {"id": "j-1"}
+
+    cluster = Full(until_stopped=False)
+    executor = Executor(cast("Client", cluster), max_workers=10)
+    results = executor.map(len, [os.urandom(80_000) for _ in range(10)])  # more than one job can have
+    with pytest.raises(TaskDiedError):
+        next(results)
+    assert cluster.starts == 2
+    executor.shutdown()
