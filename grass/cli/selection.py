@@ -25,12 +25,15 @@ class Parts:
 def selected(client: Client, names: Sequence[str], tag: Sequence[str], *, all_jobs: bool) -> list[str]:
     """Return names, or the ids of the jobs with all these tags. ``all_jobs``: the finished ones instead of the active.
 
-    Raises NotFoundError if no job has the tags.
+    Raises NotFoundError if no job has the tags, or if one of several names is none of a job: nothing was done then.
     """
     if bool(names) == bool(tag):
         raise click.UsageError("name the jobs, or select them with --tag")
     if names:
-        return list(dict.fromkeys(names))
+        distinct = list(dict.fromkeys(names))
+        for name in distinct if len(distinct) > 1 else ():
+            client.job(name, specification=False)
+        return distinct
     states = ("SUCCEEDED", "FAILED", "STOPPED") if all_jobs else ()
     found = [job["id"] for job in client.jobs(tag=tag, state=states)]
     if not found:
