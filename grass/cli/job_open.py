@@ -33,9 +33,10 @@ def open_page(
     try:
         forwarding = invocation.client().forward(name, component, index, port=port, local_port=local_port or 0)
     except OSError as error:
-        raise InputError(
-            f"--local-port {local_port}: {os.strerror(error.errno or 0).lower()}; choose another"
-        ) from error
+        reason = os.strerror(error.errno).lower() if error.errno else str(error)
+        if local_port is None:
+            raise InputError(f"no port of this machine can be opened: {reason}") from error
+        raise InputError(f"--local-port {local_port}: {reason}; choose another") from error
     output = invocation.output
     try:
         page = {"url": forwarding.url, "task": forwarding.task, "node": forwarding.node, "port": forwarding.port}
