@@ -11,10 +11,13 @@ class NodeCalls(Requests):
     """Nodes, and the tokens with which machines join."""
 
     def nodes(self) -> list[View]:
+        """Return all nodes. ``resources``, ``free``: cpu in thousandths of a core, memory and disk in bytes, gpu in
+        thousandths of a device; times are seconds since the epoch."""
         found: list[View] = self._get("/v1/nodes")["nodes"]
         return found
 
     def node(self, name: str) -> View:
+        """Return one node, as ``nodes`` does. Raises NotFoundError."""
         return self._get(path_of("nodes", name))
 
     def cordon(self, node: str) -> View:

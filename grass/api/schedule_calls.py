@@ -9,10 +9,12 @@ class ScheduleCalls(Requests):
     """Batches of jobs, and cron rules."""
 
     def schedules(self) -> list[View]:
+        """Return all schedules. Times are seconds since the epoch."""
         found: list[View] = self._get("/v1/schedules")["schedules"]
         return found
 
     def schedule(self, name: str) -> View:
+        """Return one schedule, with the state of each of its runs. Raises NotFoundError."""
         return self._get(path_of("schedules", name))
 
     def stop_schedule(self, name: str) -> View:

@@ -18,6 +18,7 @@ class UserCalls(Requests):
         return self._post("/v1/users", {"name": name, "role": role, "expires": expires})
 
     def set_user_role(self, name: str, role: str) -> View:
+        """Change what a user may do: ``user``, ``viewer`` or ``admin``. Raises ConflictError for the last admin."""
         return self._post(path_of("users", name, "role"), {"role": role})
 
     def disable_user(self, name: str, stop_jobs: bool = False) -> View:
@@ -25,6 +26,7 @@ class UserCalls(Requests):
         return self._post(path_of("users", name, "disable"), {"stop_jobs": stop_jobs})
 
     def enable_user(self, name: str) -> View:
+        """Accept the calls of a disabled user again. Raises NotFoundError."""
         return self._post(path_of("users", name, "enable"), {})
 
     def rotate_user(self, name: str, expires: float = 86_400.0) -> View:
