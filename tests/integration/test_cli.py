@@ -15,6 +15,7 @@ import sys
 import tempfile
 import termios
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fcntl import ioctl
 from pathlib import Path
 from typing import Any
@@ -101,18 +102,25 @@ class Grass:
         return written.decode()
 
 
-@pytest.fixture(scope="module")
-def grass() -> Iterator[Grass]:
+@contextmanager
+def own_cluster(cpu: int, memory: str) -> Iterator[Grass]:
+    """Yield the command with a local cluster that offers so much."""
     home = Path(tempfile.mkdtemp(prefix="grass-cli-", dir="/tmp"))
     command = Grass(home)
     settings = home / "settings.yml"
-    settings.write_text("mode: local\nname: local\nresources: {cpu: 8, memory: 2GiB, gpu: 0}\n")
+    settings.write_text(f"mode: local\nname: local\nresources: {{cpu: {cpu}, memory: {memory}, gpu: 0}}\n")
     try:
         command.good("create", str(settings))
         yield command
     finally:
         command("delete", "local", "--yes")
         shutil.rmtree(home)
+
+
+@pytest.fixture(scope="module")
+def grass() -> Iterator[Grass]:
+    with own_cluster(8, "2GiB") as command:
+        yield command
 
 
 @pytest.fixture

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +15,7 @@ import pytest
 
 from grass.api.client import Client
 from grass.cli.exits import Exit
-from tests.integration.test_cli import PROGRAM, Grass
+from tests.integration.test_cli import PROGRAM, Grass, own_cluster
 from tests.support.waiting import wait_until
 from tests.unit.test_notifications import receiving
 
@@ -34,16 +32,8 @@ components:
 
 @pytest.fixture(scope="module")
 def grass() -> Iterator[Grass]:
-    home = Path(tempfile.mkdtemp(prefix="grass-followup-", dir="/tmp"))
-    command = Grass(home)
-    settings = home / "settings.yml"
-    settings.write_text("mode: local\nname: local\nresources: {cpu: 4, memory: 1GiB, gpu: 0}\n")
-    try:
-        command.good("create", str(settings))
+    with own_cluster(4, "1GiB") as command:
         yield command
-    finally:
-        command("delete", "local", "--yes")
-        shutil.rmtree(home)
 
 
 def start(grass: Grass, folder: Path, text: str) -> str:

@@ -20,6 +20,7 @@ from grass.manifest.foreign import quantity
 from grass.manifest.foreign.mars_memory import read_tuning
 from grass.manifest.foreign.metadata import read_metadata
 from grass.manifest.foreign.notes import Notes
+from grass.manifest.foreign.pod_clean import CleanPods
 from grass.manifest.foreign.replica import Replica, RestartPolicy, component_of, read_replica, restart_of
 from grass.model.ending import Clean, Ending
 from grass.model.framework import Framework, FrameworkName, Option
@@ -49,18 +50,12 @@ _OLD = re.compile(r"0\.[0-6](\..*)?")
 _KUBERNETES = re.compile(r"\bmars\.deploy\.(?:oscar\.)?kubernetes\b|\bmars\.deploy\.kubernetes\.\w+")
 
 
-class _Clean(str, Enum):
-    ALL = "All"
-    RUNNING = "Running"
-    NONE = "None"
-
-
 class _Success(str, Enum):
     DEFAULT = ""
     ALL_WORKERS = "AllWorkers"
 
 
-_CLEAN = {_Clean.ALL: Clean.ALL, _Clean.RUNNING: Clean.RUNNING, _Clean.NONE: Clean.NONE}
+_CLEAN = {CleanPods.ALL: Clean.ALL, CleanPods.RUNNING: Clean.RUNNING, CleanPods.NONE: Clean.NONE}
 
 
 def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
@@ -141,7 +136,7 @@ def _no_spot(value: Any) -> None:
 
 def _read_ending(spec: Fields) -> Ending:
     return Ending(
-        clean=_CLEAN[spec.read("cleanPodPolicy", values.one_of(_Clean), _Clean.RUNNING)],
+        clean=_CLEAN[spec.read("cleanPodPolicy", values.one_of(CleanPods), CleanPods.RUNNING)],
         ttl=spec.read("ttlSecondsAfterFinished", lambda value: float(quantity.seconds_or_zero(value)), None),
         deadline=spec.read("activeDeadlineSeconds", lambda value: float(quantity.seconds(value)), None),
     )

@@ -17,6 +17,7 @@ from grass.manifest import values
 from grass.manifest.fields import Fields
 from grass.manifest.foreign.metadata import read_metadata
 from grass.manifest.foreign.notes import Notes
+from grass.manifest.foreign.pod_clean import CleanPods
 from grass.manifest.foreign.replica import ET_RETRYABLE, Replica, RestartPolicy, component_of, read_replica, restart_of
 from grass.model.ending import NO_JOB_RESTART, Clean, Ending, JobRestart
 from grass.model.framework import Framework, FrameworkName, Option
@@ -51,12 +52,6 @@ _FRAMEWORKS = (
 )
 _PATHS = re.compile("(" + "|".join(map(re.escape, FILES)) + ")")
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|a|k|z)?sh")
-
-
-class _Clean(str, Enum):
-    ALL = "All"
-    RUNNING = "Running"
-    NONE = "None"
 
 
 class _Policy(str, Enum):
@@ -117,11 +112,11 @@ def _read_replicas(spec: Fields, notes: Notes) -> tuple[Replica | None, Replica 
 
 def _read_ending(spec: Fields) -> Ending:
     """Read what happens at the end. et-operator's All and Running are the same: the launcher's pod is never deleted."""
-    clean = spec.read("cleanPodPolicy", values.one_of(_Clean), _Clean.RUNNING)
+    clean = spec.read("cleanPodPolicy", values.one_of(CleanPods), CleanPods.RUNNING)
     policy = spec.read("restartPolicy", values.one_of(_Policy), _Policy.NEVER)
     limit = spec.read("backoffLimit", values.whole(0, 1_000_000), DEFAULT_BACKOFF_LIMIT)
     restart = JobRestart(limit) if policy is _Policy.ON_FAILURE and limit else NO_JOB_RESTART
-    return Ending(clean=Clean.NONE if clean is _Clean.NONE else Clean.RUNNING, restart=restart)
+    return Ending(clean=Clean.NONE if clean is CleanPods.NONE else Clean.RUNNING, restart=restart)
 
 
 def _components(launcher: Replica, worker: Replica, slots: int | None, notes: Notes) -> dict[str, Component]:

@@ -1,0 +1,11 @@
+"""``cleanPodPolicy``, which both foreign kinds have: which pods to delete once the job has ended. Pure."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class CleanPods(str, Enum):
+    ALL = "All"
+    RUNNING = "Running"
+    NONE = "None"
