@@ -22,6 +22,8 @@ def with_data(
     if env and is_foreign(document):
         raise InputError(f"{source or 'the job'}: --env does not go with a file of another system; set env in the file")
 
+    if is_foreign(document):
+        return dict(document)  # none of its keys asks for data of this machine
     try:
         known = with_shell(dict(document), environment.whole_environment(), env or {})
         return with_entries(known, lambda name: read_text(Path(folder, name)))

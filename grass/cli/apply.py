@@ -165,6 +165,8 @@ def apply_one(client: Client, invocation: Invocation, each: Document, strict: bo
             invocation.output.warn(warning)
         return apply_scale.file(client, each.source.name, each.parsed.request)
     source = each.source
+    if source.sends:
+        invocation.output.note(f"{source.name}: sends {', '.join(source.sends)} to the cluster")
     with source.named():
         started = client.start(source.document, strict=strict, cwd=source.folder, env={**source.env, **env})
     for warning in started["warnings"]:

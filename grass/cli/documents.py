@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +19,13 @@ STANDARD_INPUT = "-"
 @dataclass(frozen=True)
 class Source:
     """One document. ``name``: of its file, for messages. ``folder``: where its relative paths begin. ``env``: of
-    `#GRASS` lines."""
+    `#GRASS` lines. ``sends``: what it sends of this machine, as words."""
 
     document: Mapping[str, Any]
     name: str
     folder: Path
     env: Mapping[str, str]
+    sends: Sequence[str] = ()
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -42,6 +43,7 @@ def sources_of(file: Path) -> list[Source]:
     from grass.document_file import read_bytes
     from grass.manifest import script
     from grass.manifest.document import read_documents
+    from grass.manifest.sent import sent_of
 
     piped = str(file) == STANDARD_INPUT
     content = sys.stdin.buffer.read() if piped else read_bytes(file)
@@ -51,13 +53,14 @@ def sources_of(file: Path) -> list[Source]:
     is_json = content.lstrip()[:1] == b"{" if piped else file.suffix == ".json"
     found = read_documents(content, source=name, json=is_json)
     names = [name] if len(found) == 1 else [f"{name}: document {at}" for at in range(1, len(found) + 1)]
-    return [Source(document, each, folder, {}) for document, each in zip(found, names, strict=True)]
+    return [Source(document, each, folder, {}, sent_of(document)) for document, each in zip(found, names, strict=True)]
 
 
 def _script(source: str, folder: Path, content: bytes) -> Source:
     """Return the job of a script. Raises InputError for `#GRASS` lines that say nothing that `grass run` knows."""
     from grass.cli import run_options
     from grass.manifest import Wrong, script
+    from grass.manifest.sent import sent_of
 
     try:
         text = content.decode()
@@ -67,9 +70,12 @@ def _script(source: str, folder: Path, content: bytes) -> Source:
     except (Wrong, UnicodeDecodeError) as error:
         raise InputError(f"{source}: {error}") from error
     options = run_options.parsed(words, f"{source}: #GRASS", environment_options)
+    asked, every = options.pop("env"), options.pop("env_all")
     try:
-        env = environment_of(options.pop("env"), options.pop("env_all"))
+        env = environment_of(asked, every)
     except GrassError as error:
         raise InputError(f"{source}: #GRASS: {error}") from error
     called = options.pop("name") or name or entropy.run_id("script")
-    return Source(run_options.document_of(called, command, options), source, folder, env)
+    document = run_options.document_of(called, command, options)
+    named = [each for each in asked if "=" not in each]
+    return Source(document, source, folder, env, sent_of(document, named, whole_shell=every))

@@ -73,11 +73,11 @@ def with_entries(document: Document, read: Callable[[str], str]) -> Document:
 
     Raises ManifestError. Whatever has the wrong type stays, for the readers to report.
     """
-    if not any(_file(part) for _, part in components(document)):
+    if not any(files_of(part) for _, part in components(document)):
         return document
     document = deepcopy(document)
     for path, part in components(document):
-        for kind, name in _file(part).items():
+        for kind, name in files_of(part).items():
             try:
                 found = of_lines(read(name)) if kind == "lines" else of_json(read(name))
             except Wrong as wrong:
@@ -86,7 +86,8 @@ def with_entries(document: Document, read: Callable[[str], str]) -> Document:
     return document
 
 
-def _file(part: Document) -> dict[str, str]:
+def files_of(part: Document) -> dict[str, str]:
+    """Return the files that a component names, by how they are read: ``lines`` or ``json``."""
     source = part.get(KEY)
     if not isinstance(source, dict):
         return {}

@@ -76,10 +76,16 @@ def components(document: Document) -> Iterator[tuple[str, Document]]:
                 yield join(join(prefix, "components"), str(name)), part
 
 
-def _inherited(part: Document, path: str, shell: Mapping[str, str], missing: list[Problem]) -> dict[str, str]:
+def inherited_names(part: Document) -> list[str]:
+    """Return the variables that a component takes from the shell. None, if the key has the wrong type."""
     names = part.get(KEY)
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-        return {}
+        return []
+    return list(names)
+
+
+def _inherited(part: Document, path: str, shell: Mapping[str, str], missing: list[Problem]) -> dict[str, str]:
+    names = inherited_names(part)
     own = part.get("env") or {}
     missing += [
         Problem(f"{path}.{KEY}[{at}]", f"{name} is not set in the shell that submits the job; set it, or use `env`")
