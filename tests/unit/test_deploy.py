@@ -46,18 +46,28 @@ def test_a_unit_runs_the_daemons_module_as_an_own_user_for_ever(name: str) -> No
     assert (service["User"], service["Restart"], service["StandardOutput"]) == ("grass", "always", "journal")
 
 
-@pytest.mark.parametrize("name", [REDIS, *(name for name in MODULES if name != "shepherd")])
-def test_all_but_the_parent_of_the_tasks_are_confined(name: str) -> None:
+PARENTS = ("shepherd", "node-api-server")
+"""Of tasks, and of commands beside tasks: their children inherit what the unit sets."""
+
+
+@pytest.mark.parametrize("name", [REDIS, *(name for name in MODULES if name not in PARENTS)])
+def test_all_but_the_parents_of_users_programs_are_confined(name: str) -> None:
     service = sections(UNITS / f"grass-{name}@.service")["Service"]
     for directive, value in {"NoNewPrivileges": "true", "ProtectSystem": "strict", "CapabilityBoundingSet": ""}.items():
         assert service[directive] == value
     assert "MemoryMax" in service
 
 
-def test_tasks_inherit_no_limit_and_survive_the_end_of_their_parent() -> None:
-    service = sections(UNITS / "grass-shepherd@.service")["Service"]
-    assert service["KillMode"] == "process"
-    assert not {"MemoryMax", "OOMScoreAdjust", "NoNewPrivileges", "ProtectSystem", "PrivateTmp"} & set(service)
+@pytest.mark.parametrize("name", PARENTS)
+def test_users_programs_inherit_no_limit_and_no_sandbox(name: str) -> None:
+    service = sections(UNITS / f"grass-{name}@.service")["Service"]
+    assert (service["UMask"], service["TasksMax"], service["OOMPolicy"]) == ("0022", "infinity", "continue")
+    confining = re.compile("Memory|OOMScore|NoNew|Protect|Private|Restrict|SystemCall|Lock|Capability|ReadWrite")
+    assert not [key for key in service if confining.match(key)]
+
+
+def test_tasks_survive_the_end_of_their_parent() -> None:
+    assert sections(UNITS / "grass-shepherd@.service")["Service"]["KillMode"] == "process"
 
 
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
