@@ -89,6 +89,8 @@ class TaskExec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     host: str
     """A task (``worker.3``) or the host name of a member (``worker-3-1``)."""
     argv: tuple[str, ...]
+    id: str = ""
+    """Made up by the caller: 16 to 64 letters and digits. A repeated request with it gets the same session."""
 
 
 class SharedValue(msgspec.Struct, frozen=True, array_like=True):

@@ -31,6 +31,8 @@ class Session:
         self._changed = threading.Condition()
         self._chunks: list[tuple[str, bytes]] = []
         self._start = 0
+        self._fed = 0
+        self._feeding = threading.Lock()
         self._code: int | None = None
         self._asked = clock.steady()
         self._ending = False
@@ -58,14 +60,20 @@ class Session:
             chunks = [[stream, base64.b64encode(data).decode()] for stream, data in self._chunks]
             return {"chunks": chunks, "next": self._start + self._waiting(), "code": self._code}
 
-    def input(self, data: bytes, end: bool) -> int:
-        """Return how many bytes were taken; send the rest again. ``end``: close the input if all were taken."""
-        if self.over:
-            return len(data)
-        taken = self._execution.write(data) if data else 0
-        if end and taken == len(data):
-            self._execution.end_input()
-        return taken
+    def input(self, data: bytes, end: bool, at: int | None = None) -> int:
+        """Return how many bytes were taken; send the rest again. ``end``: close the input if all were taken.
+
+        ``at``: bytes of input before ``data``. Those that came with an earlier request are not written again.
+        """
+        with self._feeding:
+            if self.over:
+                return len(data)
+            known = 0 if at is None else min(len(data), max(0, self._fed - at))
+            taken = known + (self._execution.write(data[known:]) if data[known:] else 0)
+            self._fed += taken - known
+            if end and taken == len(data):
+                self._execution.end_input()
+            return taken
 
     def resize(self, rows: int, columns: int) -> None:
         if not self.over:
@@ -133,14 +141,15 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
 
-    def open(self, execution: Execution) -> str:
+    def open(self, execution: Execution, name: str = "") -> str:
+        """Return the name of the new session. ``name``: one that no other session has; otherwise it is made up."""
         with self._lock:
             for name in [name for name, each in self._sessions.items() if each.abandoned and each.over]:
                 del self._sessions[name]
             if len(self._sessions) >= self._most:
                 execution.end()
                 raise ConflictError(f"this node already runs {self._most} commands beside tasks; try again in a minute")
-            name = request_id()
+            name = name or request_id()
             self._sessions[name] = Session(execution, self._abandoned, self._poll)
         return name
 

@@ -1,12 +1,14 @@
 """Commands that a task of a job runs in another task of the job: the ``ssh`` of launchers.
 
-    POST   /v1/tasks/exec {"key", "argv"}                        {"id"}
+    POST   /v1/tasks/exec {"key", "argv", "id"}                  {"id"}
     GET    /v1/tasks/exec/<id>/output?after=BYTES                as for ``/v1/exec``
-    POST   /v1/tasks/exec/<id>/input {"data": base64, "end": bool}
+    POST   /v1/tasks/exec/<id>/input {"data": base64, "end": bool, "at": BYTES}
     POST   /v1/tasks/exec/<id>/signal {"signal": "TERM"}
     DELETE /v1/tasks/exec/<id>
 
 The node-agent of the caller's node passes them on, with the caller's token. A task reaches tasks of its own job only.
+A request may be repeated when its answer did not arrive: the ``id`` starts one command only, and
+``at`` counts the input before.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ import base64
 import re
 import signal
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask import Flask, request
 
 from grass.api.task_token import bearer, check
 from grass.config import ClusterConfig
-from grass.errors import InputError, NotAllowedError, NotFoundError, UndecodableError
+from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UndecodableError
 from grass.wire.keys import AttemptKey
 from node.api.sessions import Session, Sessions
 from node.membership.files import read_secret
@@ -33,7 +35,18 @@ ABANDONED = 15.0
 POLL = 5.0
 """Seconds that a request for output waits. Well below ``ABANDONED``: it counts from the begin of a poll."""
 MOST_SESSIONS = 128
+MOST_REMEMBERED = 8 * MOST_SESSIONS
+"""Sessions whose ids are known, so that a request that was on its way for long does not start its command again."""
 SIGNALS = ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2")
+
+
+_ID = re.compile(r"[A-Za-z0-9]{16,64}")
+
+
+class Command(NamedTuple):
+    key: AttemptKey
+    argv: list[str]
+    id: str
 
 
 class TaskExec:
@@ -43,7 +56,7 @@ class TaskExec:
         self._config = config
         self._sessions = Sessions(ABANDONED, MOST_SESSIONS, POLL)
         self._owners: dict[str, str] = {}
-        self._lock = threading.Lock()
+        self._starting = threading.Lock()
 
     def caller(self) -> str:
         """Return the job of the task that asks. Raises NotAllowedError."""
@@ -51,14 +64,21 @@ class TaskExec:
         check(read_secret(self._config, key.job_id), key, token)
         return key.job_id
 
-    def open(self, job_id: str, key: AttemptKey, argv: list[str]) -> str:
-        if key.job_id != job_id:
-            raise NotAllowedError(f"task {key.task}: it belongs to another job")
-        name = self._sessions.open(execute(self._config, str(key), argv, None))
-        with self._lock:
-            known = {each: job for each, job in self._owners.items() if self._sessions.has(each)}
-            self._owners = {**known, name: job_id}
-        return name
+    def open(self, job_id: str, wanted: Command) -> str:
+        """Start the command, or return its session if an earlier request with the same id has started it."""
+        if wanted.key.job_id != job_id:
+            raise NotAllowedError(f"task {wanted.key.task}: it belongs to another job")
+        with self._starting:
+            if wanted.id in self._owners:
+                if self._owners[wanted.id] != job_id or not self._sessions.has(wanted.id):
+                    raise ConflictError(f"command {wanted.id}: it was started before, and has ended")
+                return wanted.id
+            name = self._sessions.open(execute(self._config, str(wanted.key), wanted.argv, None), wanted.id)
+            self._owners = {**self._owners, name: job_id}  # replaced: other threads read it
+            ended = [each for each in self._owners if not self._sessions.has(each)]
+            for each in ended[: max(0, len(self._owners) - MOST_REMEMBERED)]:
+                del self._owners[each]
+            return name
 
     def get(self, name: str) -> Session:
         """Return a session of the caller's job. Raises NotAllowedError and NotFoundError."""
@@ -76,7 +96,7 @@ def add_task_exec(app: Flask, config: ClusterConfig) -> None:
 
     @app.post("/v1/tasks/exec")
     def open_task_session() -> dict[str, str]:
-        return {"id": execs.open(execs.caller(), *_command(request.get_json()))}
+        return {"id": execs.open(execs.caller(), _command(request.get_json()))}
 
     @app.get("/v1/tasks/exec/<name>/output")
     def task_output(name: str) -> dict[str, object]:
@@ -84,7 +104,7 @@ def add_task_exec(app: Flask, config: ClusterConfig) -> None:
 
     @app.post("/v1/tasks/exec/<name>/input")
     def task_input(name: str) -> dict[str, int]:
-        return {"taken": execs.get(name).input(*input_of(request.get_json()))}
+        return {"taken": execs.get(name).input(*input_of(request.get_json()), _at(request.get_json()))}
 
     @app.post("/v1/tasks/exec/<name>/signal")
     def task_signal(name: str) -> dict[str, object]:
@@ -95,6 +115,15 @@ def add_task_exec(app: Flask, config: ClusterConfig) -> None:
     def task_close(name: str) -> dict[str, object]:
         execs.close(name)
         return {}
+
+
+def _at(body: Any) -> int | None:
+    match body.get("at"):
+        case None:
+            return None
+        case int(at) if at >= 0 and not isinstance(at, bool):
+            return at
+    raise InputError("at: must be a number of bytes")
 
 
 def byte_offset() -> int:
@@ -113,13 +142,16 @@ def input_of(body: Any) -> tuple[bytes, bool]:
         raise InputError('the body must be {"data": base64, "end": bool}') from error
 
 
-def _command(body: Any) -> tuple[AttemptKey, list[str]]:
+def _command(body: Any) -> Command:
     match body:
-        case {"key": str(key), "argv": [str(), *_] as argv} if all(
+        case {"key": str(key), "argv": [str(), *_] as argv, **rest} if all(
             isinstance(each, str) and "\0" not in each for each in argv
         ):
+            name = rest.get("id", "")
+            if not isinstance(name, str) or (name and not _ID.fullmatch(name)):
+                raise InputError("id: must be 16 to 64 letters and digits")
             try:
-                return AttemptKey.parse(key), argv
+                return Command(AttemptKey.parse(key), argv, name)
             except UndecodableError as error:
                 raise InputError(str(error)) from error
     raise InputError('the body must be {"key": attempt key, "argv": [string, …]}')

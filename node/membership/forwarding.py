@@ -40,7 +40,7 @@ class Forwarding:
             raise NotFoundError(f"host {wanted.host!r}: no task of this job has this name; $GRASS_HOSTS lists them")
         member = found[1]
         self._places[member.node] = self._place(member)
-        body = {"key": f"{job_id}/{member.task}/{member.attempt}", "argv": wanted.argv}
+        body = {"key": f"{job_id}/{member.task}/{member.attempt}", "argv": wanted.argv, "id": wanted.id}
         answer = self.call(job_id, member.node, token, "POST", "", json.dumps(body).encode())
         return {"id": f"{member.node}:{answer.get('id')}"}
 

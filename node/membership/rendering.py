@@ -76,6 +76,7 @@ def seat(
         gpus=len(entry.gpus),
         cpu=template.cpu,
         memory=template.memory,
+        own_network=template.image is not None and template.container.network != "host",
     )
 
 

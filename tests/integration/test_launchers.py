@@ -13,7 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.frameworks import torch_folder
 from tests.support.membership_run import MembershipRun
 from tests.support.needs import require
 from tests.support.waiting import wait_until
@@ -23,11 +22,6 @@ pytestmark = pytest.mark.timeout(100)
 RANK = Path(__file__).parents[1] / "support" / "mpi_rank.py"
 ENV = {"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1"}
 _numbers = count(1)
-_VARIABLES = {
-    # this machine has bridges of containers, whose addresses confuse ranks on the same machine
-    "openmpi": "OMPI_MCA_btl_tcp_if_include=lo",
-    "mpich": "ln -s /usr/lib/*/libmpich.so.12 libmpi.so.12; MPI4PY_MPIABI=mpich LD_LIBRARY_PATH=$PWD",
-}
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +46,7 @@ def mpirun(request: pytest.FixtureRequest) -> tuple[str, str]:
     name = str(request.param)
     program = f"mpiexec.{name}"
     require(shutil.which(program) is not None, name, f"Debian's {name}")
-    python = torch_folder() / "bin" / "python"  # it has mpi4py
-    return name, f"{_VARIABLES[name]} exec {program} -np 2 {python} {RANK}"
+    return name, f"exec {program} -np 2 python3 {RANK} {name}"
 
 
 def pids(node: MembershipRun, launcher: str) -> list[int]:
@@ -129,3 +122,38 @@ def test_a_command_goes_on_while_the_node_agent_restarts(node: MembershipRun) ->
     with (node.path(launcher, "scratch") / "fifo").open("w") as fifo:
         fifo.write("line\n")
     node.wait_out(launcher, "got line")
+
+
+def test_a_repeated_request_starts_no_second_command_and_writes_no_input_twice(node: MembershipRun) -> None:
+    script = """
+PYTHONPATH=$GRASS_LIBRARY/python exec python3 - <<'END'
+import base64
+from grass_membership import Api, ApiError
+api, mine = Api(), "0123456789abcdef"
+body = {"host": "worker-0-1", "argv": ["sh", "-c", "echo started; cat"], "id": mine}
+first, second = (api.call("POST", "/v1/exec", body)["id"] for _ in range(2))
+assert first == second, (first, second)
+path = "/v1/exec/" + first
+for data, end, at in ((b"abc", False, 0), (b"abc", False, 0), (b"bcd", False, 1), (b"", True, 4), (b"", True, 4)):
+    answer = api.call("POST", path + "/input", {"data": base64.b64encode(data).decode(), "end": end, "at": at})
+    assert answer["taken"] == len(data), answer
+after, said, code = 0, b"", None
+while code is None:
+    answer = api.call("GET", "%s/output?after=%d" % (path, after), seconds=20)
+    said += b"".join(base64.b64decode(each) for _, each in answer["chunks"])
+    after, code = answer["next"], answer["code"]
+api.call("DELETE", path)
+print(said.decode(), code)
+for wrong in (body, {**body, "id": "short"}):
+    try:
+        api.call("POST", "/v1/exec", wrong)
+    except ApiError as error:
+        print(error.status, error)
+END
+"""
+    launcher = launch(node, "horovod", script)
+    assert node.ended(launcher, 20).code == 0, node.err(launcher)
+    started, said, late, short = node.out(launcher).splitlines()
+    assert (started, said) == ("started", "abcd 0")
+    assert late.startswith("409 ") and "was started before, and has ended" in late
+    assert short.startswith("400 ") and "16 to 64 letters" in short

@@ -182,3 +182,11 @@ def test_arguments_are_appended_to_any_form_of_command(command: str | tuple[str,
     said = subprocess.run(argv, env={VARIABLE: "-p 'x'"}, capture_output=True, text=True, check=True).stdout
     expected = 'a b|it"s $HOME|-p|x|' if VARIABLE not in str(command) else "a b|it\"s $HOME|-p|'x'|"
     assert said == expected
+
+
+def test_open_mpi_uses_the_network_of_the_tasks_and_no_bridge_of_containers() -> None:
+    one = render(seat(FrameworkName.OPENMPI, memberships={}, address="127.0.0.1")).env
+    assert one["OMPI_MCA_btl_tcp_if_include"] == one["OMPI_MCA_oob_tcp_if_include"] == "127.0.0.1/32"
+    assert render(seat(FrameworkName.OPENMPI)).env["PRTE_MCA_prte_if_include"] == "10.0.0.0/28"  # .1 to .3, and .9
+    for unknown in (seat(FrameworkName.OPENMPI, address="n1.lan"), seat(FrameworkName.OPENMPI, own_network=True)):
+        assert not [name for name in render(unknown).env if "if_include" in name]
