@@ -104,6 +104,8 @@ class ClusterConfig:
     node: NodeConfig = field(default_factory=NodeConfig)
     collector: str | None = None
     """``host:port`` of the log collector for TCP; None: only the socket in ``runtime_dir``."""
+    collector_asks: bool = True
+    """Whether the collector asks nodes for their key over TCP: the built-in one does, a fluentd does not."""
     share: str | None = None
     """The share's folder or mount point; None: ``data/`` in the cluster's folder."""
     task_redis: int = 0

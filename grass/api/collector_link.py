@@ -13,8 +13,8 @@ from grass.network_address import host_and_port
 from grass.wire import handshake
 
 CONNECT_SECONDS = 5.0
-HELO_SECONDS = 0.5
-"""Time for a collector that asks for the key to say so. A fluentd without `<security>` says nothing."""
+HELO_SECONDS = 5.0
+"""Time for a collector that asks for the key to say so."""
 
 Address = str | tuple[str, int]
 """The path of a unix socket, or host and port."""
@@ -27,15 +27,22 @@ def collector_address(config: ClusterConfig) -> Address:
     return host_and_port(config.collector)
 
 
-def connect(address: Address, name: str, key: str, stop: int | None = None) -> socket.socket:
-    """Connect, and prove over TCP that this is the node ``name``, if the collector asks for it. Raises OSError.
+def key_for(config: ClusterConfig, node_token: str) -> str:
+    """Return the key that the node proves to the collector; empty if the collector does not ask for it."""
+    return handshake.collector_key(node_token) if config.collector_asks else ""
 
-    ``stop``: a descriptor; once it is readable, the collector's greeting is not waited for.
+
+def connect(address: Address, name: str, key: str, stop: int | None = None) -> socket.socket:
+    """Connect, and prove over TCP that this is the node ``name``. Raises OSError.
+
+    ``key``: empty if the collector does not ask for it, as a fluentd. ``stop``: a descriptor; once it is readable, the
+    collector's greeting is not waited for.
     """
     if isinstance(address, tuple):
         connection = socket.create_connection(address, timeout=CONNECT_SECONDS)
         try:
-            _greet(connection, name, key, stop)
+            if key:
+                _greet(connection, name, key, stop)
         except BaseException:
             connection.close()
             raise
@@ -51,13 +58,16 @@ def connect(address: Address, name: str, key: str, stop: int | None = None) -> s
 
 
 def _greet(connection: socket.socket, name: str, key: str, stop: int | None) -> None:
-    """Prove that this node knows its key, if the collector asks for it: the built-in one does, on TCP."""
+    """Prove that this node knows its key, once the collector asks for it."""
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     if stop is not None:
         poll.register(stop, select.POLLIN)
-    if not any(descriptor == connection.fileno() for descriptor, _ in poll.poll(HELO_SECONDS * 1000)):
-        return
+    ready = {descriptor for descriptor, _ in poll.poll(HELO_SECONDS * 1000)}
+    if not ready:
+        raise TimeoutError(f"it did not ask for this node's key within {HELO_SECONDS:g} s")
+    if connection.fileno() not in ready:
+        raise InterruptedError("stopping")
     messages = msgpack.Unpacker(raw=True, max_buffer_size=handshake.LIMIT)
     try:
         nonce, salt = handshake.nonce_of(_receive(connection, messages)), os.urandom(16)

@@ -159,6 +159,7 @@ def node_files(config: ClusterConfig, secrets: Secrets, request: JoinRequest, no
         "master": asdict(config.master) | {"quotas": {}, "default_quota": {}},
         "node": node,
         "collector": config.collector,
+        "collector_asks": config.collector_asks,
     }
     own = {"redis": {"node": request.password}, "node_token": node_token(secrets.node_token, request.name)}
     samba = config.samba if offer.get("share") is None else None

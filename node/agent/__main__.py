@@ -10,6 +10,7 @@ import sys
 import threading
 
 from grass import process_memory
+from grass.api.collector_link import key_for
 from grass.api.daemon_log import start_node_log
 from grass.config import ClusterConfig, Secrets
 from grass.environment import whole_environment
@@ -19,7 +20,6 @@ from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
 from grass.store.shared_store import SharedStore
 from grass.systemd import Notifier
-from grass.wire.handshake import collector_key
 from grass.wire.hello import Probe
 from node.agent import gpu
 from node.agent.environment import inherited
@@ -42,7 +42,7 @@ def main(path: str) -> int:
     sys.setswitchinterval(0.0005)  # threads that send reports must not wait for the loop
     config = ClusterConfig.load(path)
     secrets = Secrets.load(config.home)
-    key = collector_key(secrets.node_token)
+    key = key_for(config, secrets.node_token)
     start_node_log(config, "node-agent", key)
     backend = open_backend(config, secrets, "node")
     notifier = Notifier()

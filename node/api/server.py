@@ -8,12 +8,12 @@ from __future__ import annotations
 from flask import Flask
 from gunicorn.app.base import BaseApplication
 
+from grass.api.collector_link import key_for
 from grass.api.daemon_log import start_node_log
 from grass.config import ClusterConfig, Secrets
 from grass.network_address import network_address
 from grass.serving.front import Limits
 from grass.serving.worker import FrontWorker, apply_settings, die_with_the_arbiter
-from grass.wire.handshake import collector_key
 from node.api.app import MOST_BODY, create_app
 
 THREADS = 160
@@ -48,7 +48,7 @@ class Server(BaseApplication):  # type: ignore[misc]
 
     def _start_log(self, worker: object) -> None:
         """Called in the worker: a thread does not survive the fork."""
-        start_node_log(self._config, "node-api-server", collector_key(self._token))
+        start_node_log(self._config, "node-api-server", key_for(self._config, self._token))
 
     def load(self) -> Flask:
         return self._app

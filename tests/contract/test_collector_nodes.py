@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import select
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgpack
@@ -136,6 +138,22 @@ def test_a_collector_that_does_not_know_the_key_gets_no_logs(stop: Signal) -> No
         assert not link.connected()
         thread.join(10)
     assert received == [b""]
+
+
+@pytest.mark.parametrize(("key", "sent"), [("key", "PING"), ("", "grass.j.w.0")])
+def test_whether_the_key_is_proved_is_a_matter_of_settings_and_not_of_time(key: str, sent: str, stop: Signal) -> None:
+    """The collector greets late: a node with a key waits for it, and a node without one sends at once."""
+    with socket.create_server(("127.0.0.1", 0)) as collector, ThreadPoolExecutor(1) as pool:
+        link = Link(collector.getsockname(), stop.descriptor, "n1", key)
+        sending = pool.submit(lambda: link.connected() and link.exchange([("grass.j.w.0", [block(1, "line")])]))
+        connection, _ = collector.accept()
+        with connection:
+            if key:
+                assert select.select([connection], [], [], 1.0)[0] == []  # longer than any pause of a slow collector
+                connection.sendall(msgpack.packb(handshake.helo(b"nonce")))
+            first = msgpack.unpackb(connection.recv(4096), raw=False, unicode_errors="replace")
+        assert first[0] == sent
+        assert not sending.result(20)
 
 
 def test_the_digest_is_that_of_the_specification() -> None:

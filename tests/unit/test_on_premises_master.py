@@ -159,6 +159,7 @@ def test_a_taken_port_is_named_with_its_holder_unless_the_cluster_itself_has_it(
 def test_fluentd_takes_the_place_of_the_collector() -> None:
     facts = replace(DEBIAN, programs={**DEBIAN.programs, "/opt/fluent/bin/fluentd": "/opt/fluent/bin/fluentd"})
     found = design(settings(collector="fluentd"), facts, PEER)
+    assert not found.config.collector_asks and design(settings(), DEBIAN, PEER).config.collector_asks
     assert "grass-fluentd@lab.service" in found.units and "grass-collector@lab.service" not in found.units
     env = next(put for put in config_files(found) if put.target == "/etc/grass/lab.env").content
     assert isinstance(env, bytes)

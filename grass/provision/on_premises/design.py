@@ -187,6 +187,7 @@ def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str) -
         master=replace(ruled(MasterConfig(), settings), api_host=bind, api_port=machines.api_port),
         node=NodeConfig(name="", address=address, reserve=settings.reserve, low_disk=settings.low_disk),
         collector=f"{f'[{address}]' if ':' in address else address}:{machines.collector_port}",
+        collector_asks=machines.collector is Collector.BUILTIN,
         share=f"{SHARES}/{name}" if own_share else f"{machines.share}/{name}",
         samba=SambaConfig(address, machines.samba_port) if own_share else None,
     )
