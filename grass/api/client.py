@@ -12,12 +12,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from grass import clock, environment
-from grass.api.document_data import with_data
 from grass.api.figure_calls import FigureCalls
 from grass.api.keyring import load_client
 from grass.api.node_calls import NodeCalls
 from grass.api.operation_calls import OperationCalls
-from grass.api.plain import plain_mapping
 from grass.api.requests import View, path_of, quoted
 from grass.api.schedule_calls import ScheduleCalls
 from grass.api.streams import (
@@ -432,7 +430,11 @@ def _task(text: str) -> tuple[str, int | None]:
 
 def _load(document: Document, cwd: str | Path | None, env: Mapping[str, str] | None = None) -> tuple[View, str, str]:
     """Return the content, the folder that its tasks run in, and its name for error messages."""
+    from grass.api.document_data import with_data  # imported here: most calls load nothing
+
     if isinstance(document, Mapping):
+        from grass.api.plain import plain_mapping
+
         folder = _absolute(cwd or ".")
         return with_data(plain_mapping(document), env, folder, ""), folder, ""
     if not isinstance(document, (str, Path)):

@@ -9,13 +9,10 @@ from pathlib import Path
 import click
 
 from grass import clock
-from grass.cli import attempt_views, job_views, wait
 from grass.cli.command import Group
 from grass.cli.exits import Exit
-from grass.cli.foreign_phase import foreign_phase
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
-from grass.cli.selection import selected
 from grass.cli.values import DURATION, JOB, count_or_all
 
 _TASKS_SHOWN = 20
@@ -76,7 +73,8 @@ def plan(invocation: Invocation, file: Path) -> None:
 @pass_invocation
 def show(invocation: Invocation, name: str, tasks_shown: str) -> None:
     """Show one job in detail: its tasks, failed ones first, and what it runs. Secrets read `[REDACTED]`."""
-    from grass.cli import job_spec
+    from grass.cli import attempt_views, job_spec, job_views
+    from grass.cli.foreign_phase import foreign_phase
 
     most = count_or_all(tasks_shown, "--tasks")
     client = invocation.client()
@@ -120,6 +118,9 @@ def wait_for(
     invocation: Invocation, names: Sequence[str], tag: tuple[str, ...], first: bool, timeout: float | None
 ) -> Exit:
     """Wait until jobs have ended. Exit code 0 if they SUCCEEDED, 1 if one failed or was stopped."""
+    from grass.cli import job_views, wait
+    from grass.cli.selection import selected
+
     client, output = invocation.client(), invocation.output
     names = selected(client, names, tag, all_jobs=False)
     if len(names) == 1:

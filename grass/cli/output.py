@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Any, TextIO
 
 from grass import environment
-from grass.cli import cells, colours, serial
+from grass.cli import cells, serial
 from grass.model.exhaustive import assert_never
 
 Lines = Callable[[int | None], list[str]]
@@ -98,6 +98,8 @@ class Output:
     def _table(self, result: Result) -> str:
         lines = result.lines(self._width(self._out))
         if self._out.isatty() and environment.wants_colours():
+            from grass.cli import colours  # its pattern takes a while to compile
+
             lines = [colours.painted(line) for line in lines]
         return "".join(f"{line}\n" for line in lines)
 
