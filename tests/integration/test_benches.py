@@ -28,6 +28,7 @@ SHORT = {
         [*ONE_ROUND, "--calls", "50"],
         {"grass.Executor.map": "/s", "ProcessPoolExecutor.map": "/s"},
     ),
+    "grass_run": (ONE_ROUND, {"grass run -- true": "ms", "python -c pass": "ms"}),
     "logs": ([*ONE_ROUND, "--megabytes", "1"], {"grass job logs": "MB/s", "cat of the collector's file": "MB/s"}),
     "memory": ([*ONE_ROUND, "--tasks", "20"], {"node: agent + api": "MiB", "master: agent + api": "MiB"}),
     "planner": (
