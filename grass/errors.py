@@ -11,6 +11,7 @@ GrassError
 ├── UnreachableError      retry: the cluster does not answer          (exit 3)
 │   ├── NodeUnreachableError  … the master answers, but a node does not
 │   ├── MasterAwayError       … the API answers, but the master-agent does not
+│   ├── TooManyCallsError     … as many calls of this user are being answered as one user may have
 │   └── StoreRefusesError     … the master answers, but its store refuses writes
 │       └── StoreFullError        … because the store's disk is full    (exit 74)
 ├── TaskDiedError         a task of an Executor ended without the result of a call
@@ -137,6 +138,13 @@ class MasterAwayError(UnreachableError):
     """The API answers, but the master-agent does not: it is stopped, busy or starting."""
 
     code = "master-away"
+
+
+class TooManyCallsError(UnreachableError):
+    """A later call succeeds, so clients repeat this one for a while."""
+
+    code = "too-many-calls"
+    http_status = 429
 
 
 class TaskDiedError(GrassError):

@@ -36,6 +36,7 @@ from grass.errors import (
     Problem,
     StoreFullError,
     StoreRefusesError,
+    TooManyCallsError,
     UnreachableError,
     WaitTimeoutError,
 )
@@ -74,6 +75,7 @@ _ERRORS: dict[str, type[GrassError]] = {
         NodeUnreachableError,
         StoreRefusesError,
         StoreFullError,
+        TooManyCallsError,
         MasterAwayError,
         WaitTimeoutError,
     )
@@ -238,7 +240,7 @@ class Transport:
                     self._give_up(error, changes and patience.arrived)
 
     def _give_up(self, error: Exception, may_change: bool) -> NoReturn:
-        if isinstance(error, (NodeUnreachableError, StoreRefusesError)):
+        if isinstance(error, (NodeUnreachableError, StoreRefusesError, TooManyCallsError)):
             raise error  # the cluster answered, and the error says everything
         open_end = "; the requested change may still be made" if may_change else ""
         said = str(error) or type(error).__name__

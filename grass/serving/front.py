@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -48,6 +48,8 @@ _MOST_DISCARDED = 4 * 1024 * 1024
 class Limits:
     """What all peers together, and each of them, may use."""
 
+    answered: int = 64
+    """Requests that are answered at once. Others wait their turn: the addresses take turns, each with its oldest."""
     connections: int = 2000
     """Beyond this many, the oldest waiting connection of the address with the most connections is closed."""
     body: int = MOST_BODY
@@ -113,7 +115,11 @@ class Front:
         self._listeners: list[socket.socket] = []
         self._waiting: dict[_Peer, None] = {}
         """Connections without a complete request, the oldest first."""
+        self._ready: dict[str, deque[tuple[_Peer, bytes]]] = {}
+        """Requests that wait for a thread, by address. The first address is the next whose turn it is."""
         self._busy = 0
+        """Requests that are ready, are being answered, or whose reply is being sent."""
+        self._answering = 0
         self._buffered = 0
         self._stopped = False
         self._drained = asyncio.Event()
@@ -123,6 +129,11 @@ class Front:
         listener.setblocking(False)
         self._listeners.append(listener)
         self._loop.add_reader(listener, self._accept, listener)
+
+    @property
+    def unanswered(self) -> int:
+        """Complete requests whose reply has not been sent yet. Asked in the thread of the loop."""
+        return self._busy
 
     async def stop(self, seconds: float) -> None:
         """Accept nothing more, and wait up to ``seconds`` for requests that are being answered."""
@@ -215,10 +226,21 @@ class Front:
         self._forget(peer)
         self._busy += 1
         trace.mark("request read")
-        try:
-            self._threads.submit(self._in_thread, peer, request)
-        except RuntimeError:  # no thread can be started
-            self._answered(peer, Answered(False, refusal(HTTPStatus.SERVICE_UNAVAILABLE)))
+        self._ready.setdefault(peer.address[0], deque()).append((peer, request))
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        while self._ready and self._answering < self._limits.answered:
+            address = next(iter(self._ready))
+            waiting = self._ready.pop(address)
+            peer, request = waiting.popleft()
+            if waiting:
+                self._ready[address] = waiting
+            self._answering += 1
+            try:
+                self._threads.submit(self._in_thread, peer, request)
+            except RuntimeError:  # no thread can be started
+                self._loop.call_soon(self._answered, peer, Answered(False, refusal(HTTPStatus.SERVICE_UNAVAILABLE)))
 
     def _in_thread(self, peer: _Peer, request: bytes) -> None:
         trace.mark("request in a thread")
@@ -230,6 +252,8 @@ class Front:
                 self._loop.call_soon_threadsafe(self._answered, peer, answered)
 
     def _answered(self, peer: _Peer, answered: Answered) -> None:
+        self._answering -= 1
+        self._dispatch()
         self._buffered -= peer.asked
         peer.asked = 0
         peer.reusable = answered.reusable

@@ -1,6 +1,6 @@
 """A gunicorn worker: its event loop reads requests, and its threads answer them. Used by the API servers.
 
-A subclass says how many threads there are, and ends requests that wait when the worker stops.
+A subclass says what the limits are, and ends requests that wait when the worker stops.
 """
 
 from __future__ import annotations
@@ -36,10 +36,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 class FrontWorker(BaseWorker):  # type: ignore[misc]
-    """gunicorn itself reports readiness to systemd; the worker reports that it is alive. ``threads``: requests that are
-    answered at once."""
+    """gunicorn itself reports readiness to systemd; the worker reports that it is alive."""
 
-    threads: ClassVar[int]
     limits: ClassVar[Limits]
 
     def __init__(self, *arguments: Any) -> None:
@@ -61,7 +59,7 @@ class FrontWorker(BaseWorker):  # type: ignore[misc]
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
-        threads = ThreadPoolExecutor(self.threads)
+        threads = ThreadPoolExecutor(self.limits.answered)
         front = Front(loop, threads, self._answer, self._refusals.write, self.limits)
         for listener in self.sockets:
             front.listen(listener.sock)

@@ -33,9 +33,10 @@ from master.api import (
 )
 from master.api.authentication import Authenticator
 from master.api.call import Api, WaitLimits
-from master.api.feed import Feed, WaitingSlots
+from master.api.feed import Feed
 from master.api.latencies import Latencies
 from master.api.pace import Pace
+from master.api.turns import Turns, WaitingSlots
 
 DEFAULT_WAIT_LIMITS = WaitLimits()
 
@@ -49,8 +50,9 @@ def create_app(
 ) -> Flask:
     """Make the application. Raises NotFoundError if the master has no key. Call ``close_app`` when done with it."""
     authenticator = Authenticator(config.master_dir, store, wall())
-    feed, slots = Feed(store, waits.poll), WaitingSlots(waits.waiting)
-    api = Api(config, store, authenticator, feed, slots, Pace(), Latencies(), wall, waits)
+    feed, slots = Feed(store, waits.poll), WaitingSlots(waits.waiting, waits.waiting_of_user)
+    turns = Turns(waits.answered_of_user)
+    api = Api(config, store, authenticator, feed, slots, turns, Pace(), Latencies(), wall, waits)
     app = Flask("master.api", static_folder=None)
     app.extensions["grass"] = api
     app.url_map.merge_slashes = False

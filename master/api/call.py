@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -38,11 +38,12 @@ from grass.wire import calls
 from grass.wire.codec import Form, builtins
 from grass.wire.views import ErrorBody, ErrorView, KeepAlive, ProblemView
 from master.api.authentication import Authenticator, Caller, StaleRequestError
-from master.api.feed import Feed, WaitingSlots
+from master.api.feed import Feed
 from master.api.latencies import Latencies
 from master.api.pace import Pace
 from master.api.query import parse_query
 from master.api.routes import Access, Route
+from master.api.turns import Turns, WaitingSlots
 
 log = logging.getLogger("master.api")
 
@@ -57,6 +58,10 @@ class WaitLimits:
 
     waiting: int = 48
     """Requests that may wait or follow at once. The server has 64 threads."""
+    waiting_of_user: int = 24
+    """Those of one user. With ``answered_of_user``, a quarter of the threads is left for others."""
+    answered_of_user: int = 24
+    """Other requests of one user that are answered at once."""
     poll: float = 1.0
     """Seconds that one read of the store waits for news, which is also the longest time that closing takes."""
     preview: float = 4.0
@@ -77,6 +82,7 @@ class Api:
     authenticator: Authenticator
     feed: Feed
     waiting_slots: WaitingSlots
+    turns: Turns
     pace: Pace
     latencies: Latencies
     wall: Callable[[], float]
@@ -99,6 +105,17 @@ class Call:
     caller: Caller
     address: str = ""
     """Of the peer. Empty if unknown."""
+    in_turn: bool = False
+    """Whether the handler holds a turn of the user until it returns."""
+
+    @contextmanager
+    def waiting(self) -> Iterator[bool]:
+        """Yield whether the request may wait. If not, answer with what is known now; the client asks again."""
+        with (
+            self.api.waiting_slots.take(self.user) as granted,
+            self.api.turns.left(self.user) if granted and self.in_turn else nullcontext(),
+        ):
+            yield granted
 
     def read(self, shape: type[_C]) -> _C:
         """Return the body, which has the type that the route declares."""
@@ -149,12 +166,12 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Res
     reply_key = caller.reply
     try:
         api.authenticator.admit(caller, reads=route.reads, takes_id=route.takes_id)
-        call = _call(api, route, caller)
-        result = handler(call, **path)
-        if route.stream:
-            return _stream(_while_admitted(api.authenticator, caller, result), reply_key)
-        reply = result if isinstance(result, Reply) else Reply(result)
-        return _sealed(reply_key, reply.status, reply.body)
+        with api.turns.take(caller.user.name) if caller.user else nullcontext():
+            result = handler(_call(api, route, caller), **path)
+            if route.stream:
+                return _stream(_while_admitted(api.authenticator, caller, result), reply_key)
+            reply = result if isinstance(result, Reply) else Reply(result)
+            return _sealed(reply_key, reply.status, reply.body)
     except (EnvelopeError, ReplayedError):
         return _refusal()
     except StaleRequestError as error:
@@ -194,6 +211,7 @@ def _call(api: Api, route: Route, caller: Caller) -> Call:
         _content(route, caller.body),
         caller,
         request.remote_addr or "",
+        in_turn=user is not None and not route.stream,
     )
 
 

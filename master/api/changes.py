@@ -54,7 +54,7 @@ class _OutdatedError(Exception):
 
 def _follow(call: Call, source: _Cluster | _WatchedJob, after: Cursor | None) -> Pieces:
     feed = call.api.store.change_feed
-    with call.api.waiting_slots.take() as granted, call.api.pace.running():
+    with call.waiting() as granted, call.api.pace.running():
         cursor = after if after is not None and feed.reaches(after) else None
         begun = clock.thread_cpu()
         while True:

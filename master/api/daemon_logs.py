@@ -89,7 +89,7 @@ def _all(folder: Path, wanted: Wanted, after: str) -> Pieces:
 
 def _follow(call: Call, folder: Path, wanted: Wanted, after: str) -> Pieces:
     sent_at = steady()
-    with call.api.waiting_slots.take() as granted, call.api.feed.listen() as changed:
+    with call.waiting() as granted, call.api.feed.listen() as changed:
         while True:
             changed.clear()
             for lines, end in _new(folder, wanted, after):

@@ -112,7 +112,7 @@ def _all(call: Call, chosen: EventFilter, after: str) -> Pieces:
 
 
 def _follow(call: Call, chosen: EventFilter, after: str) -> Pieces:
-    with call.api.waiting_slots.take() as granted, call.api.feed.listen() as changed:
+    with call.waiting() as granted, call.api.feed.listen() as changed:
         while True:
             changed.clear()
             for piece in _read(call, chosen, after):

@@ -59,7 +59,7 @@ def output(call: Call, job: str, task: str, session: str) -> ExecOutput:
     find_job(call, job)
     node, name = split_name("exec session", session)
     after = int(call.query["after"])
-    with call.api.waiting_slots.take() as granted:
+    with call.waiting() as granted:
         if not granted:
             return ExecOutput((), after, None, PAUSE)
         answer = read_output(call.api.config, find_node(call, node), f"/v1/exec/{name}/output?after={after}")

@@ -99,24 +99,3 @@ class Feed:
             for name in wanted:
                 for flag in self._waiters.get(name, ()):
                     flag.set()
-
-
-class WaitingSlots:
-    """Bounds how many requests wait at once, so that other threads stay free for calls that answer at once."""
-
-    def __init__(self, count: int) -> None:
-        self._free = threading.BoundedSemaphore(count)
-        self.taken = 0
-        """How many wait now, approximately: it is for people."""
-
-    @contextmanager
-    def take(self) -> Iterator[bool]:
-        """Yield whether a slot was free. Without one, answer with what is known now; the client asks again."""
-        taken = self._free.acquire(blocking=False)
-        self.taken += taken
-        try:
-            yield taken
-        finally:
-            if taken:
-                self._free.release()
-                self.taken -= 1

@@ -57,7 +57,7 @@ def output(call: Call, job: str, forward: str) -> ForwardOutput:
     find_job(call, job)
     node, name = split_name("forward", forward)
     after = int(call.query["after"])
-    with call.api.waiting_slots.take() as granted:
+    with call.waiting() as granted:
         if not granted:
             return ForwardOutput((), after, False, PAUSE)
         answer = read_output(call.api.config, find_node(call, node), f"/v1/forward/{name}/output?after={after}")

@@ -115,7 +115,7 @@ def wait_for_job(call: Call, job: str) -> PiecesToEnd:
 
     The last one has a ``pause``: if the job has not ended, ask again after that many seconds."""
     first = find_job(call, job)
-    with call.api.waiting_slots.take() as granted, call.api.feed.listen(first.name) as changed:
+    with call.waiting() as granted, call.api.feed.listen(first.name) as changed:
         until = steady() + (call.query["timeout"] if granted else 0.0)
         progress = Progress(call.query["progress"])
         while True:

@@ -129,7 +129,7 @@ class _Following:
 
     def pieces(self) -> Pieces:
         api, sent_at, live = self._call.api, steady(), False
-        with api.waiting_slots.take() as granted, api.feed.listen(self._record.name) as changed:
+        with self._call.waiting() as granted, api.feed.listen(self._record.name) as changed:
             if self._query.tail is not None:
                 yield self._tail()
             while True:

@@ -19,7 +19,7 @@ _INTERVAL = 0.25
 def wait_for_node(call: Call, name: str) -> NodeWaited:
     """Answer as soon as the node's mark differs from the parameter ``seen``, or time is up."""
     seen: str | None = call.query["seen"]
-    with call.api.waiting_slots.take() as granted, call.api.feed.listen() as changed:
+    with call.waiting() as granted, call.api.feed.listen() as changed:
         until = steady() + (call.query["timeout"] if granted else 0.0)
         while True:
             changed.clear()

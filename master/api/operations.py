@@ -95,7 +95,7 @@ def list_operations(call: Call, job: str) -> OperationsView:
 def wait_for_operation(call: Call, job: str, operation: str) -> OperationWaited:
     """Answer once the operation has ended, or time is up."""
     record = find_job(call, job)
-    with call.api.waiting_slots.take() as granted, call.api.feed.listen(record.name) as changed:
+    with call.waiting() as granted, call.api.feed.listen(record.name) as changed:
         until = steady() + (call.query["timeout"] if granted else 0.0)
         while True:
             changed.clear()

@@ -21,8 +21,6 @@ from grass.store.keys import Keys
 from master.api import metrics
 from master.api.app import api_of, create_app
 
-THREADS = 64
-"""Requests that are answered at once."""
 LIMITS = Limits(body=MAX_REQUEST)
 
 
@@ -64,7 +62,6 @@ class Server(BaseApplication):  # type: ignore[misc]
 
 
 class Worker(FrontWorker):
-    threads = THREADS
     limits = LIMITS
 
     def end_waits(self) -> None:

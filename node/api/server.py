@@ -55,5 +55,4 @@ class Server(BaseApplication):  # type: ignore[misc]
 
 
 class Worker(FrontWorker):
-    threads = THREADS
-    limits = Limits(body=MOST_BODY)
+    limits = Limits(answered=THREADS, body=MOST_BODY)

@@ -23,6 +23,10 @@ SHORT = {
         [*ONE_ROUND, "--nodes", "5", "--tasks", "50", "--idle", "0.2"],
         {"5 nodes, nothing changes": "%", "5 nodes, tasks": "/s", "5 nodes, silence is noticed": "s"},
     ),
+    "flood": (
+        ["--seconds", "1", "--connections", "2"],
+        {"job start, alone": "ms", "job start, flooded": "ms", "submissions of the other": "/min"},
+    ),
     "job_list": (ONE_ROUND, {"grass job list": "ms", "python -c pass": "ms"}),
     "executor": (
         [*ONE_ROUND, "--calls", "50"],

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 from grass.serving.front import Answered, Front, Limits
+from tests.support.waiting import wait_until
 
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
@@ -20,6 +21,7 @@ class Held:
     def __init__(self, limits: Limits) -> None:
         self.go = threading.Event()
         self.begun = threading.Semaphore(0)
+        self.addresses: list[str] = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.loop = asyncio.new_event_loop()
         self.threads = ThreadPoolExecutor(8)
@@ -29,15 +31,25 @@ class Held:
         self.thread.start()
 
     def _answer(self, sock: socket.socket, address: tuple[str, int], raw: bytes) -> Answered:
+        self.addresses.append(address[0])
         self.begun.release()
         self.go.wait(20)
         sock.send(REPLY)
         return Answered(reusable=False)
 
-    def connect(self, sent: bytes) -> socket.socket:
-        peer = socket.create_connection(self.listener.getsockname(), 20)
+    def connect(self, sent: bytes, address: str = "127.0.0.1") -> socket.socket:
+        peer = socket.create_connection(self.listener.getsockname(), 20, (address, 0))
         peer.sendall(sent)
         return peer
+
+    @property
+    def requests(self) -> int:
+        """Complete requests that have no reply yet."""
+
+        async def count() -> int:
+            return self.front.unanswered
+
+        return asyncio.run_coroutine_threadsafe(count(), self.loop).result(20)
 
     def close(self) -> None:
         self.go.set()
@@ -84,3 +96,15 @@ def test_no_connection_is_taken_while_as_many_as_may_be_wait_for_their_answer() 
         assert one_more.recv(100) == b""
         front.go.set()
         assert [peer.recv(100) for peer in first] == [REPLY] * 3
+
+
+def test_the_addresses_take_turns_so_that_one_with_many_requests_does_not_keep_the_others_waiting() -> None:
+    with held(Limits(answered=1)) as front, ExitStack() as peers:
+        many = [peers.enter_context(front.connect(post(1))) for _ in range(5)]
+        assert front.begun.acquire(timeout=20)
+        wait_until(lambda: front.requests == 5)
+        other = peers.enter_context(front.connect(post(1), "127.0.0.2"))
+        wait_until(lambda: front.requests == 6)
+        front.go.set()
+        assert [peer.recv(100) for peer in (*many, other)] == [REPLY] * 6
+        assert front.addresses.index("127.0.0.2") <= 2
