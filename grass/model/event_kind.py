@@ -41,6 +41,7 @@ class EventKind(str, Enum):
     NODE_DRAIN = "node-drain"
     NODE_DRAINING = "node-draining"
     NODE_DRAINED = "node-drained"
+    NODE_LEFT = "node-left"
     NODE_REMOVED = "node-removed"
     NODE_REFUSED = "node-refused"
     NODE_CUT_OFF = "node-cut-off"

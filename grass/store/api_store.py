@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from grass.clock import steady, wall
 from grass.errors import ConflictError, ReplayedError, UndecodableError
+from grass.model.event_kind import EventKind
 from grass.model.job import Job
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.backend import Backend, Entry, Guard, Op
@@ -101,7 +102,7 @@ class ApiStore:
             ("HSET", keys.names, job.name, job_id),
             ("XADD", keys.tickets, 0, "body", encode(StartJob(job, record))),
             *moved(keys, user, record.submitted, job_id, None, record.state),
-            self._event("job-submitted", user, submitted, job=job.name),
+            self._event(EventKind.JOB_SUBMITTED, user, submitted, job=job.name),
         ]
         ops += self.sessions.ops(sighting)
         guards: list[Guard] = [
@@ -247,7 +248,9 @@ class ApiStore:
         newest = (self._backend.newest(key) for key in (self._keys.events, self._keys.ends))
         return News([], {}, *(entry[0] if entry else "0-0" for entry in newest))
 
-    def log_event(self, kind: str, user: str, message: str, *, job: str = "", task: str = "", node: str = "") -> None:
+    def log_event(
+        self, kind: EventKind, user: str, message: str, *, job: str = "", task: str = "", node: str = ""
+    ) -> None:
         self._backend.apply([self._event(kind, user, message, job, task, node)])
 
     def horizon(self) -> float:
@@ -269,8 +272,8 @@ class ApiStore:
         records = dict(sound(form, key, self._backend.hgetall(key).items()))
         return [records[name] for name in sorted(records)]
 
-    def _event(self, kind: str, user: str, message: str, job: str = "", task: str = "", node: str = "") -> Op:
-        record = EventRecord(wall(), kind, message, user, job, task, node)
+    def _event(self, kind: EventKind, user: str, message: str, job: str = "", task: str = "", node: str = "") -> Op:
+        record = EventRecord(wall(), kind.value, message, user, job, task, node)
         return ("XADD", self._keys.events, EVENTS_KEPT, "event", encode(record))
 
 

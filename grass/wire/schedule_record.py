@@ -41,6 +41,12 @@ class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a run is postponed until the current one has ended."""
     runs: int = 0
     """Runs started so far."""
+    ended: float | None = None
+    """When it was stopped, or the last job of the batch ended. None: it goes on."""
+
+    @property
+    def goes_on(self) -> bool:
+        return self.state in (ScheduleState.ACTIVE, ScheduleState.PAUSED)
 
 
 def first_record(schedule: Schedule, user: str) -> ScheduleRecord:

@@ -5,6 +5,7 @@ Called by the loop and by ``placement`` when they catch an error. The state is i
 
 from __future__ import annotations
 
+from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState
 from grass.model.reasons import ReasonCode
@@ -25,12 +26,12 @@ def isolate(step: Step, work: Work, error: BaseException) -> None:
     if run is None:
         schedule = work.name if work.name in cluster.schedules else ""
         text = f"{work.name or work.item}: {left.reason.message}"
-        step.event("set-aside", text, schedule=schedule)
+        step.event(EventKind.SET_ASIDE, text, schedule=schedule)
         return
     if work.kind == "settle" and run.state in (JobState.RUNNING, JobState.STOPPING):
         run.reason = left.reason
     step.touch_job(run)
-    step.event("job-set-aside", f"{run.name}: {left.reason.message}", job=run.name)
+    step.event(EventKind.JOB_SET_ASIDE, f"{run.name}: {left.reason.message}", job=run.name)
 
 
 def retry_isolated(step: Step) -> None:

@@ -6,6 +6,7 @@ Attempts are counted on, so the logs of earlier attempts stay, and no attempt ke
 
 from __future__ import annotations
 
+from grass.model.event_kind import EventKind
 from grass.model.job import EXIT_DO_NOT_RESTART, EXIT_STOP_JOB
 from grass.model.lifecycle import JobState, TaskState, check_task
 from grass.model.reasons import Reason, ReasonCode
@@ -43,7 +44,7 @@ def start_again(step: Step, run: JobRun) -> None:
     if run.last_deadline is not None:  # it may have passed while tasks were being stopped
         step.agenda.add(run.last_deadline.at, "deadline", run.id)
     step.touch_job(run)
-    step.event("job-restarts", f"job {run.name}: {text}", job=run.name)
+    step.event(EventKind.JOB_RESTARTS, f"job {run.name}: {text}", job=run.name)
     step.changes.plan = True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from grass.model.event_kind import EventKind
 from grass.model.job import Component, Condition
 from grass.model.lifecycle import JobState, TaskState, check_job
 from grass.model.reasons import Reason, ReasonCode
@@ -38,7 +39,7 @@ def begin(step: Step, run: JobRun) -> None:
     run.reason = None
     run.started = step.wall if run.started is None else run.started
     job_end.start_clock(step, run)
-    step.event("job-running", f"job {run.name}: running", job=run.name)
+    step.event(EventKind.JOB_RUNNING, f"job {run.name}: running", job=run.name)
 
 
 def stop(step: Step, run: JobRun, user: str, grace: float | None) -> None:
@@ -204,7 +205,7 @@ def _end(step: Step, run: JobRun) -> None:
     step.changes.plan = True
     job_dependencies.ended(step, run)
     text = f"job {run.name}: {state.value.lower()}" + (f"; {reason.message}" if reason else "")
-    kind = f"job-{state.value.lower()}"
+    kind = EventKind(f"job-{state.value.lower()}")
     step.event(kind, text, job=run.name)
     notifications.job_ended(step, run, kind, text)
     if (command := notifications.submit_command(step, run)) is not None:

@@ -282,7 +282,7 @@ class MasterAgent:
             step = self._step()
             for message in messages:
                 text = f"{message.name}: refused because of an internal error; see the master-agent's log"
-                step.event("message-refused", text, node=message.node)
+                step.event(EventKind.MESSAGE_REFUSED, text, node=message.node)
             ops = operations(step.changes, self._cluster, self._store.keys)
         self._cluster.unsettled.update(dict.fromkeys(step.changes.jobs))
         self._write(step, messages, ops)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from grass.model.event_kind import EventKind
 from grass.model.lifecycle import NodeState
 from grass.model.names import is_name
 from grass.model.reasons import Reason, ReasonCode
@@ -23,12 +24,16 @@ def join(step: Step, ticket: JoinNode) -> None:
     name, user = ticket.name, ticket.user
     if not is_name(name) or not _DIGEST.fullmatch(ticket.digest):
         step.event(
-            "node-refused", f"node {name!r}: join refused; its name or the digest of its password is malformed", user
+            EventKind.NODE_REFUSED,
+            f"node {name!r}: join refused; its name or the digest of its password is malformed",
+            user,
         )
         return
     node = step.cluster.nodes.get(name)
     if node is not None and (node.state is not NodeState.JOINING or node.digest != ticket.digest):
-        step.event("node-refused", f"node {name}: join refused; it exists and is {node.state.value}", user, node=name)
+        step.event(
+            EventKind.NODE_REFUSED, f"node {name}: join refused; it exists and is {node.state.value}", user, node=name
+        )
         return
     offer = ticket.node
     node = node or NodeRun(name)
@@ -40,14 +45,14 @@ def join(step: Step, ticket: JoinNode) -> None:
     step.cluster.left.discard(name)
     step.changes.accounts[name] = ticket.digest
     step.touch_node(node)
-    step.event("node-joining", f"node {name}: joining", user, node=name)
+    step.event(EventKind.NODE_JOINING, f"node {name}: joining", user, node=name)
 
 
 def cordon(step: Step, node: NodeRun, user: str) -> None:
     """Place no new tasks on the node."""
     if not node.cordoned:
         node.cordoned = True
-        step.event("node-cordoned", f"node {node.name}: cordoned; it gets no new tasks", user, node=node.name)
+        step.event(EventKind.NODE_CORDONED, f"node {node.name}: cordoned; it gets no new tasks", user, node=node.name)
         step.touch_node(node)
 
 
@@ -58,7 +63,7 @@ def uncordon(step: Step, node: NodeRun, user: str) -> None:
         return
     node.cordoned, node.drain = False, None
     step.cluster.leaving.discard(node.name)
-    step.event("node-uncordoned", f"node {node.name}: uncordoned; it accepts tasks again", user, node=node.name)
+    step.event(EventKind.NODE_UNCORDONED, f"node {node.name}: uncordoned; it accepts tasks again", user, node=node.name)
     step.touch_node(node)
     if node.state in (NodeState.DRAINING, NodeState.DRAINED):
         move(step, node, NodeState.READY, None)
@@ -72,7 +77,7 @@ def drain(step: Step, node: NodeRun, user: str, deadline: float | None) -> None:
     moment = None if deadline is None else step.later(deadline)
     _begin(step, node, Drain(user, moment, remove_))
     text = "its tasks run to their end" if deadline is None else f"tasks that still run in {deadline:g} s are moved"
-    step.event("node-drain", f"node {node.name}: draining; {text}", user, node=node.name)
+    step.event(EventKind.NODE_DRAIN, f"node {node.name}: draining; {text}", user, node=node.name)
 
 
 def remove(step: Step, node: NodeRun, user: str, force: bool) -> None:
@@ -146,5 +151,5 @@ def _leave(step: Step, node: NodeRun) -> None:
     step.changes.desired.pop(name, None)
     step.changes.left.append(name)
     step.changes.accounts[name] = None
-    step.event("node-removed", f"node {name}: removed from the cluster", user, node=name)
+    step.event(EventKind.NODE_REMOVED, f"node {name}: removed from the cluster", user, node=name)
     step.changes.plan = True

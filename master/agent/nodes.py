@@ -65,7 +65,9 @@ def refuse_report(step: Step, node: NodeRun, kind: str, problem: str) -> None:
     if step.now - node.refused >= REFUSED_EVERY:
         node.refused = step.now
         step.event(
-            "report-refused", f"node {node.name}: report {kind or 'without a kind'} refused; {problem}", node=node.name
+            EventKind.REPORT_REFUSED,
+            f"node {node.name}: report {kind or 'without a kind'} refused; {problem}",
+            node=node.name,
         )
 
 
@@ -74,7 +76,7 @@ def cut_off(step: Step, node: NodeRun, problem: str) -> None:
     remedy = f"`grass node remove --force {node.name}` and a new join end this"
     node.unfit = Reason(ReasonCode.FLOOD, f"{problem}; its access to the store was removed; {remedy}")
     step.changes.accounts[node.name] = None
-    step.event("node-cut-off", f"node {node.name}: cut off; {node.unfit.message}", node=node.name)
+    step.event(EventKind.NODE_CUT_OFF, f"node {node.name}: cut off; {node.unfit.message}", node=node.name)
     update_readiness(step, node)
     step.touch_node(node)
     step.changes.plan = True
@@ -106,7 +108,7 @@ def on_heartbeat(step: Step, node: NodeRun, heartbeat: Heartbeat) -> None:
         update_readiness(step, node)
     if changed := update_devices(node):
         for message in filter(None, changed):
-            step.event("gpu-quarantine", message, node=node.name)
+            step.event(EventKind.GPU_QUARANTINE, message, node=node.name)
         step.touch_node(node)
         step.changes.plan = True
     if step.now - node.written >= max(1.0, len(step.cluster.nodes) / MOST_RECORDS):
@@ -202,7 +204,7 @@ def move(step: Step, node: NodeRun, state: NodeState, reason: Reason | None) -> 
     check_node(node.state, state)
     node.state, node.reason = state, reason
     text = f"node {node.name}: {state.value}" + (f"; {reason.message}" if reason else "")
-    step.event(f"node-{state.value.lower()}", text, node=node.name)
+    step.event(EventKind(f"node-{state.value.lower()}"), text, node=node.name)
     step.touch_node(node)
 
 
@@ -243,13 +245,13 @@ def update_readiness(step: Step, node: NodeRun) -> None:
         case NodeState.JOINING if unfit is not None:
             if node.reason != unfit:
                 node.reason = unfit
-                step.event("node-joining", f"node {node.name}: still JOINING; {unfit.message}", node=node.name)
+                step.event(EventKind.NODE_JOINING, f"node {node.name}: still JOINING; {unfit.message}", node=node.name)
                 step.touch_node(node)
         case NodeState.READY if unfit is not None:
             move(step, node, NodeState.QUARANTINED, unfit)
         case NodeState.QUARANTINED if unfit is not None and node.reason != unfit:
             node.reason = unfit
-            step.event("node-quarantined", f"node {node.name}: QUARANTINED; {unfit.message}", node=node.name)
+            step.event(EventKind.NODE_QUARANTINED, f"node {node.name}: QUARANTINED; {unfit.message}", node=node.name)
             step.touch_node(node)
         case NodeState.JOINING | NodeState.QUARANTINED if unfit is None and node.boot:
             move(step, node, NodeState.READY, None)

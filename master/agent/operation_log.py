@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import structs
 
+from grass.model.event_kind import EventKind
 from grass.store.keys import OPERATIONS_KEPT
 from grass.wire.operation_record import OperationKind, OperationRecord, OperationState, Outcome
 from master.agent.state import JobRun
@@ -23,7 +24,7 @@ def file(step: Step, run: JobRun, operation: OperationRecord, seconds: float | N
     if seconds is not None:
         numbered = change(step, run, numbered, deadline=step.later(seconds))
     _keep(step, run, numbered)
-    step.event("operation-filed", f"job {run.name}: {said(numbered)} filed", operation.author, job=run.name)
+    step.event(EventKind.OPERATION_FILED, f"job {run.name}: {said(numbered)} filed", operation.author, job=run.name)
     return numbered
 
 
@@ -52,7 +53,7 @@ def end(
         **fields,
     )
     text = f"job {run.name}: {said(ended)}: {outcome.value}; {message}"
-    step.event("operation-ended", text, operation.author, job=run.name)
+    step.event(EventKind.OPERATION_ENDED, text, operation.author, job=run.name)
     _forget_old(step, run)
     return ended
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState
 from grass.wire.keys import TaskKey
@@ -60,7 +61,7 @@ def cancel(step: Step, run: JobRun, ticket: CancelOperation) -> None:
             text = (
                 f"job {run.name}: operation {operation.id} is {operation.state.value}; it cannot be cancelled any more"
             )
-            step.event("operation-not-cancelled", text, ticket.user, job=run.name)
+            step.event(EventKind.OPERATION_NOT_CANCELLED, text, ticket.user, job=run.name)
 
 
 def settle(step: Step, run: JobRun) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.store.agent_store import Message
 from grass.wire.envelope import Undecodable
@@ -90,7 +91,7 @@ def take(step: Step, messages: Iterable[Message]) -> None:
             case Undecodable() as body if message.node:
                 _report(step, message, body)
             case Undecodable(envelope=envelope, problem=problem):
-                step.event("ticket-refused", f"ticket {envelope.kind or 'without a kind'}: refused; {problem}")
+                step.event(EventKind.TICKET_REFUSED, f"ticket {envelope.kind or 'without a kind'}: refused; {problem}")
             case Hello() | Heartbeat() | TaskEvents() as body:
                 _report(step, message, body)
             case body:  # a ticket: ``_ticket`` lists all kinds of them
@@ -197,7 +198,7 @@ def _operation_ticket(step: Step, ticket: OperationTicket | CancelOperation) -> 
     run = step.cluster.jobs.get(ticket.job_id)
     if run is None or run.summarised:
         message = f"job {ticket.job_id}: operation {ticket.id} refused; the job has ended"
-        step.event("ticket-refused", message, ticket.user)
+        step.event(EventKind.TICKET_REFUSED, message, ticket.user)
     elif isinstance(ticket, CancelOperation):
         operations.cancel(step, run, ticket)
     else:
@@ -235,7 +236,7 @@ def _node_ticket(step: Step, ticket: NodeTicket) -> None:
     node, user = step.cluster.nodes.get(ticket.node), ticket.user
     if node is None:
         kind = ticket.__struct_config__.tag
-        step.event("ticket-refused", f"ticket {kind}: refused; there is no node {ticket.node}", user)
+        step.event(EventKind.TICKET_REFUSED, f"ticket {kind}: refused; there is no node {ticket.node}", user)
         return
     match ticket:
         case CordonNode():
@@ -331,8 +332,10 @@ def _periodic(step: Step, kind: Literal["nodes", "housekeeping", "usage"]) -> No
 
 
 def _expire(step: Step) -> None:
-    """Remove ended jobs beyond the newest ``keep_jobs``, and those older than ``keep_days`` or than their ``ttl``."""
+    """Remove ended jobs beyond the newest ``keep_jobs``, and those older than ``keep_days`` or than their ``ttl``.
+    Remove ended schedules likewise."""
     job_end.drop_logs(step)
+    schedules.expire(step)
     ended = [run for run in step.cluster.jobs.values() if run.state.ended]
     surplus = len(ended) - step.limits.keep_jobs
     oldest_first = sorted(ended, key=lambda run: run.ended or 0.0)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace as changed
 
+from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.model.schedule import ScheduleKind
 from grass.wire.schedule_record import ScheduleRecord, ScheduleState
 from grass.wire.tickets import DeleteSchedule, PauseSchedule, ResumeSchedule, RunSchedule, ScheduleChange
 from master.agent.cron import next_time
-from master.agent.schedules import arm, fire, keep, start_batch
+from master.agent.schedules import arm, fire, keep, remove, start_batch
 from master.agent.step import Step
-
-_GOES_ON = (ScheduleState.ACTIVE, ScheduleState.PAUSED)
 
 
 def change(step: Step, ticket: ScheduleChange, entry_id: str) -> None:
@@ -21,7 +20,7 @@ def change(step: Step, ticket: ScheduleChange, entry_id: str) -> None:
     if record is None or not _applies(record, ticket):
         state = "gone" if record is None else record.state.value
         kind = ticket.__struct_config__.tag
-        step.event("ticket-refused", f"ticket {kind}: refused; schedule {ticket.name} is {state}", ticket.user)
+        step.event(EventKind.TICKET_REFUSED, f"ticket {kind}: refused; schedule {ticket.name} is {state}", ticket.user)
         return
     match ticket:
         case PauseSchedule():
@@ -38,8 +37,7 @@ def change(step: Step, ticket: ScheduleChange, entry_id: str) -> None:
             keep(step, fire(step, record) if cron else start_batch(step, changed(record, reason=None), entry_id))
             _tell(step, ticket, "run now")
         case DeleteSchedule():
-            del step.cluster.schedules[record.name]
-            step.changes.removed_schedules[record.name] = record.user
+            remove(step, record)
             _tell(step, ticket, "deleted")
         case _:
             assert_never(ticket)
@@ -53,7 +51,7 @@ def _applies(record: ScheduleRecord, ticket: ScheduleChange) -> bool:
         case ResumeSchedule():
             return cron and record.state is ScheduleState.PAUSED
         case RunSchedule():
-            return cron is (record.state in _GOES_ON)
+            return cron is record.goes_on
         case DeleteSchedule():
             return cron or record.state is not ScheduleState.ACTIVE
         case _:
@@ -61,5 +59,5 @@ def _applies(record: ScheduleRecord, ticket: ScheduleChange) -> bool:
 
 
 def _tell(step: Step, ticket: ScheduleChange, what: str) -> None:
-    kind = f"schedule-{what.replace(' ', '-')}"
+    kind = EventKind(f"schedule-{what.replace(' ', '-')}")
     step.event(kind, f"schedule {ticket.name}: {what}", ticket.user, schedule=ticket.name)

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from msgspec.structs import replace as changed
 
+from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.model.job import Job
 from grass.model.reasons import Reason, ReasonCode
@@ -35,16 +36,21 @@ def start(step: Step, ticket: StartSchedule, entry_id: str) -> None:
     """Start a schedule. Job ids are derived from ``entry_id``, so a ticket that is taken twice starts nothing twice."""
     schedule, user = ticket.schedule, ticket.user
     present = step.cluster.schedules.get(schedule.name)
-    if present is not None and present.state in (ScheduleState.ACTIVE, ScheduleState.PAUSED):
+    problem = None
+    if present is not None and present.goes_on:
+        problem = "it is active already"
+    elif present is not None and present.user != user:
+        problem = f"a schedule of {present.user} has this name"
+    if problem is not None:
         step.event(
-            "schedule-refused",
-            f"schedule {schedule.name}: not started; it is active already",
+            EventKind.SCHEDULE_REFUSED,
+            f"schedule {schedule.name}: not started; {problem}",
             user,
             schedule=schedule.name,
         )
         return
     record = first_schedule_record(schedule, user)
-    step.event("schedule-started", f"schedule {schedule.name}: started", user, schedule=schedule.name)
+    step.event(EventKind.SCHEDULE_STARTED, f"schedule {schedule.name}: started", user, schedule=schedule.name)
     match schedule.kind:
         case ScheduleKind.CRON:
             record = changed(record, next=next_time(schedule.cron or "", schedule.time_zone, step.wall))
@@ -65,16 +71,18 @@ def start_batch(step: Step, record: ScheduleRecord, seed: str) -> ScheduleRecord
         record = changed(record, reason=Reason(ReasonCode.OVERLAP, message))
     started = tuple(job_id for job_id in found.values() if job_id is not None)
     # a batch ends with its last job, so one without jobs is done at once
-    return changed(record, jobs=started, state=ScheduleState.ACTIVE if started else ScheduleState.DONE)
+    if not started:
+        return changed(record, jobs=started, state=ScheduleState.DONE, ended=step.wall)
+    return changed(record, jobs=started, state=ScheduleState.ACTIVE, ended=None)
 
 
 def stop(step: Step, name: str, user: str) -> None:
     """Stop a schedule. A cron rule starts no more runs, its current run goes on; the jobs of a batch are stopped."""
     record = step.cluster.schedules.get(name)
-    if record is None or record.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED):
+    if record is None or not record.goes_on:
         return
-    keep(step, changed(record, state=ScheduleState.STOPPED, next=None, pending=False))
-    step.event("schedule-stopped", f"schedule {name}: stopped", user, schedule=name)
+    keep(step, changed(record, state=ScheduleState.STOPPED, next=None, pending=False, ended=step.wall))
+    step.event(EventKind.SCHEDULE_STOPPED, f"schedule {name}: stopped", user, schedule=name)
     if record.kind is ScheduleKind.BATCH:
         for run in list(step.cluster.jobs.values()):
             if run.id in record.jobs:
@@ -100,7 +108,7 @@ def due(step: Step, name: str) -> None:
     record = changed(record, next=next_time(schedule.cron or "", schedule.time_zone, step.wall))
     if step.wall - planned > LATE and schedule.missed is Missed.SKIP:
         step.event(
-            "schedule-missed",
+            EventKind.SCHEDULE_MISSED,
             f"schedule {name}: run missed, because the cluster was not running at its time",
             schedule=name,
         )
@@ -113,12 +121,29 @@ def due(step: Step, name: str) -> None:
 def ended(step: Step, schedule_name: str) -> None:
     """Handle the end of a schedule's run: start the postponed run, or complete the batch."""
     record = step.cluster.schedules.get(schedule_name)
-    if record is None or record.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED):
+    if record is None or not record.goes_on:
         return
     if record.pending:
         keep(step, fire(step, changed(record, pending=False)))
     elif record.kind is ScheduleKind.BATCH and not set(step.cluster.queue).intersection(record.jobs):
-        keep(step, changed(record, state=ScheduleState.DONE))
+        keep(step, changed(record, state=ScheduleState.DONE, ended=step.wall))
+
+
+def expire(step: Step) -> None:
+    """Remove schedules that have ended, as jobs: those beyond the newest ``keep_jobs``, and those older than
+    ``keep_days``."""
+    ended = [record for record in step.cluster.schedules.values() if not record.goes_on]
+    newest_first = sorted(ended, key=lambda record: record.ended or step.wall, reverse=True)
+    for position, record in enumerate(newest_first):
+        old = step.wall - (record.ended or step.wall) > step.limits.keep_days * 86400
+        if position >= step.limits.keep_jobs or old:
+            remove(step, record)
+
+
+def remove(step: Step, record: ScheduleRecord) -> None:
+    """Have the record deleted. Jobs of the schedule stay."""
+    del step.cluster.schedules[record.name]
+    step.changes.removed_schedules[record.name] = record.user
 
 
 def keep(step: Step, record: ScheduleRecord) -> None:
@@ -137,12 +162,12 @@ def fire(step: Step, record: ScheduleRecord) -> ScheduleRecord:
         if present.schedule != schedule.name or present.user != record.user:
             # whatever ``overlap`` says: this schedule may not stop that job, and its end starts no run here
             message = f"skipped: job {job.name}, started outside this schedule, is still active"
-            step.event("schedule-skipped", f"schedule {schedule.name}: {message}", schedule=schedule.name)
+            step.event(EventKind.SCHEDULE_SKIPPED, f"schedule {schedule.name}: {message}", schedule=schedule.name)
             return changed(record, reason=Reason(ReasonCode.OVERLAP, message))
         match schedule.overlap:
             case Overlap.SKIP:
                 step.event(
-                    "schedule-skipped",
+                    EventKind.SCHEDULE_SKIPPED,
                     f"schedule {schedule.name}: skipped; its previous run is still active",
                     schedule=schedule.name,
                 )

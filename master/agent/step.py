@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from grass.model.event_kind import EventKind
 from grass.model.policy import ClusterPolicy
 from grass.wire.event_record import EventRecord
 from grass.wire.keys import LaunchKey
@@ -78,7 +79,7 @@ class Step:
 
     def event(
         self,
-        kind: str,
+        kind: EventKind,
         message: str,
         user: str = "",
         *,
@@ -90,12 +91,12 @@ class Step:
     ) -> None:
         """Record an event. ``message``: `<object>: <what happened>; <what happens next or what to do>`.
 
-        ``kind``: a value of ``EventKind``. ``by``: the job for which it happened.
+        ``by``: the job for which it happened.
         """
-        event = EventRecord(self.wall, kind, message, user, job, task, node, schedule, by)
+        event = EventRecord(self.wall, kind.value, message, user, job, task, node, schedule, by)
         self.changes.events.append(event)
-        if self.limits.notify is not None and kind in self.limits.notify.kinds:
-            source = f"{self.boot}:{self.now!r}:{len(self.changes.events)}:{kind}:{message}"
+        if self.limits.notify is not None and event.kind in self.limits.notify.kinds:
+            source = f"{self.boot}:{self.now!r}:{len(self.changes.events)}:{event.kind}:{message}"
             found = Notification(id=hashlib.sha256(source.encode()).hexdigest()[:32], event=event)
             self.changes.notifications[found.id] = found
 

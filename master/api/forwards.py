@@ -10,6 +10,7 @@ from typing import Any
 from flask import Blueprint
 
 from grass.errors import ConflictError, InputError, NotFoundError
+from grass.model.event_kind import EventKind
 from grass.model.job import Component, Job
 from grass.model.lifecycle import TaskState
 from grass.wire.calls import Forward, ForwardInput, NoContent
@@ -49,7 +50,7 @@ def start(call: Call, job: str) -> Reply:
     attempt = str(AttemptKey(record.id, component.name, key.index, task.attempt))
     answer = _node(call, task.node, "POST", "", {"key": attempt, "port": task.ports[port]})
     what = f"task {record.name}.{key}: port {port} opened to the machine of {call.user}"
-    call.api.store.log_event("forward", call.user, what, job=record.name, task=str(key), node=task.node)
+    call.api.store.log_event(EventKind.FORWARD, call.user, what, job=record.name, task=str(key), node=task.node)
     return Reply(ForwardStarted(f"{task.node}:{answer['id']}", str(key), task.node, port), 201)
 
 

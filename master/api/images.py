@@ -11,6 +11,7 @@ from flask import Blueprint
 
 from grass.api.keyring import Role
 from grass.errors import InputError, NotAllowedError, NotFoundError
+from grass.model.event_kind import EventKind
 from grass.model.image import full_name
 from grass.store.signed_images import SignedImage
 from grass.wire.calls import ImageName, ImageSignOff
@@ -37,7 +38,9 @@ def sign(call: Call) -> Reply:
     _check_owner(call, name)
     call.api.store.images.write(name, SignedImage(request.digest, call.user))
     where = f"; from {call.address}" if call.address else ""
-    call.api.store.log_event("image-pushed", call.user, f"image {name}: pushed, digest {request.digest[:12]}{where}")
+    call.api.store.log_event(
+        EventKind.IMAGE_PUSHED, call.user, f"image {name}: pushed, digest {request.digest[:12]}{where}"
+    )
     return Reply(ImageView(name, request.digest, call.user), 201)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from grass.clock import steady
 from grass.entropy import run_id
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
+from grass.model.event_kind import EventKind
 from grass.model.job import MAX_PRIORITY, Job
 from grass.model.lifecycle import JobState
 from grass.wire.calls import JobChange, Rerun
@@ -84,7 +85,7 @@ def stop_tasks(call: Call, record: JobRecord, names: tuple[str, ...], grace: flo
             raise ConflictError(f"task {name}: already {known[key].state.value}; nothing to stop")
     said = names[0] if len(names) == 1 else f"{len(names)} tasks"
     text = f"job {record.name}: stop of {said} requested"
-    call.api.store.log_event("task-stop-requested", call.user, text, job=record.name)
+    call.api.store.log_event(EventKind.TASK_STOP_REQUESTED, call.user, text, job=record.name)
     call.api.store.ticket(StopTasks(record.id, call.user, names, grace))
 
 

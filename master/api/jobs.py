@@ -9,6 +9,7 @@ from grass import trace
 from grass.clock import steady
 from grass.entropy import run_id
 from grass.errors import ConflictError, NotFoundError
+from grass.model.event_kind import EventKind
 from grass.model.job import Job
 from grass.wire.calls import Stop, Submission
 from grass.wire.job_record import JobRecord
@@ -148,7 +149,7 @@ def stop_job(call: Call, job: str) -> JobView:
         stop_tasks(call, record, tuple(wanted.tasks), grace)
     elif not record.state.ended:
         store, name = call.api.store, record.name
-        store.log_event("job-stop-requested", call.user, f"job {name}: stop requested", job=name)
+        store.log_event(EventKind.JOB_STOP_REQUESTED, call.user, f"job {name}: stop requested", job=name)
         store.ticket(StopJob(record.id, call.user, grace))
     return job_view(record)
 
@@ -159,7 +160,9 @@ def delete_job(call: Call, job: str) -> Reply:
     store, name = call.api.store, record.name
     if not record.state.ended:
         raise ConflictError(f"job {name}: still active; stop it first with `grass job stop {name}`")
-    store.log_event("job-delete-requested", call.user, f"job {name} ({record.id}): deletion requested", job=name)
+    store.log_event(
+        EventKind.JOB_DELETE_REQUESTED, call.user, f"job {name} ({record.id}): deletion requested", job=name
+    )
     store.ticket(DeleteJob(record.id, call.user))
     until = steady() + DELETE_SECONDS
     with call.api.feed.listen(name) as changed:

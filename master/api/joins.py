@@ -17,6 +17,7 @@ from grass.clock import steady
 from grass.config import Secrets
 from grass.entropy import password
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UnreachableError
+from grass.model.event_kind import EventKind
 from grass.model.lifecycle import NodeState
 from grass.model.names import MAX_NAME, NAME_RULE, is_name
 from grass.store.join_tokens import JoinToken, token_id
@@ -85,7 +86,7 @@ def make_token(call: Call) -> Reply:
     invitation = _invitation(call, secret)
     where = f"; from {call.address}" if call.address else ""
     what = f"join token for {name or 'any machine'}: made; {uses} use(s), valid for {seconds:.0f} s{where}"
-    call.api.store.log_event("join-token", call.user, what)
+    call.api.store.log_event(EventKind.JOIN_TOKEN, call.user, what)
     return Reply(JoinTokenView(invitation.token(), token.expires, uses, name), 201)
 
 
@@ -103,7 +104,7 @@ def revoke_token(call: Call, token: str) -> JoinTokenRow:
     if revoked is None:
         raise NotFoundError(f"join token {token}: not found; `grass node token --list` lists all tokens")
     where = f"; from {call.address}" if call.address else ""
-    call.api.store.log_event("join-token", call.user, f"join token {token}: revoked{where}")
+    call.api.store.log_event(EventKind.JOIN_TOKEN, call.user, f"join token {token}: revoked{where}")
     return _row(found[0], revoked, now)
 
 

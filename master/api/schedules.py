@@ -25,7 +25,6 @@ from master.api.registry import noun_blueprint
 from master.api.submission import accept_schedule
 from master.api.views import schedule_view
 
-_GOES_ON = (ScheduleState.ACTIVE, ScheduleState.PAUSED)
 APPEAR_SECONDS = 3.0
 """Time for the master-agent to take a ticket: less than a client waits for an answer."""
 
@@ -77,7 +76,9 @@ def start_schedule(call: Call) -> Reply:
     warnings_after = [warning for job in parsed.schedule.jobs for warning in check_dependencies(call, job)]
     warnings = tuple(dict.fromkeys([*parsed.warnings, *warnings_after]))
     before = _known(call, name)
-    if before is not None and before.state in _GOES_ON:
+    if before is not None and before.user != call.user and not before.goes_on:
+        raise ConflictError(f"schedule {name}: a schedule of {before.user} has this name; choose another name")
+    if before is not None and before.goes_on:
         if submission.retry and before.user == call.user and before.spec == parsed.schedule:
             return Reply(schedule_view(before, warnings), 201)  # the reply to the first try was lost
         raise ConflictError(f"schedule {name}: {before.state.value} already; stop it with `grass schedule stop {name}`")
@@ -90,7 +91,7 @@ def start_schedule(call: Call) -> Reply:
 
 def stop_schedule(call: Call, schedule: str) -> ScheduleView:
     record = find_schedule(call, schedule)
-    if record.state in _GOES_ON:
+    if record.goes_on:
         call.api.store.ticket(StopSchedule(schedule, call.user))
         record = _await_change(call, schedule, record) or record
     return schedule_view(record)
@@ -109,7 +110,7 @@ def resume_schedule(call: Call, schedule: str) -> Reply:
 def run_schedule(call: Call, schedule: str) -> Reply:
     """Start a run now. A rule that is stopped, and a batch that is active, start none."""
     record = find_schedule(call, schedule)
-    active = record.state in _GOES_ON
+    active = record.goes_on
     if active is not (record.kind is ScheduleKind.CRON):
         hint = "wait for its end" if active else "start it again with `grass schedule start`"
         raise ConflictError(f"schedule {schedule}: is {record.state.value}; {hint}")

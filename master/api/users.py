@@ -17,6 +17,7 @@ from grass.api.login_invitation import LoginInvitation
 from grass.api.user_files import LoginOffer, UserRecord
 from grass.entropy import password
 from grass.errors import InputError
+from grass.model.event_kind import EventKind
 from grass.store.job_index import BEGUN, WAITING
 from grass.wire.calls import Login, UserEnd, UserKey, UserRequest, UserRole, UserRotation
 from grass.wire.schedule_record import ScheduleState
@@ -57,14 +58,14 @@ def add_user(call: Call) -> Reply:
     secret, offer = _offer(call, request.expires)
     record = UserRecord(request.name, Role(request.role), None, False, offer, call.api.wall(), call.user)
     user_files.invite(_folder(call), record)
-    _log(call, "user-added", request.name, f"added with role {request.role}; invited")
+    _log(call, EventKind.USER_ADDED, request.name, f"added with role {request.role}; invited")
     return Reply(_invitation(call, record, secret, offer), 201)
 
 
 def set_role(call: Call, user: str) -> UserView:
     role = Role(call.read(UserRole).role)
     record = user_files.change_user(_folder(call), user, role=role)
-    _log(call, "user-role", user, f"has role {role.value} now")
+    _log(call, EventKind.USER_ROLE, user, f"has role {role.value} now")
     return _view(call, record)
 
 
@@ -73,13 +74,13 @@ def disable_user(call: Call, user: str) -> UserView:
     record = user_files.change_user(_folder(call), user, disabled=True)
     _revoke_tokens(call, user)
     stopped = _stop_work(call, user)
-    _log(call, "user-disabled", user, f"disabled; {_fate(call, stopped)}")
+    _log(call, EventKind.USER_DISABLED, user, f"disabled; {_fate(call, stopped)}")
     return _view(call, record, stopped)
 
 
 def enable_user(call: Call, user: str) -> UserView:
     record = user_files.change_user(_folder(call), user, disabled=False)
-    _log(call, "user-enabled", user, "enabled")
+    _log(call, EventKind.USER_ENABLED, user, "enabled")
     return _view(call, record)
 
 
@@ -87,7 +88,7 @@ def rotate_key(call: Call, user: str) -> Reply:
     """Make a new invitation for a user. It replaces an earlier one, used or not."""
     secret, offer = _offer(call, call.read(UserRotation).expires)
     record = user_files.change_user(_folder(call), user, invitation=offer)
-    _log(call, "user-invited", user, "invited to make a new key")
+    _log(call, EventKind.USER_INVITED, user, "invited to make a new key")
     return Reply(_invitation(call, record, secret, offer), 201)
 
 
@@ -97,14 +98,14 @@ def remove_user(call: Call, user: str) -> UserView:
     _revoke_tokens(call, user)
     stopped = _stop_work(call, user)
     user_files.remove_user(_folder(call), user)
-    _log(call, "user-removed", user, f"removed; {_fate(call, stopped)}")
+    _log(call, EventKind.USER_REMOVED, user, f"removed; {_fate(call, stopped)}")
     return _view(call, record, stopped)
 
 
 def change_own_key(call: Call) -> UserView:
     """Replace the caller's key. All sessions of the old key end."""
     record = user_files.replace_key(_folder(call), call.user, call.read(UserKey).key)
-    _log(call, "user-key", call.user, "replaced its key")
+    _log(call, EventKind.USER_KEY, call.user, "replaced its key")
     return _view(call, record)
 
 
@@ -113,7 +114,7 @@ def log_in(call: Call) -> UserView:
     request = call.read(Login)
     digest = secret_digest(request.secret)
     record = user_files.enrol(_folder(call), request.user, digest, request.key, call.api.wall())
-    _log(call, "user-login", record.user, "used its invitation; its key is registered")
+    _log(call, EventKind.USER_LOGIN, record.user, "used its invitation; its key is registered")
     return _view(call, record)
 
 
@@ -157,7 +158,7 @@ def _fate(call: Call, stopped: int) -> str:
     return f"{stopped} job(s) stopped" if call.read(UserEnd).stop_jobs else "its jobs go on"
 
 
-def _log(call: Call, kind: str, user: str, what: str) -> None:
+def _log(call: Call, kind: EventKind, user: str, what: str) -> None:
     where = f"; from {call.address}" if call.address else ""
     call.api.store.log_event(kind, call.user or user, f"user {user}: {what}{where}")
 

@@ -17,6 +17,7 @@ from grass.api.keyring import create_user_key, load_profile, save_profile
 from grass.api.login import log_in, rotate_key
 from grass.api.login_invitation import parse_invitation
 from grass.errors import ConflictError, GrassError, InputError, NotAllowedError, NotFoundError
+from grass.model.event_kind import EventKind
 from grass.store.node_store import NodeStore
 from grass.wire.codec import Form
 from grass.wire.tickets import StopJob, StopSchedule, Ticket
@@ -130,7 +131,7 @@ def test_the_open_stream_of_a_disabled_user_ends(world: ApiWorld, root: Client) 
     thread = threading.Thread(target=follow)
     thread.start()
     root.disable_user("eve")
-    world.store.log_event("secret", "root", "what eve must not see")
+    world.store.log_event(EventKind.EXEC, "root", "what eve must not see")
     thread.join(10)
     assert ended.is_set()
     assert "what eve must not see" not in seen

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from grass.errors import ConflictError, ReplayedError, StaleLeaseError, UnreachableError
+from grass.model.event_kind import EventKind
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState
 from grass.model.reasons import ReasonCode
@@ -244,10 +245,10 @@ def test_while_nobody_reads_only_the_newest_heartbeat_is_kept_and_every_event(ba
 def test_events_are_numbered_and_can_be_waited_for(backend: Backend) -> None:
     store = ApiStore(backend, KEYS)
     before = store.latest()
-    store.log_event("test", "ann", "something happened", job="digits")
+    store.log_event(EventKind.EXEC, "ann", "something happened", job="digits")
     news = store.wait_news(before, 1)
     [event] = news.events
-    assert (event.record.kind, event.record.user, event.record.job) == ("test", "ann", "digits")
+    assert (event.record.kind, event.record.user, event.record.job) == ("exec", "ann", "digits")
     assert store.events()[-1].id == store.latest().event == news.event == event.id
     assert (news.ended, news.end) == ({}, "0-0")
     record = first_record(JOB, job_id="j-1", user="ann", now=1.0)

@@ -28,6 +28,7 @@ from grass.errors import (
     UnreachableError,
     WaitTimeoutError,
 )
+from grass.model.event_kind import EventKind
 from grass.model.lifecycle import JobState
 from grass.store.backend import Entry
 from grass.store.job_index import moved
@@ -289,7 +290,7 @@ def test_a_job_that_is_deleted_while_somebody_waits_is_not_found(world: ApiWorld
         waiting = pool.submit(client.wait, "j")
         wait_until(lambda: waiting_threads(world) == 1)
         world.backend.apply([("HDEL", world.keys.jobs, job_id)])
-        world.store.log_event("job-deleted", "ann", "gone", job="j")
+        world.store.log_event(EventKind.JOB_DELETE_REQUESTED, "ann", "gone", job="j")
         with pytest.raises(NotFoundError, match="was deleted"):
             waiting.result(10)
 
@@ -500,6 +501,15 @@ def lose_replies(client: Client, count: int) -> None:
     client._transport._release = release  # type: ignore[method-assign]
 
 
+def test_a_stopped_schedule_of_another_user_is_not_replaced(world: ApiWorld) -> None:
+    record = schedule_record('{"schedule": {"name": "s", "kind": "batch", "jobs": []}}')
+    put(world, world.keys.schedules, "s", {**record, "state": "STOPPED"})
+    for user in ("bob", "root"):
+        with pytest.raises(ConflictError, match="schedule s: a schedule of ann has this name; choose another name"):
+            world.client(user).start_schedule(BATCH)
+    assert tickets(world) == []
+
+
 def test_a_schedule_is_shown_and_stopped(world: ApiWorld) -> None:
     client = world.client()
     record = schedule_record('{"schedule": {"name": "s", "kind": "batch", "jobs": []}}')
@@ -559,7 +569,7 @@ def test_nodes_are_shown(world: ApiWorld) -> None:
 
 def test_the_newest_events_come_oldest_first(world: ApiWorld) -> None:
     for number in range(5):
-        world.store.log_event("x", "ann", str(number))
+        world.store.log_event(EventKind.EXEC, "ann", str(number))
     client = world.client()
     assert [event["message"] for event in client.events(limit=3)] == ["2", "3", "4"]
     assert list(client.events(limit=0)) == []
@@ -568,21 +578,21 @@ def test_the_newest_events_come_oldest_first(world: ApiWorld) -> None:
 
 def test_more_events_than_one_read_holds_are_all_there(world: ApiWorld) -> None:
     for number in range(2500):
-        world.store.log_event("x", "ann", str(number))
+        world.store.log_event(EventKind.EXEC, "ann", str(number))
     messages = [event["message"] for event in world.client().events(limit=10_000)]
     assert messages == [str(number) for number in range(2500)]
 
 
 def test_old_events_of_one_job_are_found_behind_many_of_others(world: ApiWorld) -> None:
-    world.store.log_event("x", "ann", "old", job="mine")
+    world.store.log_event(EventKind.EXEC, "ann", "old", job="mine")
     for number in range(1200):
-        world.store.log_event("x", "ann", str(number), job="other")
+        world.store.log_event(EventKind.EXEC, "ann", str(number), job="other")
     assert [event["message"] for event in world.client().events(job="mine", limit=5)] == ["old"]
 
 
 def test_the_newest_events_are_read_from_the_end_of_the_log(world: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3000):
-        world.store.log_event("x", "ann", str(number))
+        world.store.log_event(EventKind.EXEC, "ann", str(number))
     read: list[int] = []
     backwards = world.backend.backwards
 
@@ -598,25 +608,25 @@ def test_the_newest_events_are_read_from_the_end_of_the_log(world: ApiWorld, mon
 
 
 def test_followed_events_survive_a_restart_without_loss_or_repeat(world: ApiWorld) -> None:
-    world.store.log_event("x", "ann", "0")
+    world.store.log_event(EventKind.EXEC, "ann", "0")
     events = world.client().events(follow=True)
     assert next(events)["message"] == "0"
-    world.store.log_event("x", "ann", "1")
+    world.store.log_event(EventKind.EXEC, "ann", "1")
     assert next(events)["message"] == "1"
     world.stop()
-    world.store.log_event("x", "ann", "2")
+    world.store.log_event(EventKind.EXEC, "ann", "2")
     world.serve()
-    world.store.log_event("x", "ann", "3")
+    world.store.log_event(EventKind.EXEC, "ann", "3")
     assert [next(events)["message"] for _ in range(2)] == ["2", "3"]
     events.close()  # type: ignore[attr-defined]
 
 
 def test_followers_beyond_the_places_are_served_in_turn(tmp_path: Path) -> None:
     with api_world(tmp_path, waiting=1) as world:
-        world.store.log_event("x", "ann", "0")
+        world.store.log_event(EventKind.EXEC, "ann", "0")
         streams = [world.client().events(follow=True) for _ in range(3)]
         assert [next(stream)["message"] for stream in streams] == ["0", "0", "0"]
-        world.store.log_event("x", "ann", "1")
+        world.store.log_event(EventKind.EXEC, "ann", "1")
         assert [next(stream)["message"] for stream in streams] == ["1", "1", "1"]
         for stream in streams:
             stream.close()  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from grass.errors import NotAllowedError
+from grass.model.event_kind import EventKind
 from grass.store import embedded
 from grass.store.accounts import MOST_CONNECTIONS, RedisAccounts
 from grass.store.agent_store import AgentStore
@@ -84,7 +85,7 @@ def test_each_facade_of_the_store_works_with_the_rights_of_its_user(server: Redi
     try:
         api = ApiStore(api_backend, KEYS)
         api.ticket(StopJob("x", "ann"))
-        api.log_event("kind", "user", "message")
+        api.log_event(EventKind.EXEC, "user", "message")
         assert api.sessions.first_sight(sighting(api, "a")) and not api.sessions.first_sight(sighting(api, "a"))
         assert api.horizon() == 0.0
         api.keep_horizon(5.5)

@@ -23,6 +23,7 @@ commands
   drained KEY                                 its framework has let it go
   cut NODE / heal NODE / reboot NODE          the node is away, back, or starts anew
   schedule [USER] / unschedule NAME           the schedule file follows, indented
+  forget NAME                                 the schedule is deleted
   advance SECONDS                             time passes
   sleep SECONDS                               time passes while the whole cluster is off
   takeover                                    a new master-agent rebuilds its memory
@@ -182,6 +183,8 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
         case "unschedule":
             world.api.ticket(StopSchedule(name, "ann"))
             world.run()
+        case "forget":
+            world.ticket("schedule-delete", name=name)
         case "sleep":
             world.now += float(name)
         case "advance":

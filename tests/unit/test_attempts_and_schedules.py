@@ -11,6 +11,7 @@ from grass.model.resources import Resources
 from grass.wire.attempt_record import ATTEMPTS_KEPT
 from grass.wire.keys import TaskKey
 from grass.wire.tickets import StartSchedule
+from master.agent.step import Limits
 from tests.support.world import World
 
 RESTART = Restart(RestartOn.ON_FAILURE, limit=None, backoff=1.0)
@@ -135,3 +136,44 @@ def test_a_word_stands_for_a_rule(word: str, rule: str) -> None:
 def test_an_unknown_word_is_refused_by_name(word: str) -> None:
     with pytest.raises(ManifestError, match="cron: must be five fields or one of @hourly, @daily"):
         parse_schedule({**RULE, "cron": word})
+
+
+def test_schedules_that_have_ended_are_removed_as_ended_jobs_are() -> None:
+    world = World(Limits(keep_jobs=2, keep_days=1.0))
+    world.add_node("n1", cpu=8)
+    for name in ("a", "b", "c", "d"):
+        batch = {"name": name, "jobs": [f"{name}1"], "components": {"t": {"command": "x"}}}
+        world.api.ticket(StartSchedule(parse_schedule(batch).schedule, "ann"))
+        world.run()
+        if name != "d":
+            world.advance(1)
+            world.ticket("schedule-stop", name=name)
+    world.takeover()
+    world.agenda.add(world.now, "housekeeping")
+    world.run()
+    assert [view["name"] for view in world.schedule_views()] == ["b", "c", "d"]
+    world.now += 25 * 3600
+    world.agenda.add(world.now, "housekeeping")
+    world.run()
+    assert [(view["name"], view["state"]) for view in world.schedule_views()] == [("d", "ACTIVE")]
+
+
+def test_a_batch_that_runs_again_is_not_old() -> None:
+    world = scheduled({"name": "s", "jobs": ["a"], "components": {"t": {"command": "x"}}})
+    world.end(f"{world.jobs()[0]['id']}/t.0/1")
+    assert world.schedule_views()[0]["ended"] == world.wall
+    world.ticket("schedule-run", name="s")
+    assert (world.schedule_views()[0]["state"], world.schedule_views()[0]["ended"]) == ("ACTIVE", None)
+
+
+def test_nobody_replaces_a_stopped_schedule_of_another_user() -> None:
+    world = scheduled()
+    world.ticket("schedule-stop", name="s")
+    world.api.ticket(StartSchedule(parse_schedule(RULE).schedule, "bob"))
+    world.run()
+    assert [(view["user"], view["state"]) for view in world.schedule_views()] == [("ann", "STOPPED")]
+    [refused] = [event for event in world.events() if event["kind"] == "schedule-refused"]
+    assert refused["message"] == "schedule s: not started; a schedule of ann has this name"
+    world.api.ticket(StartSchedule(parse_schedule(RULE).schedule, "ann"))
+    world.run()
+    assert world.schedule_views()[0]["state"] == "ACTIVE"
