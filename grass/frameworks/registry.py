@@ -27,6 +27,18 @@ PROGRAMS: Mapping[str, str] = MappingProxyType(
 )
 """Framework → the program that Grass itself needs in the task."""
 
+LAUNCHERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "torchrun": ("torchrun",),
+        "horovod": ("horovodrun",),
+        "openmpi": ("mpirun", "mpiexec", "prterun"),
+        "mpich": ("mpirun", "mpiexec", "mpiexec.hydra"),
+        "deepspeed": ("deepspeed",),
+        "mars": ("mars-supervisor", "mars-worker", "mars-scheduler", "mars-web"),
+    }
+)
+"""Framework → its own programs with which a command may start."""
+
 
 def render(seat: Seat) -> Rendered:
     """Return what the framework of a task expects. Raises InputError for an unknown name."""

@@ -9,6 +9,7 @@ from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.model.job import EXIT_DO_NOT_RESTART, EXIT_STOP_JOB, RestartOn
 from grass.model.lifecycle import JobState, TaskState
+from grass.model.program import first_program
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.keys import AttemptKey
 from grass.wire.task_events import Drained, Ended, Ready, Started, TaskEvent, Waiting
@@ -29,6 +30,8 @@ INTENDED = frozenset(
     {ReasonCode.SUSPENDED, ReasonCode.RESTARTED, ReasonCode.REPLACED, ReasonCode.BELOW_MINIMUM, ReasonCode.RELEASED}
 )
 """Reasons to withdraw an attempt for which it may end by itself."""
+NOT_FOUND = 127
+"""Exit code of a shell that does not find a program."""
 RESTARTS_TOLD = 8
 """Restarts of a task that are events. Of the later ones, those that are powers of two: there may be very many."""
 _NO_RESTART = frozenset({ReasonCode.CANNOT_START})
@@ -239,7 +242,7 @@ def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, tas
     allowed = policy.limit is None or task.restarts < policy.limit
     final = code in (EXIT_DO_NOT_RESTART, EXIT_STOP_JOB) or reason in _NO_RESTART
     if failed and task.reason is None:
-        task.reason = _exit_reason(code, task.signal)
+        task.reason = _exit_reason(component, task)
     if wanted and allowed and not final:
         task.restarts += 1
         run.restarts += 1
@@ -313,7 +316,8 @@ def _tell(step: Step, run: JobRun, component: ComponentRun, index: int, kind: Ev
     step.event(kind, f"task {run.name}.{name}: {text}", job=run.name, task=name)
 
 
-def _exit_reason(code: int | None, signal: int | None) -> Reason:
+def _exit_reason(component: ComponentRun, task: TaskRecord) -> Reason:
+    code, signal = task.exit_code, task.signal
     if signal is not None:
         try:
             name = signals.Signals(signal).name
@@ -322,7 +326,17 @@ def _exit_reason(code: int | None, signal: int | None) -> Reason:
         return Reason(ReasonCode.SIGNAL, f"ended by signal {name}", {"signal": signal})
     if code is None:
         return Reason(ReasonCode.EXIT_UNKNOWN, "its process is gone, and its exit code is unknown")
-    return Reason(ReasonCode.EXIT_CODE, f"ended with exit code {code}", {"code": code})
+    return Reason(ReasonCode.EXIT_CODE, f"ended with exit code {code}{_hint(component, task)}", {"code": code})
+
+
+def _hint(component: ComponentRun, task: TaskRecord) -> str:
+    """Say what a shell means with exit code 127, and which program the command starts."""
+    program = first_program(component.spec.command)
+    if task.exit_code != NOT_FOUND or not program:
+        return ""
+    image = component.spec.image
+    where = f"of node {task.node}" if image is None else f"in image {image}"
+    return f": a program was not found; its command starts {program}, which must be on the PATH {where}"
 
 
 def _stopped_reason(run: JobRun) -> Reason:

@@ -24,6 +24,7 @@ from master.api.job_changes import find_job, stop_tasks
 from master.api.job_list import list_jobs
 from master.api.log_stream import stream_logs
 from master.api.plan import check_dependencies, plan_job
+from master.api.preflight import check_programs
 from master.api.progress import Progress
 from master.api.query import parse_duration
 from master.api.redaction import Redaction
@@ -61,6 +62,8 @@ def start_job(call: Call) -> Reply:
     trace.mark("API: opened")
     store, submission = call.api.store, call.read(Submission)
     accepted = accept_job(submission, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
+    if call.api.config.master.nodes_on_client:
+        check_programs([accepted.job])
     job, job_id = accepted.job, accepted.job_id
     now, warnings = call.api.wall(), [*accepted.warnings, *check_dependencies(call, job, submission.strict)]
     trace.mark("API: manifest read")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from flask import Blueprint
 
 from grass.errors import ConflictError, NotFoundError
+from grass.model.event_kind import EventKind
 from grass.model.lifecycle import NodeState
 from grass.store.join_tokens import token_id
 from grass.wire.calls import Drain, NodeRemoval
@@ -77,7 +78,7 @@ def remove(call: Call, node: str) -> Reply:
         )
     for digest in call.api.store.join_tokens.revoke_used_by(node, call.api.wall()):
         what = f"join token {token_id(digest)}: revoked, because node {node}, which joined with it, is being removed"
-        call.api.store.log_event("join-token", call.user, what, node=node)
+        call.api.store.log_event(EventKind.JOIN_TOKEN, call.user, what, node=node)
     return _ticket(call, RemoveNode(node, call.user, force))
 
 

@@ -424,6 +424,18 @@ def test_a_stranger_on_the_port_is_not_the_cluster(world: ApiWorld) -> None:
         world.serve()
 
 
+def test_a_missing_program_of_a_framework_is_refused_before_anything_is_stored(world: ApiWorld) -> None:
+    component = {"command": "torchrun x.py", "framework": "torchrun", "env": {"PATH": "/nowhere"}}
+    parts = {"components": {"w": component}}
+    for submit in (
+        lambda: world.client().start({"name": "j", **parts}),
+        lambda: world.client().start_schedule({"name": "s", "jobs": ["a"], **parts}),
+    ):
+        with pytest.raises(ManifestError, match=r"components\.w\.command: torchrun is not installed"):
+            submit()
+    assert tickets(world) == []
+
+
 def test_a_submission_whose_reply_was_lost_is_not_started_twice(world: ApiWorld) -> None:
     client = world.client()
     lose_replies(client, 2)
