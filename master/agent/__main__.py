@@ -43,7 +43,7 @@ def main() -> int:
         _accounts(config, secrets),
         lambda: request_shutdown(config),
         notifier.beat,
-        courier.wake,
+        courier.accept,
         secret=secrets.node_token,
     )
     signal.signal(signal.SIGTERM, _stop)

@@ -11,6 +11,8 @@ import hmac
 import logging
 import subprocess
 import threading
+from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,7 +20,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace as changed
 
 from grass.clock import wall
-from grass.errors import UnreachableError
+from grass.errors import UndecodableError, UnreachableError
 from grass.model.event_kind import EventKind
 from grass.model.notify import Notify
 from grass.store.backend import Backend
@@ -27,18 +29,13 @@ from grass.store.keys import EVENTS_KEPT, Keys
 from grass.wire.codec import encode
 from grass.wire.event_record import EventRecord
 from grass.wire.notification import NOTIFICATION, Body, Notification
+from master.agent.deliveries import OWN, Deliveries, Waiting
 from master.agent.webhook import RefusedError, post
 
 log = logging.getLogger("grass.master-agent")
-SENDERS = 4
-"""Deliveries at once, to different receivers of jobs. The cluster's own receiver waits for none of them."""
 FIRST_WAIT, MOST_WAIT, MOST_TRIES = 1.0, 600.0, 40
 """Seconds between tries, doubling; after the last try (about five hours) the notification is given up."""
 COMMAND_SECONDS = 30.0
-OWN = ""
-"""The receiver that the cluster's settings name."""
-MOST_KEPT = 10_000
-"""Notifications that wait. Beyond that, the oldest are given up."""
 _AWAY = 1.0
 """Seconds until the store is asked again, if it did not answer."""
 
@@ -54,78 +51,95 @@ class Courier:
         self._own_machine = own_machine
         self._woken = threading.Event()
         self._closed = False
-        self._busy: set[str] = set()
-        """Receivers to which a delivery is under way."""
         self._lock = threading.Lock()
+        self._deliveries = Deliveries()
+        self._overflow: deque[Waiting] = deque()
+        """What is to be given up, because too many notifications wait."""
         self._thread = threading.Thread(target=self._run, name="courier", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
-        self.wake()
 
-    def wake(self) -> None:
-        """Look for notifications now. Does not block."""
+    def accept(self, notifications: Iterable[Notification]) -> None:
+        """Deliver these, which were just committed. Does not block."""
+        for each in notifications:
+            self._put(_waiting(each))
         self._woken.set()
 
     def close(self) -> None:
         """Begin nothing more. Deliveries under way are repeated by the next master-agent if they do not succeed."""
         self._closed = True
-        self.wake()
+        self._woken.set()
 
     def _run(self) -> None:
-        wait: float | None = None
-        while True:
-            self._woken.wait(wait)
+        while not self._closed and not self._load():
+            self._woken.wait(_AWAY)
             self._woken.clear()
-            if self._closed:
-                return
-            try:
-                wait = self._send_due(wall())
-            except UnreachableError:
-                wait = _AWAY
+        while not self._closed:
+            self._woken.clear()
+            with suppress(UnreachableError):
+                while self._overflow:
+                    self._give_up(self._overflow[0], "too many notifications wait")
+                    self._overflow.popleft()
+            wait = self._send_due(wall())
+            self._woken.wait(_AWAY if self._overflow else wait)
+
+    def _load(self) -> bool:
+        """Take what an earlier master-agent left. Return whether the store answered."""
+        key = self._keys.notifications
+        try:
+            stored = self._backend.hgetall(key)
+        except UnreachableError:
+            return False
+        found = (each for _, each in sound(NOTIFICATION, key, stored.items()))
+        for each in sorted(found, key=lambda each: (each.event.time, each.id)):
+            self._put(_waiting(each))
+        return True
+
+    def _put(self, item: Waiting) -> None:
+        with self._lock:
+            given_up = self._deliveries.add(item)
+        if given_up is not None:
+            self._overflow.append(given_up)
 
     def _send_due(self, now: float) -> float | None:
         """Begin what is due. Return the seconds until the next one is; None: nothing waits for its time."""
-        waiting = self._waiting()
-        for old in waiting[: max(0, len(waiting) - MOST_KEPT)]:
-            self._give_up(old, "too many notifications wait")
-        later = [each.due - now for each in waiting if each.due > now]
-        for each in waiting:
-            receiver = self._receiver(each)
-            with self._lock:
-                full = receiver != OWN and len(self._busy - {OWN}) >= SENDERS
-                if each.due > now or receiver in self._busy or full:
-                    continue
-                self._busy.add(receiver)
-            # a daemon, because the process must not wait for a receiver that hangs
-            threading.Thread(target=self._deliver, args=(each, receiver), name="sender", daemon=True).start()
-        return min(later, default=None)
+        with self._lock:
+            while (item := self._deliveries.take(now)) is not None:
+                # a daemon, because the process must not wait for a receiver that hangs
+                threading.Thread(target=self._deliver, args=(item,), name="sender", daemon=True).start()
+            due = self._deliveries.next_due(now)
+        return None if due is None else due - now
 
-    def _waiting(self) -> list[Notification]:
-        key = self._keys.notifications
-        found = [each for _, each in sound(NOTIFICATION, key, self._backend.hgetall(key).items())]
-        return sorted(found, key=lambda each: (each.event.time, each.id))
-
-    def _receiver(self, each: Notification) -> str:
-        if each.webhook is None:
-            return OWN
-        with suppress(ValueError):  # no URL: its delivery says so
-            return urlsplit(each.webhook).netloc
-        return each.webhook
-
-    def _deliver(self, each: Notification, receiver: str) -> None:
+    def _deliver(self, item: Waiting) -> None:
         """Deliver once. Remove the notification, or put it off."""
+        delivered = False
+        try:
+            text = self._backend.hget(self._keys.notifications, item.id)
+            if text is not None:  # otherwise it was delivered or given up
+                delivered = self._try(item, NOTIFICATION.decode(text))
+        except UnreachableError:
+            self._put(item._replace(due=wall() + _AWAY))
+        except UndecodableError as error:
+            log.warning("notification %s: damaged (%s)", item.id, error)
+            delivered = True
+        else:
+            delivered = delivered or text is None
+        finally:
+            with self._lock:
+                if delivered:
+                    self._deliveries.remove(item)
+                self._deliveries.ended(item)
+            self._woken.set()
+
+    def _try(self, item: Waiting, each: Notification) -> bool:
+        """Return whether the notification needs no other delivery. Raises UnreachableError."""
         try:
             self._send(each)
         except Exception as error:  # noqa: BLE001 (whatever a receiver does, it is tried again)
-            self._failed(each, error)
-        else:
-            with suppress(UnreachableError):  # otherwise it is delivered again, with the same id
-                self._backend.apply([("HDEL", self._keys.notifications, each.id)])
-        finally:
-            with self._lock:
-                self._busy.discard(receiver)
-            self.wake()
+            return self._failed(item, each, error)
+        self._backend.apply([("HDEL", self._keys.notifications, each.id)])
+        return True
 
     def _send(self, each: Notification) -> None:
         body = encode(Body(id=each.id, cluster=self._cluster, event=each.event, job=each.record)).encode()
@@ -141,26 +155,51 @@ class Courier:
         if notify.command:
             subprocess.run(notify.command, input=body, timeout=COMMAND_SECONDS, check=True, capture_output=True)
 
-    def _failed(self, each: Notification, error: Exception) -> None:
+    def _failed(self, item: Waiting, each: Notification, error: Exception) -> bool:
+        """Put it off, or give it up. Return whether it was given up."""
         tries = each.tries + 1
         log.warning("notification %s: delivery %d failed (%s: %s)", each.id, tries, type(error).__name__, error)
-        with suppress(UnreachableError):
-            if tries >= MOST_TRIES or isinstance(error, RefusedError):
-                self._give_up(each, str(error))
-                return
-            wait = min(MOST_WAIT, FIRST_WAIT * 2.0 ** min(tries - 1, 32))
-            later = changed(each, tries=tries, due=wall() + wait)
-            self._backend.apply([("HSET", self._keys.notifications, each.id, encode(later))])
+        if tries >= MOST_TRIES or isinstance(error, RefusedError):
+            self._give_up(item, str(error), each)
+            return True
+        with self._lock:
+            if item not in self._deliveries:
+                return True  # given up meanwhile, because too many wait
+        later = changed(each, tries=tries, due=wall() + min(MOST_WAIT, FIRST_WAIT * 2.0 ** min(tries - 1, 32)))
+        self._put(_waiting(later))
+        self._backend.apply([("HSET", self._keys.notifications, each.id, encode(later))])
+        return False
 
-    def _give_up(self, each: Notification, why: str) -> None:
-        text = f"notification {each.id} ({each.event.kind}): given up after {each.tries + 1} tries; {why}"
-        event = EventRecord(wall(), EventKind.NOTIFICATION_FAILED, text, job=each.event.job, node=each.event.node)
+    def _give_up(self, item: Waiting, why: str, each: Notification | None = None) -> None:
+        """Remove it with an event. Raises UnreachableError."""
+        if each is None:
+            text = self._backend.hget(self._keys.notifications, item.id)
+            if text is None:
+                return
+            try:
+                each = NOTIFICATION.decode(text)
+            except UndecodableError:
+                self._backend.apply([("HDEL", self._keys.notifications, item.id)])
+                return
+        said = f"notification {each.id} ({each.event.kind}): given up after {each.tries + 1} tries; {why}"
+        event = EventRecord(wall(), EventKind.NOTIFICATION_FAILED, said, job=each.event.job, node=each.event.node)
         self._backend.apply(
             [
                 ("HDEL", self._keys.notifications, each.id),
                 ("XADD", self._keys.events, EVENTS_KEPT, "event", encode(event)),
             ]
         )
+
+
+def _waiting(each: Notification) -> Waiting:
+    """Return what is kept in memory. The content stays in the store until it is sent."""
+    if each.webhook is None:
+        return Waiting(each.id, OWN, OWN, each.due)
+    user = each.record.user if each.record is not None else each.event.user
+    receiver = each.webhook
+    with suppress(ValueError):  # no URL: its delivery says so
+        receiver = urlsplit(each.webhook).netloc
+    return Waiting(each.id, user or "-", receiver, each.due)
 
 
 def _headers(each: Notification, body: bytes, secret: str | None) -> dict[str, str]:

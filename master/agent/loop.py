@@ -11,7 +11,7 @@ import gc
 import logging
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -26,6 +26,7 @@ from grass.store.agent_store import AgentStore, Message
 from grass.store.backend import Op
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
+from grass.wire.notification import Notification
 from grass.wire.schedule_record import ScheduleState
 from grass.wire.tickets import PlanJob
 from master.agent import nodes
@@ -63,8 +64,8 @@ _NO_WORK = (Hello, Heartbeat)
 
 class MasterAgent:
     """``accounts``: redis users of nodes that join. ``idle``: called when the cluster has been idle for as long as its
-    settings allow. ``alive``: called in every round, for the watchdog. ``notified``: called when notifications
-    were committed. ``decide``: the planner."""
+    settings allow. ``alive``: called in every round, for the watchdog. ``notified``: called with notifications
+    that were committed. ``decide``: the planner."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class MasterAgent:
         accounts: Accounts,
         idle: Callable[[], None],
         alive: Callable[[], None] = lambda: None,
-        notified: Callable[[], None] = lambda: None,
+        notified: Callable[[Iterable[Notification]], None] = lambda _: None,
         decide: Callable[[View], Plan] = planner,
         secret: str = "",
     ) -> None:
@@ -302,7 +303,7 @@ class MasterAgent:
         for job_id in changes.logs_dropped:
             shutil.rmtree(Path(self._config.logs_dir) / job_id, ignore_errors=True)
         if changes.notifications:
-            self._notified()
+            self._notified(changes.notifications.values())
         changes.committed()
 
     def _folder(self, job_id: str) -> Path:

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import hashlib
 
+from msgspec.structs import replace
+
 from grass.model.event_kind import EventKind
 from grass.model.job import Component, Job
 from grass.model.names import MAX_NAME
+from grass.model.reasons import ReasonCode
 from grass.wire.event_record import EventRecord
-from grass.wire.job_record import first_record
+from grass.wire.job_record import JobRecord, first_record
 from grass.wire.notification import Notification
 from master.agent.records import job_record
 from master.agent.state import JobRun
 from master.agent.step import Step
 
 SUFFIX = "-on-end"
+_NAMING = (ReasonCode.BEHIND, ReasonCode.PREEMPTED, ReasonCode.PREEMPTING)
+"""Codes of reasons that may name jobs of other users."""
 
 
 def job_ended(step: Step, run: JobRun, kind: str, message: str) -> None:
@@ -29,11 +34,18 @@ def job_ended(step: Step, run: JobRun, kind: str, message: str) -> None:
     found = Notification(
         id=f"{run.id}:end",
         event=EventRecord(step.wall, kind, message, job=run.name),
-        record=job_record(run),
+        record=told(job_record(run)),
         webhook=on_end.webhook,
         secret=on_end.secret,
     )
     step.changes.notifications[found.id] = found
+
+
+def told(record: JobRecord) -> JobRecord:
+    """Return the record without what it waited for: that may name jobs of other users."""
+    parts = {name: replace(part, reason=None) for name, part in record.components.items()}
+    reason = None if record.reason is not None and record.reason.code in _NAMING else record.reason
+    return replace(record, reason=reason, components=parts)
 
 
 def submit_command(step: Step, run: JobRun) -> JobRun | None:

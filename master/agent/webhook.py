@@ -1,7 +1,8 @@
 """One POST to a webhook, within a fixed time. Called by ``courier``.
 
-The URL of a job's webhook comes from a user, and the call comes from the master's host. So an address that only this
-host can reach (loopback, link-local) is refused, redirects are not followed, and the reply is not passed on.
+The URL of a job's webhook comes from a user, and the call comes from the master's host. So an address of this host, or
+one that only this host can reach (loopback, link-local), is refused. Redirects are not followed, and the reply is not
+passed on.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def _address(host: str, port: int, anywhere: bool) -> tuple[int, tuple[str, int]
     """Return family and address to connect to. It is resolved once, so it cannot change after the check."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for family, _, _, _, address in found:
-        if anywhere or not _is_local(str(address[0])):
+        if anywhere or not (_is_local(str(address[0])) or _is_own(family, str(address[0]))):
             return family, (str(address[0]), port)
     raise RefusedError(f"{host} is an address of the master's own host or link; webhooks of jobs may not call it")
 
@@ -97,6 +98,16 @@ def _is_local(text: str) -> bool:
     mapped = getattr(address, "ipv4_mapped", None)
     address = address if mapped is None else mapped
     return address.is_loopback or address.is_link_local or address.is_unspecified or address.is_multicast
+
+
+def _is_own(family: int, address: str) -> bool:
+    """Whether an interface of this host has the address: then the kernel uses it as the source, too. Sends nothing."""
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect((address, 9))
+        except OSError:
+            return False  # there is no route to it
+        return str(sock.getsockname()[0]) == address
 
 
 def _cut(sock: socket.socket, late: threading.Event) -> None:

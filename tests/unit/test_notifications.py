@@ -15,19 +15,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from grass.config import ClusterConfig, MasterConfig
 from grass.errors import ManifestError
 from grass.manifest import parse_job, parse_settings
 from grass.model.job import Component, Job
+from grass.model.lifecycle import JobState
 from grass.model.notify import Notify, OnEnd
+from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
 from grass.wire.codec import encode
 from grass.wire.event_record import EventRecord
+from grass.wire.job_record import ComponentRecord, JobRecord
 from grass.wire.notification import NOTIFICATION, Notification
-from master.agent.courier import SENDERS, Courier
+from master.agent.courier import Courier
+from master.agent.deliveries import OWN, SENDERS, Deliveries, Waiting
+from master.agent.notifications import told
 from master.agent.step import Limits
 from master.agent.webhook import NotAcceptedError, RefusedError, post
 from master.api.views import specification
@@ -119,10 +125,15 @@ def courier(notify: Notify | None = None, own_machine: bool = True) -> Iterator[
         made.close()
 
 
-def put(backend: MemoryBackend, name: str, webhook: str | None, **more: Any) -> None:
+def put(backend: MemoryBackend, name: str, webhook: str | None, **more: Any) -> Notification:
     event = EventRecord(1.0, "job-failed", f"job {name}: failed", job=name)
     found = Notification(id=f"{name}-1:end", event=event, webhook=webhook, **more)
     backend.apply([("HSET", KEYS.notifications, found.id, encode(found))])
+    return found
+
+
+def record_of(user: str) -> JobRecord:
+    return JobRecord(id="j-1", name="j", user=user, state=JobState.FAILED, submitted=1.0)
 
 
 def waiting(backend: MemoryBackend) -> dict[str, Notification]:
@@ -190,8 +201,7 @@ def test_a_delivery_is_signed_and_has_the_same_id_until_it_is_accepted() -> None
         for tries in (1, 2):
             wait_until(lambda: any(each.tries == tries for each in waiting(backend).values()))  # noqa: B023
             [each] = waiting(backend).values()
-            put(backend, "j", receiver.url, secret="a secret", tries=each.tries)  # due now
-            made.wake()
+            made.accept([put(backend, "j", receiver.url, secret="a secret", tries=each.tries)])  # due now
         wait_until(lambda: not waiting(backend))
     assert len(receiver.got) == 3
     headers, body = receiver.got[-1]
@@ -257,6 +267,112 @@ def test_what_is_refused_for_good_is_given_up_with_an_event() -> None:
         wait_until(lambda: not waiting(backend))
     [(_, fields)] = backend.stream(KEYS.events, "0", 10)
     assert json.loads(fields["event"])["kind"] == "notification-failed"
+
+
+def test_a_webhook_of_a_job_may_not_call_the_master_by_its_address_in_a_network() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has no network but loopback")
+        own = probe.getsockname()[0]
+    with pytest.raises(RefusedError, match="own host or link"):
+        post(f"http://{own}:9/", b"{}", {}, anywhere=False)
+
+
+def test_a_receiver_of_one_user_that_hangs_delays_no_other_user() -> None:
+    with ExitStack() as stack:
+        receiver = stack.enter_context(receiving(200))
+        made, backend = stack.enter_context(courier())
+        for number in range(3 * SENDERS):
+            put(backend, f"a{number}", stack.enter_context(misbehaving(lambda _: None)), record=record_of("ann"))
+        made.start()
+        made.accept([put(backend, "z", receiver.url, record=record_of("bob"))])
+        wait_until(lambda: "z-1:end" not in waiting(backend), seconds=40)
+        assert len(waiting(backend)) == 3 * SENDERS
+
+
+def test_the_next_delivery_is_for_the_user_with_the_fewest_under_way() -> None:
+    waits = Deliveries(senders=4)
+    for number in range(5):
+        waits.add(Waiting(f"a{number}", "ann", f"host{number}"))
+    assert waits.take(0.0) == ("a0", "ann", "host0", 0.0)
+    assert waits.take(0.0) == ("a1", "ann", "host1", 0.0)
+    waits.add(Waiting("b0", "bob", "host0"))
+    waits.add(Waiting("c0", "cid", "host0"))
+    taken = waits.take(0.0)
+    assert taken is not None and taken.id == "b0"
+    assert waits.take(0.0) == Waiting("c0", "cid", "host0")
+    waits.add(Waiting("d0", "dan", "host0"))
+    assert waits.take(0.0) is None  # four are under way
+    waits.add(Waiting("own", OWN, OWN))
+    assert waits.take(0.0) == Waiting("own", OWN, OWN)  # it waits for no user
+    waits.remove(taken)
+    waits.ended(taken)
+    assert waits.take(0.0) == Waiting("d0", "dan", "host0")
+    waits.ended(Waiting("c0", "cid", "host0"))
+    assert waits.take(0.0) is None  # a user has at most half of them
+
+
+def test_a_user_has_one_delivery_at_a_time_to_a_receiver_and_each_gets_its_turn() -> None:
+    waits = Deliveries()
+    for number in range(4):
+        waits.add(Waiting(f"{number}", "ann", "host"))
+    order = []
+    while (taken := waits.take(0.0)) is not None:
+        assert waits.take(0.0) is None
+        order.append(taken.id)
+        waits.remove(taken)
+        waits.ended(taken)
+    assert order == ["0", "1", "2", "3"] and waits.next_due(0.0) is None
+
+
+def test_what_failed_waits_for_its_time_and_delays_no_later_one() -> None:
+    waits = Deliveries()
+    first, second = Waiting("1", "ann", "host"), Waiting("2", "ann", "host")
+    waits.add(first)
+    waits.add(second)
+    assert waits.take(0.0) == first and waits.take(0.0) is None
+    waits.add(first._replace(due=8.0))
+    waits.ended(first)
+    assert waits.take(0.0) == second
+    waits.remove(second)
+    waits.ended(second)
+    assert waits.take(7.9) is None and waits.next_due(7.9) == 8.0
+    assert waits.take(8.0) == first._replace(due=8.0)
+
+
+def test_too_many_notifications_of_one_user_push_out_none_of_others() -> None:
+    waits = Deliveries(most=10)
+    waits.add(Waiting("b", "bob", "host"))
+    given_up = [waits.add(Waiting(f"{number}", "ann", f"host{number}")) for number in range(20)]
+    assert [each.id for each in given_up if each is not None] == [str(number) for number in range(11)]
+    assert Waiting("b", "bob", "host") in waits and Waiting("0", "ann", "host0") not in waits
+    seen = set()
+    while (taken := waits.take(0.0)) is not None:
+        seen.add(taken.id)
+        waits.remove(taken)
+        waits.ended(taken)
+    assert seen == {"b", *(str(number) for number in range(11, 20))}
+
+
+def test_what_is_given_up_because_too_many_wait_is_told() -> None:
+    with courier() as (made, backend):
+        made._deliveries = Deliveries(senders=0, most=2)
+        made.start()
+        made.accept([put(backend, name, "http://192.0.2.1/", record=record_of("ann")) for name in "abc"])
+        wait_until(lambda: "a-1:end" not in waiting(backend))
+        assert set(waiting(backend)) == {"b-1:end", "c-1:end"}
+    [(_, fields)] = backend.stream(KEYS.events, "0", 10)
+    assert "too many notifications wait" in json.loads(fields["event"])["message"]
+
+
+def test_the_record_that_is_told_names_no_job_of_another_user() -> None:
+    behind = Reason(ReasonCode.BEHIND, "starts after job first", {"job": "first-1"})
+    stopped = Reason(ReasonCode.USER_STOPPED, "stopped by ann")
+    record = replace_struct(record_of("ann"), reason=stopped, components={"t": ComponentRecord(1, {}, behind)})
+    assert told(record).reason == stopped and "first" not in encode(told(record))
+    assert told(replace_struct(record, reason=behind)).reason is None
 
 
 @pytest.mark.parametrize("url", ["http://[1::2::3]/", "http://example.org:99999/"])
