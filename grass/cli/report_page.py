@@ -16,7 +16,6 @@ from grass.model.amounts import show_span
 
 View = Mapping[str, Any]
 MOST_TASKS, MOST_BARS, MOST_TEXT = 10_000, 20_000, 160
-_USAGE = ("cpu", "memory", "gpu", "gpu_memory", "read", "written")
 _KINDS = {"SUCCEEDED": "ok", "FAILED": "bad", "STOPPED": "stopped", "LOST": "lost"}
 _STYLE = """
 :root{color-scheme:light dark;--line:#8886;--ok:#1a7f37;--bad:#cf222e;--run:#0969da;--dim:#777}
@@ -30,6 +29,8 @@ svg{width:100%;height:auto;border:1px solid var(--line)}svg text{font:11px syste
 path{fill:none}path.ok{stroke:var(--ok)}path.bad,path.lost{stroke:var(--bad)}path.stopped{stroke:var(--dim)}
 path.running,path.curve{stroke:var(--run)}path.curve{stroke-width:1.5}
 .ok{color:var(--ok)}.bad,.lost{color:var(--bad)}
+.curves{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,22rem),1fr));gap:0 1.5rem}
+@media(prefers-color-scheme:dark){:root{--ok:#3fb950;--bad:#f85149;--run:#58a6ff;--dim:#9a9a9a}}
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -130,8 +131,8 @@ def _curves(content: Content) -> str:
     for one in (content.metrics or {}).get("curves", ())[:40]:
         found.append(curve(f"{cells.clean(one['task'])}: {cells.clean(one['name'])}", one["steps"], one["values"]))
     for task, history in content.histories.items():
-        found += curves_of(history, task, _USAGE)
-    return "<h2>Curves</h2>" + "".join(found) if any(found) else ""
+        found += curves_of(history, task)
+    return f'<h2>Curves</h2><div class="curves">{"".join(found)}</div>' if any(found) else ""
 
 
 _ATTEMPT_HEAD = ("attempt", "node", "exit", "started", "ended", "reason")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
 from grass.cli import cells
+from grass.model.amounts import show_memory
 
 WIDTH, LEFT = 960, 150
+CURVE_WIDTH, CURVE_LEFT = 460, 80
 MOST_ROWS = 60
 """Tasks with a row and a name of their own. With more tasks, rows are thin and have no names."""
 MOST_HEIGHT = 400
@@ -54,46 +56,75 @@ def timeline(names: Sequence[str], bars: Sequence[Bar], start: float, end: float
     return _svg(total, labels + drawn, f"timeline of {len(names)} tasks")
 
 
-def curve(title: str, xs: Sequence[float], values: Sequence[float | None]) -> str:
-    """Return one curve with its least and greatest value. Gaps stay gaps."""
+def _plain(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def curve(
+    title: str,
+    xs: Sequence[float],
+    values: Sequence[float | None],
+    least: float | None = None,
+    show: Callable[[float], str] = _plain,
+) -> str:
+    """Return one curve with its least and greatest value. Gaps stay gaps.
+
+    ``least``: the lower end, if no value is lower.
+    """
     every = max(1, -(-len(values) // MOST_POINTS))
     points = [(x, value) for x, value in list(zip(xs, values, strict=True))[::every]]
     known = [value for _, value in points if value is not None]
     if not known:
         return ""
-    low, high = min(known), max(known)
+    low, high = min([*known, *([] if least is None else [least])]), max(known)
     span_x, span_y = max(points[-1][0] - points[0][0], 1e-9), max(high - low, 1e-12)
     path, gap = [], True
     for x, value in points:
         if value is None:
             gap = True
             continue
-        at = LEFT + (WIDTH - LEFT) * (x - points[0][0]) / span_x
-        path.append(f"{'M' if gap else 'L'}{at:.1f} {4 + 72 * (high - value) / span_y:.1f}")
+        at = CURVE_LEFT + (CURVE_WIDTH - CURVE_LEFT) * (x - points[0][0]) / span_x
+        path.append(f"{'M' if gap else 'L'}{at:.1f} {76 - 72 * (value - low) / span_y:.1f}")
         gap = False
     text = (
-        f'<text x="{LEFT - 8}" y="14" text-anchor="end">{high:.4g}</text>'
-        f'<text x="{LEFT - 8}" y="76" text-anchor="end">{low:.4g}</text>'
+        f'<text x="{CURVE_LEFT - 6}" y="14" text-anchor="end">{_text(show(high))}</text>'
+        f'<text x="{CURVE_LEFT - 6}" y="76" text-anchor="end">{_text(show(low))}</text>'
     )
     drawn = f'<path class="curve" d="{"".join(path)}"/>'
-    return f"<figure><figcaption>{_text(title)}</figcaption>{_svg(80, text + drawn, title)}</figure>"
+    return f"<figure><figcaption>{_text(title)}</figcaption>{_svg(80, text + drawn, title, CURVE_WIDTH)}</figure>"
 
 
-def curves_of(history: Mapping[str, Any], title: str, wanted: Sequence[str]) -> list[str]:
-    """Return the wanted curves of a usage history (``Curves``)."""
+def curves_of(history: Mapping[str, Any], title: str) -> list[str]:
+    """Return the curves of a usage history (``Curves``), from zero on. What was never used is left out."""
     found = []
-    for name in wanted:
-        values = history["curves"].get(name)
-        if values:
+    for name, show in _USAGE.items():
+        values = history["curves"].get(name) or ()
+        if any(values) or (name in _ALWAYS and any(value is not None for value in values)):
             xs = [history["start"] + at * history["step"] for at in range(len(values))]
-            found.append(curve(f"{title}: {name}", xs, values))
+            found.append(curve(f"{title}: {name.replace('_', ' ')}", xs, values, 0.0, show))
     return found
+
+
+def _size(value: float) -> str:
+    return show_memory(int(value))
+
+
+_USAGE: Mapping[str, Callable[[float], str]] = {
+    "cpu": lambda value: f"{value:.3g} cores",
+    "memory": _size,
+    "gpu": lambda value: f"{value:.3g} %",
+    "gpu_memory": _size,
+    "read": lambda value: f"{_size(value)}/s",
+    "written": lambda value: f"{_size(value)}/s",
+}
+"""Curve → how its values are shown."""
+_ALWAYS = ("cpu", "memory")
 
 
 def _text(text: str) -> str:
     return escape(cells.clean(text), quote=True)
 
 
-def _svg(height: float, content: str, title: str) -> str:
-    head = f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{_text(title)}">'
+def _svg(height: float, content: str, title: str, width: int = WIDTH) -> str:
+    head = f'<svg viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{_text(title)}">'
     return f"{head}{content}</svg>"

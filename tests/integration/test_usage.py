@@ -27,18 +27,24 @@ from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
 CORE_SECONDS, MEMORY, WRITTEN = 6.0, 500 << 20, 256 << 20
-_WORK = f"""
+
+
+def work(core_seconds: float, written: int) -> list[str]:
+    """The command of a task that uses exactly so much, and ``MEMORY``."""
+    program = f"""
 import os, sys, time
 import grass
 held = bytearray({MEMORY})
+piece = os.urandom(1 << 20)
 with open(os.path.join(os.environ["GRASS_SCRATCH"], "big"), "wb") as file:
-    for _ in range({WRITTEN} >> 20):
-        file.write(os.urandom(1 << 20))
+    for _ in range({written} >> 20):
+        file.write(piece)
 for step in range(100):
     grass.report(step=step, loss=1 / (step + 1))
-while time.process_time() < {CORE_SECONDS}:
+while time.process_time() < {core_seconds}:
     pass
 """
+    return [sys.executable, "-c", program]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +71,7 @@ def client(cluster: LocalCluster) -> Iterator[Client]:
 @pytest.fixture(scope="module")
 def worked(client: Client) -> str:
     """The id of a job whose only task used known amounts, and has ended."""
-    started = client.start({"name": "work", "components": {"w": {"command": [sys.executable, "-c", _WORK]}}})
+    started = client.start({"name": "work", "components": {"w": {"command": work(CORE_SECONDS, WRITTEN)}}})
     assert client.wait(started["id"], timeout=50)["state"] == "SUCCEEDED"
     return str(started["id"])
 
@@ -75,15 +81,31 @@ def start(client: Client, name: str, command: str, **more: Any) -> str:
     return str(client.start(job)["id"])
 
 
-def test_totals_agree_with_what_the_task_did(client: Client, worked: str) -> None:
+def test_totals_agree_with_what_the_task_did(client: Client, cluster: LocalCluster, worked: str) -> None:
     usage = client.job_usage(worked)
     [task] = usage["tasks"]
     for totals in (usage["totals"], task["totals"], client.job(worked)["usage"]):
-        assert totals["cpu"] == pytest.approx(CORE_SECONDS, rel=0.05)
-        # the interpreter itself uses some 10 MiB
-        assert MEMORY <= totals["memory"] <= MEMORY * 1.05
-        assert totals["written"] == pytest.approx(WRITTEN, rel=0.05) or totals["written"] == 0  # a disk in memory
+        assert_true(totals, CORE_SECONDS, 0 if in_memory(cluster.home) else WRITTEN)
     assert usage["count"] == 1 and task["state"] == "SUCCEEDED" and task["now"] is None
+
+
+@pytest.mark.nightly
+def test_ten_core_seconds_and_a_gibibyte_written_are_shown_as_they_were(client: Client, cluster: LocalCluster) -> None:
+    started = client.start({"name": "truth", "components": {"w": {"command": work(10.0, 1 << 30)}}})
+    assert client.wait(started["id"], timeout=50)["state"] == "SUCCEEDED"
+    assert_true(client.job(started["id"])["usage"], 10.0, 0 if in_memory(cluster.home) else 1 << 30)
+
+
+def assert_true(totals: dict[str, Any], core_seconds: float, written: int) -> None:
+    assert totals["cpu"] == pytest.approx(core_seconds, rel=0.05)
+    assert MEMORY <= totals["memory"] <= MEMORY * 1.05  # the interpreter itself uses some 10 MiB
+    assert totals["written"] == pytest.approx(written, rel=0.05)
+
+
+def in_memory(folder: Path) -> bool:
+    """Whether files there are in memory (tmpfs), so that nothing is written to a disk."""
+    done = subprocess.run(["stat", "-f", "-c", "%T", str(folder)], capture_output=True, text=True, check=True)
+    return done.stdout.strip() in ("tmpfs", "ramfs")
 
 
 def test_curves_of_the_task_the_node_and_the_cluster(client: Client, worked: str) -> None:

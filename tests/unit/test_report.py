@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from grass.cli.report_page import Content, page
 from grass.cli.report_svg import curve
+from tests.support.browser import chromium
 
 STATUS = {"cluster": "lab", "mode": "grass/local", "version": "0.1"}
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e&\"'"
@@ -109,6 +111,35 @@ def test_a_report_shows_result_timeline_curves_attempts_events_and_specification
     for said in ("FAILED", "t.0#1", "j submitted", "t.0: loss", "t.0: memory", "[REDACTED]", "grass/local"):
         assert said in text, said
     assert text.count("<svg") == 3
+
+
+def test_usage_is_drawn_from_zero_on_with_its_unit_and_without_what_was_never_used() -> None:
+    curves = {"cpu": [0.0, 0.0], "memory": [1 << 30, 2 << 30], "gpu": [0.0, 0.0], "written": [0.0, 1 << 20]}
+    text = page(content(1, histories={"t.0": {"start": 0, "step": 2, "curves": curves}}), 1e9 + 500)
+    assert [name for name in curves if f"t.0: {name}" in text] == ["cpu", "memory", "written"]
+    for said in (">2GiB<", ">0B<", ">1MiB/s<", ">0B/s<", ">0 cores<"):
+        assert said in text, said
+    assert "76.0L" in text  # a cpu that was never used is a line at the bottom
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (390, "dark")])
+def test_a_browser_without_network_shows_a_report(width: int, scheme: str, tmp_path: Path) -> None:
+    history = {"start": 0, "step": 2, "curves": {"memory": [1.0, 2.0, 4.0]}}
+    tasks = [task(index, task=f"a-component-with-a-long-name.{index}") for index in range(300)]
+    file = tmp_path / "report.html"
+    file.write_text(page(content(0, tasks=tasks, attempts=tasks, histories={"t.0": history}), 1e9 + 500))
+    with chromium() as browser:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True, java_script_enabled=False
+        )
+        shown, wrong = context.new_page(), []
+        shown.on("console", lambda message: wrong.append(message.text))
+        shown.on("request", lambda request: request.url == file.as_uri() or wrong.append(request.url))
+        shown.goto(file.as_uri())
+        assert shown.locator("svg").count() == 2 and shown.locator("h1").inner_text().startswith("j (j-1)")
+        right = shown.locator("body").bounding_box()
+        assert right["x"] + right["width"] <= width and wrong == []
+        context.close()
 
 
 def test_a_job_that_never_started_and_one_that_goes_on_have_reports() -> None:
