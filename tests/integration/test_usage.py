@@ -90,9 +90,10 @@ def test_totals_agree_with_what_the_task_did(client: Client, cluster: LocalClust
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(240)
 def test_ten_core_seconds_and_a_gibibyte_written_are_shown_as_they_were(client: Client, cluster: LocalCluster) -> None:
     started = client.start({"name": "truth", "components": {"w": {"command": work(10.0, 1 << 30)}}})
-    assert client.wait(started["id"], timeout=50)["state"] == "SUCCEEDED"
+    assert client.wait(started["id"], timeout=180)["state"] == "SUCCEEDED"
     assert_true(client.job(started["id"])["usage"], 10.0, 0 if in_memory(cluster.home) else 1 << 30)
 
 
