@@ -325,12 +325,14 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
         user: str | None = None,
         kind: Sequence[str] = (),
         since: float | None = None,
+        text: str | None = None,
     ) -> Iterator[View]:
         """Yield the newest ``limit`` events, oldest first; with ``follow``, also each later event, without end.
 
         ``user``: only what this user did. ``kind``: only these kinds, also ``task-*``. ``since``: wall seconds.
+        ``text``: only events with each of these words in the message, the kind or a name.
         """
-        query = {**event_query(job, node, user, kind, since), "limit": limit}
+        query = {**event_query(job, node, user, kind, since, text), "limit": limit}
         return follow_items(self._transport, "/v1/events", "events", query, follow)
 
     def older_events(
@@ -342,13 +344,14 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
         user: str | None = None,
         kind: Sequence[str] = (),
         since: float | None = None,
+        text: str | None = None,
     ) -> View:
         """Return ``{"events", "before"}``: the newest ``limit`` events before the id ``before``, oldest first.
 
         ``before`` of the answer continues; None: there are no older events. A filter that selects few events may answer
         none of them, and a ``before``: ask again.
         """
-        query = event_query(job, node, user, kind, since)
+        query = event_query(job, node, user, kind, since, text)
         return events_before(self._transport, query, before, limit)
 
     def daemon_logs(

@@ -31,11 +31,16 @@ _SLOW = 0.2
 
 
 def event_query(
-    job: str | None, node: str | None, user: str | None, kind: str | Sequence[str], since: float | None
+    job: str | None,
+    node: str | None,
+    user: str | None,
+    kind: str | Sequence[str],
+    since: float | None,
+    text: str | None,
 ) -> dict[str, str | float | None]:
     """Return the query parameters that select events."""
     kinds = kind if isinstance(kind, str) else ",".join(kind)
-    return {"job": job, "node": node, "user": user, "kind": kinds or None, "since": since}
+    return {"job": job, "node": node, "user": user, "kind": kinds or None, "since": since, "text": text}
 
 
 def events_before(transport: Transport, query: Mapping[str, str | float | None], before: str, limit: int) -> Record:

@@ -11,6 +11,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -211,8 +212,9 @@ class Transport:
         return _pieces(sent, self._release)
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
         if self._tunnel is not None:
             self._tunnel.close()
 
@@ -260,7 +262,7 @@ class Transport:
         size = len(sealed.token)
         if size > MAX_REQUEST:
             raise InputError("the request is larger than 2 MiB")
-        connection = self._idle.pop() if self._idle else self._connection()
+        connection = self._free_connection()
         headers = {"Content-Type": JOSE} if method == "POST" else {"Authorization": f"JOSE {sealed.token}"}
         content = sealed.token.encode() if method == "POST" else None
         try:
@@ -271,7 +273,10 @@ class Transport:
         self._answered = True
         return _Sent(connection, response, sealed)
 
-    def _connection(self) -> Connection:
+    def _free_connection(self) -> Connection:
+        """Return an idle connection or a new one. Another thread may take the last idle one at any moment."""
+        with suppress(IndexError):
+            return self._idle.pop()
         return Connection(self._address, self._tunnel.open if self._tunnel else None)
 
     def _seal(self, method: str, target: str, body: str | None, seconds: float) -> Sealed:

@@ -40,10 +40,13 @@ def dashboard(
     invocation.client().status()  # an error now is clearer than an empty page
     from grass.api.client import Client
     from grass.dashboard.server import DashboardServer
+    from grass.provision.files.access import access_to
+    from grass.provision.files.browse import SharedFiles
 
     expires = clock.steady() + (seconds or _SHARED_FOR) if share else None
     shared_at = (address or socket.gethostname()) if share else None
-    server = DashboardServer(lambda: Client(name), port, address=shared_at, expires=expires)
+    files = SharedFiles(lambda: access_to(name))
+    server = DashboardServer(lambda: Client(name), port, files=files, address=shared_at, expires=expires)
     invocation.output.record(Result({"url": server.link}, lambda _: [server.link], [server.link]))
     invocation.output.note("Ctrl-C ends the dashboard.")
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -5,8 +5,11 @@ Every answer passes ``Gate`` first and carries headers that let the browser load
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
@@ -18,6 +21,7 @@ import grass
 from grass import clock
 from grass.api.client import Client
 from grass.dashboard.actions import ACTIONS
+from grass.dashboard.files import Files, exactly
 from grass.dashboard.gate import OPEN, Gate, RefusedError
 from grass.dashboard.logs import LogWords, log_pieces
 from grass.dashboard.mirror import Mirrors
@@ -48,11 +52,24 @@ SILENCE = 5.0
 
 
 class Pages:
-    """The handlers. ``connect``: makes a client of the cluster. ``shared``: no logs and no changes."""
+    """The handlers. ``connect``: makes a client of the cluster. ``shared``: no logs, no files and no changes.
 
-    def __init__(self, gate: Gate, connect: Callable[[], Client], *, shared: bool) -> None:
+    ``steady``: the clock of the expiry.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        connect: Callable[[], Client],
+        files: Files | None = None,
+        *,
+        shared: bool = False,
+        steady: Callable[[], float] = clock.steady,
+    ) -> None:
         self._gate = gate
+        self._steady = steady
         self._client = connect()
+        self._files = None if shared else files
         self._shared = shared
         self.mirrors = Mirrors(connect)
 
@@ -64,32 +81,39 @@ class Pages:
     def check(self) -> None:
         """Refuse a request before anything reads it."""
         cookie = request.cookies.get(self._gate.cookie_name, "")
-        self._gate.check(request.method, request.path, dict(request.headers), cookie, clock.steady())
+        self._gate.check(request.method, request.path, dict(request.headers), cookie, self._steady())
 
     def open(self, secret: str) -> Response:
         if not self._gate.accepts(secret):
             raise RefusedError(401, "this link is not valid any more; use the one that `grass dashboard` printed last")
-        response = asset("opened.html")  # a redirect would be part of the navigation, perhaps from another site
+        response = document("opened.html")  # a redirect would be part of the navigation, perhaps from another site
         response.set_cookie(self._gate.cookie_name, self._gate.cookie, httponly=True, samesite="Strict")
         return response
 
     def me(self) -> Response:
-        """Answer who the user is, and what the page may offer."""
-        status = self._client.status()
-        who = {name: status[name] for name in ("cluster", "mode", "user", "role", "time")}
-        offered = {
+        """Answer what the page may offer. The cluster is not asked, so that a page opens without it."""
+        return jsonify(self._offered())
+
+    def _offered(self) -> dict[str, Any]:
+        return {
+            "cluster": self._client.folder.name,
             "actions": [] if self._shared else [*ACTIONS],
             "questions": [name for name, question in QUESTIONS.items() if question.shared or not self._shared],
+            "files": self._files is not None,
+            "version": grass.__version__,
+            "shared": self._shared,
         }
-        return jsonify({**who, **offered, "version": grass.__version__, "shared": self._shared})
 
     def feed(self) -> Response:
         return _events(self._news(request.args.get("job")))
 
     def _news(self, job: str | None) -> Iterator[dict[str, Any] | None]:
+        """Yield first what the page may offer, at once; then the state of the cluster as it comes."""
+        yield {"me": self._offered()}
         with self.mirrors.open(job) as mailbox:
-            while not mailbox.closed and not self._gate.expired(clock.steady()):
-                yield mailbox.take(SILENCE)
+            while not mailbox.closed and not self._gate.expired(self._steady()):
+                piece = mailbox.take(SILENCE)
+                yield {"quiet": mailbox.quiet()} if piece is None else piece
 
     def ask(self, name: str) -> Response:
         question = QUESTIONS.get(name)
@@ -105,6 +129,25 @@ class Pages:
             raise NotAllowedError("logs: a shared page does not show them")
         return _events(log_pieces(self._client, LogWords.parse(request.args)))
 
+    def files(self) -> Response:
+        return jsonify(self._share().entries(request.args.get("path", "")))
+
+    def file(self) -> Response:
+        """Answer with a file of the share, piece by piece. A browser saves it and never shows it as a page."""
+        path = request.args.get("path", "")
+        with ExitStack() as stack:
+            content = stack.enter_context(self._share().read(path))
+            response = Response(exactly(content), content_type="application/octet-stream")
+            response.call_on_close(stack.pop_all().close)
+        response.content_length = content.size
+        response.headers.set("Content-Disposition", "attachment", filename=path.rstrip("/").rpartition("/")[2])
+        return response
+
+    def _share(self) -> Files:
+        if self._files is None:
+            raise NotAllowedError("files: this page does not show them")
+        return self._files
+
     def do(self, name: str) -> Response:
         if self._shared:
             raise NotAllowedError(f"{name}: a shared page can change nothing")
@@ -116,21 +159,21 @@ class Pages:
         return jsonify(action(self._client, body))
 
 
-def create_app(gate: Gate, connect: Callable[[], Client], *, shared: bool = False) -> Flask:
-    """Make the application. Its ``Pages`` are in ``extensions``; close them when done with it."""
-    pages = Pages(gate, connect, shared=shared)
+def create_app(pages: Pages) -> Flask:
+    """Make the application. Close ``pages`` when done with it."""
     app = Flask("grass.dashboard", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MOST_BODY
-    app.extensions["pages"] = pages
     app.before_request(pages.check)
     app.after_request(_protect)
     app.add_url_rule(f"{OPEN}<secret>", view_func=pages.open)
-    app.add_url_rule("/", "page", lambda: asset("index.html"))
+    app.add_url_rule("/", "page", lambda: document("index.html"))
     app.add_url_rule("/assets/<path:name>", view_func=asset)
     app.add_url_rule("/me", view_func=pages.me)
     app.add_url_rule("/feed", view_func=pages.feed)
     app.add_url_rule("/ask/<name>", view_func=pages.ask)
     app.add_url_rule("/logs", view_func=pages.logs)
+    app.add_url_rule("/files", view_func=pages.files)
+    app.add_url_rule("/file", view_func=pages.file)
     app.add_url_rule("/do/<name>", view_func=pages.do, methods=["POST"])
     app.register_error_handler(RefusedError, _refused)
     app.register_error_handler(GrassError, _failed)
@@ -139,12 +182,41 @@ def create_app(gate: Gate, connect: Callable[[], Client], *, shared: bool = Fals
 
 
 def _protect(response: Response) -> Response:
-    response.headers.update(HEADERS)
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
     return response
 
 
+@cache
+def edition() -> str:
+    """Return a digest of all files of the page. It is in their addresses, so a browser may keep them for ever."""
+    found = hashlib.sha256()
+    for name in sorted(_names(PAGE, "")):
+        found.update(PAGE.joinpath(*name.split("/")).read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _names(folder: Any, above: str) -> Iterator[str]:
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from _names(each, f"{above}{each.name}/")
+        else:
+            yield above + each.name
+
+
+def document(name: str) -> Response:
+    """Answer with a document of the page, whose files have the addresses of this edition."""
+    text = (PAGE / name).read_text().replace("/assets/", f"/assets/{edition()}/")
+    return Response(text, content_type="text/html; charset=utf-8")
+
+
 def asset(name: str) -> Response:
-    """Answer with a file of the page."""
+    """Answer with a file of the page. The browser keeps it, if the address names the edition."""
+    first, _, rest = name.partition("/")
+    if first == edition():
+        response = asset(rest)
+        response.headers["Cache-Control"] = "private, max-age=31536000, immutable"
+        return response
     path = PAGE.joinpath(*name.split("/"))
     ending = name.rpartition(".")[2]
     if ".." in name.split("/") or ending not in TYPES or not path.is_file():
@@ -160,8 +232,10 @@ def _events(pieces: Iterator[dict[str, Any] | None]) -> Response:
 
 def _error(status: int, code: str, message: str) -> Response:
     if request.accept_mimetypes.best == "text/html" or "text/html" in request.headers.get("Accept", ""):
-        text = (PAGE / "closed.html").read_text().replace("{message}", _escaped(message))
-        return Response(text, status, content_type="text/html; charset=utf-8")
+        response = document("closed.html")
+        response.set_data(response.get_data(as_text=True).replace("{message}", _escaped(message)))
+        response.status_code = status
+        return response
     response = jsonify({"error": {"code": code, "message": message}})
     response.status_code = status
     return response

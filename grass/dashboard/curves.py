@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 Record = dict[str, Any]  # Any: JSON of grass.wire.usage_views
@@ -70,6 +71,58 @@ def own_charts(metrics: Mapping[str, Any]) -> list[Record]:
     for curve in metrics["curves"]:
         by_name.setdefault(curve["name"], []).append(curve)
     return [_own_chart(name, curves[:MOST_OWN]) for name, curves in sorted(by_name.items())]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is drawn of a run: the figures that its tasks reported, and the history of one task, if there is one."""
+
+    id: str
+    started: float
+    ended: float | None
+    metrics: Mapping[str, Any]
+    history: Mapping[str, Any] | None
+
+
+def comparison(runs: Sequence[Run]) -> list[Record]:
+    """Return the charts of several runs, with a curve for each run. Times are seconds since the start of the run.
+
+    Of a figure that several tasks report, the curve of the first task is taken.
+    """
+    own: dict[str, list[Mapping[str, Any]]] = {}
+    for run in runs:
+        first: dict[str, Mapping[str, Any]] = {}
+        for curve in run.metrics["curves"]:
+            first.setdefault(curve["name"], {**curve, "task": run.id})
+        for name, curve in first.items():
+            own.setdefault(name, []).append(curve)
+    used = [
+        {"title": title, **_joined({run.id: _since_start(run, name) for run in runs}), "unit": unit, "time": False}
+        for title, unit, name in (("CPU", "cores", "cpu"), ("Memory", "bytes", "memory"))
+    ]
+    return [*(_own_chart(name, curves) for name, curves in sorted(own.items())), *(each for each in used if each["x"])]
+
+
+def _since_start(run: Run, name: str) -> dict[float, float]:
+    """Return seconds since the start → value."""
+    if run.history is None:
+        return {}
+    step, values = run.history["step"], run.history["curves"].get(name, ())
+    times = [run.history["start"] + at * step for at in range(len(values))]
+    end = run.ended if run.ended is not None else float("inf")
+    return {
+        (time - run.started + step / 2) // step * step: value
+        for time, value in zip(times, values, strict=False)
+        if value is not None and run.started - step < time < end + step
+    }
+
+
+def _joined(curves: Mapping[str, Mapping[float, float]]) -> Record:
+    times = sorted({time for curve in curves.values() for time in curve})
+    series = [
+        {"name": name, "values": [curve.get(time) for time in times], "gaps": True} for name, curve in curves.items()
+    ]
+    return {"x": times, "series": series}
 
 
 def _own_chart(name: str, curves: list[Mapping[str, Any]]) -> Record:

@@ -21,9 +21,11 @@ RETRY = 1.0
 class Mailbox:
     """What is new for one tab."""
 
-    def __init__(self, changed: threading.Condition, pile: Pile) -> None:
+    def __init__(self, changed: threading.Condition, pile: Pile, quiet: Callable[[], float]) -> None:
         self._changed = changed
         self._pile = pile
+        self.quiet = quiet
+        """Returns for how many seconds the cluster has said nothing, not even the time."""
         self.closed = False
 
     def take(self, seconds: float) -> Piece | None:
@@ -44,6 +46,7 @@ class Mirror:
         self._piles: dict[Mailbox, Pile] = {}
         self._closed = threading.Event()
         self._up, self._message = False, "connecting"
+        self._heard = clock.steady()
         self._add({"link": _link(False, self._message)})
         self._thread = threading.Thread(target=self._follow, name=f"mirror {job or 'cluster'}", daemon=True)
         self._thread.start()
@@ -52,7 +55,7 @@ class Mirror:
     def open(self) -> Iterator[Mailbox]:
         """Yield a mailbox for one tab. Its first news is the whole state."""
         pile = Pile()
-        mailbox = Mailbox(self._changed, pile)
+        mailbox = Mailbox(self._changed, pile, lambda: clock.steady() - self._heard)
         with self._changed:
             pile.add(self._state.whole())
             self._piles[mailbox] = pile
@@ -106,13 +109,20 @@ class Mirror:
 
     def _read(self) -> None:
         """Return once the mirror is closed."""
+        if self._job is None:
+            self._add({"me": _who(self._client.status())})
         with closing(self._client.changes(self._job)) as pieces:
             for piece in pieces:
                 if self._closed.is_set():
                     return
+                self._heard = clock.steady()
                 if not self._up:
                     self._up, piece = True, {**piece, "link": _link(True, "")}
                 self._add(piece)
+
+
+def _who(status: Piece) -> Piece:
+    return {name: status[name] for name in ("cluster", "mode", "user", "role")}
 
 
 def _link(up: bool, message: str) -> Piece:
@@ -120,12 +130,12 @@ def _link(up: bool, message: str) -> Piece:
 
 
 class Mirrors:
-    """The mirror of the cluster, and one of each job that a tab watches."""
+    """The mirror of the cluster, from the beginning, and one of each job that a tab watches."""
 
     def __init__(self, connect: Callable[[], Client]) -> None:
         self._connect = connect
         self._lock = threading.Lock()
-        self._cluster: Mirror | None = None
+        self._cluster = Mirror(connect())
         self._jobs: dict[str, Mirror] = {}
         self._closing: list[Mirror] = []
         """Mirrors of jobs that nobody watches any more; their threads end soon."""
@@ -150,7 +160,7 @@ class Mirrors:
     def close(self) -> None:
         """Close all mirrors and wait for their threads."""
         with self._lock:
-            mirrors = [*self._jobs.values(), *([self._cluster] if self._cluster else [])]
+            mirrors = [*self._jobs.values(), self._cluster]
         for mirror in mirrors:
             mirror.close()
         for mirror in [*mirrors, *self._closing]:
@@ -158,8 +168,6 @@ class Mirrors:
 
     def _mirror(self, job: str | None) -> Mirror:
         if job is None:
-            if self._cluster is None:
-                self._cluster = Mirror(self._connect())
             return self._cluster
         if job not in self._jobs:
             self._jobs[job] = Mirror(self._connect(), job)

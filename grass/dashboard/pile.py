@@ -13,7 +13,9 @@ KEYS = {"jobs": "id", "tasks": "task", "nodes": "name", "schedules": "name"}
 MOST_JOBS = 2_000
 """Jobs that are kept. Finished jobs that ended first are dropped first."""
 MOST_EVENTS = 500
-_SINGLE = ("time", "counts", "store", "link")
+_SINGLE = ("time", "counts", "store", "link", "me")
+_LASTING = ("link", "me")
+"""What a snapshot does not replace: it is said by the mirror."""
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 
 
@@ -35,9 +37,9 @@ class Pile:
     def add(self, piece: Piece) -> None:
         """Merge one piece. A piece that only tells the time is not news."""
         if piece.get("snapshot"):
-            link = self._single.get("link")
+            lasting = {name: self._single[name] for name in _LASTING if name in self._single}
             self._clear(snapshot=True)
-            self._single = {} if link is None else {"link": link}
+            self._single = lasting
         for kind, key in KEYS.items():
             for thing in piece.get(kind, ()):
                 self._things[kind][thing[key]] = thing

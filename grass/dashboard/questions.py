@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from grass.api.client import Client
-from grass.dashboard.curves import capacity, last, node_charts, own_charts, task_charts
+from grass.dashboard.curves import Run, capacity, comparison, last, node_charts, own_charts, task_charts
 from grass.errors import InputError
+from grass.model.event_kind import EventKind
 
 Words = Mapping[str, str]
 """Query parameters."""
@@ -16,6 +17,10 @@ Words = Mapping[str, str]
 _STEPS = ((900, 2), (86_400, 60), (2_678_400, 900))
 """(longest range, step): seconds. The cluster keeps so much of each resolution."""
 _FEW = 3
+_NEWEST = f"{2**63}-0"
+"""Greater than the id of any event."""
+_EVENTS = 100
+"""Events on one page of the log."""
 _TASKS = 20
 """Tasks in the table of a job's usage: those with most CPU time."""
 
@@ -62,6 +67,29 @@ def _job_usage(client: Client, words: Words) -> Any:
     return {**answer, "charts": own_charts(client.job_metrics(words["job"]))}
 
 
+def _events(client: Client, words: Words) -> Any:
+    """Return a page of the event log, newest first; ``before``: where older ones begin; and all kinds."""
+    job, node, user, text = (words.get(name) or None for name in ("job", "node", "user", "text"))
+    before, kind = words.get("before", _NEWEST), words.get("kind", "")
+    found = client.older_events(before, _EVENTS, job, node, user, kind, text=text)
+    return {"events": found["events"][::-1], "before": found["before"], "kinds": [each.value for each in EventKind]}
+
+
+def _comparison(client: Client, words: Words) -> Any:
+    """Return two runs, and their curves over each other: own figures, and the CPU and memory of one task of each."""
+    jobs = [client.job(words[name]) for name in ("first", "second")]
+    now = client.status()["time"]
+    oldest = max((now - job["started"] for job in jobs if job["started"]), default=0.0)
+    step = next((step for longest, step in _STEPS if oldest <= longest), _STEPS[-1][1])
+    runs = []
+    for job in jobs:
+        tasks = client.job_usage(job["id"], first=1)["tasks"]
+        task = tasks[0]["task"] if tasks and job["started"] else None
+        used = task and client.task_usage(job["id"], task, step=step, since=job["started"])["history"]
+        runs.append(Run(job["id"], job["started"] or 0.0, job["ended"], client.job_metrics(job["id"]), used))
+    return {"jobs": jobs, "charts": comparison(runs)}
+
+
 QUESTIONS: dict[str, Question] = {
     "status": Question(lambda client, _: client.status(), shared=True),
     "why": Question(lambda client, words: client.why(words["job"]), shared=True),
@@ -69,6 +97,8 @@ QUESTIONS: dict[str, Question] = {
     "attempts": Question(lambda client, words: client.attempts(words["job"], words.get("task")), shared=True),
     "specification": Question(lambda client, words: client.job(words["job"])["specification"]),
     "events": Question(lambda client, words: list(client.events(job=words.get("job"), limit=500)), shared=True),
+    "event-log": Question(_events, shared=True),
+    "comparison": Question(_comparison),
     "operations": Question(lambda client, words: client.operations(words["job"]), shared=True),
     "shares": Question(lambda client, _: client.shares(), shared=True),
     "capacity": Question(_capacity, shared=True),

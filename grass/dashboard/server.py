@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 from werkzeug.serving import make_server
 
+from grass import clock
 from grass.api.client import Client
-from grass.dashboard.app import create_app
+from grass.dashboard.app import Pages, create_app
+from grass.dashboard.files import Files
 from grass.dashboard.gate import Gate
 from grass.entropy import password
 from grass.errors import InputError
@@ -22,11 +24,19 @@ LOOPBACK = "127.0.0.1"
 class DashboardServer:
     """Listens from the moment it is made. ``port`` 0: a free one.
 
-    ``address``: the name by which browsers reach a shared page; None: this machine only.
+    ``address``: the name by which browsers reach a shared page; None: this machine only. ``files``: the share; a
+    shared page never shows it. ``expires``: seconds of the clock ``steady``.
     """
 
     def __init__(
-        self, connect: Callable[[], Client], port: int, *, address: str | None = None, expires: float | None = None
+        self,
+        connect: Callable[[], Client],
+        port: int,
+        *,
+        files: Files | None = None,
+        address: str | None = None,
+        expires: float | None = None,
+        steady: Callable[[], float] = clock.steady,
     ) -> None:
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         with _listen(_bound(address), port) as listener:
@@ -34,8 +44,8 @@ class DashboardServer:
             named = host if address is None else f"[{address}]" if ":" in address else address
             aliases = (f"localhost:{port}",) if address is None else ()
             self._gate = Gate(f"{named}:{port}", password(), password(), expires, aliases)
-            self._app = create_app(self._gate, connect, shared=address is not None)
-            self._server = make_server(host, port, self._app, threaded=True, fd=listener.fileno())
+            self._pages = Pages(self._gate, connect, files, shared=address is not None, steady=steady)
+            self._server = make_server(host, port, create_app(self._pages), threaded=True, fd=listener.fileno())
 
     @property
     def link(self) -> str:
@@ -49,7 +59,7 @@ class DashboardServer:
 
     def close(self) -> None:
         """End ``serve``. Called from another thread."""
-        self._app.extensions["pages"].close()
+        self._pages.close()
         self._server.shutdown()
 
 

@@ -138,6 +138,8 @@ class Wanted:
     user: str | None = None
     kinds: tuple[str, ...] = ()
     since: float = 0.0
+    words: tuple[str, ...] = ()
+    """Lower case. Each is in the message or in a name."""
 
     @classmethod
     def of(cls, query: dict[str, Any]) -> Wanted:
@@ -145,7 +147,8 @@ class Wanted:
         kinds = tuple(kind for kind in (query["kind"] or "").split(",") if kind)
         if len(kinds) > MOST_KINDS:
             raise InputError(f"query parameter kind: at most {MOST_KINDS} kinds, got {len(kinds)}")
-        return cls(query["node"], query["user"], kinds, query["since"] or 0.0)
+        words = tuple((query["text"] or "").lower().split())
+        return cls(query["node"], query["user"], kinds, query["since"] or 0.0, words)
 
     def fits(self, record: EventRecord) -> bool:
         """Whether the event is one of those."""
@@ -154,7 +157,13 @@ class Wanted:
             and (self.node is None or record.node == self.node)
             and (self.user is None or record.user == self.user)
             and (not self.kinds or any(fnmatchcase(record.kind, kind) for kind in self.kinds))
+            and (not self.words or self._says(record))
         )
+
+    def _says(self, record: EventRecord) -> bool:
+        named = (record.kind, record.message, record.job, record.node, record.user)
+        text = "\n".join(each for each in named if each).lower()
+        return all(word in text for word in self.words)
 
 
 EVERYTHING = Wanted()

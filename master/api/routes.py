@@ -127,6 +127,7 @@ _EVENT_QUERY = {
     "user": Parameter("string", "Only what this user did"),
     "kind": Parameter("string", "Only these kinds, separated by commas; `task-*` for all that begin so"),
     "since": Parameter("number", "Only events after this time, in seconds since the epoch", minimum=0),
+    "text": Parameter("string", "Only events with each of these words in the message, the kind or a name"),
     "follow": Parameter("boolean", "Continue with new events as they happen", default=False),
 }
 

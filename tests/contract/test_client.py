@@ -588,6 +588,16 @@ def test_the_newest_events_come_oldest_first(world: ApiWorld) -> None:
     assert [event["message"] for event in client.events(job="other")] == []
 
 
+def test_events_are_found_by_words(world: ApiWorld) -> None:
+    for number in range(2500):
+        world.store.log_event("x", "ann", f"number {number}", job="even" if number % 2 == 0 else "odd")
+    client = world.client()
+    assert [event["message"] for event in client.events(text="ODD 17", limit=3)][-1] == "number 2417"
+    assert list(client.events(text="17 nowhere")) == []
+    last = next(client.events(text="2417"))["id"]
+    assert [event["message"] for event in client.older_events(last, 1, text="odd 17")["events"]] == ["number 2317"]
+
+
 def test_more_events_than_one_read_holds_are_all_there(world: ApiWorld) -> None:
     for number in range(2500):
         world.store.log_event(EventKind.EXEC, "ann", str(number))

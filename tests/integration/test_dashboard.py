@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -24,6 +26,8 @@ from grass.api.user_files import register_user
 from grass.clock import steady
 from grass.dashboard.server import DashboardServer
 from grass.manifest.settings import OfferedResources, Settings
+from grass.provision.files.access import access_to
+from grass.provision.files.browse import SharedFiles
 from tests.support.browser import chromium, opened
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
@@ -62,7 +66,7 @@ def served(connect: Any, **options: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def link(cluster: LocalCluster) -> Iterator[str]:
-    with served(cluster.client) as link:
+    with served(cluster.client, files=SharedFiles(lambda: access_to("local", cluster.home))) as link:
         yield link
 
 
@@ -298,11 +302,153 @@ def test_a_viewer_is_offered_nothing_and_refused_everything(
         to(page, "/nodes/local")
         page.wait_for_selector(".head h1:has-text('local')")
         assert page.locator(".actions button").count() == 0
+        to(page, f"/jobs/{job_id}")
+        page.wait_for_selector(".actions:has-text('You are a viewer')")
         post = {"Cookie": cookie_of(link), "Content_Type": "application/json", "Origin": link.partition("/open")[0]}
         status, text = answer(link, "/do/job-stop", "POST", json.dumps({"job": job_id}), **post)
         assert status == 403 and "viewer" in text
     client.stop(job_id)
     client.wait(job_id, timeout=30)
+
+
+def test_a_page_of_a_cluster_that_never_answers_says_so(browser: Any, cluster: LocalCluster, tmp_path: Path) -> None:
+    source, folder = Path(cluster.config.home) / "client", tmp_path / "clusters" / "local" / "client"
+    shutil.copytree(source, folder)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the system accepts connections; nobody reads them
+        profile = keyring.load_profile(source)
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        keyring.save_profile(
+            folder, replace(profile, url=address, tunnel=None), json.loads((source / "master.pub.json").read_text())
+        )
+        with served(lambda: Client("local", home=tmp_path)) as link:
+            with opened(browser, link) as page:
+                page.wait_for_selector("main h1:has-text('Overview')")
+                page.wait_for_selector("#link:has-text('has not answered for'), #link:has-text('does not answer')")
+                page.wait_for_selector("#link:has-text('The cluster does not answer')")
+            with opened(browser, link) as page:
+                page.wait_for_selector("#link:has-text('The cluster does not answer')")
+                assert page.locator(".tile, .sums").count() == 0  # nothing is claimed that nobody knows
+
+
+def test_a_machine_that_slept_for_an_hour_gets_the_present_state(browser: Any, link: str, client: Client) -> None:
+    job_id = client.start(job("sleeper", "true"))["id"]
+    client.wait(job_id, timeout=60)
+    with opened(browser, link, ("ERR_FAILED", "Failed to load resource")) as page:
+        page.clock.install()
+        page.reload()
+        to(page, "/jobs")
+        page.wait_for_selector("tr:has-text('sleeper')")
+        page.route("**/feed", lambda route: route.abort())
+        page.clock.fast_forward(3_600_000)
+        page.wait_for_selector("#link:has-text('perhaps this machine slept')")
+        awake = client.start(job("awake", "true"))["id"]
+        client.wait(awake, timeout=60)
+        page.unroute("**/feed")
+        page.wait_for_selector("tr:has-text('awake')")
+        until(page, "!document.getElementById('link').textContent")
+
+
+def test_a_page_that_expires_says_so_and_shows_nothing_new(browser: Any, cluster: LocalCluster) -> None:
+    now = [0.0]
+    allowed = ("401", "Failed to load resource")
+    options = {"address": "127.0.0.1", "expires": 10.0, "steady": lambda: now[0]}
+    with served(cluster.client, **options) as link, opened(browser, link, allowed) as page:
+        page.wait_for_selector(".tile")
+        cookie = cookie_of(link)
+        assert answer(link, "/me", Cookie=cookie)[0] == 200
+        now[0] = 11.0
+        page.wait_for_selector("#link:has-text('this shared page has expired')")
+        assert answer(link, "/me", Cookie=cookie)[0] == answer(link, urlsplit(link).path)[0] == 401
+
+
+def test_a_browser_that_lost_its_cookie_is_told_which_link_to_open(browser: Any, link: str) -> None:
+    with opened(browser, link, ("401", "Failed to load resource")) as page:
+        page.wait_for_selector(".tile")
+        page.context.clear_cookies()
+        page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # a hidden tab closes its feed
+        page.evaluate("delete document.hidden")
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        page.wait_for_selector("#link:has-text('this browser has not opened the dashboard')")
+
+
+WRITES = """
+import os, pathlib
+out = pathlib.Path(os.environ["GRASS_OUTPUT"])
+(out / "deep").mkdir()
+(out / "deep" / "a b<c>.txt").write_text("content")
+with open(out / "large.bin", "wb") as file:
+    for at in range(24):
+        file.write(bytes([at]) * (1 << 20))
+(out / "secret").symlink_to("/etc/passwd")
+(out / "out").symlink_to("/etc")
+os.mkfifo(out / "pipe")
+"""
+
+
+def test_files_of_a_job_are_listed_and_downloaded_and_no_others(
+    page: Any, link: str, client: Client, tmp_path: Path
+) -> None:
+    script = tmp_path / "writes.py"
+    script.write_text(WRITES)
+    job_id = client.start(job("writer", f"{sys.executable} {script}"))["id"]
+    assert client.wait(job_id, timeout=60)["state"] == "SUCCEEDED"
+    to(page, f"/jobs/{job_id}/files")
+    with page.expect_download() as large:
+        page.click("a[aria-label='Download large.bin']")
+    assert large.value.suggested_filename == "large.bin"
+    content = Path(large.value.path()).read_bytes()
+    assert content == b"".join(bytes([at]) * (1 << 20) for at in range(24))
+    assert page.locator("tr:has-text('symbolic link') a").count() == 0
+    page.click("td a:has-text('deep/')")
+    with page.expect_download() as small:
+        page.click("a[aria-label='Download a b<c>.txt']")
+    assert Path(small.value.path()).read_text() == "content"
+    to(page, f"/jobs/{job_id}/about")
+    with page.expect_download() as file:
+        page.click("a:has-text('Download')")
+    assert "main" in json.loads(Path(file.value.path()).read_text())["components"]
+    cookie = cookie_of(link)
+    for path in ("../cluster.json", "/etc/passwd", "jobs/%2e%2e/%2e%2e/cluster.json", "", "jobs", "nothing"):
+        assert answer(link, f"/file?path={path}", Cookie=cookie)[0] in (400, 404), path
+    for name in ("secret", "out/passwd", "pipe", "deep"):
+        assert answer(link, f"/file?path=jobs/{job_id}/{name}", Cookie=cookie)[0] == 400, name
+    assert answer(link, f"/files?path=jobs/{job_id}/out", Cookie=cookie)[0] == 400
+    assert answer(link, f"/file?path=jobs/{job_id}/large.bin")[0] == 401
+
+
+def test_two_runs_are_compared_with_curves_and_files(page: Any, client: Client) -> None:
+    ids = []
+    for rate in ("0.1", "0.2"):
+        report = f"for s in 1 2 3; do echo GRASS_METRIC loss={rate} step=$s; done; echo {rate} > $GRASS_OUTPUT/rate"
+        ids.append(client.start({**job("compared", report), "tags": {"rate": rate}})["id"])
+        assert client.wait(ids[-1], timeout=60)["state"] == "SUCCEEDED"
+    for job_id in ids:
+        wait_until(lambda job_id=job_id: client.job_metrics(job_id)["curves"])
+    to(page, f"/compare/{ids[0]}/{ids[1]}")
+    page.wait_for_selector(f".chart[aria-label*='{ids[0]} now 0.1'][aria-label*='{ids[1]} now 0.2']")
+    page.wait_for_selector("section[aria-label='Differences of the job files'] th:has-text('main.command')")
+    page.wait_for_selector("section[aria-label='Output files'] th:has-text('rate')")
+
+
+def test_the_whole_event_log_is_filtered_by_the_cluster_and_read_page_by_page(page: Any, client: Client) -> None:
+    for _ in range(52):
+        client.cordon("local")
+        client.uncordon("local")
+    to(page, "/events")
+    page.fill("input[aria-label='Node of events']", "local")
+    page.fill("input[aria-label='Filter events']", "cordon")
+    page.click("button:has-text('Show older events')")
+    until(page, "document.querySelectorAll('.event').length >= 104")
+    page.fill("input[aria-label='Filter events']", "no such word")
+    page.wait_for_selector(".empty:has-text('No event that is kept matches')")
+    page.fill("input[aria-label='Filter events']", "")
+    page.select_option("select[aria-label='Kind of event']", "node-cordoned")
+    until(
+        page,
+        "document.querySelectorAll('.event').length > 40 && ![...document.querySelectorAll('.event .mono')].some("
+        "(each) => each.textContent !== 'node-cordoned')",
+    )
 
 
 def add_viewer(cluster: LocalCluster, home: Path) -> Callable[[], Client]:
@@ -338,10 +484,11 @@ def test_a_cluster_that_goes_away_is_named_and_comes_back(browser: Any, cluster:
 def test_a_dashboard_that_ended_is_named(browser: Any, cluster: LocalCluster) -> None:
     with served(cluster.client) as link, opened(browser, link, ("ERR_", "Failed to load")) as page:
         page.wait_for_selector(".tile")
-        page.route("**/feed", lambda route: route.abort())
+        for path in ("**/feed", "**/me"):
+            page.route(path, lambda route: route.abort())
         page.reload()
         page.wait_for_selector("#link:has-text('may have been ended')")
-        page.unroute("**/feed")
+        page.unroute_all()
         until(page, "!document.getElementById('link').textContent")
 
 
@@ -366,6 +513,7 @@ def test_a_shared_page_shows_and_changes_nothing(browser: Any, cluster: LocalClu
             assert page.locator(".actions button").count() == 0
         given = {"Cookie": cookie_of(link)}
         assert answer(link, f"/logs?job={job_id}", **given)[0] == 403
+        assert answer(link, "/files?path=jobs", **given)[0] == answer(link, "/file?path=x", **given)[0] == 403
         post = {**given, "Content_Type": "application/json", "Origin": link.partition("/open")[0]}
         assert answer(link, "/do/job-stop", "POST", json.dumps({"job": job_id}), **post)[0] == 403
     with served(cluster.client, address="127.0.0.1", expires=steady() - 1) as link:
@@ -387,6 +535,7 @@ PAGES = (
     "JOB/timeline",
     "JOB/logs",
     "JOB/usage",
+    "JOB/files",
     "JOB/operations",
     "JOB/about",
 )

@@ -87,6 +87,25 @@ def test_a_folder_comes_back_as_it_was_sent(reached: tuple[ShareAccess, Path], d
     assert tree(tmp_path / "back") == tree(data)
 
 
+def test_a_file_is_read_piece_by_piece_and_no_link_is_followed(reached: tuple[ShareAccess, Path]) -> None:
+    there, share = reached
+    (share / "sets").mkdir()
+    (share / "sets" / "large").write_bytes(os.urandom(3 << 20))
+    (share / "sets" / "link").symlink_to("/etc/passwd")
+    (share / "away").symlink_to("/etc")
+    os.mkfifo(share / "pipe")
+    with there.read("sets/large") as content:
+        assert content.size == 3 << 20
+        assert b"".join(content.pieces) == (share / "sets" / "large").read_bytes()
+    with there.read("sets/large") as content:
+        next(content.pieces)  # a reader may have had enough
+    for path in ("sets/link", "away/passwd", "pipe", "sets", "", "../x"):
+        with pytest.raises(InputError), there.read(path):
+            pass
+    with pytest.raises(NotFoundError), there.read("sets/nothing"):
+        pass
+
+
 def test_a_file_becomes_what_it_is_called_there(reached: tuple[ShareAccess, Path], data: Path, tmp_path: Path) -> None:
     there, share = reached
     transfers.push(there, data / "run.sh", "start", PROGRESS)

@@ -46,7 +46,7 @@ def opened(browser: Any, link: str, allowed: tuple[str, ...] = (), **options: An
     try:
         page.goto(link)
         try:
-            page.wait_for_selector("main h1", state="attached")
+            page.wait_for_selector("#top nav")
         except playwright_errors().TimeoutError as error:
             raise AssertionError(f"the page shows {page.content()!r} and said {wrong}") from error
         yield page

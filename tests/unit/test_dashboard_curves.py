@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grass.dashboard.curves import capacity, last, node_charts, own_charts, task_charts
+from grass.dashboard.curves import Run, capacity, comparison, last, node_charts, own_charts, task_charts
 from grass.dashboard.questions import QUESTIONS
 from grass.errors import InputError
 
@@ -49,6 +49,20 @@ def test_capacity_is_in_percent_of_what_the_cluster_has() -> None:
 def test_only_the_newest_part_of_a_history_is_shown() -> None:
     assert last(history(cpu=[1.0, 2.0, 3.0]), 4) == {"start": 102.0, "step": 2.0, "curves": {"cpu": [2.0, 3.0]}}
     assert last(history(), 4)["curves"] == {}
+
+
+def test_runs_are_compared_by_the_time_since_their_start() -> None:
+    def figures(name: str, value: float) -> dict[str, object]:
+        return {"curves": [{"task": "w.0", "name": name, "steps": [1], "values": [value]}]}
+
+    late = {"start": 500.0, "step": 2.0, "curves": {"cpu": [9.0, 0.5, None, 9.0], "memory": []}}
+    one = Run("one", 101.0, None, figures("loss", 1.0), history(cpu=[1.0, 2.0]))
+    two = Run("two", 502.0, 503.0, figures("loss", 2.0), late)
+    loss, cpu = comparison([one, two, Run("three", 0.0, None, figures("other", 3.0), None)])[::2]
+    assert loss["title"] == "loss" and [each["name"] for each in loss["series"]] == ["one", "two"]
+    assert [each["values"] for each in loss["series"]] == [[1.0], [2.0]]
+    assert (cpu["title"], cpu["unit"], cpu["x"], cpu["time"]) == ("CPU", "cores", [0, 2], False)
+    assert [each["values"] for each in cpu["series"]] == [[1.0, 2.0], [0.5, None], [None, None]]
 
 
 def test_own_figures_of_tasks_share_their_steps() -> None:

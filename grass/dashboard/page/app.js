@@ -2,10 +2,11 @@
 
 import * as dialog from "./dialog.js";
 import { h, render } from "./dom.js";
-import { ago, clock } from "./format.js";
+import { clock, duration } from "./format.js";
 import { startKeys } from "./keys.js";
 import { openSearch } from "./search.js";
-import { cluster, ended, identify, me } from "./state.js";
+import { empty } from "./parts.js";
+import { cluster, ended, identified, me } from "./state.js";
 import { compareView } from "./views/compare.js";
 import { eventsView } from "./views/events.js";
 import { jobView } from "./views/job.js";
@@ -30,10 +31,14 @@ const ROUTES = [
 ];
 const NAV = [["", "Overview"], ["jobs", "Jobs"], ["nodes", "Nodes"], ["schedules", "Schedules"], ["users", "Users"], ["events", "Events"]];
 
+const PATIENCE = 2; // seconds until the page says that it waits for the first state
+const QUIET = 15; // seconds without a word of a cluster that says at least the time every few seconds
+
 const main = document.getElementById("main");
-let view = null, section = "";
+let view = null, section = "", started = false;
 
 function route() {
+  if (!started) return;
   const [path, query] = (location.hash.slice(1) || "/").split("?");
   for (const [pattern, make, name] of ROUTES) {
     const words = pattern.exec(path);
@@ -59,9 +64,15 @@ function decode(word) {
 function draw() {
   drawTop();
   drawLink();
-  if (!view || (!cluster.known && !cluster.link.up && cluster.link.message === "connecting")) return;
-  const trees = view.draw();
+  const trees = view && (cluster.known || cluster.link.up) ? view.draw() : waiting();
   if (trees) render(main, trees);
+}
+
+// Until the first state of the cluster is here.
+function waiting() {
+  const { link } = cluster;
+  const title = NAV.find(([name]) => name === section)?.[1] || "Overview";
+  return h("div.stack", h("h1", title), h("section.panel", empty(link.message === "connecting" ? "Asking the cluster for its state." : "Nothing to show yet: this page has had no answer of the cluster.")));
 }
 
 function drawTop() {
@@ -91,10 +102,15 @@ function themeButton() {
 
 function drawLink() {
   const { link, store } = cluster;
-  const lines = [];
-  if (!link.up && link.message !== "connecting") {
-    const seen = link.since ? ` since ${ago(link.since)}` : "";
-    lines.push(h("span", link.local ? "Not connected: " : "The cluster does not answer: ", link.message, h("span.soft", `${seen}; this page tries again and shows the last known state.`)));
+  const lines = [], waited = (Date.now() - cluster.opened) / 1000;
+  if (!link.up && link.message === "connecting") {
+    if (waited > PATIENCE) lines.push(h("span", `The cluster has not answered for ${duration(waited)}. `, h("span.soft", "This page goes on asking.")));
+  } else if (!link.up) {
+    const seen = link.since ? ` for ${duration(clock.now() - link.since)}` : "";
+    const shown = cluster.known ? " and shows the last known state" : "";
+    lines.push(h("span", link.local ? "Not connected" : "The cluster does not answer", `${seen}: `, link.message, h("span.soft", `; this page tries again${shown}.`)));
+  } else if (cluster.quiet > QUIET) {
+    lines.push(h("span", `The cluster has said nothing for ${duration(cluster.quiet)}. `, h("span.soft", "This page shows the last known state.")));
   } else if (store) {
     lines.push(h("span", "The store refuses writes: ", store.message));
   }
@@ -108,15 +124,11 @@ async function start() {
   window.addEventListener("hashchange", () => { dialog.close(); route(); });
   window.addEventListener("grass-theme", () => { view?.redraw?.(); draw(); });
   startKeys();
-  for (;;) {
-    try { await identify(); break; } catch (error) {
-      cluster.link = { up: false, message: error.message, since: 0, local: true };
-      drawLink();
-      await new Promise((go) => { setTimeout(go, 2000); });
-    }
-  }
-  route();
+  draw();
   setInterval(() => { if (!document.hidden) draw(); }, 1000); // durations grow
+  await identified.promise;
+  started = true;
+  route();
 }
 
 start();

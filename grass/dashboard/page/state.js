@@ -3,12 +3,12 @@
 // A hidden tab closes its feed: it would only cost work, and a browser allows few connections to one server. When it is
 // shown again it gets a new snapshot, which also covers a machine that slept.
 
-import { clock } from "./format.js";
+import { clock, duration } from "./format.js";
 
 const KEYS = { jobs: "id", tasks: "task", nodes: "name", schedules: "name" };
 const MOST_EVENTS = 500, MOST_ENDED = 1000;
 const ENDED = new Set(["SUCCEEDED", "FAILED", "STOPPED"]);
-const SILENCE = 15000; // the server says something every 5 s
+const SILENCE = 15; // seconds; the server says something every 5 s
 
 export const ended = (job) => ENDED.has(job.state);
 
@@ -20,6 +20,8 @@ export class Feed {
     this.source = null;
     this.forget();
     this.link = { up: false, message: "connecting", since: 0, local: true };
+    this.opened = Date.now();
+    this.quiet = 0; // seconds for which the cluster has said nothing
     this.onVisible = () => this.follow();
     document.addEventListener("visibilitychange", this.onVisible);
     this.watchdog = setInterval(() => this.checkAlive(), 5000);
@@ -32,37 +34,38 @@ export class Feed {
   }
 
   follow() {
-    if (document.hidden) { this.source?.close(); this.source = null; return; }
+    if (document.hidden && this.known) { this.source?.close(); this.source = null; return; }
     if (this.source) return;
     this.heard = Date.now();
     this.source = new EventSource(this.job ? `/feed?job=${encodeURIComponent(this.job)}` : "/feed");
     this.source.onmessage = (message) => this.add(JSON.parse(message.data));
-    this.source.addEventListener("alive", () => { this.heard = Date.now(); });
     this.source.onerror = () => this.lost();
   }
 
-  async lost() {
-    const refused = this.source?.readyState === EventSource.CLOSED;
+  // The feed broke off. Finds out why: the program ended, this page may not look any more, or `reason`.
+  async lost(reason = "the connection broke off") {
     this.source?.close(); this.source = null;
-    let message = "the program `grass dashboard` does not answer; it may have been ended";
-    if (refused) {
-      try {
-        const answer = await fetch("/me", { headers: { Accept: "application/json" } });
-        if (answer.status === 401) message = (await answer.json()).error.message;
-      } catch { /* it does not answer at all */ }
-    }
-    this.link = { up: false, message, since: clock.now(), local: true };
-    this.changed();
     clearTimeout(this.again);
+    let message = reason;
+    try {
+      const answer = await fetch("/me", { headers: { Accept: "application/json" } });
+      if (!answer.ok) message = (await answer.json()).error.message;
+    } catch { message = "the program `grass dashboard` does not answer; it may have been ended"; }
+    const since = this.link.local && !this.link.up && this.link.since ? this.link.since : clock.now();
+    this.link = { up: false, message, since, local: true };
+    this.changed();
     this.again = setTimeout(() => this.follow(), 2000);
   }
 
   checkAlive() {
-    if (this.source && Date.now() - this.heard > SILENCE) this.lost();
+    const silent = (Date.now() - this.heard) / 1000;
+    if (this.source && silent > SILENCE) this.lost(`nothing came for ${duration(silent)}; perhaps this machine slept`);
   }
 
   add(piece) {
     this.heard = Date.now();
+    this.quiet = piece.quiet || 0;
+    if (piece.me) { Object.assign(me, piece.me); identified.resolve(); }
     if (piece.snapshot) this.forget();
     if (piece.time) clock.offset = piece.time - Date.now() / 1000;
     for (const [kind, key] of Object.entries(KEYS)) {
@@ -76,6 +79,7 @@ export class Feed {
     this.known ||= Boolean(piece.time);
     this.dropOld();
     this.changed(piece);
+    if (document.hidden) this.follow();
   }
 
   dropOld() {
@@ -108,8 +112,13 @@ export class Feed {
   }
 }
 
+export const me = { cluster: "", user: "", role: "viewer", shared: true, files: false, actions: [], questions: [] };
+
+// Resolved with the first message of the server, which says what this page may show. Views are made after that.
+export const identified = {};
+identified.promise = new Promise((resolve) => { identified.resolve = resolve; });
+
 export const cluster = new Feed(null);
-export const me = { cluster: "", user: "", role: "viewer", shared: true, actions: [], questions: [] };
 
 export async function ask(name, words = {}) {
   if (!me.questions.includes(name)) throw new Error("this page does not show that");
@@ -117,13 +126,14 @@ export async function ask(name, words = {}) {
   return answered(await fetch(`/ask/${name}?${new URLSearchParams(given)}`, { headers: { Accept: "application/json" } }));
 }
 
+// What is in a folder of the share.
+export async function listFiles(path) {
+  return answered(await fetch(`/files?${new URLSearchParams({ path })}`, { headers: { Accept: "application/json" } }));
+}
+
 export async function act(name, body) {
   const headers = { "Content-Type": "application/json", Accept: "application/json" };
   return answered(await fetch(`/do/${name}`, { method: "POST", headers, body: JSON.stringify(body) }));
-}
-
-export async function identify() {
-  Object.assign(me, await answered(await fetch("/me", { headers: { Accept: "application/json" } })));
 }
 
 async function answered(response) {

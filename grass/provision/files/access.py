@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import IO, Protocol, cast
 
 import msgspec
 
@@ -15,7 +19,7 @@ from grass.config import ClusterConfig
 from grass.environment import cluster_home
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UndecodableError, UnreachableError
 from grass.provision.files import serve, share
-from grass.provision.files.operations import REPLY, A, AnyOperation, Operation
+from grass.provision.files.operations import REPLY, A, AnyOperation, Operation, ReadFile
 from grass.wire.codec import Form, encode, indented
 
 PROFILE = "files.json"
@@ -35,6 +39,9 @@ If both ends have AES in hardware, GCM is a quarter faster than ChaCha20, OpenSS
 because `^` needs a newer client than some users have.
 """
 
+_PIECE = 256 * 1024
+_LONGEST_REPLY = 64 * 1024
+"""Bytes of the line before a file's content."""
 _PATTERN = frozenset("*?[]\\")
 _ERRORS: dict[str, type[GrassError]] = {each.code: each for each in (InputError, NotFoundError, ConflictError)}
 
@@ -43,7 +50,7 @@ class ShareAccess(Protocol):
     """Access to a share.
 
     ``rsync_path(module, path)`` is the argument for rsync, used with ``rsync_options``. ``ask`` carries out one
-    operation.
+    operation. ``read`` opens a file and yields its content, piece by piece.
     """
 
     def rsync_options(self) -> list[str]: ...
@@ -51,6 +58,16 @@ class ShareAccess(Protocol):
     def rsync_path(self, module: str, path: str) -> str: ...
 
     def ask(self, operation: Operation[A]) -> A: ...
+
+    def read(self, path: str) -> AbstractContextManager[Content]: ...
+
+
+@dataclass(frozen=True)
+class Content:
+    """A file that is open. ``size``: bytes, when it was opened."""
+
+    size: int
+    pieces: Iterator[bytes]
 
 
 class FilesAccess(msgspec.Struct, frozen=True):
@@ -84,6 +101,11 @@ class LocalShare:
     def ask(self, operation: Operation[A]) -> A:
         return cast(A, share.carry_out(self.folder, cast(AnyOperation, operation)))
 
+    @contextmanager
+    def read(self, path: str) -> Iterator[Content]:
+        with share.open_file(self.folder, path) as file:
+            yield Content(os.fstat(file.fileno()).st_size, _pieces(file))
+
 
 @dataclass(frozen=True)
 class SshShare:
@@ -112,8 +134,32 @@ class SshShare:
         done = subprocess.run(command, input=encode(operation), capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return cast(A, operation.answer.decode(_answer(done.stdout)))
+        raise self._failed(done.stderr)
+
+    @contextmanager
+    def read(self, path: str) -> Iterator[Content]:
+        command = [*self._ssh(), f"{self.access.user}@{self.access.host}", serve.COMMAND]
+        with tempfile.TemporaryFile() as request, tempfile.TemporaryFile() as errors:
+            request.write(encode(ReadFile(path)).encode())
+            request.seek(0)
+            process = subprocess.Popen(command, stdin=request, stdout=subprocess.PIPE, stderr=errors)
+            output = cast(IO[bytes], process.stdout)
+            try:
+                head = output.readline(_LONGEST_REPLY)
+                if not head.endswith(b"\n"):
+                    process.wait()
+                    errors.seek(0)
+                    raise self._failed(errors.read().decode(errors="replace"))
+                size = ReadFile.answer.decode(_answer(head.decode(errors="replace"))).size
+                yield Content(size, _pieces(output))
+            finally:
+                process.terminate()  # it has ended, unless the reader has had enough
+                output.close()
+                process.wait()
+
+    def _failed(self, said: str) -> UnreachableError:
         where = f"{self.access.user}@{self.access.host}:{self.access.port}"
-        raise UnreachableError(f"ssh to {where} for the files of the cluster failed: {_last_line(done.stderr)}")
+        return UnreachableError(f"ssh to {where} for the files of the cluster failed: {_last_line(said)}")
 
     def _ssh(self) -> list[str]:
         access = self.access
@@ -147,6 +193,10 @@ def access_to(cluster: str, home: Path | None = None) -> ShareAccess:
         raise NotFoundError(
             f"cluster {cluster}: nothing here says how to reach its files; the machine that created it can"
         ) from None
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    return iter(lambda: file.read(_PIECE), b"")
 
 
 def rsync_program() -> str:

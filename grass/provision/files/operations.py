@@ -82,6 +82,19 @@ class TypeOf(Operation[FileType], frozen=True, tag="kind"):
     answer: ClassVar = Form(FileType)
 
 
+class OpenedFile(msgspec.Struct, frozen=True):
+    """Answer to ``ReadFile``. Over SSH, so many bytes follow the line of the reply."""
+
+    size: int
+
+
+class ReadFile(Operation[OpenedFile], frozen=True, tag="read"):
+    """Send the content of a file."""
+
+    path: str
+    answer: ClassVar = Form(OpenedFile)
+
+
 class RemoveFiles(Operation[RemovedFiles], frozen=True, tag="remove"):
     path: str
     recursive: bool
@@ -113,7 +126,7 @@ class RemoveImage(Operation[RemovedImage], frozen=True, tag="remove-image"):
 
 
 AnyOperation = ListFiles | TypeOf | RemoveFiles | ListImages | MissingBlobs | AddImage | RemoveImage
-OPERATION: Form[AnyOperation] = Form(AnyOperation)
+OPERATION: Form[AnyOperation | ReadFile] = Form(AnyOperation | ReadFile)
 INDEX: Form[Index] = Form(Index)
 
 

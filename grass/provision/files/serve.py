@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
 from grass.environment import ssh_original_command
 from grass.errors import GrassError, InputError, UndecodableError
 from grass.provision.files import share
-from grass.provision.files.operations import OPERATION, Problem, Reply
+from grass.provision.files.operations import OPERATION, OpenedFile, Problem, ReadFile, Reply
 from grass.wire.codec import encode
 
 RSYNC_DAEMON = ["rsync", "--server", "--daemon", "."]
@@ -61,13 +64,21 @@ def main(folder: str, rsyncd: str, asked: str) -> int:
     if asked.strip() != COMMAND:
         sys.stderr.write("this key is for the files of a Grass cluster only\n")
         return 2
-    print(encode(reply(Path(folder), sys.stdin.read())))  # noqa: T201 (the reply)
+    with ExitStack() as opened:
+        said = reply(Path(folder), sys.stdin.read(), opened, sys.stdout.buffer)
+        sys.stdout.buffer.write(f"{encode(said)}\n".encode())
     return 0
 
 
-def reply(folder: Path, request: str) -> Reply:
+def reply(folder: Path, request: str, after: ExitStack, output: IO[bytes]) -> Reply:
+    """Carry out a request. What follows the reply is written to ``output`` when ``after`` ends."""
     try:
-        answer = share.carry_out(folder, OPERATION.decode(request))
+        operation = OPERATION.decode(request)
+        if isinstance(operation, ReadFile):
+            content = after.enter_context(share.open_file(folder, operation.path))
+            after.callback(shutil.copyfileobj, content, output)
+            return Reply(answer=msgspec.Raw(encode(OpenedFile(os.fstat(content.fileno()).st_size)).encode()))
+        answer = share.carry_out(folder, operation)
         return Reply(answer=msgspec.Raw(encode(answer).encode()))
     except UndecodableError as error:
         message = f"the version of Grass on the master does not know the request ({error})"

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from grass.atomic_file import replace_file
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UndecodableError
@@ -84,6 +87,28 @@ def type_of(share: Path, path: str) -> FileType:
     if not (target.exists() or target.is_symlink()):
         raise NotFoundError(f"there is no {path!r} in the share")
     return _entry(target).type
+
+
+def open_file(share: Path, path: str) -> IO[bytes]:
+    """Open a regular file. No symbolic link is followed: a task could change one between a check and its use."""
+    *folders, name = paths.to_read(path).split("/")
+    here = os.open(share, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for folder in folders:
+            inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+            os.close(here)
+            here = inner
+        found = os.open(name or ".", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=here)
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no {path!r} in the share") from None
+    except OSError as error:
+        raise InputError(f"{path!r} cannot be read as a file: {error.strerror}") from error
+    finally:
+        os.close(here)
+    if not stat.S_ISREG(os.fstat(found).st_mode):
+        os.close(found)
+        raise InputError(f"{path!r} is not a file")
+    return os.fdopen(found, "rb")
 
 
 def remove_files(share: Path, path: str, recursive: bool) -> RemovedFiles:

@@ -1,18 +1,62 @@
-// Two runs of a job side by side.
+// Two runs of a job: results side by side, curves over each other, and what differs in their job files and output.
 
+import { Curves } from "../charts.js";
 import { h } from "../dom.js";
-import { duration, instant } from "../format.js";
+import { bytes, duration, instant } from "../format.js";
 import { stateMark } from "../glyphs.js";
 import { empty, jobLink, panel } from "../parts.js";
-import { ask, cluster } from "../state.js";
+import { ask, cluster, listFiles, me } from "../state.js";
+import { usageCharts } from "./usage.js";
+
+const MOST = 200; // rows of each table
 
 export function compareView([first, second]) {
-  let runs = null, problem = "";
+  const charts = usageCharts("compare", Curves);
+  let runs = null, outputs = null, problem = "", closed = false;
   (async () => {
-    try { runs = await Promise.all([first, second].map((job) => ask("job", { job }))); } catch (error) { problem = error.message; }
+    try {
+      const found = await ask("comparison", { first, second });
+      if (closed) return;
+      runs = found.jobs;
+      charts.show(found);
+      if (me.files) outputs = await Promise.all(runs.map((run) => listFiles(`jobs/${run.id}`).catch(() => []))); // no folder: no output
+    } catch (error) { problem = error.message; }
     cluster.changed();
   })();
-  return { draw: () => h("div.stack", h("h1", "Two runs"), runs ? table(runs) : h("section.panel", empty(problem || "Loading."))) };
+  return {
+    close() { closed = true; charts.close(); },
+    redraw() { charts.redraw(); },
+    draw: () => h("div.stack", h("h1", "Two runs"), runs ? [table(runs), panel("Curves since the start of each run", { key: "curves" }, h("div.body", charts.element)), files(runs), outputs ? outputTable(outputs) : null]
+      : h("section.panel", empty(problem || "Loading."))),
+  };
+}
+
+// Paths of all plain values of a specification.
+function flat(value, path = "", into = new Map()) {
+  for (const [key, each] of Object.entries(value || {})) {
+    const name = path ? `${path}.${key}` : key;
+    if (each !== null && typeof each === "object" && !Array.isArray(each)) flat(each, name, into);
+    else into.set(name, Array.isArray(each) ? JSON.stringify(each) : String(each));
+  }
+  return into;
+}
+
+function files(runs) {
+  const sides = runs.map((run) => flat(run.specification));
+  const names = [...new Set(sides.flatMap((side) => [...side.keys()]))].filter((name) => sides[0].get(name) !== sides[1].get(name));
+  return panel("Differences of the job files", { key: "spec" }, names.length ? sideBySide(["Field", "First", "Second"], names.map((name) => [name, ...sides.map((side) => side.get(name) ?? "–")])) : empty("The job files say the same."));
+}
+
+function outputTable(outputs) {
+  const sides = outputs.map((entries) => new Map(entries.map((each) => [each.name, each.type === "file" ? bytes(each.size) : each.type])));
+  const names = [...new Set(sides.flatMap((side) => [...side.keys()]))].sort();
+  return panel("Output files", { key: "outputs" }, names.length ? sideBySide(["Name", "First", "Second"], names.map((name) => [name, ...sides.map((side) => side.get(name) ?? "–")])) : empty("Neither run wrote files."));
+}
+
+function sideBySide(head, rows) {
+  return [h("div.scroll", h("table", h("thead", h("tr", head.map((text) => h("th", text)))),
+    h("tbody", rows.slice(0, MOST).map(([name, one, two]) => h("tr", { class: one === two ? "" : "chosen" }, h("th", { scope: "row" }, name), h("td.wide", one), h("td.wide", two)))))),
+  rows.length > MOST ? h("p.empty", `${rows.length - MOST} more`) : null];
 }
 
 function table(runs) {

@@ -1,26 +1,52 @@
-// The event log with filters. New events come with the feed.
+// The whole event log, page by page, with filters that the cluster applies. New events come with the feed.
 
 import { h } from "../dom.js";
 import { instant } from "../format.js";
 import { empty, jobLink, nodeLink, panel } from "../parts.js";
-import { cluster } from "../state.js";
+import { ask, cluster } from "../state.js";
 
-const MOST = 300;
+const FIELDS = { text: "Any word", job: "Job", node: "Node", user: "User" };
+const PAUSE = 250; // milliseconds after a key before the cluster is asked
 
 export function eventsView(_, query) {
-  let text = query.get("q") || "", kind = "";
+  const wanted = { text: query.get("q") || "", job: query.get("job") || "", node: query.get("node") || "", user: query.get("user") || "", kind: query.get("kind") || "" };
+  let found = null, kinds = [], older = null, problem = "", timer = null, asked = 0, newest = "";
+
+  // `before`: where the last answer ended; without it, the page begins anew.
+  async function load(before) {
+    const mine = ++asked;
+    try {
+      const answer = await ask("event-log", { ...wanted, before });
+      if (mine !== asked) return; // another filter was chosen meanwhile
+      found = before ? [...found, ...answer.events] : answer.events;
+      older = answer.before;
+      kinds = answer.kinds;
+      problem = "";
+    } catch (error) { if (mine === asked) problem = error.message; }
+    cluster.changed();
+  }
+
+  const choose = (name, value) => { wanted[name] = value; clearTimeout(timer); timer = setTimeout(load, PAUSE); };
+  const stop = cluster.listen(() => {
+    const last = cluster.events[cluster.events.length - 1]?.id || "";
+    if (last === newest) return;
+    const first = !newest;
+    newest = last;
+    if (!first && found && found.length <= 100) { clearTimeout(timer); timer = setTimeout(load, PAUSE); }
+  });
+  load();
   return {
+    close() { stop(); clearTimeout(timer); asked += 1; },
     draw() {
-      const kinds = [...new Set(cluster.events.map((event) => event.kind))].sort();
-      const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-      const found = cluster.events.filter((event) => (!kind || event.kind === kind)
-        && words.every((word) => Object.values(event).some((value) => String(value).toLowerCase().includes(word)))).reverse();
+      const filtered = Object.values(wanted).some(Boolean);
       return h("div.stack", h("h1", "Events"),
         h("div.filters",
-          h("input.field", { type: "search", "aria-label": "Filter events", placeholder: "Filter by any word", value: text, oninput: (event) => { text = event.target.value; cluster.changed(); } }),
-          h("select.field", { "aria-label": "Kind of event", onchange: (event) => { kind = event.target.value; cluster.changed(); } },
-            h("option", { value: "" }, "Every kind"), kinds.map((each) => h("option", { value: each, selected: each === kind }, each)))),
-        panel("Newest first", { end: h("span.soft", `${found.length} of the last ${cluster.events.length}`) }, found.length ? eventList(found.slice(0, MOST)) : empty("No event matches.")));
+          Object.entries(FIELDS).map(([name, text]) => h("input.field", { type: "search", "aria-label": name === "text" ? "Filter events" : `${text} of events`, placeholder: text, value: wanted[name], oninput: (event) => choose(name, event.target.value.trim()) })),
+          h("select.field", { "aria-label": "Kind of event", onchange: (event) => choose("kind", event.target.value) },
+            h("option", { value: "" }, "Every kind"), kinds.map((each) => h("option", { value: each, selected: each === wanted.kind }, each)))),
+        panel("Newest first", { end: h("span.soft", found ? `${found.length}${older ? ", and there may be older ones" : ""}` : "") },
+          problem ? empty(problem) : found === null ? empty("Loading.") : found.length ? eventList(found) : empty(filtered && older ? "None of the newest events matches." : filtered ? "No event that is kept matches." : "No event is kept."),
+          older && !problem ? h("div.body", h("button.button", { type: "button", onclick: () => load(older) }, "Show older events")) : null));
     },
   };
 }

@@ -6,6 +6,7 @@ import { shape, stateMark, toneOf } from "../glyphs.js";
 import { empty, facts, nodeLink, panel, progress, tabs, tally } from "../parts.js";
 import { Feed, ask, cluster, ended, me } from "../state.js";
 import { eventList } from "./events.js";
+import { FileList } from "./files.js";
 import { Grid } from "./grid.js";
 import { jobActions, taskActions } from "./job_actions.js";
 import { LogPane } from "./logs.js";
@@ -13,12 +14,12 @@ import { operationList } from "./operations.js";
 import { timeline } from "./timeline.js";
 import { JobUsage } from "./job_usage.js";
 
-const SECTIONS = { "": "Tasks", timeline: "Timeline", logs: "Logs", usage: "Usage", operations: "Operations", events: "Events", about: "About" };
+const SECTIONS = { "": "Tasks", timeline: "Timeline", logs: "Logs", usage: "Usage", files: "Files", operations: "Operations", events: "Events", about: "About" };
 const ATTENTION = 25, OFFERED = 200;
 
 export function jobView([id, section = "", task]) {
   const feed = new Feed(id), grids = new Map();
-  let log = null, usage = null, why = null, events = null, attempts = null, operations = null, specification = null, timer = null;
+  let log = null, usage = null, files = null, why = null, events = null, attempts = null, operations = null, specification = null, timer = null;
   const current = () => feed.jobs.get(id) || [...feed.jobs.values()][0] || cluster.jobs.get(id);
   const view = {
     accepts: ([next]) => next === id,
@@ -29,7 +30,8 @@ export function jobView([id, section = "", task]) {
       const job = current();
       if (!job) return h("div.stack", h("h1", id), h("section.panel", empty(feed.known || feed.link.up ? feed.link.message || "This job was deleted, or never existed." : "Loading.")));
       const sections = me.shared ? { "": "Tasks", timeline: "Timeline", operations: "Operations", events: "Events" } : SECTIONS;
-      return h("div.stack", head(job), tabs(`#/jobs/${encodeURIComponent(id)}`, sections, section), body(job));
+      const { files: _, ...others } = sections;
+      return h("div.stack", head(job), tabs(`#/jobs/${encodeURIComponent(id)}`, me.files ? sections : others, section), body(job));
     },
   };
 
@@ -38,9 +40,10 @@ export function jobView([id, section = "", task]) {
     if (section === "logs" && log) { log.offer(parts(job, tasks)); return log.element; }
     if (section === "timeline") return timeline(job, tasks, attempts);
     if (section === "usage" && usage) return usage.draw();
+    if (section === "files" && files) return files.draw();
     if (section === "operations") return operationList(job, operations);
     if (section === "events") return panel("Events", {}, events === null ? empty("Loading.") : events.length ? eventList([...events].reverse()) : empty("No event of this job is kept."));
-    if (section === "about") return [panel("About", {}, h("div.body", about(job))), specification ? panel("Specification, with defaults", { key: "file" }, h("div.source", { tabindex: 0 }, outline(specification))) : null];
+    if (section === "about") return [panel("About", {}, h("div.body", about(job))), specification ? panel("Specification, with defaults", { key: "file", end: h("a.button", { href: `/ask/specification?job=${encodeURIComponent(id)}`, download: `${id}.json` }, "Download") }, h("div.source", { tabindex: 0 }, outline(specification))) : null];
     return [whyPanel(job), taskPanel(job, tasks), chosenPanel(job), attention(job, tasks)];
   }
 
@@ -85,10 +88,11 @@ export function jobView([id, section = "", task]) {
   function enter() {
     if (section === "logs" && !me.shared) log = new LogPane(id, task);
     if (section === "usage" && !me.shared) usage = new JobUsage(id, task, () => feed.changed());
+    if (section === "files" && me.files) files = new FileList(id, task === undefined ? undefined : task === "." ? "" : task, () => feed.changed());
     load();
   }
 
-  function leave() { clearTimeout(timer); log?.close(); log = null; usage?.close(); usage = null; }
+  function leave() { files?.close(); files = null; clearTimeout(timer); log?.close(); log = null; usage?.close(); usage = null; }
 
   // What the feed does not have: asked for again while the page is open, slowly.
   async function load() {

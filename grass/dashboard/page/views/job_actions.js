@@ -5,7 +5,8 @@ import { h } from "../dom.js";
 import { ended, me } from "../state.js";
 
 export function jobActions(job) {
-  if (me.role === "viewer" || (me.role === "user" && job.user !== me.user)) return [];
+  if (me.role === "viewer") return h("span.soft", me.shared ? "This page is read-only." : "You are a viewer: you can look, and change nothing.");
+  if (me.role === "user" && job.user !== me.user) return [];
   const found = [], body = () => ({ job: job.id });
   const offer = (action, text, options, danger = false) => {
     if (me.actions.includes(action)) found.push(h("button.button", { class: danger ? "danger" : "", type: "button", "data-key": text, onclick: () => confirm({ action, danger, body, ...options }) }, text));

@@ -1,0 +1,33 @@
+"""What the page needs of the share. Called by ``app``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+
+class Content(Protocol):
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def pieces(self) -> Iterator[bytes]: ...
+
+
+class Files(Protocol):
+    """The share, with the user's rights. The CLI passes one; the dashboard does not know how to reach it."""
+
+    def entries(self, path: str) -> list[dict[str, Any]]: ...
+
+    def read(self, path: str) -> AbstractContextManager[Content]: ...
+
+
+def exactly(content: Content) -> Iterator[bytes]:
+    """Yield as many bytes as were announced, although a task may still write to the file."""
+    left = content.size
+    for piece in content.pieces:
+        yield piece[:left]
+        left -= len(piece[:left])
+        if not left:
+            return

@@ -1,0 +1,64 @@
+// Files of the share: what is in a folder, with downloads. A job's output is jobs/ID; the whole share is what tasks read.
+
+import { h } from "../dom.js";
+import { bytes, count, instant } from "../format.js";
+import { empty, panel } from "../parts.js";
+import { listFiles } from "../state.js";
+
+const MOST = 1000;
+
+export class FileList {
+  // `changed` is called when there is something new to draw.
+  constructor(id, path, changed) {
+    this.id = id; this.changed = changed;
+    this.path = path ?? `jobs/${id}`;
+    this.entries = null; this.problem = "";
+    this.load();
+  }
+
+  async load() {
+    clearTimeout(this.timer);
+    try { this.entries = await listFiles(this.path); this.problem = ""; } catch (error) { this.problem = error.message; }
+    if (this.closed) return;
+    this.changed();
+    this.timer = setTimeout(() => this.load(), 15000);
+  }
+
+  draw() {
+    return panel("Files", { key: "files", end: this.entries ? h("span.soft", this.entries.length > MOST ? `the first ${count(MOST)} of ${count(this.entries.length)}` : count(this.entries.length)) : null },
+      h("div.body", this.crumbs()),
+      this.entries?.length ? this.table() : empty(this.problem ? this.explained() : this.entries ? "This folder is empty." : "Loading."));
+  }
+
+  explained() {
+    return this.path === `jobs/${this.id}` && this.problem.includes("there is no") ? "This job has written no files into its output folder (GRASS_OUTPUT)." : this.problem;
+  }
+
+  crumbs() {
+    const parts = this.path.split("/").filter(Boolean);
+    return h("nav.crumbs", { "aria-label": "Folder" }, this.folder("", "share"), parts.map((part, at) => [h("span.faint", " / "), this.folder(parts.slice(0, at + 1).join("/"), part)]));
+  }
+
+  folder(path, text) {
+    const address = encoded(path);
+    return address === null ? h("span", text) : h("a", { href: `#/jobs/${encodeURIComponent(this.id)}/files/${address || "."}`, "aria-current": path === this.path ? "page" : null }, text);
+  }
+
+  table() {
+    return h("div.scroll", h("table", h("thead", h("tr", h("th", "Name"), h("th.num", "Size"), h("th.num", "Changed"), h("th", ""))),
+      h("tbody", this.entries.slice(0, MOST).map((each) => {
+        const path = [this.path, each.name].filter(Boolean).join("/"), address = encoded(path);
+        return h("tr", { "data-row": true, "data-key": each.name },
+          h("td.main", each.type === "folder" ? this.folder(path, `${each.name}/`) : each.name, each.type === "link" ? h("span.soft", " symbolic link") : null),
+          h("td.num", each.type === "file" ? bytes(each.size) : "–"), h("td.num", instant(each.modified)),
+          h("td.num", each.type === "file" && address !== null ? h("a.button", { href: `/file?path=${address}`, download: each.name, "aria-label": `Download ${each.name}` }, "Download") : null));
+      }))));
+  }
+
+  close() { this.closed = true; clearTimeout(this.timer); }
+}
+
+// A name that is not text has no address: the command line can still fetch its folder.
+function encoded(path) {
+  try { return encodeURIComponent(path); } catch { return null; }
+}
