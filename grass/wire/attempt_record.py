@@ -29,6 +29,10 @@ class AttemptRecord(msgspec.Struct, frozen=True, array_like=True):
     """Seconds since the epoch, as ``ended``. None: it never started."""
     ended: float | None
     """None: its end is unknown, because its node was lost."""
+    assigned: float | None = None
+    """When it got its node."""
+    prepared: float | None = None
+    """When its image was there. None: it did not wait for an image."""
 
 
 def attempt_of(task: TaskRecord) -> AttemptRecord:
@@ -37,7 +41,17 @@ def attempt_of(task: TaskRecord) -> AttemptRecord:
     if reason is not None and reason.code is ReasonCode.BACKOFF:
         cause = reason.details.get("cause")
         reason = None if cause is None else Reason.from_wire(cause)
-    return AttemptRecord(task.attempt, task.node, task.exit_code, task.signal, reason, task.started, task.ended)
+    return AttemptRecord(
+        task.attempt,
+        task.node,
+        task.exit_code,
+        task.signal,
+        reason,
+        task.started,
+        task.ended,
+        task.assigned,
+        task.prepared,
+    )
 
 
 def field_of(task: TaskKey, attempt: int) -> str:

@@ -14,6 +14,8 @@ class Started(msgspec.Struct, frozen=True, tag_field="event", tag="started"):
     at: float
     """Seconds since the epoch, by the node's clock."""
     pid: int | None = None
+    prepared: float | None = None
+    """When its image was there, by the node's clock. None: it did not wait for an image."""
 
 
 class Waiting(msgspec.Struct, frozen=True, tag_field="event", tag="waiting"):

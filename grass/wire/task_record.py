@@ -49,6 +49,10 @@ class TaskRecord(msgspec.Struct, array_like=True):
     released: bool = False
     """Whether it is no longer a task of its component, because that was scaled in. However its attempt ends, the task
     is then STOPPED."""
+    assigned: float | None = None
+    """When its newest attempt got its node, in seconds since the epoch."""
+    prepared: float | None = None
+    """When the image of its newest attempt was there, if it had to wait for the image."""
 
     @property
     def serves(self) -> bool:

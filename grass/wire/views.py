@@ -140,6 +140,10 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     started: float | None
     ended: float | None
     """None: it goes on, or its end is unknown, because its node was lost."""
+    assigned: float | None = None
+    """When it got its node."""
+    prepared: float | None = None
+    """When its image was there. None: it did not wait for an image."""
 
 
 class AttemptsView(msgspec.Struct, frozen=True):

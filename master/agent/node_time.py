@@ -23,7 +23,8 @@ def on_master_clock(events: tuple[TaskEvent, ...], ahead: float) -> tuple[TaskEv
 def _shifted(event: TaskEvent, ahead: float) -> TaskEvent:
     match event:
         case Started():
-            return replace(event, at=event.at - ahead)
+            prepared = None if event.prepared is None else event.prepared - ahead
+            return replace(event, at=event.at - ahead, prepared=prepared)
         case Ended():
             started = None if event.started is None else event.started - ahead
             return replace(event, at=event.at - ahead, started=started)

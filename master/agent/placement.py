@@ -213,6 +213,7 @@ def _assign_one(
     task.attempt += 1
     task.node, task.seq, task.preempted = node.name, step.cluster.seq, None
     task.exit_code = task.signal = task.reason = task.started = task.ended = task.pid = task.sizes = None
+    task.assigned, task.prepared = step.wall, None
     task.ports = _take_ports(step, node, component.spec.ports)
     task.gpus = devices
     allocate_task(node, launch, index, task)

@@ -132,7 +132,7 @@ def _started(step: Step, run: JobRun, component: ComponentRun, task: TaskRecord,
         return
     component.move(task, TaskState.RUNNING)
     task.reason = task.preempted
-    task.started, task.pid = event.at, event.pid
+    task.started, task.pid, task.prepared = event.at, event.pid, event.prepared
     if component.spec.timeout is not None and task.node is not None:
         launch = step.cluster.nodes[task.node].launches[run.launch(component)]
         launch.until = max(launch.until, step.now + component.spec.timeout + component.spec.grace)

@@ -285,7 +285,7 @@ class NodeAgent:
         ):  # an earlier agent may have stopped it
             self._stuck.stop(key, entry.stop_grace)
         if self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
-            self._events.append(Started(key, attempt.started or clock.wall(), attempt.pid))
+            self._events.append(Started(key, attempt.started or clock.wall(), attempt.pid, attempt.prepared))
 
     def _take_verdict(self, verdict: Verdict, key: str, failure: str) -> None:
         match verdict:

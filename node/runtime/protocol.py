@@ -95,6 +95,8 @@ class Observed(NamedTuple):
     sizes: dict[str, int] | None
     spent: Spent | None = None
     """Set at its end, if the runtime reaped its first process itself."""
+    prepared: float | None = None
+    """Wall seconds at which its image was there, if it had to wait for the image."""
 
 
 class Waiting(NamedTuple):

@@ -28,7 +28,7 @@ from grass.dashboard.server import DashboardServer
 from grass.manifest.settings import OfferedResources, Settings
 from grass.provision.files.access import access_to
 from grass.provision.files.browse import SharedFiles
-from tests.support.browser import chromium, opened
+from tests.support.browser import chromium, opened, tab, tabs
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
@@ -76,9 +76,15 @@ def browser() -> Iterator[Any]:
         yield browser
 
 
+@pytest.fixture(scope="module")
+def context(browser: Any) -> Iterator[Any]:
+    with tabs(browser) as context:
+        yield context
+
+
 @pytest.fixture
-def page(browser: Any, link: str) -> Iterator[Any]:
-    with opened(browser, link) as page:
+def page(context: Any, link: str) -> Iterator[Any]:
+    with tab(context, link) as page:
         yield page
 
 
@@ -189,6 +195,8 @@ def test_tasks_turn_green_a_line_is_read_as_it_is_written_and_the_job_is_stopped
     assert client.wait(job_id, timeout=20)["state"] == "STOPPED"
     page.click("nav.tabs a:has-text('Timeline')")
     page.wait_for_selector(".lane >> nth=2")
+    page.wait_for_selector(".lane i.waiting[title*='on local: waited'] >> nth=2", state="attached")
+    page.wait_for_selector(".lane i.tone-succeeded[title*='exit code 0']", state="attached")
 
 
 def test_a_waiting_job_tells_why_and_a_node_is_drained_and_comes_back(page: Any, client: Client) -> None:

@@ -12,6 +12,11 @@ from tests.support.needs import require
 WAIT = 20_000
 """Milliseconds until a condition counts as never met."""
 
+_LOADED = """({ ready: document.readyState, hidden: document.hidden, now: performance.now(),
+  files: performance.getEntriesByType("resource").map((file) =>
+    [file.name.split("/").pop(), file.responseStatus, file.requestStart, file.responseEnd].join(" ")) })"""
+"""What a page that did not begin has loaded, and when."""
+
 
 @contextmanager
 def chromium() -> Iterator[Any]:
@@ -32,13 +37,29 @@ def playwright_errors() -> Any:
 
 
 @contextmanager
+def tabs(browser: Any, **options: Any) -> Iterator[Any]:
+    """Yield a context: its pages share cookies and the browser's cache, so that all but the first open fast."""
+    context = browser.new_context(viewport={"width": 1360, "height": 900}, **options)
+    context.set_default_timeout(WAIT)
+    try:
+        yield context
+    finally:
+        context.close()
+
+
+@contextmanager
 def opened(browser: Any, link: str, allowed: tuple[str, ...] = (), **options: Any) -> Iterator[Any]:
-    """Yield a page at ``link``. Afterwards, fail for what the page did wrong.
+    """Yield a page at ``link``, in a context of its own. Afterwards, fail for what the page did wrong.
 
     ``allowed``: parts of console errors that the test causes.
     """
-    context = browser.new_context(viewport={"width": 1360, "height": 900}, **options)
-    context.set_default_timeout(WAIT)
+    with tabs(browser, **options) as context, tab(context, link, allowed) as page:
+        yield page
+
+
+@contextmanager
+def tab(context: Any, link: str, allowed: tuple[str, ...] = ()) -> Iterator[Any]:
+    """Yield a page at ``link``. Afterwards, fail for what the page did wrong."""
     page, wrong, origin = context.new_page(), [], link.partition("/open/")[0]
     page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
     page.on("console", lambda message: message.type in ("error", "warning") and wrong.append(message.text))
@@ -48,9 +69,9 @@ def opened(browser: Any, link: str, allowed: tuple[str, ...] = (), **options: An
         try:
             page.wait_for_selector("#top nav")
         except playwright_errors().TimeoutError as error:
-            raise AssertionError(f"the page shows {page.content()!r} and said {wrong}") from error
+            raise AssertionError(f"{page.evaluate(_LOADED)}, said {wrong}, shows {page.content()!r}") from error
         yield page
         found = [each for each in wrong if not any(part in each for part in allowed)]
         assert found == []
     finally:
-        context.close()
+        page.close()

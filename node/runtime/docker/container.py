@@ -26,6 +26,7 @@ class Container:
         "memory",
         "over",
         "pid",
+        "prepared",
         "reason",
         "same_boot",
         "signal",
@@ -36,6 +37,7 @@ class Container:
         "started",
         "starting",
         "stopping",
+        "waited",
     )
 
     def __init__(self, key: str, launch: str, start: Start | None = None) -> None:
@@ -60,6 +62,10 @@ class Container:
         """The final state of its container, while the rest of its log is still being read."""
         self.memory = 0
         self.same_boot = True
+        self.prepared: float | None = None
+        """Wall time at which its image was there, if it had to wait for the image."""
+        self.waited = False
+        """Whether users were told that it waits for its image."""
         self.signalled = False
         """Whether Grass sent it a signal."""
 
@@ -92,4 +98,5 @@ class Container:
             self.signal,
             self.reason,
             self.sizes,
+            prepared=self.prepared,
         )

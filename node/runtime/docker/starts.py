@@ -98,6 +98,8 @@ class Starts:
             if not attempt.stopping:
                 self._say_waiting(attempt, f"{error}; trying again")
                 raise LaterError from error
+        if attempt.waited:
+            attempt.prepared = clock.wall()
 
     def _create(self, name: str, body: Request) -> str:
         """Create the container. One of the same name is left from a lost start; it is removed first."""
@@ -132,7 +134,7 @@ class Starts:
 
     def _say_waiting(self, attempt: Container, message: str) -> None:
         """In a thread. Report why the attempt waits. Its start time counts from when it has its image."""
-        attempt.since = clock.steady()
+        attempt.since, attempt.waited = clock.steady(), True
         reason = Reason(ReasonCode.IMAGE, message)
         self._reactor.starters.tell(lambda: self._reactor.publish(Waiting(attempt.key, reason)))
 
