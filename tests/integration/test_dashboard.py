@@ -531,14 +531,8 @@ def test_a_shared_page_shows_and_changes_nothing(browser: Any, cluster: LocalClu
     client.wait(job_id, timeout=30)
 
 
-PAGES = (
-    "/",
-    "/jobs",
-    "/nodes",
-    "/nodes/local",
-    "/schedules",
-    "/users",
-    "/events",
+PAGES = ("/", "/jobs", "/nodes", "/nodes/local", "/schedules", "/users", "/events")
+PAGES_OF_A_JOB = (
     "JOB",
     "JOB/timeline",
     "JOB/logs",
@@ -550,14 +544,15 @@ PAGES = (
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("pages", [PAGES, PAGES_OF_A_JOB], ids=["cluster", "job"])
 def test_each_page_is_accessible_and_fits_its_screen(
-    browser: Any, link: str, client: Client, tmp_path: Path, theme: str
+    browser: Any, link: str, client: Client, tmp_path: Path, pages: tuple[str, ...], theme: str
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     ended = client.wait(client.start(job(f"seen-{theme}", "echo $GRASS_INDEX; exit $GRASS_INDEX", replicas=2))["id"])
     with opened(browser, link, color_scheme=theme) as page:
-        for address in PAGES:
+        for address in pages:
             to(page, address.replace("JOB", f"/jobs/{ended['id']}"))
             page.wait_for_selector("main h1, main .head", state="attached")
             found = Axe().run(page).response["violations"]
