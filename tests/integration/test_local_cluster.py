@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from grass.config import Secrets
-from grass.errors import ConflictError, NotFoundError, UnreachableError
-from grass.manifest.settings import PortSettings, RedisSettings, Settings
-from grass.provision import daemons, local, ports, processes, stopping
+from grass.errors import ConflictError, UnreachableError
+from grass.manifest.settings import RedisSettings, Settings
+from grass.provision import daemons, ports, processes, stopping
 from grass.provision.doctor import doctor
 from grass.provision.shutdown import request_shutdown
 from grass.provision.supervision import Supervisor
@@ -26,6 +25,7 @@ from grass.store.embedded import find_server
 from grass.store.redis_backend import RedisBackend
 from tests.support.example_run import free_port
 from tests.support.local_cluster import LocalCluster
+from tests.support.processes import alive
 from tests.support.waiting import wait_until
 
 Make = Callable[..., LocalCluster]
@@ -51,66 +51,6 @@ def create_process(home: Path) -> subprocess.Popen[bytes]:
     script = "from pathlib import Path; from grass.provision import local; import sys; "
     script += "local.create(None, home=Path(sys.argv[1]), progress=lambda _: None)"
     return subprocess.Popen([sys.executable, "-c", script, str(home)], stderr=subprocess.PIPE)
-
-
-def sleeper(name: str, marks: Path, seconds: int = 600) -> dict[str, object]:
-    """A job of one task that leaves a line per start."""
-    return {"name": name, "components": {"t": {"command": f"echo run >> {marks}; exec sleep {seconds}"}}}
-
-
-def start_sleeper(cluster: LocalCluster, marks: Path) -> int:
-    """Returns the pid of the task."""
-    with cluster.client() as client:
-        client.start(sleeper("sleeper", marks))
-        wait_until(marks.exists, what="the start of the task")
-        wait_until(lambda: client.tasks("sleeper")[0]["state"] == "RUNNING", what="RUNNING")
-        return int(client.tasks("sleeper")[0]["pid"])
-
-
-def alive(pid: int) -> bool:
-    """A zombie is not: in a container, process 1 may take its time to look after what it inherits."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def test_a_new_cluster_is_ready_and_all_its_daemons_run(make: Make) -> None:
-    began = time.monotonic()
-    cluster = make()
-    print(f"READY after {time.monotonic() - began:.2f} s")
-    assert cluster.states() == dict.fromkeys((daemons.SUPERVISOR, *daemons.names(cluster.config)), "RUNNING")
-    for entry in local.status("local", cluster.home):
-        assert entry.pid and entry.start and abs(time.time() - entry.start) < 30
-    with cluster.client() as client:
-        assert [node["state"] for node in client.nodes()] == ["READY"]
-
-
-def test_creating_what_runs_already_is_refused_and_changes_nothing(make: Make) -> None:
-    cluster = make()
-    before = {entry.name: entry.pid for entry in local.status("local", cluster.home)}
-    with pytest.raises(ConflictError, match="cluster local exists and runs; `grass delete local` ends it"):
-        cluster.create()
-    assert {entry.name: entry.pid for entry in local.status("local", cluster.home)} == before
-
-
-def test_creating_what_runs_already_replaces_lost_and_damaged_files_of_the_client(make: Make) -> None:
-    cluster = make()
-    before = {entry.name: entry.pid for entry in local.status("local", cluster.home)}
-    files = Path(cluster.config.home) / "client"
-    (files / "session.json").unlink(missing_ok=True)
-    (files / "user.pem").unlink()
-    cluster.create()
-    with cluster.client() as client:
-        assert [node["state"] for node in client.nodes()] == ["READY"]
-    for name in ("user.pem", "profile.json", "master.pub.json"):
-        (files / "session.json").unlink(missing_ok=True)
-        (files / name).write_text("garbage")
-        cluster.create()
-        with cluster.client() as client:
-            assert [node["state"] for node in client.nodes()] == ["READY"], name
-        assert (files / name).stat().st_mode & 0o777 == 0o600
-    assert {entry.name: entry.pid for entry in local.status("local", cluster.home)} == before
 
 
 def grass_create(home: Path) -> subprocess.Popen[str]:
@@ -156,7 +96,7 @@ def test_what_a_killed_create_started_is_waited_for_by_the_next_one(make: Make, 
 
 def test_a_cluster_whose_folder_is_removed_ends_with_its_tasks(make: Make, tmp_path: Path) -> None:
     cluster = make()
-    task = start_sleeper(cluster, tmp_path / "marks")
+    task = cluster.start_sleeper(tmp_path / "marks")
     pids = [*cluster.pids(), task]
     shutil.rmtree(cluster.home / "clusters")
     wait_until(lambda: not any(alive(pid) for pid in pids), 40, "the end of all its processes")
@@ -182,7 +122,7 @@ def test_the_doctor_finds_what_runs_on_without_its_folder_and_create_ends_it(mak
 def test_deleting_leaves_no_process_socket_port_file_or_shared_memory(make: Make, tmp_path: Path) -> None:
     memory = set(os.listdir("/dev/shm"))
     cluster = make()
-    task = start_sleeper(cluster, tmp_path / "marks")
+    task = cluster.start_sleeper(tmp_path / "marks")
     pids = [*cluster.pids(), task]
     cluster.delete()
     assert [pid for pid in pids if alive(pid)] == []
@@ -191,25 +131,6 @@ def test_deleting_leaves_no_process_socket_port_file_or_shared_memory(make: Make
     for port in (cluster.config.master.api_port, cluster.config.node.api_port):
         assert ports.available("127.0.0.1", port)
     assert set(os.listdir("/dev/shm")) <= memory
-
-
-def test_deleting_what_does_not_exist_names_what_does(make: Make) -> None:
-    cluster = make()
-    with pytest.raises(NotFoundError, match="there is no cluster lokal; there are: local"):
-        local.delete("lokal", home=cluster.home, progress=lambda _: None)
-
-
-def test_two_clusters_live_side_by_side_in_one_home(make: Make) -> None:
-    one = make()
-    two = make(Settings(name="second"), home=one.home)
-    try:
-        with one.client() as first, two.client() as second:
-            first.start({"name": "only-here", "components": {"t": {"command": "true"}}})
-            assert first.wait("only-here", timeout=30)["state"] == "SUCCEEDED"
-            assert second.jobs() == []
-    finally:
-        two.delete()
-    assert set(one.states().values()) == {"RUNNING"}
 
 
 def test_a_home_whose_path_is_too_long_for_sockets_works_all_the_same(make: Make, tmp_path: Path) -> None:
@@ -246,15 +167,6 @@ def test_a_cluster_that_may_end_when_idle_waits_for_its_jobs_and_then_ends_by_it
         assert client.wait("last", timeout=30)["state"] == "SUCCEEDED"
     wait_until(lambda: not any(map(alive, pids)), what="the end of all daemons")
     assert cluster.config.path.exists()
-
-
-def test_work_that_comes_before_the_idle_shut_down_does_keeps_the_cluster(make: Make, tmp_path: Path) -> None:
-    cluster = make()
-    task = start_sleeper(cluster, tmp_path / "marks")
-    command = [sys.executable, "-m", "grass.provision.shutdown", str(cluster.config.path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "it stays" in done.stdout
-    assert set(cluster.states().values()) == {"RUNNING"} and alive(task)
 
 
 def test_when_a_port_is_taken_at_the_next_start_it_says_so(make: Make) -> None:
@@ -340,7 +252,7 @@ def answers(cluster: LocalCluster) -> bool:
 
 def test_a_supervisord_that_was_killed_comes_back_and_tasks_go_on(make: Make, tmp_path: Path) -> None:
     cluster = make()
-    task = start_sleeper(cluster, tmp_path / "marks")
+    task = cluster.start_sleeper(tmp_path / "marks")
     killed = cluster.pid(daemons.SUPERVISOR)
     assert killed is not None
     os.kill(killed, signal.SIGKILL)
@@ -354,7 +266,7 @@ def test_when_supervisord_dies_with_all_who_watch_it_tasks_go_on_and_create_take
 ) -> None:
     cluster = make()
     marks = tmp_path / "marks"
-    task = start_sleeper(cluster, marks)
+    task = cluster.start_sleeper(marks)
     pids = [cluster.pid(name) for name in ("master-agent", "collector", daemons.SUPERVISOR)]
     killed = [pid for pid in pids if pid is not None]
     assert len(killed) == 3
@@ -376,7 +288,7 @@ def test_when_supervisord_dies_with_all_who_watch_it_tasks_go_on_and_create_take
 
 def test_create_starts_what_was_stopped_by_hand_and_leaves_the_rest_alone(make: Make, tmp_path: Path) -> None:
     cluster = make()
-    task = start_sleeper(cluster, tmp_path / "marks")
+    task = cluster.start_sleeper(tmp_path / "marks")
     Supervisor(cluster.config).stop_daemon("collector")
     wait_until(lambda: cluster.states()["collector"] == "STOPPED")
     cluster.create()
@@ -396,7 +308,7 @@ def test_a_supervisord_that_hangs_is_replaced(make: Make) -> None:
 
 def test_deleting_works_when_supervisord_and_half_of_the_daemons_are_dead(make: Make, tmp_path: Path) -> None:
     cluster = make()
-    task = start_sleeper(cluster, tmp_path / "marks")
+    task = cluster.start_sleeper(tmp_path / "marks")
     pids = [*cluster.pids(), task]
     some = [cluster.pid(daemon) for daemon in (daemons.SUPERVISOR, "node-agent", "master-agent", "redis")]
     for pid in some:
@@ -405,18 +317,6 @@ def test_deleting_works_when_supervisord_and_half_of_the_daemons_are_dead(make: 
             os.kill(pid, signal.SIGKILL)
     cluster.delete()
     assert [pid for pid in pids if alive(pid)] == []
-
-
-def test_daemons_and_tasks_have_no_secret_in_their_environment_or_arguments(make: Make, tmp_path: Path) -> None:
-    cluster = make()
-    task = start_sleeper(cluster, tmp_path / "marks")
-    secrets = Secrets.load(cluster.config.home)
-    words = [word.encode() for word in (*secrets.redis.values(), secrets.node_token)]
-    for pid in [*cluster.pids(), task]:
-        with suppress(FileNotFoundError, ProcessLookupError):  # what a daemon forked may have ended
-            for file in ("environ", "cmdline"):
-                text = Path(f"/proc/{pid}/{file}").read_bytes()
-                assert not any(word in text for word in words)
 
 
 @pytest.fixture
@@ -462,12 +362,3 @@ def test_a_redis_of_your_own_that_does_not_answer_is_said_and_leaves_nothing(tmp
         assert not (cluster.home / "clusters" / "local").exists()
     finally:
         cluster.end()
-
-
-def test_a_port_that_the_settings_ask_for_and_somebody_has_is_refused(tmp_path: Path, make: Make) -> None:
-    first = make()
-    taken = first.config.master.api_port
-    second = LocalCluster(Settings(name="second", ports=PortSettings(api=taken)), first.home)
-    with pytest.raises(ConflictError, match=f"port {taken}"):
-        second.create()
-    assert not (first.home / "clusters" / "second").exists()

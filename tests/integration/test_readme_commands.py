@@ -84,15 +84,6 @@ def left_behind() -> list[str]:
     return [path for path in os.listdir("/tmp") if path.startswith("grass-demo.")]
 
 
-def test_the_demo_works_twice_in_a_row_and_leaves_nothing(clone: Path) -> None:
-    before = left_behind()
-    first, second = run(clone, "scripts/demo"), run(clone, "scripts/demo")
-    assert "setting up .venv" not in second
-    check_demo(first)
-    check_demo(second)
-    assert left_behind() == before
-
-
 @pytest.fixture(scope="module")
 def ordinary(clone: Path) -> str:
     """The name of a user who is not root and can run the clone's Python."""
@@ -106,9 +97,19 @@ def ordinary(clone: Path) -> str:
     return "nobody"
 
 
+def test_the_demo_works_and_leaves_nothing(clone: Path) -> None:
+    before = left_behind()
+    check_demo(run(clone, "scripts/demo"))
+    assert left_behind() == before
+
+
 @pytest.mark.needs_root
-def test_the_demo_works_for_an_ordinary_user(clone: Path, ordinary: str) -> None:
-    check_demo(run(clone, "scripts/demo", user=ordinary, home=clone.parent / "home"))
+def test_the_demo_works_again_for_an_ordinary_user(clone: Path, ordinary: str) -> None:
+    before = left_behind()
+    text = run(clone, "scripts/demo", user=ordinary, home=clone.parent / "home")
+    assert "setting up .venv" not in text
+    check_demo(text)
+    assert left_behind() == before
 
 
 @pytest.mark.needs_root
@@ -132,8 +133,9 @@ local.delete("local", home=home, progress=lambda _: None)
         mine.end()
 
 
+@pytest.mark.nightly
 def test_the_test_command_says_what_it_does_and_ends_with_the_summary(clone: Path) -> None:
-    """One small file of tests: all of them are what is running just now. The types were checked just now, too."""
+    """One small file of tests: the command with all of them is what is running just now."""
     if (CHECKOUT / ".mypy_cache").exists():
         shutil.copytree(CHECKOUT / ".mypy_cache", clone / ".mypy_cache")
     text = run(clone, "scripts/test", "tests/unit/test_deploy.py")

@@ -17,6 +17,7 @@ from grass.model.reasons import Reason, ReasonCode
 from node.runtime import proc
 from node.runtime.process.client import ask
 from node.runtime.protocol import Stop
+from tests.support.processes import alive
 from tests.support.shepherd_run import ENV, ShepherdRun
 
 pytestmark = pytest.mark.timeout(120)
@@ -30,11 +31,6 @@ def shepherd() -> Iterator[ShepherdRun]:
 
 def sh(script: str) -> list[str]:
     return ["/bin/sh", "-c", script]
-
-
-def alive(pid: int) -> bool:
-    stat = proc.stat(pid)
-    return stat is not None and stat.state not in "ZX"
 
 
 def handles_sigterm(pid: int) -> bool:

@@ -28,14 +28,6 @@ def cluster() -> Iterator[LocalCluster]:
         made.end()
 
 
-def start_sleeper(cluster: LocalCluster, marks: Path) -> int:
-    """Returns the pid of a task that leaves a line in ``marks`` at each start."""
-    with cluster.client() as client:
-        client.start({"name": "sleeper", "components": {"t": {"command": f"echo run >> {marks}; exec sleep 600"}}})
-        wait_until(lambda: client.tasks("sleeper")[0]["state"] == "RUNNING", what="RUNNING")
-        return int(client.tasks("sleeper")[0]["pid"])
-
-
 def pid_of(cluster: LocalCluster, name: str) -> int:
     pid = cluster.pid(name)
     assert pid is not None
@@ -54,7 +46,7 @@ def all_run(cluster: LocalCluster) -> bool:
 
 def test_supervisord_killed_while_a_master_agent_starts_is_revived(cluster: LocalCluster, tmp_path: Path) -> None:
     marks = tmp_path / "marks"
-    task = start_sleeper(cluster, marks)
+    task = cluster.start_sleeper(marks)
     supervisor = pid_of(cluster, daemons.SUPERVISOR)
     for name in ("collector", "master-agent"):  # the agent last: it is in its first milliseconds, the other not far
         old = pid_of(cluster, name)
@@ -68,7 +60,7 @@ def test_supervisord_killed_while_a_master_agent_starts_is_revived(cluster: Loca
 
 def test_supervisord_killed_again_as_soon_as_it_is_back_is_revived_again(cluster: LocalCluster, tmp_path: Path) -> None:
     marks = tmp_path / "marks"
-    task = start_sleeper(cluster, marks)
+    task = cluster.start_sleeper(marks)
     killed = pid_of(cluster, daemons.SUPERVISOR)
     os.kill(killed, signal.SIGKILL)
     wait_until(lambda: new_process(cluster, daemons.SUPERVISOR, killed), REVIVED_WITHIN, "supervisord", every=0.002)
@@ -87,7 +79,7 @@ def test_daemons_that_hang_are_started_again_within_a_minute(tmp_path: Path) -> 
     try:
         with ThreadPoolExecutor(3) as pool:
             list(pool.map(LocalCluster.create, clusters))
-        task = start_sleeper(clusters[2], tmp_path / "marks")
+        task = clusters[2].start_sleeper(tmp_path / "marks")
         stopped = [
             (clusters[0], pid)
             for pid in [pid_of(clusters[0], name) for name in ("redis", "collector", "node-agent")]

@@ -11,6 +11,7 @@ from grass import Client
 from grass.config import ClusterConfig
 from grass.manifest.settings import Settings
 from grass.provision import local, processes
+from tests.support.waiting import wait_until
 
 
 @dataclass
@@ -37,6 +38,15 @@ class LocalCluster:
     def client(self) -> Client:
         """Return a client, which the caller closes."""
         return Client(self.settings.name, home=self.home)
+
+    def start_sleeper(self, marks: Path) -> int:
+        """Start the job `sleeper`, whose task adds a line to ``marks`` at each start. Return the pid of the task."""
+        with self.client() as client:
+            command = f"echo run >> {marks}; exec sleep 600"
+            client.start({"name": "sleeper", "components": {"t": {"command": command}}})
+            wait_until(marks.exists, what="the start of the task")
+            wait_until(lambda: client.tasks("sleeper")[0]["state"] == "RUNNING", what="RUNNING")
+            return int(client.tasks("sleeper")[0]["pid"])
 
     def states(self) -> dict[str, str]:
         return {entry.name: entry.state for entry in local.status(self.settings.name, self.home)}

@@ -23,3 +23,11 @@ def ended(process: psutil.Process) -> bool:
         return bool(process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
+
+
+def alive(pid: int) -> bool:
+    """Return whether the process runs. A zombie does not: process 1 of a container may take its time to reap it."""
+    try:
+        return bool(psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD))
+    except psutil.NoSuchProcess:
+        return False
