@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
+from msgspec import structs
 
 from grass import clock
 from grass.store.backend import Backend, Entry, Op
@@ -69,14 +70,28 @@ class NodeStore:
         )
 
     def changes(self, cursor: str, seconds: float) -> tuple[str, list[DesiredChange]]:
-        """Return the new cursor and the changes after ``cursor``. Wait up to ``seconds`` for the first."""
+        """Return the new cursor and the changes after ``cursor``. Wait up to ``seconds`` for the first.
+
+        A membership is the present one: a later change may have replaced it already, or removed it.
+        """
         found = self._backend.wait({self._changes: cursor}, seconds, limit=1000).get(self._changes, [])
+        last = self._number
         for entry in found:
             number = change_number(entry)
-            if number != self._number + 1:
-                raise ChangesGapError(f"change {self._number + 1} is gone, {number} is the next")
-            self._number = number
-        return (found[-1][0] if found else cursor), [DESIRED_CHANGE.decode(fields["body"]) for _, fields in found]
+            if number != last + 1:
+                raise ChangesGapError(f"change {last + 1} is gone, {number} is the next")
+            last = number
+        changes = self._with_memberships([DESIRED_CHANGE.decode(fields["body"]) for _, fields in found])
+        self._number = last
+        return (found[-1][0] if found else cursor), changes
+
+    def _with_memberships(self, changes: list[DesiredChange]) -> list[DesiredChange]:
+        key = self._desired[3]
+        texts = {
+            name: self._backend.hget(key, name) for name in {name for each in changes for name in each.memberships}
+        }
+        known = decoded_all(MEMBERSHIP, key, {name: text for name, text in texts.items() if text is not None})
+        return [_with_memberships(each, known) if each.memberships else each for each in changes]
 
     def signed_off(self, image: str) -> str | None:
         """Return the digest of the image that its user pushed; None: there is no record."""
@@ -104,6 +119,10 @@ class NodeStore:
     def usage(self, sample: UsageSample) -> None:
         """Append a sample to this node's usage stream."""
         self._backend.append([("XADD", self._usage, USAGE_KEPT, "body", encode(sample))])
+
+
+def _with_memberships(change: DesiredChange, known: Mapping[str, Membership]) -> DesiredChange:
+    return structs.replace(change, membership={name: known[name] for name in change.memberships if name in known})
 
 
 def change_number(entry: Entry | None) -> int:

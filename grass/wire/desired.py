@@ -42,7 +42,10 @@ class DesiredChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """Job id → the whole text of its addresses file."""
     membership: dict[str, Membership] = {}
     """Launch key → its new membership. A node gets those of all components of a job, also of those that run elsewhere.
-    They are gone with the job: when the last launch template of the job is dropped."""
+    They are gone with the job: when the last launch template of the job is dropped. Empty on the stream."""
+    memberships: tuple[str, ...] = ()
+    """On the stream: launch keys whose membership is new. The node reads them in the hash. A membership of hundreds of
+    members is long, and the stream keeps many changes."""
 
 
 DESIRED_ATTEMPT: Form[DesiredAttempt] = Form(DesiredAttempt)

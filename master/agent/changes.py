@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from grass.store.backend import Op
 from grass.store.job_index import moved
 from grass.store.keys import CHANGES_KEPT, ENDED_AT_MOST, ENDS_KEPT, EVENTS_KEPT, FEED_KEPT, PLANS_KEPT, Keys
@@ -237,4 +239,5 @@ def _desired_operations(change: NodeChange, node: NodeRun, keys: Keys, ops: list
         ops += [("HDEL", keys.membership(node.name), *without)] if without else []
         ops += [("HDEL", keys.addresses(node.name), *gone)] if gone else []
     node.change += 1
-    ops.append(("XADD", keys.changes(node.name), CHANGES_KEPT, "number", str(node.change), "body", encode(wire)))
+    told = structs.replace(wire, membership={}, memberships=tuple(wire.membership))
+    ops.append(("XADD", keys.changes(node.name), CHANGES_KEPT, "number", str(node.change), "body", encode(told)))

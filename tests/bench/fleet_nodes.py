@@ -21,6 +21,7 @@ from grass.store.redis_backend import RedisBackend
 from grass.wire.desired import DESIRED_CHANGE, DesiredChange
 from grass.wire.heartbeat import Heartbeat, Network, NodeUsage
 from grass.wire.hello import Hello, Probe
+from grass.wire.membership import MEMBERSHIP
 from grass.wire.task_events import Ended, Started, TaskEvent, TaskEvents
 from grass.wire.version import PROTOCOL
 from node.agent.reconcile import Reconciliation, launch_key
@@ -97,7 +98,6 @@ class FleetNode:
 
     def obey(self, change: DesiredChange) -> None:
         self._reconciliation.apply(change)
-        self.generations.update((key, each.generation) for key, each in change.membership.items())
         self._runtime.drop(change.drop)
 
     def turn(self) -> float | None:
@@ -148,6 +148,7 @@ class Fleet(threading.Thread):
     def __init__(self, connect: Callable[[], RedisBackend], keys: Keys, count: int, cpu: int, seconds: float) -> None:
         super().__init__(daemon=True)
         self._backend = connect()
+        self._keys = keys
         self._outbox = Outbox(connect())
         self.nodes = [
             FleetNode(f"n{number}", number, NodeStore(self._outbox, keys, f"n{number}"), cpu, lambda _: (seconds, 0))  # type: ignore[arg-type]
@@ -181,7 +182,11 @@ class Fleet(threading.Thread):
         for stream, entries in found.items():
             node = self._streams[stream]
             for _, fields in entries:
-                node.obey(DESIRED_CHANGE.decode(fields["body"]))
+                change = DESIRED_CHANGE.decode(fields["body"])
+                node.obey(change)
+                for key in change.memberships:
+                    if text := self._backend.hget(self._keys.membership(node.name), key):
+                        node.generations[key] = MEMBERSHIP.decode(text).generation
             self._cursors[stream] = entries[-1][0]
             awake.add(int(node.name[1:]))
         now = clock.steady()

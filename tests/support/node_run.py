@@ -106,7 +106,8 @@ class NodeRun:
         ops += [("HSET", keys.addresses(node), key, text) for key, text in change.addresses.items()]
         ops += [("HSET", keys.membership(node), key, encode(value)) for key, value in change.membership.items()]
         self._changes += 1
-        ops.append(("XADD", keys.changes(node), 100, "number", str(self._changes), "body", encode(change)))
+        told = msgspec.structs.replace(change, membership={}, memberships=tuple(change.membership))
+        ops.append(("XADD", keys.changes(node), 100, "number", str(self._changes), "body", encode(told)))
         self.backend.apply(ops)
 
     def start(self, command: str | list[str], *keys: str, launch: str = "j-1/c", **template: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Component, Job, Restart, RestartOn
 from grass.model.resources import Resources
+from grass.wire.desired import DESIRED_CHANGE
 from grass.wire.membership import Member, Membership
 from tests.support.world import World
 
@@ -94,3 +95,16 @@ def test_an_array_has_no_membership_and_an_ended_job_leaves_none() -> None:
     assert world.backend.hgetall(world.keys.membership("n1"))
     world.ticket("stop", id="j-1")
     assert not world.backend.hgetall(world.keys.membership("n1"))
+
+
+def test_the_stream_of_changes_names_memberships_and_does_not_repeat_them() -> None:
+    world = World()
+    names = [f"n{number}" for number in range(1, 10)]
+    for name in names:
+        world.add_node(name)
+    world.submit(Job("j", {"w": Component("w", "x", replicas=9, framework=Framework(FrameworkName.NONE))}, ("w",)))
+    assert len(world.nodes["n1"].membership["j-1/w"].members) == 9
+    entries = world.backend.stream(world.keys.changes("n1"), "0", 100)
+    told = [DESIRED_CHANGE.decode(fields["body"]) for _, fields in entries]
+    assert ("j-1/w",) in [each.memberships for each in told]
+    assert not any(each.membership for each in told)
