@@ -144,6 +144,10 @@ def read_on_premises(fields: Fields) -> OnPremises:
     )
     settings = _services(master, settings)
     master.done()
+    fields.refuse(
+        "task_redis",
+        "is for a cluster on one machine; on several hosts, run a redis as a component of the job",
+    )
     _check_ports(settings, master)
     _check_names(settings, fields)
     return settings

@@ -102,6 +102,7 @@ def test_the_ways_and_places_of_services_can_be_chosen() -> None:
         (native(api="ssh"), "api: must be one of direct, tunnel"),
         (native(become="su"), "become: must be one of none, sudo"),
         (native(redis="{embedded: true}"), "redis: unknown key"),
+        (native(task_redis="true"), "task_redis: is for a cluster on one machine; on several hosts, run a redis as a"),
         (native(ssh="{user: 'a b'}"), "ssh.user: must be a user name"),
         (
             native().replace("{address: m1}", "{address: m1, redis: {port: 51812}}"),
