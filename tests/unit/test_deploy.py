@@ -15,6 +15,7 @@ from grass.share import shared
 from grass.systemd import SILENCE
 
 UNITS = shared("deploy/systemd")
+SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
 
 
 def sections(unit: Path) -> configparser.RawConfigParser:
@@ -68,6 +69,39 @@ def test_users_programs_inherit_no_limit_and_no_sandbox(name: str) -> None:
 
 def test_tasks_survive_the_end_of_their_parent() -> None:
     assert sections(UNITS / "grass-shepherd@.service")["Service"]["KillMode"] == "process"
+
+
+@pytest.mark.parametrize("name", [*PARENTS, "node-agent"])
+def test_units_that_need_gpus_get_no_list_of_allowed_devices(name: str) -> None:
+    # ProtectClock brings DeviceAllow=char-rtc, and any DeviceAllow closes all other devices
+    service = sections(UNITS / f"grass-{name}@.service")["Service"]
+    assert not {"PrivateDevices", "ProtectClock", "DeviceAllow", "DevicePolicy"} & set(service)
+
+
+def exposure(unit: Path) -> float:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("needs systemd-analyze")
+    command = [analyze, "security", "--offline=true", "--no-pager", str(unit)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    found = re.search(r"Overall exposure level for .*: ([0-9.]+)", done.stdout)
+    assert found is not None, done.stderr
+    return float(found[1])
+
+
+EXPOSED = dict(re.findall(r"^\| `grass-([a-z-]+)@` \| ([0-9.]+) \|", SECURITY.read_text(), re.MULTILINE))
+"""Units that docs/security.md gives a reason for, and their exposure."""
+
+
+def test_a_reason_is_given_for_units_that_there_are() -> None:
+    assert {f"grass-{name}@.service" for name in EXPOSED} < {path.name for path in UNITS.glob("*.service")}
+    assert 0 < len(EXPOSED) < 5
+
+
+@pytest.mark.parametrize("unit", sorted(UNITS.glob("*.service")), ids=lambda unit: unit.stem)
+def test_a_unit_is_no_more_exposed_than_3_of_10_or_than_the_documentation_says(unit: Path) -> None:
+    name = unit.stem.removeprefix("grass-").removesuffix("@")
+    assert exposure(unit) <= float(EXPOSED.get(name, 3.0))
 
 
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
