@@ -13,6 +13,7 @@ import pytest
 
 from grass.api.client import Client
 from grass.provision.files.access import access_to
+from tests.support.browser import chromium, opened
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster
 from tests.support.three_nodes import (
@@ -167,6 +168,32 @@ def test_nothing_new_comes_to_a_cordoned_node_and_what_runs_there_goes_on(cluste
         assert set(attempts(client, name).values()) == {1}
         assert_complete(client, name)
     assert cluster.grass("node", "uncordon", "n2").returncode == 0
+
+
+def test_the_dashboard_shows_tasks_of_all_nodes_turn_green_and_drains_a_node(cluster: Cluster, client: Client) -> None:
+    process = cluster.start("dashboard", "--no-browser")
+    assert process.stdout is not None
+    try:
+        with chromium() as browser, opened(browser, process.stdout.readline().strip()) as page:
+            page.evaluate("location.hash = '/jobs'")
+            assert set(started(client, counting("shown", containers=0)).values()) == set(NODES)
+            page.click("a:has-text('shown')")
+            page.wait_for_selector("canvas[aria-label='Tasks of p: 3 running']")
+            assert finish(client, "shown")["state"] == "SUCCEEDED"
+            page.wait_for_selector("canvas[aria-label='Tasks of p: 3 succeeded']")
+            page.wait_for_selector(".head .state:has-text('succeeded')")
+            page.evaluate("location.hash = '/nodes/n1'")
+            page.click("button:has-text('Drain')")
+            assert page.inner_text(".dialog .command code").startswith("grass node drain n1")
+            page.click(".dialog button.primary")
+            page.wait_for_selector(".head .state:has-text('drained')")
+            assert client.node("n1")["state"] == "DRAINED"
+            page.click("button:has-text('Uncordon')")
+            page.click(".dialog button.primary")
+            page.wait_for_selector(".head .state:has-text('ready')")
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
 
 
 def test_commands_run_beside_tasks_on_any_node(cluster: Cluster, client: Client) -> None:
