@@ -30,6 +30,7 @@ from grass.wire.usage_history import field as chunk_field
 from master.agent.records import node_record
 from master.agent.state import NodeRun
 from master.api.routes import ROUTES, Route
+from master.collector.journal import Journal, Source, folder_of
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.shapes import faults
 from tests.support.waiting import wait_until
@@ -187,7 +188,7 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld, monkeyp
     assert checked.seen == operations_but("joins", "exec", "forward", "session", *ADMINISTERED) - away
 
 
-ADMINISTERED = ("images", "operations", "users")
+ADMINISTERED = ("daemons", "images", "operations", "users")
 """Nouns of the next test."""
 
 
@@ -216,6 +217,9 @@ def test_changes_of_jobs_users_and_images_keep_to_the_document(
         world.change_operation(replace(waits, state=OperationState.ENDED, ended=2.0, outcome=Outcome.CANCELLED))
         assert cancelling.result(10)["outcome"] == "CANCELLED"
     assert client.wait_for_operation("j", waits.id)["state"] == "ENDED"
+    journal = Journal(folder_of(world.config))
+    journal.take(Source(None, "monitor"), [{"time": 1.0, "level": "INFO", "text": "ready"}])
+    assert [line["text"] for line in client.daemon_logs()] == ["ready"]
     client.sign_off_image("trainer:1", "0" * 64), client.forget_image("trainer:1")
     assert client.add_user("vera")["user"] == "vera"
     client.users(), client.set_user_role("vera", "viewer"), client.rotate_user("vera")
