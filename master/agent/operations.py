@@ -22,7 +22,7 @@ from grass.wire.tickets import (
     ScaleJob,
     SuspendJob,
 )
-from master.agent import halting, operation_log, repairs, scaling
+from master.agent import halting, jobs, operation_log, repairs, scaling
 from master.agent.state import ComponentRun, JobRun
 from master.agent.step import Step
 
@@ -167,7 +167,8 @@ def _check_minimum(step: Step, run: JobRun) -> None:
     for component in run.published:
         if component.spec.min is None:
             continue
-        if run.state is not JobState.RUNNING or run.halting is not None or not component.too_few:
+        runs = run.state is JobState.RUNNING and run.halting is None
+        if not runs or not component.too_few or _not_due(run, component):
             component.below = None
         elif component.below is None:
             component.below = step.now + BELOW_MINIMUM_SECONDS
@@ -175,6 +176,11 @@ def _check_minimum(step: Step, run: JobRun) -> None:
         elif component.below <= step.now:
             _requeue(step, run, component)
             return
+
+
+def _not_due(run: JobRun, component: ComponentRun) -> bool:
+    """Return whether the component still waits for another one to start, and so occupies nothing."""
+    return component.on_node == 0 and jobs.unmet(run, component.spec) is not None
 
 
 def _requeue(step: Step, run: JobRun, component: ComponentRun) -> None:
