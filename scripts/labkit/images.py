@@ -40,7 +40,7 @@ VARIANTS = {
     "trixie-minimal": Variant("trixie", "minimal"),
     "bullseye": Variant("bullseye", "minimal"),
 }
-"""full: docker, redis, samba, rclone; bare: the same without docker; minimal: systemd, sshd, sudo, python3.
+"""full: docker, redis, samba, rclone, MPI; bare: redis, samba, rclone; minimal: systemd, sshd, sudo, python3.
 
 trixie and bullseye are Debian 13 (Python 3.13) and 11 (Python 3.9). Their images are made when a host needs them.
 """

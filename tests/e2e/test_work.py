@@ -15,6 +15,7 @@ from grass.api.client import Client
 from grass.provision.files.access import access_to
 from tests.support.browser import chromium, opened
 from tests.support.lab import SessionLab
+from tests.support.mpi_job import assert_over, start_ranks
 from tests.support.on_premises import Cluster
 from tests.support.three_nodes import (
     NODES,
@@ -214,3 +215,16 @@ def test_commands_run_beside_tasks_on_any_node(cluster: Cluster, client: Client)
     assert finish(client, "beside")["state"] == "SUCCEEDED"
     gone = cluster.grass("job", "exec", "beside.c.0", "--", "true")
     assert gone.returncode == 2 and "beside.c.0" in gone.stderr
+
+
+@pytest.fixture(params=["mpich", pytest.param("openmpi", marks=pytest.mark.nightly)])
+def mpi(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_ranks_on_three_nodes_find_each_other_and_a_killed_one_ends_all(
+    cluster: Cluster, client: Client, mpi: str
+) -> None:
+    ranks = start_ranks(cluster, client, f"{mpi}-kill", mpi)
+    cluster.lab.hosts[ranks[1].node].run("kill", "-KILL", str(ranks[1].pid))
+    assert_over(cluster, client, f"{mpi}-kill", ranks)
