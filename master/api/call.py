@@ -111,11 +111,14 @@ class Call:
     @contextmanager
     def waiting(self) -> Iterator[bool]:
         """Yield whether the request may wait. If not, answer with what is known now; the client asks again."""
-        with (
-            self.api.waiting_slots.take(self.user) as granted,
-            self.api.turns.left(self.user) if granted and self.in_turn else nullcontext(),
-        ):
+        with self.api.waiting_slots.take(self.user) as granted, self.outside() if granted else nullcontext():
             yield granted
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Give the user's turn back while a wait, or a call to a node, takes its time. Both are bounded elsewhere."""
+        with self.api.turns.left(self.user) if self.in_turn else nullcontext():
+            yield
 
     def read(self, shape: type[_C]) -> _C:
         """Return the body, which has the type that the route declares."""

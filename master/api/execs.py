@@ -90,7 +90,9 @@ def _passed(call: Call, job: str, session: str, verb: str, content: ExecInput | 
 
 
 def _node(call: Call, name: str, method: str, path: str, body: Any = None) -> Any:
-    return call_node(call.api.config, find_node(call, name), method, f"/v1/exec{path}", body)
+    record = find_node(call, name)
+    with call.outside():
+        return call_node(call.api.config, record, method, f"/v1/exec{path}", body)
 
 
 def _find_task(call: Call, record: JobRecord, task: str) -> TaskRecord | None:

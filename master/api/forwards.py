@@ -134,4 +134,6 @@ def _running(call: Call, record: JobRecord, component: Component, index: int | N
 
 
 def _node(call: Call, name: str, method: str, path: str, body: Any = None) -> Any:
-    return call_node(call.api.config, find_node(call, name), method, f"/v1/forward{path}", body)
+    record = find_node(call, name)
+    with call.outside():
+        return call_node(call.api.config, record, method, f"/v1/forward{path}", body)
