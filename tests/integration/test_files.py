@@ -51,7 +51,7 @@ def reached(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[ShareAccess
         return LocalShare(tmp_path / "share"), tmp_path / "share"
     running, share = request.getfixturevalue("server")
     for entry in share.iterdir():
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
     return SshShare(access_of(running)), share
 
 
