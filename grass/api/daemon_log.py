@@ -22,10 +22,10 @@ from grass.api import collector_link
 from grass.api.collector_link import Address
 from grass.backoff import Backoff
 from grass.config import ClusterConfig
+from grass.log_format import FORMAT
 from grass.wire.codec import builtins
 from grass.wire.daemon_line import LONGEST, DaemonEntry, tag_of
 
-FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MOST_WAITING = 1000
 """Entries in the queue."""
 FIRST_BACKOFF = 0.1

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 TIMEOUT = 5.0
 """Seconds for which a request is retried before the cluster counts as unreachable."""
-_RESTART = 30.0
-"""The same for a stream whose server has answered before, and refused or broke a connection now: it restarts."""
+_RESTART = 6
+"""The same, in time-outs, if the server has answered before and refused or broke a connection now: it restarts."""
 _UPLOAD = 128 * 1024
 """Bytes per second of the slowest supported upload."""
 _SHORTEST = 0.2
@@ -127,7 +127,7 @@ class Patience:
         self._wait = wait
         self._began = clock.steady()
         self._until = self._began + timeout
-        self._restart = _RESTART if resumed else 0.0
+        self._restart = _RESTART * timeout if resumed else 0.0
         self._pause = 0.01
         self._corrected = self._renewed = False
         self.attempt, self.arrived = 0, False  # arrived: an attempt may have reached the server
@@ -192,7 +192,9 @@ class Transport:
         ``wait``: seconds for which the server may hold the request before it answers.
         """
         changes = method != "GET"
-        return self._patiently(lambda each: self._content(self._send(method, target, body, each)), wait, changes)
+        return self._patiently(
+            lambda each: self._content(self._send(method, target, body, each)), wait, changes, self._answered
+        )
 
     def stream(
         self, method: str, target: str, body: Body = None, *, silence: float = 0.0, resumed: bool = False

@@ -6,7 +6,7 @@ import time
 
 from grass.api.transport import Patience
 
-TIMEOUT = 0.05
+TIMEOUT = 0.5
 
 
 def test_a_silent_server_is_given_up_after_the_timeout() -> None:
@@ -18,7 +18,7 @@ def test_a_silent_server_is_given_up_after_the_timeout() -> None:
 def test_a_server_that_went_away_may_be_silent_while_it_starts_again() -> None:
     patience = Patience(TIMEOUT, wait=0.0, resumed=True)
     assert patience.goes_on(ConnectionRefusedError())
-    assert 25 < patience.left <= 30
+    assert 4 * TIMEOUT < patience.left <= 6 * TIMEOUT
     time.sleep(TIMEOUT)
     assert patience.goes_on(TimeoutError())
 
