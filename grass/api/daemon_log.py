@@ -20,11 +20,11 @@ from fluent.sender import FluentSender
 from grass import __version__
 from grass.api import collector_link
 from grass.api.collector_link import Address
+from grass.api.daemon_entry import FORMAT, entry_of
 from grass.backoff import Backoff
 from grass.config import ClusterConfig
-from grass.log_format import FORMAT
 from grass.wire.codec import builtins
-from grass.wire.daemon_line import LONGEST, DaemonEntry, tag_of
+from grass.wire.daemon_line import DaemonEntry, tag_of
 
 MOST_WAITING = 1000
 """Entries in the queue."""
@@ -61,14 +61,6 @@ def _log_failure(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:  # called when nothing caught the error: the daemon ends
     log.critical("the daemon failed", exc_info=(kind, error, trace))
-
-
-def entry_of(record: logging.LogRecord) -> DaemonEntry:
-    """Return what is sent of a record: its message with its traceback, cut to ``LONGEST`` characters."""
-    text = record.getMessage()
-    if record.exc_info:
-        text += "\n" + logging.Formatter().formatException(record.exc_info)
-    return DaemonEntry(record.created, record.levelname, text[:LONGEST])
 
 
 class Shipping(logging.Handler):

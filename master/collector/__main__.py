@@ -16,9 +16,9 @@ import sys
 from collections.abc import Callable
 
 from grass import __version__
+from grass.api.daemon_entry import FORMAT
 from grass.api.node_token import node_token
 from grass.config import ClusterConfig, Secrets
-from grass.log_format import FORMAT
 from grass.network_address import host_and_port
 from grass.provision.revival import watch_supervisor
 from grass.store.keys import Keys

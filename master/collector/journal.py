@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grass.api.daemon_log import entry_of
+from grass.api.daemon_entry import entry_of
 from grass.clock import steady
 from grass.config import ClusterConfig
 from grass.errors import UndecodableError

@@ -43,6 +43,14 @@ def stat(pid: int) -> Stat | None:
     )
 
 
+def blocks(pid: int, number: int) -> bool:
+    """Return whether the process blocks a signal. False as well if the process is gone."""
+    for line in read(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"SigBlk:"):
+            return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
+
+
 def read(path: str) -> bytes:
     """Read a file in /proc; empty when the process is gone or belongs to another user."""
     try:

@@ -15,6 +15,7 @@ from grass import clock
 from grass.config import ClusterConfig
 from grass.errors import GrassError, NotFoundError
 from grass.model.reasons import Reason, ReasonCode
+from node.runtime import proc
 from node.runtime.attempts import Folders
 from node.runtime.docker import plan
 from node.runtime.docker.container import Container
@@ -29,6 +30,8 @@ _AGAIN = 0.05
 """Seconds until a log is read again that ended before its container."""
 _LOG_PATIENCE = 5.0
 """Seconds that the log of an ended container may take."""
+_INIT_SECONDS, _INIT_TRIES = 1.0, 40
+"""How long, and how often, a container's init is looked at before TERM is sent all the same."""
 _HEAD = 512
 _UNKNOWN = "its container is gone; how it ended is unknown"
 
@@ -62,12 +65,20 @@ class Ends:
     def stop(self, attempt: Container) -> None:
         """Send TERM now and KILL at ``kill_at``."""
         assert attempt.kill_at is not None
-        self._kill(attempt, signal.SIGTERM)
+        self._terminate(attempt, _INIT_TRIES)
         self._reactor.at(attempt.kill_at, lambda: self._kill(attempt, signal.SIGKILL))
         self._reactor.wake()
 
     def remove(self, container: str) -> None:
         self._reactor.removers.ask(functools.partial(self._engine.remove, container), self._on_removed)
+
+    def _terminate(self, attempt: Container, tries: int) -> None:
+        """Send TERM once the container's init is up, which blocks TERM and passes it on. Before, the kernel would drop
+        it, because process 1 of a container gets no signal that it does not expect."""
+        if tries and attempt.runs and attempt.pid is not None and not proc.blocks(attempt.pid, signal.SIGTERM):
+            self._reactor.after(_INIT_SECONDS / _INIT_TRIES, functools.partial(self._terminate, attempt, tries - 1))
+        else:
+            self._kill(attempt, signal.SIGTERM)
 
     def _kill(self, attempt: Container, number: int) -> None:
         if attempt.runs and attempt.id is not None:
