@@ -190,7 +190,15 @@ def test_what_publishes_no_page_or_does_not_run_is_refused(client: Client) -> No
 def test_the_command_prints_the_address_and_ends_with_ctrl_c(cluster: LocalCluster) -> None:
     environment = {**os.environ, "GRASS_HOME": str(cluster.home)}
     command = [str(GRASS), "job", "open", "page", "-o", "quiet"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a shell starts what it runs in the background with SIGINT ignored, and Python then leaves it so
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as run:
         assert run.stdout is not None
         url = run.stdout.readline().strip()
         assert get(url + "cli").startswith(b"/cli")
