@@ -217,11 +217,8 @@ def test_commands_run_beside_tasks_on_any_node(cluster: Cluster, client: Client)
     assert gone.returncode == 2 and "beside.c.0" in gone.stderr
 
 
-@pytest.fixture(params=["mpich", pytest.param("openmpi", marks=pytest.mark.nightly)])
-def mpi(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
+@pytest.mark.nightly
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_ranks_on_three_nodes_find_each_other_and_a_killed_one_ends_all(
     cluster: Cluster, client: Client, mpi: str
 ) -> None:

@@ -44,7 +44,10 @@ def start_ranks(cluster: Cluster, client: Client, name: str, framework: str) -> 
     sent = cluster.grass("data", "push", str(RANK), f"mpi/{RANK.name}")
     assert sent.returncode == 0, sent.stderr
     client.start(mpi_job(name, framework))
-    wait_until(lambda: len(_ranks(client, name)) == 3 or client.job(name)["ended"], 120, "three ranks", 0.2)
+    try:
+        wait_until(lambda: len(_ranks(client, name)) == 3 or client.job(name)["ended"], 120, "three ranks", 0.2)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {client.tasks(name)} printed {lines(client, name)}") from error
     found = _ranks(client, name)
     assert sorted(rank.node for rank in found) == list(NODES), lines(client, name)
     return found
