@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 TIMEOUT = 5.0
 """Seconds for which a request is retried before the cluster counts as unreachable."""
 _RESTART = 6
-"""The same, in time-outs, if the server has answered before and refused or broke a connection now: it restarts."""
+"""The same for a stream, in time-outs, whose server has answered before and refused or broke a connection now."""
 _UPLOAD = 128 * 1024
 """Bytes per second of the slowest supported upload."""
 _SHORTEST = 0.2
@@ -192,9 +192,7 @@ class Transport:
         ``wait``: seconds for which the server may hold the request before it answers.
         """
         changes = method != "GET"
-        return self._patiently(
-            lambda each: self._content(self._send(method, target, body, each)), wait, changes, self._answered
-        )
+        return self._patiently(lambda each: self._content(self._send(method, target, body, each)), wait, changes)
 
     def stream(
         self, method: str, target: str, body: Body = None, *, silence: float = 0.0, resumed: bool = False

@@ -66,10 +66,14 @@ def marking(folder: Path, name: str, seconds: str) -> dict[str, Any]:
     return {"name": name, "components": {"t": work}}
 
 
+PATIENCE = 30.0
+"""Seconds for the answer of an API that starts again while 200 tasks run. How soon it is back is tested by itself."""
+
+
 @pytest.mark.parametrize("daemon", KILLED)
 def test_killing_a_daemon_loses_no_task_and_runs_none_twice(daemon: str, home: Path, tmp_path: Path) -> None:
     name = f"kill-{daemon}"
-    with Client("local", home=home) as client:
+    with Client("local", home=home, timeout=PATIENCE) as client:
         client.start(marking(tmp_path, name, "$((GRASS_INDEX % 4))"))
         until(lambda: len(list(tmp_path.iterdir())) >= TASKS // 2, 30, "half of the tasks never started")
         before = pid_of(home, daemon)
@@ -91,7 +95,7 @@ def test_killing_a_daemon_loses_no_task_and_runs_none_twice(daemon: str, home: P
 
 
 def test_the_log_is_whole_as_soon_as_the_job_has_ended(home: Path) -> None:
-    with Client("local", home=home) as client:
+    with Client("local", home=home, timeout=PATIENCE) as client:
         for number in range(20):
             client.start({"name": f"told-{number}", "components": {"t": {"command": f"echo {number}; echo end >&2"}}})
             client.wait(f"told-{number}", timeout=20)
@@ -99,7 +103,7 @@ def test_the_log_is_whole_as_soon_as_the_job_has_ended(home: Path) -> None:
 
 
 def test_every_daemon_at_once_may_die(home: Path, tmp_path: Path) -> None:
-    with Client("local", home=home) as client:
+    with Client("local", home=home, timeout=PATIENCE) as client:
         client.start(marking(tmp_path, "all", "2"))
         until(lambda: len(list(tmp_path.iterdir())) == TASKS, 30, "the tasks never started")
         for daemon in DAEMONS:
