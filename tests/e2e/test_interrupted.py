@@ -1,7 +1,7 @@
 """`grass create` is killed at one of its steps and run again: it goes on, ends well, and `grass delete` finds all.
 
-In CI at one step; at every one with ``pytest tests/e2e/test_interrupted.py --long``: 23 creates, half an hour on a
-machine that others use.
+At every step, with ``pytest tests/e2e/test_interrupted.py --long``: 23 creates, half an hour on a machine that others
+use. An ordinary run has the one of ``test_create.py``.
 """
 
 from __future__ import annotations
@@ -18,16 +18,12 @@ from tests.support.on_premises import Cluster, holds, settings
 MASTER = 12
 NODE = 11
 """How many steps each has."""
-SOME = [("node", 6)]
 EVERY = [*(("master", step) for step in range(1, MASTER + 1)), *(("node", step) for step in range(1, NODE + 1))]
 HOSTS = {"master": "master", "node": "n1"}
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    every = metafunc.config.getoption("--long")
-    metafunc.parametrize(("role", "step"), EVERY if every else SOME)
-
-
+@pytest.mark.nightly
+@pytest.mark.parametrize(("role", "step"), EVERY)
 def test_a_create_that_was_killed_at_this_step_is_finished_by_the_next_and_removed_whole(
     role: str, step: int, lab: SessionLab, site: Path, tmp_path: Path
 ) -> None:

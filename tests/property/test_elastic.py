@@ -205,7 +205,7 @@ def random_component(dice: random.Random, name: str) -> Component:
     )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32))
 def test_sizes_stay_within_bounds_and_every_operation_ends(seed: int) -> None:
     life = Life(seed)

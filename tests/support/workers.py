@@ -19,12 +19,12 @@ SHARED = {
         "tests/e2e/test_work.py",
         "tests/e2e/test_fluentd_container.py",
         "tests/e2e/test_lab.py",
+        "tests/e2e/test_benches.py",
     ),
     "another lab": (
         "tests/e2e/test_create.py",
         "tests/e2e/test_join.py",
         "tests/e2e/test_interrupted.py",
-        "tests/e2e/test_benches.py",
         "tests/e2e/test_systems.py",
     ),
     "engine": (
