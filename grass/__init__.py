@@ -10,20 +10,46 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["Client", "Executor", "Job", "Peer", "__version__", "peers", "report"]
+__all__ = [
+    "AttemptView",
+    "Client",
+    "EventView",
+    "Executor",
+    "Job",
+    "JobView",
+    "LogLine",
+    "NodeView",
+    "OperationView",
+    "Peer",
+    "ScheduleView",
+    "TaskView",
+    "__version__",
+    "peers",
+    "report",
+]
 
 if TYPE_CHECKING:
-    from grass.api.client import Client
+    from grass.api.client_views import LogLine
     from grass.api.executor import Executor
     from grass.api.job import Job
+    from grass.api.typed_client import Client
     from grass.own_figures import report
     from grass.peer_file import Peer, peers
+    from grass.wire.views import AttemptView, EventView, JobView, NodeView, OperationView, ScheduleView, TaskView
 
 _HOMES = {
-    "Client": "grass.api.client",
+    "AttemptView": "grass.wire.views",
+    "Client": "grass.api.typed_client",
+    "EventView": "grass.wire.views",
     "Executor": "grass.api.executor",
     "Job": "grass.api.job",
+    "JobView": "grass.wire.views",
+    "LogLine": "grass.api.client_views",
+    "NodeView": "grass.wire.views",
+    "OperationView": "grass.wire.views",
     "Peer": "grass.peer_file",
+    "ScheduleView": "grass.wire.views",
+    "TaskView": "grass.wire.views",
     "peers": "grass.peer_file",
     "report": "grass.own_figures",
 }

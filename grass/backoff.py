@@ -1,6 +1,14 @@
-"""Growing waits between retries. Used by loops; it neither sleeps nor reads a clock."""
+"""Growing waits between retries, for loops and for what is decided in pure code. Neither sleeps nor reads a clock."""
 
 from __future__ import annotations
+
+_MOST_DOUBLINGS = 64
+"""A bound of the exponent: there may be any number of failures, and a float holds 1,023 doublings."""
+
+
+def wait_after(failures: int, first: float, longest: float) -> float:
+    """Return the seconds to wait after failure number ``failures``, from 1: each wait is twice the one before."""
+    return min(longest, first * 2.0 ** min(failures - 1, _MOST_DOUBLINGS))
 
 
 class Backoff:

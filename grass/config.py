@@ -13,8 +13,11 @@ from typing import TypeVar
 
 from grass.atomic_file import replace_file
 from grass.errors import UndecodableError
+from grass.model.isolation import UidRange
 from grass.model.policy import ClusterPolicy
+from grass.network_address import network_address
 from grass.private_file import write_private
+from grass.tls_files import TlsFiles
 
 _T = TypeVar("_T")
 
@@ -29,6 +32,8 @@ class RedisConfig:
     port: int | None = None
     accounts: bool = True
     """Whether each kind of process logs in as its own redis user. False: all use one password (a redis of your own)."""
+    tls: bool = False
+    """Whether ``port`` speaks TLS, with certificates of the cluster on both sides."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class MasterConfig(ClusterPolicy):
     @property
     def url(self) -> str:
         """Return the API's URL on this machine."""
-        return f"http://{self.api_host}:{self.api_port}"
+        return f"http://{network_address(self.api_host, self.api_port)}"
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,9 @@ class NodeConfig:
     """The runtimes that it offers: ``process``, ``docker``."""
     mounts: tuple[str, ...] = ()
     """Folders of the host that containers may mount, including everything below them."""
+    isolate: UidRange | None = None
+    """Ids for the accounts under which process tasks of each Grass user run (`isolation: user`). None: all tasks run as
+    the user of the node's daemons."""
     probe: bool = False
     """Whether the node-agent must prove once that tasks, share and log collector work. Its hello has the result."""
 
@@ -108,8 +116,12 @@ class ClusterConfig:
     """Whether the collector asks nodes for their key over TCP: the built-in one does, a fluentd does not."""
     share: str | None = None
     """The share's folder or mount point; None: ``data/`` in the cluster's folder."""
+    tls: bool = False
+    """Whether hosts have certificates of the cluster: node-api and the collector's TCP port then speak TLS only."""
     task_redis: int = 0
-    """Port of the redis for tasks on this machine; 0: there is none."""
+    """Port at which tasks reach the redis for tasks, as localhost; 0: there is none."""
+    task_redis_server: str | None = None
+    """``host:port`` of it on the master, to which nodes forward; None: it listens at that port itself."""
     samba: SambaConfig | None = None
     """None: the master does not serve the share. Every machine has it mounted, or the cluster is on one machine."""
 
@@ -135,6 +147,11 @@ class ClusterConfig:
     def master_dir(self) -> Path:
         return Path(self.home) / "master"
 
+    @cached_property
+    def tls_files(self) -> TlsFiles:
+        """The certificates of this host. They are there if ``tls``."""
+        return TlsFiles(Path(self.home) / "tls")
+
     def socket(self, name: str) -> Path:
         return Path(self.runtime_dir) / f"{name}.sock"
 
@@ -152,11 +169,11 @@ class ClusterConfig:
         return _decoded(cls, Path(path))
 
     @classmethod
-    def parse(cls, wire: object) -> ClusterConfig:
-        """Convert decoded JSON. Raises UndecodableError."""
+    def parse(cls, text: str | bytes) -> ClusterConfig:
+        """Decode the content of the file. Raises UndecodableError."""
         from grass.wire.codec import Form
 
-        return Form[ClusterConfig](cls).convert(wire)
+        return Form[ClusterConfig](cls).decode(text)
 
 
 def _decoded(kind: type[_T], path: Path) -> _T:
@@ -170,7 +187,10 @@ def _decoded(kind: type[_T], path: Path) -> _T:
 
 @dataclass(frozen=True)
 class Secrets:
-    """Passwords of the redis users (``admin``, ``agent``, ``api``, ``node``) and the node's token. Never printed."""
+    """Passwords of the redis users (``admin``, ``agent``, ``api``, ``node``) and the node's token. Never printed.
+
+    ``redis["tasks"]`` is the password of the redis for tasks, on several hosts.
+    """
 
     redis: dict[str, str] = field(repr=False)
     node_token: str = field(repr=False)

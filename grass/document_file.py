@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from grass.errors import InputError
-from grass.manifest.document import MAX_BYTES, read_document
+from grass.manifest.document import MAX_BYTES, Document, read_document
 
 
-def load_document(path: Path) -> dict[str, Any]:  # Any: a user's document; `grass.manifest` checks it
+def load_document(path: Path) -> Document:
     """Return the mapping in a YAML file, or in a JSON file (by its suffix ``.json``).
 
     Raises ManifestError for invalid content, InputError for a file that cannot be read.

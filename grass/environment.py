@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from grass.errors import InputError, NotFoundError
@@ -16,6 +17,11 @@ def grass_home() -> Path:
     except UnicodeEncodeError:
         raise InputError(f"GRASS_HOME: {str(home)!r} is not UTF-8") from None
     return home
+
+
+def variables() -> Mapping[str, str]:
+    """Return all variables as they are now, decoded one by one when they are read."""
+    return os.environ
 
 
 def whole_environment() -> dict[str, str]:
@@ -38,7 +44,7 @@ def is_shared(name: str) -> bool:
 def inherited_environment() -> dict[str, str]:
     """Return the variables that daemons inherit from the shell of `grass create`, and local tasks from the shell that
     submits their job."""
-    return {name: value for name, value in os.environ.items() if is_shared(name)}
+    return {name: os.environ[name] for name in os.environ if is_shared(name)}
 
 
 def columns() -> int:
@@ -61,6 +67,15 @@ def service_manager() -> tuple[str, float]:
 def trace_file() -> str:
     """Where marks are written (``grass/trace.py``): ``GRASS_TRACE``."""
     return os.environ.get("GRASS_TRACE", "")
+
+
+def compute_in_one_thread() -> None:
+    """Let OpenBLAS, which numpy loads, start no threads for a process that has no linear algebra.
+
+    It would start one for each core, with a buffer of megabytes each, and that is most of the time of importing numpy.
+    A choice of the user stays. Call it before numpy is imported.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def supervised_by() -> tuple[str, str]:

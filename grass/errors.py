@@ -10,6 +10,7 @@ GrassError
 │   └── ReplayedError         … a sealed request that was seen before
 ├── UnreachableError      retry: the cluster does not answer          (exit 3)
 │   ├── NodeUnreachableError  … the master answers, but a node does not
+│   ├── CertificateError      … a certificate of this host, or the key that signs them, has to be mended first
 │   ├── MasterAwayError       … the API answers, but the master-agent does not
 │   ├── TooManyCallsError     … as many calls of this user are being answered as one user may have
 │   └── StoreRefusesError     … the master answers, but its store refuses writes
@@ -132,6 +133,12 @@ class StoreFullError(StoreRefusesError):
     code = "store-full"
     exit_code = 74
     http_status = 507
+
+
+class CertificateError(UnreachableError):
+    """A file of a host's TLS is missing or wrong. Nothing can be sent or received until it is mended."""
+
+    code = "certificate"
 
 
 class MasterAwayError(UnreachableError):

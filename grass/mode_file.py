@@ -1,8 +1,13 @@
-"""The file ``mode`` in a cluster's folder. Written by provisioners before anything else; read by ``registry``."""
+"""The file ``mode`` in a cluster's folder. Written by provisioners before anything else.
+
+Read by ``registry``. Other code asks a predicate of this module, and compares no modes.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+from grass.model.mode import LOCAL
 
 _FILE = "mode"
 
@@ -19,3 +24,8 @@ def read_mode(folder: Path) -> str | None:
         return (folder / _FILE).read_text().strip() or None
     except FileNotFoundError:
         return None
+
+
+def is_on_this_machine(folder: Path) -> bool:
+    """Return whether the cluster's tasks run on this machine, with its files and programs."""
+    return read_mode(folder) == LOCAL

@@ -11,7 +11,7 @@ import re
 import sys
 from typing import SupportsFloat
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,63}")
+FIGURE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,63}")
 
 
 def report(step: SupportsFloat | None = None, **figures: SupportsFloat) -> None:
@@ -30,7 +30,7 @@ def report(step: SupportsFloat | None = None, **figures: SupportsFloat) -> None:
 
 
 def _word(name: str, figure: SupportsFloat) -> str:
-    if not _NAME.fullmatch(name):
+    if not FIGURE_NAME.fullmatch(name):
         raise ValueError(f"report: {name!r} is not a name; use up to 64 letters, digits and _ . / -")
     try:
         value = float(figure)

@@ -1,4 +1,4 @@
-"""The memory of this process: when garbage is looked for, and what was freed given back.
+"""The memory of this process: what the garbage collector scans, and the return of freed memory.
 
 Called by daemons at their start and after a large piece of work. Decides nothing.
 """
@@ -9,10 +9,12 @@ import ctypes
 import gc
 
 
-def collect_rarely() -> None:
-    """Call it when all is imported: that lives for ever, and to look through it again and again delays answers."""
+def keep_imported() -> None:
+    """Call it when all is imported: the garbage collector does not scan what exists now, which would delay answers.
+
+    ``master`` and ``node`` set how rarely it scans the rest.
+    """
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
 
 
 def give_back() -> None:

@@ -56,6 +56,10 @@ def too_large(resource: str, need: int, largest: int, kind: str = "node") -> str
     return f"needs {show_amount(resource, need)} per task; the largest {kind} has {have}"
 
 
+def lacks_program(program: str, framework: str) -> str:
+    return f"no {program} (framework {framework})"
+
+
 def starts_with(resource: str, amount: int) -> str:
     """Say with which smaller ``amount`` of a resource the task would start now."""
     return f"starts now with {show_amount(resource, amount)}"

@@ -123,7 +123,7 @@ class Container:
 
 PLAIN_CONTAINER = Container()
 _PLAIN_GPU = GpuNeed()
-_EMPTY: dict[str, Any] = {}
+_EMPTY: dict[str, Any] = {}  # Any: the default of mappings whose values have different types
 
 
 @lru_cache(maxsize=4096)
@@ -220,7 +220,8 @@ class Job:
     resource) if the policy needs one. ``together``: all tasks in one domain of this topology level. ``preemptible``:
     the job may be stopped and queued again for a job of higher priority. ``ending``: when it succeeds, whether it
     starts again, and what is removed after its end. ``carried``: in a rerun of what failed, by component the ranges
-    (first, last) of indexes that succeeded in the earlier run; they count as SUCCEEDED.
+    (first, last) of indexes that succeeded in the earlier run; they count as SUCCEEDED. ``files``: digests of the files
+    that its commands name, as they were when it was submitted; in the share they begin with ``$GRASS_DATA/``.
     """
 
     name: str
@@ -240,6 +241,7 @@ class Job:
     ending: Ending = PLAIN_ENDING
     carried: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     on_end: OnEnd | None = None
+    files: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "success", _same(self.success))
@@ -247,7 +249,7 @@ class Job:
             object.__setattr__(self, "ending", PLAIN_ENDING)
         object.__setattr__(self, "dialect", _same(self.dialect))
         object.__setattr__(self, "metric", _same(self.metric))
-        for name in ("tags", "carried"):
+        for name in ("tags", "carried", "files"):
             if not getattr(self, name):
                 object.__setattr__(self, name, _EMPTY)
 

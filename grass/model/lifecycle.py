@@ -5,7 +5,14 @@ from __future__ import annotations
 from enum import Enum
 
 
-class JobState(str, Enum):
+class _State(str, Enum):
+    """Prints as its name in every version of Python."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class JobState(_State):
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"
     SUSPENDED = "SUSPENDED"
@@ -19,7 +26,7 @@ class JobState(str, Enum):
         return self in _JOB_ENDED
 
 
-class TaskState(str, Enum):
+class TaskState(_State):
     PENDING = "PENDING"
     ASSIGNED = "ASSIGNED"
     RUNNING = "RUNNING"
@@ -38,7 +45,7 @@ class TaskState(str, Enum):
         return self in _TASK_ON_NODE
 
 
-class NodeState(str, Enum):
+class NodeState(_State):
     JOINING = "JOINING"
     READY = "READY"
     SILENT = "SILENT"

@@ -1,4 +1,4 @@
-"""The grammar of names of clusters, jobs, nodes, components, ports and labels. Pure.
+"""The grammar of names of clusters, jobs, users, nodes, components, ports and labels, and of digests. Pure.
 
 The one home of these rules. A name becomes a folder, part of a key in the store, part of a redis user, and a word of a
 command line. So it never looks like a path or an option.
@@ -22,11 +22,29 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _COMPONENT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 _PORT = re.compile(r"[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def is_name(text: object) -> bool:
     """Check the name of a cluster, job, schedule or node (``NAME_RULE``). The name must not contain ``..``."""
     return _matches(_NAME, text) and ".." not in str(text)
+
+
+def is_user_name(text: object) -> bool:
+    """Check the name of a user, which begins with neither a dot nor a dash."""
+    return _matches(_USER, text)
+
+
+def is_job_id(text: str) -> bool:
+    """Check that a job id is one part of a path and leads nowhere else. Its length is not checked."""
+    return _JOB_ID.fullmatch(text) is not None
+
+
+def is_digest(text: object) -> bool:
+    """Check a SHA-256 digest: 64 hexadecimal digits."""
+    return isinstance(text, str) and _DIGEST.fullmatch(text) is not None
 
 
 def is_component_name(text: object) -> bool:

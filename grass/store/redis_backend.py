@@ -29,6 +29,8 @@ from redis.retry import Retry
 from grass import disk
 from grass.errors import NotAllowedError, StoreFullError, StoreRefusesError, UnreachableError
 from grass.store.backend import Entry, Guard, Op
+from grass.tls import wrap
+from grass.tls_files import TlsFiles
 
 _APPLY = """
 local step = cmsgpack.unpack(ARGV[1])
@@ -75,6 +77,8 @@ return found
 _MOST_ARGUMENTS = 2_000
 """Lua cannot unpack much longer lists; longer writes are split into several of the same step."""
 
+_SCANNED = 2_000
+"""Keys that the server looks at for one answer of SCAN."""
 _PIECE = 500
 """Fields of a large hash that are read at once."""
 
@@ -100,13 +104,13 @@ class RedisBackend:
     """``server``: redis-py's arguments for the server (``unix_socket_path``, or ``host``, ``port``) and the user.
 
     ``folder``: the data folder of a server on this machine. On a full disk, that server would end instead of refusing a
-    write, so the write is refused here.
+    write, so the write is refused here. ``tls``: this host's certificate, and the name that the server must prove.
 
     It uses redis-py's connections directly, because redis-py's client takes three times as long per command. Each
     command has its own connection, so threads do not wait for each other.
     """
 
-    def __init__(self, folder: Path | None = None, **server: Any) -> None:
+    def __init__(self, folder: Path | None = None, tls: tuple[TlsFiles, str] | None = None, **server: Any) -> None:
         self._folder = folder
         self._redis = redis.Redis(
             decode_responses=True,
@@ -118,8 +122,19 @@ class RedisBackend:
             health_check_interval=0,
             **server,
         )
+        if tls is not None:
+            pool = self._redis.connection_pool
+            pool.connection_class = _TlsConnection
+            pool.connection_kwargs.update(tls=tls)
         self._idle: deque[Any] = deque()
         self._digest = ""
+
+    def read_certificates(self) -> None:
+        """Have the server use its renewed certificate for new connections. Needs the user ``admin``."""
+        with _translated():
+            files = self._redis.config_get("tls-*-file")
+            words = [word for name in ("tls-cert-file", "tls-key-file") for word in (name, files[name])]
+            self._ask("CONFIG", "SET", *words)
 
     def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
         step = msgpack.packb([guards or [], list(_bounded(ops))])
@@ -285,6 +300,37 @@ class RedisBackend:
         with _translated():
             return cast("list[str]", self._ask("ACL", "USERS"))
 
+    def used_memory(self) -> int:
+        """Return the bytes that the server uses."""
+        with _translated():
+            return int(self._redis.info("memory")["used_memory"])
+
+    def names(self, pattern: str) -> Iterator[list[str]]:
+        """Yield the names of keys that match, in pieces. Only for the bounds of what others write."""
+        cursor = 0
+        while True:
+            with _translated():
+                cursor, found = cast("tuple[int, list[str]]", self._redis.scan(cursor, pattern, _SCANNED))
+            yield found
+            if not cursor:
+                return
+
+    def lengths(self, names: Sequence[str]) -> list[int]:
+        """Return the bytes of each text; 0: there is none, or it is no text."""
+        if not names:
+            return []
+        with _translated():
+            pipe = self._redis.pipeline(transaction=False)
+            for name in names:
+                pipe.strlen(name)
+            answers = pipe.execute(raise_on_error=False)
+        return [answer if isinstance(answer, int) else 0 for answer in answers]
+
+    def remove(self, names: Sequence[str]) -> int:
+        """Remove these keys; return how many there were."""
+        with _translated():
+            return self._redis.unlink(*names) if names else 0
+
     def version(self) -> tuple[int, ...]:
         with _translated():
             said = str(self._redis.info("server")["redis_version"])
@@ -366,6 +412,17 @@ class RedisBackend:
     def _forget_connections(self) -> None:
         while self._idle:
             self._idle.pop().disconnect()
+
+
+class _TlsConnection(redis.Connection):
+    """redis-py's own TLS trusts the authorities of the system too, and reads them at each connection."""
+
+    def __init__(self, *arguments: Any, tls: tuple[TlsFiles, str], **more: Any) -> None:
+        self._tls = tls
+        super().__init__(*arguments, **more)  # type: ignore[no-untyped-call]
+
+    def _connect(self) -> Any:
+        return wrap(super()._connect(), *self._tls)  # type: ignore[no-untyped-call]
 
 
 class RedisListener:

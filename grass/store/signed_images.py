@@ -14,10 +14,12 @@ from grass.wire.codec import Form, encode
 
 
 class SignedImage(msgspec.Struct, frozen=True):
-    """``digest``: of the image's configuration, which names its layers. ``user``: who pushed it."""
+    """``digest``: of the image's configuration, which names its layers. ``user``: who pushed it. ``programs``: those of
+    frameworks on its PATH; None: not known."""
 
     digest: str
     user: str
+    programs: tuple[str, ...] | None = None
 
 
 SIGNED_IMAGE: Form[SignedImage] = Form(SignedImage)

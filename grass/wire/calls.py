@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from grass.wire.operation_record import OperationKind
 
-Document = dict[str, Any]
-"""A JSON object that other code reads: ``grass.manifest`` a user's document, ``master.api.enrolment`` a node's facts.
-Any: their errors name every problem with its path, which a type here could not."""
+Document = dict[str, Any]  # Any: the errors of its reader name every problem with its path, which a type could not
+"""A JSON object that other code reads: ``grass.manifest`` a user's document, ``joserfc`` a public key."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,10 +42,14 @@ class Submission(Call, frozen=True):
     machine."""
     id: str | None = None
     """NAME-xxxxxxxx. Sent again with the same id, nothing is started twice."""
+    files: dict[str, str] = {}
+    """Digests of the client's files that commands name, if the nodes are the client's machine."""
 
 
 class Preview(Call, frozen=True):
     manifest: Document
+    shell: dict[str, str] = {}
+    """As in a submission: programs of frameworks are looked for on its PATH."""
 
 
 class LogQuery(Call, frozen=True):
@@ -100,6 +104,11 @@ class OperationRequest(Call, frozen=True):
     """Why, for people."""
     id: str | None = None
     """Of the operation: 8 hexadecimal digits. Sent again with the same id, nothing is done twice."""
+
+
+class ScheduleRequest(Call, frozen=True):
+    id: str | None = None
+    """Of this request: 8 hexadecimal digits. Sent again with the same id, nothing is done twice."""
 
 
 class ScheduleSubmission(Call, frozen=True):
@@ -164,6 +173,8 @@ class ImageSignOff(Call, frozen=True):
     """With its tag."""
     digest: str
     """Of the image's configuration: 64 hexadecimal digits."""
+    programs: tuple[str, ...] | None = None
+    """Programs of frameworks on its PATH. None: not known."""
 
 
 class ImageName(Call, frozen=True):
@@ -212,30 +223,66 @@ class JoinTokenRequest(Call, frozen=True):
     """Seconds."""
 
 
+class JoinFacts(Call, frozen=True, forbid_unknown_fields=False):
+    """What a machine reports about itself. Unknown fields are ignored, so that another version gets a clear answer."""
+
+    address: Annotated[str, Meta(min_length=1)]
+    """IP address at which other hosts of the cluster reach it."""
+    api_port: Annotated[int, Meta(ge=1, le=65535)]
+    """Of its node-api-server."""
+    version: Annotated[str, Meta(min_length=1)]
+    """Of Grass on the machine."""
+
+
+class OfferedNode(Call, frozen=True, forbid_unknown_fields=False):
+    """What a machine offers as a node. None: everything that it has."""
+
+    cpu: Annotated[int, Meta(ge=0)] | None = None
+    """Thousandths of a core."""
+    memory: Annotated[int, Meta(ge=0)] | None = None
+    """Bytes."""
+    gpu: Annotated[int, Meta(ge=0)] | None = None
+    """Thousandths of a device."""
+    labels: dict[str, str] = {}
+    path: tuple[str, ...] = ()
+    """Topology, from the outside in."""
+    runtimes: tuple[str, ...] = ("process",)
+    """``process``, ``docker``."""
+    mounts: tuple[str, ...] = ()
+    """Folders of the host that containers may mount."""
+    share: str | None = None
+    """Folder where the share is mounted already. None: the node mounts the master's share."""
+
+
 class JoinQuestion(Call, frozen=True):
     name: str
-    facts: Document
-    node: Document = {}
+    facts: JoinFacts
+    node: OfferedNode = OfferedNode()
     password: str = "none"  # noqa: S105 # nothing is made with it
 
 
 class Join(Call, frozen=True):
-    secret: str
+    secret: Annotated[str, Meta(min_length=1)]
     """Of the join token."""
-    join_id: str
+    join_id: Annotated[str, Meta(pattern="^[0-9a-f]{16,64}$")]
     """Chosen by the machine. Sent again with the same, nothing is used twice."""
-    password: str
+    password: Annotated[str, Meta(min_length=1)]
     """The node's for redis, chosen by the machine."""
     name: str
-    facts: Document
-    """``address``, ``api_port``, ``version``, ``machine``, ``python``, ``resources``, ``gpus``, ``engine``."""
+    facts: JoinFacts
     check: bool = False
     """Only answer whether it could join, and what it must be able to reach."""
-    node: Document = {}
-    """What it offers: cpu, memory, gpu, labels, path, runtimes, mounts."""
+    node: OfferedNode = OfferedNode()
 
 
 class NodeProof(Call, frozen=True):
     token: str
     """The node's."""
     force: bool = False
+
+
+class CertificateRequest(Call, frozen=True):
+    token: str
+    """The node's."""
+    request: str
+    """A certificate request in PEM form, signed with the key that the node made."""

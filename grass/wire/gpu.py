@@ -12,6 +12,8 @@ class GpuDevice(msgspec.Struct, frozen=True):
     name: str = ""
     memory: int = 0
     """Bytes; 0 with an empty name: the device does not answer."""
+    driver: str = ""
+    """Version of its driver."""
 
 
 class GpuProcess(msgspec.Struct, frozen=True):

@@ -38,3 +38,5 @@ class Heartbeat(msgspec.Struct, frozen=True, tag_field="kind", tag="heartbeat"):
     usage: NodeUsage = NodeUsage()
     conditions: tuple[Reason, ...] = ()
     """Why nothing starts there now (``disk``, ``share``). Attempts wait on the node meanwhile, with that reason."""
+    programs: tuple[str, ...] | None = None
+    """Programs of frameworks that its processes find on their PATH (``grass.frameworks.programs``). None: not known."""

@@ -46,3 +46,5 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="he
     """None: its settings require no probe."""
     conditions: tuple[Reason, ...] = ()
     """As in a heartbeat."""
+    programs: tuple[str, ...] | None = None
+    """As in a heartbeat."""

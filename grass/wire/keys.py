@@ -11,10 +11,10 @@ import re
 import msgspec
 
 from grass.errors import UndecodableError
+from grass.model.key_text import task_parts
 
 _ATTEMPT = re.compile(r"([^/]+)/([^/.]+)\.([0-9]{1,9})/([0-9]{1,9})")
 _LAUNCH = re.compile(r"([^/]+)/([^/.]+)")
-_TASK = re.compile(r"([^/.]+)\.([0-9]{1,9})")
 
 
 class LaunchKey(msgspec.Struct, frozen=True, order=True):
@@ -47,10 +47,10 @@ class TaskKey(msgspec.Struct, frozen=True, order=True):
     @classmethod
     def parse(cls, text: str) -> TaskKey:
         """Raises UndecodableError."""
-        found = _TASK.fullmatch(text)
+        found = task_parts(text)
         if found is None:
             raise UndecodableError("", f"not a task: {text!r}")
-        return cls(found[1], int(found[2]))
+        return cls(*found)
 
 
 class AttemptKey(msgspec.Struct, frozen=True, order=True):

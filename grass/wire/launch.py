@@ -51,6 +51,8 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The entry of each task, by index. Empty: the tasks have none."""
     awaited: dict[str, str] = {}
     """Name of a job that the job waited for → id of its run. Their output folders are told to tasks."""
+    user: str = ""
+    """Whose job it is. Nodes that isolate users run its processes under an account of theirs."""
     secret: str = ""
     """Of the job's tasks: from it follow their tokens for the membership API (``grass.api.task_token``)."""
 

@@ -93,6 +93,13 @@ class TaskExec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Made up by the caller: 16 to 64 letters and digits. A repeated request with it gets the same session."""
 
 
+class ExecSession(msgspec.Struct, frozen=True):
+    """Answer to ``POST /v1/exec``."""
+
+    id: str
+    """``NODE:ID``: for the output, the input and the end of the command."""
+
+
 class SharedValue(msgspec.Struct, frozen=True, array_like=True):
     """A value in the store, under ``shared:<space>:<key>``."""
 

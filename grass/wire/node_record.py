@@ -50,6 +50,8 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     path: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = ("process",)
+    programs: tuple[str, ...] | None = None
+    """As in a heartbeat."""
     digest: str = ""
     """SHA-256 of the password of its redis user, if it joined by a ticket."""
     cordoned: bool = False

@@ -41,6 +41,8 @@ class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a run is postponed until the current one has ended."""
     runs: int = 0
     """Runs started so far."""
+    requests: tuple[str, ...] = ()
+    """Ids of the latest requests to pause, resume or run it that were carried out."""
     ended: float | None = None
     """When it was stopped, or the last job of the batch ended. None: it goes on."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "wire.md"
-_MODULES = (
+MODULES = (
     *(
         "keys",
         "moment",
@@ -26,6 +26,7 @@ _MODULES = (
     *("usage_record", "event_record", "notification", "plan_answer", "desired", "launch", "membership", "reports"),
     *("membership_api", "hello"),
     *("heartbeat", "gpu", "task_events", "usage", "feed_entry", "log_block", "daemon_line", "envelope", "profile"),
+    *("usage_history", "own_curves", "api_figures"),
 )
 _HEAD = """# Messages and records
 
@@ -37,7 +38,7 @@ and the other types of `grass.model` are JSON objects of their fields; a `Reason
 
 def page() -> str:
     """The whole page."""
-    return _HEAD + "".join(_module(name) for name in _MODULES)
+    return _HEAD + "".join(_module(name) for name in MODULES)
 
 
 def _module(name: str) -> str:
@@ -47,9 +48,9 @@ def _module(name: str) -> str:
         match statement:
             case ast.ClassDef() if any(isinstance(part, ast.AnnAssign) for part in statement.body):
                 parts.append(_type(statement))
-            case ast.ClassDef():
+            case ast.ClassDef() if any(isinstance(part, ast.Assign) for part in statement.body):
                 parts.append(_choices(statement))
-            case ast.Assign(targets=[ast.Name(id=union)], value=ast.BinOp() as value):
+            case ast.Assign(targets=[ast.Name(id=union)], value=ast.BinOp(op=ast.BitOr()) as value):
                 parts.append(f"\n`{union}` = `{ast.unparse(value)}`\n")
             case _:
                 pass

@@ -16,6 +16,8 @@ class Started(msgspec.Struct, frozen=True, tag_field="event", tag="started"):
     pid: int | None = None
     prepared: float | None = None
     """When its image was there, by the node's clock. None: it did not wait for an image."""
+    software: dict[str, str] | None = None
+    """``image``: the digest of its image; ``driver``: the version of the driver of its GPUs. None: it has neither."""
 
 
 class Waiting(msgspec.Struct, frozen=True, tag_field="event", tag="waiting"):

@@ -53,6 +53,8 @@ class TaskRecord(msgspec.Struct, array_like=True):
     """When its newest attempt got its node, in seconds since the epoch."""
     prepared: float | None = None
     """When the image of its newest attempt was there, if it had to wait for the image."""
+    software: dict[str, str] | None = None
+    """Of its newest attempt: ``image``, its digest, and ``driver``, the version of the GPU driver."""
 
     @property
     def serves(self) -> bool:

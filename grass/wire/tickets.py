@@ -143,11 +143,14 @@ class PauseSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule
 
     name: str
     user: str
+    request: str = ""
+    """Id of the request, as in the next two tickets: a ticket with a known one has no effect. "": none."""
 
 
 class ResumeSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-resume"):
     name: str
     user: str
+    request: str = ""
 
 
 class RunSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-run"):
@@ -155,6 +158,7 @@ class RunSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-r
 
     name: str
     user: str
+    request: str = ""
 
 
 class DeleteSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-delete"):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from grass.model.isolation import Isolation
 from grass.model.job import Job
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason
@@ -98,6 +99,8 @@ class StartedView(msgspec.Struct, frozen=True):
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
+    """One task of a job. Times are seconds since the epoch."""
+
     task: str
     component: str
     index: int
@@ -120,6 +123,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     """(device id, thousandths of it) of each device."""
     usage: TaskTotals | None
     """What its ended attempts used together. None: nothing was measured."""
+    software: dict[str, str] | None
+    """Of its newest attempt: ``image``, its digest, and ``driver``, the version of the GPU driver."""
     values: dict[str, str] | UnsetType = UNSET
     """Its values of `matrix`, or its entry of `from` as `entry`. Only in the list of a job's tasks."""
 
@@ -258,6 +263,8 @@ class RunView(msgspec.Struct, frozen=True):
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch of jobs, or a cron rule. Times are seconds since the epoch."""
+
     name: str
     state: ScheduleState
     kind: ScheduleKind
@@ -290,6 +297,8 @@ class ResourcesView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """One node. None: the caller may not see it, or the node has not reported it yet."""
+
     name: str
     state: NodeState
     reason: Reason | None
@@ -304,6 +313,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] | None
     path: tuple[str, ...] | None
     runtimes: tuple[str, ...] | None
+    programs: tuple[str, ...] | None
+    """Programs of frameworks on the PATH of its processes. None: not known."""
     cordoned: bool | None
     quarantine: dict[str, str] | None
     """Device id → why no new task gets it."""
@@ -450,10 +461,36 @@ class JoinTerms(msgspec.Struct, frozen=True):
     cluster: str
 
 
+class CertificateView(msgspec.Struct, frozen=True):
+    certificate: str
+    """In PEM form, like ``authority``. Both are empty if the hosts of this cluster have none."""
+    authority: str
+    redis: bool
+    """Whether redis speaks TLS."""
+
+
 class JoinReach(msgspec.Struct, frozen=True):
     what: str
     host: str
     port: int
+
+
+class NodeSecrets(msgspec.Struct, frozen=True):
+    """A node's ``secrets.json``. Of the cluster's secrets it has only the node's own."""
+
+    redis: dict[str, str]
+    """Password by redis user: the node's own, and the one of the redis for tasks, if there is one."""
+    node_token: str
+
+
+class ShareServer(msgspec.Struct, frozen=True):
+    """The samba server of the master's share, for a node that mounts it."""
+
+    host: str
+    port: int
+    share: str = "grass"
+    user: str = "grass"
+    password: str = ""
 
 
 class JoinedView(msgspec.Struct, frozen=True, kw_only=True):
@@ -461,17 +498,20 @@ class JoinedView(msgspec.Struct, frozen=True, kw_only=True):
     time: float
     reach: tuple[JoinReach, ...] | UnsetType = UNSET
     bundle: str | UnsetType = UNSET
+    isolate: tuple[int, int] | UnsetType | None = UNSET
+    """First and last user id for accounts of users on a node; None: the cluster does not isolate users."""
     kinds: tuple[str, ...] | UnsetType = UNSET
     """The kinds of machines that the bundle is for, such as ``3.11-x86_64-glibc``."""
-    config: dict[str, Any] | UnsetType = UNSET
-    """The node's cluster.json, without its folders. Passed on unread, hence untyped."""
-    secrets: dict[str, Any] | UnsetType = UNSET
-    """The node's secrets.json. Passed on unread, hence untyped."""
-    share: dict[str, Any] | UnsetType | None = UNSET
+    config: dict[str, Any] | UnsetType = UNSET  # Any: grass.config.ClusterConfig without its folders
+    """The node's cluster.json. The machine adds its folders."""
+    secrets: NodeSecrets | UnsetType = UNSET
+    share: ShareServer | UnsetType | None = UNSET
     """Where the share is and how to mount it; None: there is none."""
 
 
 class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry of the event log. ``time``: seconds since the epoch. Empty text: it does not concern one."""
+
     id: str
     time: float
     kind: str
@@ -524,6 +564,8 @@ class UserShare(msgspec.Struct, frozen=True):
     """Jobs."""
     allocated: dict[str, int]
     """Resource → amount that the user's tasks have now."""
+    quota: dict[str, int]
+    """Resource → the most that all running tasks of the user may have; a resource without an entry is not limited."""
 
 
 class QueuedView(msgspec.Struct, frozen=True):
@@ -596,6 +638,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     nodes: dict[NodeState, int]
     store: StoreTrouble | None
     """Why the store refuses writes."""
+    isolation: Isolation
+    """Whether tasks of different users are isolated from each other on the nodes."""
 
 
 class ProblemView(msgspec.Struct, frozen=True):
