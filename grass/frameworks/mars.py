@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from grass.errors import InputError
 from grass.frameworks.seat import Rendered, Seat, files_folder, integer, words
 from grass.model.framework import Framework
+from grass.network_address import network_address
 from grass.wire.codec import indented
 
 PORT, WEB = "mars", "web"
@@ -116,7 +117,7 @@ def _port(seat: Seat, name: str) -> int:
 def _supervisors(seat: Seat, *, old: bool) -> list[str]:
     names = words(seat.framework, "supervisors") or _SUPERVISORS[old]
     found = (member for name in names if name in seat.memberships for member in seat.memberships[name].members)
-    return [f"{member.address}:{member.ports[PORT]}" for member in found if PORT in member.ports]
+    return [network_address(member.address, member.ports[PORT]) for member in found if PORT in member.ports]
 
 
 def _required(seat: Seat, *, old: bool) -> list[str]:

@@ -22,22 +22,6 @@ FRAMEWORKS: Mapping[str, Callable[[Seat], Rendered]] = MappingProxyType(
         "mars": mars.render,
     }
 )
-PROGRAMS: Mapping[str, str] = MappingProxyType(
-    {"torchrun": "python3", "horovod": "python3", "openmpi": "python3", "mpich": "python3", "deepspeed": "python3"}
-)
-"""Framework → the program that Grass itself needs in the task."""
-
-LAUNCHERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "torchrun": ("torchrun",),
-        "horovod": ("horovodrun",),
-        "openmpi": ("mpirun", "mpiexec", "prterun"),
-        "mpich": ("mpirun", "mpiexec", "mpiexec.hydra"),
-        "deepspeed": ("deepspeed",),
-        "mars": ("mars-supervisor", "mars-worker", "mars-scheduler", "mars-web"),
-    }
-)
-"""Framework → its own programs with which a command may start."""
 
 
 def render(seat: Seat) -> Rendered:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -11,8 +10,6 @@ from grass.model.framework import Framework
 from grass.wire.membership import Member, Membership
 
 NO_MEMBERSHIP = Membership(generation=0, epoch=0, desired=1, min=1, max=1, unit=1, members=())
-_ALIAS = re.compile(r"(.+)-([0-9]{1,9})-([0-9]{1,9})")
-_TASK = re.compile(r"[^/.]+\.[0-9]{1,9}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,11 +97,6 @@ def member_of(memberships: Mapping[str, Membership], name: str) -> tuple[str, Me
             if name in (alias(member), member.task):
                 return component, member
     return None
-
-
-def is_host(name: str) -> bool:
-    """Return whether ``name`` has the form of an alias or of a task."""
-    return bool(_ALIAS.fullmatch(name) or _TASK.fullmatch(name))
 
 
 def hosts(seat: Seat) -> Membership:

@@ -6,6 +6,7 @@ The cluster has each component of the job that has a port of the given name (opt
 from __future__ import annotations
 
 from grass.frameworks.seat import Rendered, Seat
+from grass.network_address import network_address
 from grass.wire.codec import encode
 
 PORT = "tf"
@@ -17,7 +18,7 @@ def render(seat: Seat) -> Rendered:
     for component, membership in seat.memberships.items():
         for member in sorted(membership.members, key=lambda each: each.rank):
             if name in member.ports:
-                cluster.setdefault(component, []).append(f"{member.address}:{member.ports[name]}")
+                cluster.setdefault(component, []).append(network_address(member.address, member.ports[name]))
     own = seat.member
     config = {"cluster": cluster, "task": {"type": seat.component, "index": own.rank if own else seat.index}}
     return Rendered({"TF_CONFIG": encode(config)})

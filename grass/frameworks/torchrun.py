@@ -24,6 +24,7 @@ def render(seat: Seat) -> Rendered:
             "PET_NNODES": f"{least}:{max(least, most)}",
             "PET_NPROC_PER_NODE": str(seat.slots),
             "PET_MAX_RESTARTS": str(UNLIMITED),
+            "PET_LOG_DIR": seat.scratch,  # otherwise each start leaves a folder in /tmp
             "GRASS_TORCHRUN_RESTARTS": str(integer(seat.framework, "restarts", RESTARTS)),
             "PYTHONPATH": library_folder(seat.folder) + "/python",
         }

@@ -12,6 +12,8 @@ from typing import Any
 from grass.errors import ManifestError, Problem
 
 MAX_BYTES = 1 << 20
+Document = dict[str, Any]  # Any: the readers of this package check it, and name each wrong value with its path
+"""A document whose shape its user, or another system, decides: what a YAML or JSON file contains."""
 MAX_VALUES = 100_000
 """Most values after aliases are expanded; no real job needs as many."""
 MAX_DEPTH = 32
@@ -36,7 +38,7 @@ _WORDS: dict[str, bool | None] = {
 }
 
 
-def read_document(content: bytes | str, *, source: str = "", json: bool = False) -> dict[str, Any]:
+def read_document(content: bytes | str, *, source: str = "", json: bool = False) -> Document:
     """Return the mapping in the content of a YAML or JSON file. ``source``: the name of the file.
 
     Raise ManifestError for content that cannot be accepted. ``grass.document_file`` reads the file itself.
@@ -54,7 +56,7 @@ def read_document(content: bytes | str, *, source: str = "", json: bool = False)
     return value
 
 
-def read_documents(content: bytes | str, *, source: str = "", json: bool = False) -> list[dict[str, Any]]:
+def read_documents(content: bytes | str, *, source: str = "", json: bool = False) -> list[Document]:
     """Return the mappings in a YAML file of any number of documents, or the one in a JSON file.
 
     Empty documents are left out. Raise ManifestError for content that cannot be accepted, or without any document.

@@ -13,9 +13,9 @@ from typing import Any
 
 from grass.errors import ManifestError, Problem
 from grass.manifest import values
-from grass.manifest.document import show_text
+from grass.manifest.document import Document, show_text
 from grass.manifest.fields import Fields
-from grass.manifest.shell import Document, components
+from grass.manifest.shell import components
 from grass.manifest.values import Wrong
 
 MAX_ENTRIES = 100_000

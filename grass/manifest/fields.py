@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar
 
 from grass.errors import ManifestError, Problem
-from grass.manifest.document import join
+from grass.manifest.document import Document, join
 from grass.manifest.values import Wrong, show
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ class Fields:
         self.intact = isinstance(content, dict)
         self.lenient = lenient
         self._known: dict[str, None] = {}
-        self._content: dict[str, Any] = {}
+        self._content: Document = {}
         if not self.intact:
             problems.add(path, f"must be a mapping (KEY: VALUE lines), got {show(content)}")
             return

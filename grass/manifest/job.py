@@ -7,8 +7,9 @@ from typing import Any
 
 from grass.manifest import job_checks, maro, native
 from grass.manifest.bounds import check_bounds
+from grass.manifest.document import Document
 from grass.manifest.fields import Fields, Problems
-from grass.manifest.foreign import dialects
+from grass.manifest.foreign.marks import MARKS, is_foreign
 from grass.model.job import Job
 
 
@@ -20,12 +21,12 @@ class ParsedJob:
     warnings: tuple[str, ...]
 
 
-def parse_job(document: dict[str, Any], *, source: str = "") -> ParsedJob:
+def parse_job(document: Document, *, source: str = "") -> ParsedJob:
     """Parse a job. Raise ManifestError with every problem and its path. ``source``: the name of the file."""
     problems = Problems(source)
     check_bounds(document, problems)
     warnings: list[str] = []
-    fields = Fields(document, "", problems, lenient=is_maro(document) or dialects.is_foreign(document))
+    fields = Fields(document, "", problems, lenient=is_maro(document) or is_foreign(document))
     for key in ("cron", "jobs", "job_names"):
         fields.refuse(key, "belongs to a schedule; start this file with `grass schedule start`")
     problems.check()
@@ -42,7 +43,9 @@ def is_maro(document: Any) -> bool:
 
 def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
     """Read the keys of a job from ``fields`` and check that the keys fit together."""
-    if any(key in dialects.MARKS for key, _ in fields.others()):
+    if any(key in MARKS for key, _ in fields.others()):
+        from grass.manifest.foreign import dialects  # 7 ms, which every other submission saves
+
         job = dialects.read_job(fields, warnings, name=name)
     else:
         read = maro.read_job if fields.has("mode") else native.read_job

@@ -22,6 +22,7 @@ from grass.manifest.on_premises import (
 )
 from grass.manifest.placement import read_labels, read_topology
 from grass.manifest.values import Wrong, show
+from grass.network_address import network_address
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def _master(fields: Fields) -> str:
     for ignored in ("redis", "hostname", "username", "public_ip_address", "fluentd", "samba", "ssh"):
         master.has(ignored)  # MARO writes these keys; the master sends the node the values
     master.done()
-    return f"http://{f'[{where}]' if ':' in where else where}:{port}"
+    return f"http://{network_address(where, port)}"
 
 
 def _offer(fields: Fields) -> Offer:

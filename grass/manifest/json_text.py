@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from grass.manifest.document import MAX_DEPTH, MAX_VALUES, DocumentFault, join, number_or_text
+from grass.manifest.document import MAX_DEPTH, MAX_VALUES, Document, DocumentFault, join, number_or_text
 
 
 def parse(text: str) -> Any:
@@ -43,8 +43,8 @@ class _Reader:
             return [self.value(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(tree)]
         return tree
 
-    def _mapping(self, pairs: _Pairs, path: str, depth: int) -> dict[str, Any]:
-        result: dict[str, Any] = {}
+    def _mapping(self, pairs: _Pairs, path: str, depth: int) -> Document:
+        result: Document = {}
         for key, item in pairs:
             where = join(path, key)
             if key in result:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from grass.manifest.document import Document
 from grass.model.ending import PLAIN_ENDING, Enough
 from grass.model.framework import Framework
 from grass.model.job import (
@@ -25,8 +26,6 @@ from grass.model.job import (
     Ready,
     Restart,
 )
-
-Document = dict[str, Any]
 
 
 def job_document(job: Job) -> Document:

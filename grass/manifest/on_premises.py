@@ -17,14 +17,19 @@ from grass.manifest.fields import Fields, Problems
 from grass.manifest.placement import read_labels, read_topology
 from grass.manifest.values import Wrong, show
 from grass.model import mode
+from grass.model.isolation import UIDS, Isolation, UidRange, uid_range_problem
 
 MODE = mode.ON_PREMISES
 API_PORT, REDIS_PORT, COLLECTOR_PORT, SAMBA_PORT, NODE_API_PORT = 51812, 6379, 24224, 51445, 51813
+TASK_REDIS_PORT = 51814
+TASKS_PORT = 6379
+"""Where MARO's programs look for a redis, on their own machine."""
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*")
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _LOGIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}")
 _SPELLED = re.compile(r"(?:(?P<user>[^@]+)@)?(?P<host>[^@]+?)(?::(?P<port>[0-9]{1,5}))?")
+_UIDS = re.compile(r"(?P<first>[0-9]{1,10})-(?P<last>[0-9]{1,10})")
 _PASSWORD = re.compile(r"[\x21-\x7e]{8,127}")
 
 
@@ -114,6 +119,10 @@ class OnPremises:
     collector_port: int = COLLECTOR_PORT
     fluentd_image: str | None = None
     """Container image of fluentd for the master's docker engine; None: an installed fluentd."""
+    task_redis: int | None = None
+    """Port at which tasks find a redis, as localhost of each node; None: there is none."""
+    task_redis_port: int = TASK_REDIS_PORT
+    """Port of this redis on the master."""
     samba_port: int = SAMBA_PORT
     samba_password: str | None = field(default=None, repr=False)
     share: str | None = None
@@ -121,6 +130,9 @@ class OnPremises:
     install_node_runtime: bool = True
     """Whether Grass may install missing system packages."""
     join_after_create: bool = True
+    isolation: Isolation = Isolation.NONE
+    uids: UidRange = UIDS
+    """Ids for the accounts of Grass users on nodes, with ``isolation: user``."""
     machines: tuple[str, ...] = ()
     """Machine types of nodes (as in ``uname -m``) besides the master's; `create` brings Grass for these types, too."""
 
@@ -139,16 +151,15 @@ def read_on_premises(fields: Fields) -> OnPremises:
         collector=fields.read("collector", values.one_of(Collector), Collector.BUILTIN),
         install_node_runtime=_install(fields),
         join_after_create=fields.read("join_after_create", values.truth, True),
+        isolation=fields.read("isolation", values.one_of(Isolation), Isolation.NONE),
+        uids=fields.read("uids", uid_range, UIDS),
         machines=_machines(fields),
         nodes=tuple(_nodes(fields, default)),
     )
     settings = _services(master, settings)
     master.done()
-    fields.refuse(
-        "task_redis",
-        "is for a cluster on one machine; on several hosts, run a redis as a component of the job",
-    )
-    _check_ports(settings, master)
+    settings = _task_redis(fields, settings, of_maro=master.has("public_ip_address"))
+    _check_ports(settings, fields, master)
     _check_names(settings, fields)
     return settings
 
@@ -178,6 +189,23 @@ def _services(master: Fields, settings: OnPremises) -> OnPremises:
             samba_password=section.read("password", _password, None),
         )
         section.done()
+    return settings
+
+
+def _task_redis(fields: Fields, settings: OnPremises, *, of_maro: bool) -> OnPremises:
+    """Read ``true``, ``false`` or ``{port: …, server_port: …}``. MARO's ``master.redis`` is meant for tasks."""
+    if not isinstance(fields.raw("task_redis"), dict):
+        wanted = fields.read("task_redis", values.truth, of_maro)
+        port = settings.redis_port if of_maro else TASKS_PORT
+        return replace(settings, task_redis=port if wanted else None)
+    section = fields.section("task_redis")
+    assert section is not None
+    settings = replace(
+        settings,
+        task_redis=section.read("port", port_number, TASKS_PORT),
+        task_redis_port=section.read("server_port", port_number, TASK_REDIS_PORT),
+    )
+    section.done()
     return settings
 
 
@@ -336,19 +364,32 @@ def login_name(value: Any) -> str:
 port_number = values.whole(1, 65535)
 
 
+def uid_range(value: Any) -> UidRange:
+    """Parse ``FIRST-LAST``. Raise Wrong."""
+    match = _UIDS.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise Wrong(f"must be FIRST-LAST such as {UIDS}, got {show(value)}")
+    uids = UidRange(int(match["first"]), int(match["last"]))
+    if problem := uid_range_problem(uids):
+        raise Wrong(problem)
+    return uids
+
+
 def _password(value: Any) -> str:
     if not isinstance(value, str) or not _PASSWORD.fullmatch(value):
         raise Wrong("must be 8 to 127 ASCII characters without spaces; leave it out to have one generated")
     return value
 
 
-def _check_ports(settings: OnPremises, master: Fields) -> None:
+def _check_ports(settings: OnPremises, fields: Fields, master: Fields) -> None:
     taken: dict[int, str] = {settings.master.login.port: "ssh"}
     used = {"api": settings.api_port, "redis": settings.redis_port, "fluentd": settings.collector_port}
     for key, port in (used | ({} if settings.share else {"samba": settings.samba_port})).items():
         if port in taken:
             master.problems.add(f"{master.at(key)}.port", f"{port} is already used by `{taken[port]}`")
         taken[port] = key
+    if settings.task_redis is not None and (used_by := taken.get(settings.task_redis_port)):
+        fields.problems.add("task_redis.server_port", f"{settings.task_redis_port} is already used by `{used_by}`")
 
 
 def _check_names(settings: OnPremises, fields: Fields) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from grass.manifest import cron, values
 from grass.manifest.after import refuse_itself
 from grass.manifest.bounds import check_bounds
+from grass.manifest.document import Document
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.job import is_maro, read_job
 from grass.manifest.native import JOB_KEYS
@@ -26,7 +26,7 @@ class ParsedSchedule:
     warnings: tuple[str, ...]
 
 
-def parse_schedule(document: dict[str, Any], *, source: str = "") -> ParsedSchedule:
+def parse_schedule(document: Document, *, source: str = "") -> ParsedSchedule:
     """Parse a schedule. Raise ManifestError with every problem and its path. ``source``: the name of the file."""
     problems = Problems(source)
     check_bounds(document, problems)

@@ -11,6 +11,7 @@ from typing import Any
 
 from grass.manifest import metrics, notify, placement, quantities, quotas, resource_fields, values
 from grass.manifest.bounds import check_bounds
+from grass.manifest.document import Document
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.on_premises import OnPremises, Runtime, read_on_premises
 from grass.manifest.values import Wrong, show
@@ -96,7 +97,7 @@ _port = values.whole(1, 65535)
 _COUNT = values.whole(*COUNT)
 
 
-def parse_settings(document: dict[str, Any], *, source: str = "") -> Settings:
+def parse_settings(document: Document, *, source: str = "") -> Settings:
     """Parse settings. Raise ManifestError with every problem and its path. ``source``: the name of the file."""
     problems = Problems(source)
     check_bounds(document, problems)
@@ -125,6 +126,8 @@ def parse_settings(document: dict[str, Any], *, source: str = "") -> Settings:
 def _read_native(fields: Fields) -> Settings:
     fields.read("mode", _mode, _Mode.LOCAL)
     fields.problems.check()  # one message: the keys of another mode mean other things
+    for key in ("isolation", "uids"):
+        fields.refuse(key, "is for a cluster on several hosts; on one machine, tasks run as you")
     return Settings(
         name=fields.read("name", values.name, DEFAULT_NAME),
         redis=_read_redis(fields),
@@ -141,7 +144,7 @@ def _read_native(fields: Fields) -> Settings:
     )
 
 
-def _read_rules(fields: Fields) -> dict[str, Any]:
+def _read_rules(fields: Fields) -> dict[str, Any]:  # Any: values of several types, passed on as keyword arguments
     """Read the keys that every kind of cluster has."""
     silent_after, lost_after = _read_silence(fields)
     user_quotas, default_quota = quotas.read_quotas(fields)

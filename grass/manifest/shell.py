@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from typing import Any
 
 from grass.errors import InputError, ManifestError, Problem
 from grass.manifest import values
-from grass.manifest.document import join
+from grass.manifest.document import Document, join
 from grass.manifest.values import Wrong
 
-Document = dict[str, Any]  # Any: a user's document; the readers of this package check it
 KEY = "inherit_env"
 
 

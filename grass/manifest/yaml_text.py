@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from grass.manifest.document import MAX_DEPTH, MAX_VALUES, DocumentFault, join, plain_scalar, show_text
+from grass.manifest.document import MAX_DEPTH, MAX_VALUES, Document, DocumentFault, join, plain_scalar, show_text
 
 _TAG = "tag:yaml.org,2002:"
 _MERGE = "<<"
@@ -57,7 +57,7 @@ class _Open:
     anchor: str | None
     key: str | None = None
     merging: bool = False
-    merged: list[dict[str, Any]] = field(default_factory=list)
+    merged: list[Document] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
     count: int = 1
     height: int = 1

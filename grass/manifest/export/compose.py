@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from grass.manifest import yaml_text
+from grass.manifest.document import Document
 from grass.manifest.export.lacking import Exported, missing
+from grass.model.exhaustive import assert_never
 from grass.model.job import DEFAULT_GRACE, Component, Condition, Job, Restart, RestartOn
 
 _WRITTEN = ("replicas", "resources", "depends_on", "env", "cwd", "restart", "grace", "image", "container", "ready")
@@ -28,10 +28,10 @@ def write(job: Job) -> Exported:
     return Exported(yaml_text.write(document), (*missing(job, (), _WRITTEN), *lost))
 
 
-def _service(part: Component) -> dict[str, Any]:
+def _service(part: Component) -> Document:
     command = ["/bin/sh", "-c", part.command] if isinstance(part.command, str) else list(part.command)
     own, container = part.ready.command if part.ready else None, part.container
-    found: dict[str, Any] = {
+    found: Document = {
         "image": part.image,
         "entrypoint": list(container.entrypoint) if container.entrypoint is not None else None,
         "command": [_escaped(word) for word in command],
@@ -65,14 +65,16 @@ def _restart(restart: Restart) -> str | None:
             return "always"
         case RestartOn.ON_FAILURE:
             return "on-failure" if restart.limit is None else f"on-failure:{restart.limit}"
+        case _:
+            assert_never(restart.policy)
 
 
-def _deploy(part: Component) -> dict[str, Any]:
+def _deploy(part: Component) -> Document:
     amounts = part.resources
-    limits: dict[str, Any] = {"cpus": f"{amounts.cpu / 1000:g}"} if amounts.cpu else {}
+    limits: Document = {"cpus": f"{amounts.cpu / 1000:g}"} if amounts.cpu else {}
     limits |= {"memory": str(amounts.memory)} if amounts.memory else {}
-    found: dict[str, Any] = {"replicas": part.replicas} if part.replicas != 1 else {}
-    resources: dict[str, Any] = {"limits": limits} if limits else {}
+    found: Document = {"replicas": part.replicas} if part.replicas != 1 else {}
+    resources: Document = {"limits": limits} if limits else {}
     if amounts.gpu:
         device = {"driver": "nvidia", "count": -(-amounts.gpu // 1000), "capabilities": ["gpu"]}
         resources["reservations"] = {"devices": [device]}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from grass.errors import InputError
 from grass.manifest import yaml_text
+from grass.manifest.document import Document
 from grass.manifest.export import pods
 from grass.manifest.export.lacking import Exported, missing
 from grass.manifest.foreign import mars_job, training_job
@@ -22,7 +21,7 @@ _TUNING = ("plasmaStore", "lockFreeFileIO", "spillDirs", "workerCachePercentage"
 def training(job: Job) -> Exported:
     """Return a TrainingJob. Raises InputError for a job without launcher and worker."""
     launcher, worker = _part(job, training_job.LAUNCHER, "TrainingJob"), _part(job, training_job.WORKER, "TrainingJob")
-    spec: dict[str, Any] = {"cleanPodPolicy": _CLEAN[job.ending.clean]}
+    spec: Document = {"cleanPodPolicy": _CLEAN[job.ending.clean]}
     if job.ending.restart.limit:
         spec |= {"restartPolicy": "OnFailure", "backoffLimit": job.ending.restart.limit}
     slots = launcher.framework.options.get("slots") if launcher.framework else None
@@ -48,7 +47,7 @@ def mars(job: Job) -> Exported:
     if old and mars_job.WEB_SERVICE in job.components:
         roles["WebService"] = pods.replica(job.components[mars_job.WEB_SERVICE], own=("mars-web",))
     roles["Worker"] = pods.replica(worker, own=("mars-worker",))
-    spec: dict[str, Any] = {"cleanPodPolicy": _CLEAN[job.ending.clean]}
+    spec: Document = {"cleanPodPolicy": _CLEAN[job.ending.clean]}
     times = {"activeDeadlineSeconds": job.ending.deadline, "ttlSecondsAfterFinished": job.ending.ttl}
     spec |= {name: round(value) for name, value in times.items() if value is not None}
     options = worker.framework.options
@@ -74,12 +73,12 @@ def _document(
     job: Job,
     kind: str,
     version: str,
-    spec: dict[str, Any],
+    spec: Document,
     known: set[str],
     lost: list[str],
     annotations: dict[str, str] | None = None,
 ) -> Exported:
-    metadata: dict[str, Any] = {"name": job.name}
+    metadata: Document = {"name": job.name}
     metadata |= {"labels": dict(job.tags)} if job.tags else {}
     metadata |= {"annotations": annotations} if annotations else {}
     document = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}

@@ -7,7 +7,9 @@ from dataclasses import dataclass, fields
 
 from grass.model.job import Component, Job
 
-_NO_PART = frozenset({"name", "command", "base", "shell", "components", "success", "fail_fast", "dialect", "carried"})
+_NO_PART = frozenset(
+    {"name", "command", "base", "shell", "components", "success", "fail_fast", "dialect", "carried", "files"}
+)
 """Fields that every writer reads, and those that are no part of a file."""
 _PLAIN_COMPONENT = Component("", "")
 _PLAIN_JOB = Job("", {}, ())

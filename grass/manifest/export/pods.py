@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from grass.manifest.document import Document
 from grass.manifest.foreign.training_job import FILES, IDLE
+from grass.model.exhaustive import assert_never
 from grass.model.job import DEFAULT_GRACE, PLAIN_CONTAINER, Component, Restart, RestartOn
 from grass.model.resources import Resources
 
@@ -13,7 +15,6 @@ WRITTEN = (
     *("container", "framework", "depends_on", "ports", "ready", "web"),
 )
 """Fields of a component that a specification says."""
-Document = dict[str, Any]
 _PATHS = {variable: path for path, variable in reversed(list(FILES.items()))}
 
 
@@ -55,6 +56,8 @@ def _policy(restart: Restart) -> str:
             return "Always"
         case RestartOn.ON_FAILURE:
             return "ExitCode" if restart.codes else "OnFailure"
+        case _:
+            assert_never(restart.policy)
 
 
 def _pod(part: Component, own: tuple[str, ...]) -> Document:

@@ -32,19 +32,10 @@ VERSIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-MARKS = ("apiVersion", "kind")
-"""Keys of every foreign document, and of no other."""
-
-
 @dataclass(frozen=True)
 class ParsedScale:
     request: ScaleRequest
     warnings: tuple[str, ...]
-
-
-def is_foreign(document: Any) -> bool:
-    """Return whether the document is one of another system: these have `apiVersion` and `kind`, Grass's never do."""
-    return isinstance(document, dict) and any(key in document for key in MARKS)
 
 
 def is_scale(document: Any) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
 
 from grass.manifest import containers, values
 from grass.manifest.fields import Fields
@@ -206,8 +205,7 @@ def _read_security(fields: Fields, notes: Notes) -> str | None:
     group = section.read("runAsGroup", values.whole(0, 2**31 - 1), None)
     if section.raw("privileged") is True:
         section.refuse("privileged", "is not supported; tasks never get the rights of their node")
-    others: dict[str, Any] = dict(section.others())
-    for key in others:
+    for key in dict(section.others()):
         section.has(key)
         notes.add(section.at(key), _SECURITY)
     if user is None:

@@ -10,6 +10,7 @@ from grass.manifest.fields import Fields
 from grass.manifest.foreign.notes import Notes
 from grass.manifest.foreign.pod import Pod, read_template
 from grass.manifest.native import MAX_REPLICAS
+from grass.model.exhaustive import assert_never
 from grass.model.job import NO_RESTART, Component, Restart, RestartOn
 
 RETRYABLE = (130, 137, 138, 143)
@@ -83,6 +84,8 @@ def restart_of(policy: RestartPolicy, limit: int | None, codes: tuple[int, ...] 
             return Restart(RestartOn.ON_FAILURE, limit)
         case RestartPolicy.EXIT_CODE:
             return Restart(RestartOn.ON_FAILURE, limit, codes=codes)
+        case _:
+            assert_never(policy)
 
 
 def component_of(name: str, replica: Replica, command: tuple[str, ...] | str, restart: Restart) -> Component:
