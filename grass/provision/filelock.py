@@ -1,6 +1,6 @@
-"""Lock file that lets one `grass` command at a time work on a cluster.
+"""Lock files: one `grass` command at a time works on a cluster, or fetches the same packages.
 
-The file lies beside the clusters' folders, and is removed when no process has the lock.
+A lock file is removed when no process has the lock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ PATIENCE = 60.0
 def cluster_lock(home: Path, name: str, patience: float = PATIENCE) -> Iterator[None]:
     """Lock the cluster, and wait for another command on the same cluster.
 
-    ``home`` is GRASS_HOME. Raises ConflictError if the wait takes too long.
+    ``home`` is GRASS_HOME; the lock file lies beside the clusters' folders. Raises ConflictError after ``patience``
+    seconds.
     """
     path = home / f".{name}.lock"
     try:
@@ -36,8 +37,19 @@ def cluster_lock(home: Path, name: str, patience: float = PATIENCE) -> Iterator[
     try:
         yield
     finally:
-        path.unlink()  # unlinked while locked: a waiting process notices and opens the next file
-        os.close(descriptor)
+        _release(path, descriptor)
+
+
+@contextmanager
+def file_lock(path: Path, patience: float) -> Iterator[None]:
+    """Lock a file, created in its existing folder. Raises OSError; TimeoutError after ``patience`` seconds."""
+    descriptor = _take(path, clock.steady() + patience)
+    if descriptor is None:
+        raise TimeoutError(f"{path}: another process has been holding this lock for {patience:.0f} s")
+    try:
+        yield
+    finally:
+        _release(path, descriptor)
 
 
 def _take(path: Path, until: float) -> int | None:
@@ -54,6 +66,11 @@ def _take(path: Path, until: float) -> int | None:
         if _same_file(descriptor, path):
             return descriptor
         os.close(descriptor)
+
+
+def _release(path: Path, descriptor: int) -> None:
+    path.unlink()  # unlinked while locked: a waiting process notices and opens the next file
+    os.close(descriptor)
 
 
 def _same_file(descriptor: int, path: Path) -> bool:

@@ -1,7 +1,8 @@
-"""Map from the mode of settings or of an existing cluster to its ``Provisioner``. No other code compares modes.
+"""Map from the mode of settings or of an existing cluster to its ``Provisioner``.
 
 Called by the CLI. A new kind of cluster is one more entry of ``_PROVISIONERS``. The file ``mode`` in a cluster's folder
-holds the mode. The file is written before everything else, and removed last.
+holds the mode. The file is written before everything else, and removed last. The only other code that compares modes is
+``grass.manifest.settings``, for the keys of a settings file, and ``mode_file.is_on_this_machine``, for the client.
 """
 
 from __future__ import annotations

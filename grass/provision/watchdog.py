@@ -18,7 +18,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from supervisor import events
 
@@ -53,6 +53,12 @@ class SignsOfLife:
             name: (pid, last + forgiven) for name, (pid, last) in self._heard.items() if pids.get(name) == pid
         }
         return [name for name, (_, last) in self._heard.items() if now - last > self._limit]
+
+
+class _Process(Protocol):
+    """What is used of supervisor's ``Subprocess``. ``pid``: 0 while it does not run."""
+
+    pid: int
 
 
 class Watchdog:
@@ -105,7 +111,7 @@ class Watchdog:
             if name in running:
                 self._signs.heard(name, running[name].pid, clock.steady())
 
-    def _running(self) -> dict[str, Any]:
+    def _running(self) -> dict[str, _Process]:
         groups = self._supervisord.process_groups.values()
         found = [process for group in groups for process in group.processes.values()]
         return {process.config.name: process for process in found if process.pid}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -18,6 +19,7 @@ from http import HTTPStatus
 
 from grass import trace
 from grass.serving.framing import MOST_BODY, FramingError, request_length
+from grass.tls import ServerContext
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class _Peer:
         "asked",
         "buffer",
         "deadline",
+        "descriptor",
         "discarded",
         "leaving",
         "reusable",
@@ -85,6 +88,8 @@ class _Peer:
 
     def __init__(self, sock: socket.socket, address: tuple[str, int]) -> None:
         self.socket = sock
+        self.descriptor = sock.fileno()
+        """What the loop gets. With the socket, it would describe the socket in an error for each event not awaited."""
         self.address = address
         self.buffer = bytearray()
         self.total: int | None = None
@@ -106,12 +111,14 @@ class Front:
         handle: Handle,
         refused: Refused,
         limits: Limits | None = None,
+        tls: ServerContext | None = None,
     ) -> None:
         self._loop = loop
         self._threads = threads
         self._handle = handle
         self._refused = refused
         self._limits = limits or Limits()
+        self._tls = tls
         self._listeners: list[socket.socket] = []
         self._waiting: dict[_Peer, None] = {}
         """Connections without a complete request, the oldest first."""
@@ -160,6 +167,11 @@ class Front:
             sock.setblocking(False)
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            try:
+                sock = sock if self._tls is None else self._tls.accepted(sock)
+            except OSError:  # the peer is gone
+                sock.close()
+                continue
             self._read(_Peer(sock, address[:2] if address else _LOCAL), self._limits.request_seconds)
 
     def _to_evict(self) -> _Peer:
@@ -170,7 +182,7 @@ class Front:
     def _read(self, peer: _Peer, seconds: float) -> None:
         self._waiting[peer] = None
         self._until(peer, seconds)
-        self._loop.add_reader(peer.socket, self._readable, peer)
+        self._loop.add_reader(peer.descriptor, self._readable, peer)
 
     def _until(self, peer: _Peer, seconds: float) -> None:
         if peer.deadline is not None:
@@ -187,6 +199,10 @@ class Front:
         try:
             data = peer.socket.recv(_READ)
         except (BlockingIOError, InterruptedError):
+            return
+        except ssl.SSLError as error:
+            self._refused(peer.address[0], f"TLS: {getattr(error, 'verify_message', '') or error.reason or error}")
+            self._leave(peer)  # it is still to read why
             return
         except OSError:
             data = b""
@@ -237,12 +253,20 @@ class Front:
             if waiting:
                 self._ready[address] = waiting
             self._answering += 1
+            turn = deque([peer])
             try:
-                self._threads.submit(self._in_thread, peer, request)
-            except RuntimeError:  # no thread can be started
-                self._loop.call_soon(self._answered, peer, Answered(False, refusal(HTTPStatus.SERVICE_UNAVAILABLE)))
+                self._threads.submit(self._in_thread, turn, request)
+            except RuntimeError:  # no thread can be started, but the request may be queued for those that exist
+                with suppress(IndexError):
+                    refused = Answered(False, refusal(HTTPStatus.SERVICE_UNAVAILABLE))
+                    self._loop.call_soon(self._answered, turn.pop(), refused)
 
-    def _in_thread(self, peer: _Peer, request: bytes) -> None:
+    def _in_thread(self, turn: deque[_Peer], request: bytes) -> None:
+        """Answer the request of the peer in ``turn``. Whoever takes it from there answers, and nobody else."""
+        try:
+            peer = turn.pop()
+        except IndexError:
+            return
         trace.mark("request in a thread")
         answered = Answered(reusable=False)
         try:
@@ -261,7 +285,7 @@ class Front:
             peer.unsent = memoryview(answered.unsent)
             seconds = self._limits.write_seconds + len(peer.unsent) / self._limits.bytes_per_second
             peer.deadline = self._loop.call_later(seconds, self._sent, peer, False)
-            self._loop.add_writer(peer.socket, self._writable, peer)
+            self._loop.add_writer(peer.descriptor, self._writable, peer)
         else:
             self._sent(peer, True)
 
@@ -277,7 +301,7 @@ class Front:
             self._sent(peer, True)
 
     def _sent(self, peer: _Peer, whole: bool) -> None:
-        self._loop.remove_writer(peer.socket)
+        self._loop.remove_writer(peer.descriptor)
         peer.unsent = memoryview(b"")
         self._busy -= 1
         if self._stopped and not self._busy:
@@ -311,7 +335,7 @@ class Front:
             self._read(peer, _LINGER_SECONDS)
 
     def _forget(self, peer: _Peer) -> None:
-        self._loop.remove_reader(peer.socket)
+        self._loop.remove_reader(peer.descriptor)
         self._waiting.pop(peer, None)
         if peer.deadline is not None:
             peer.deadline.cancel()

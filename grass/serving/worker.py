@@ -25,7 +25,10 @@ from grass.serving.front import Answered, Front, Limits, refusal
 from grass.serving.outbox import LONGEST_UNSENT, Outbox
 from grass.serving.refusals import RefusalLog
 from grass.systemd import Notifier
+from grass.tls import ServerContext, TlsSocket
 
+PEER = "grass.peer"
+"""In the environment of a request: the name in the client's certificate; empty without TLS."""
 STOP_SECONDS = 3
 _BEAT_SECONDS = 1.0
 WRITE_SECONDS = 30.0
@@ -39,6 +42,8 @@ class FrontWorker(BaseWorker):  # type: ignore[misc]
     """gunicorn itself reports readiness to systemd; the worker reports that it is alive."""
 
     limits: ClassVar[Limits]
+    tls: ClassVar[ServerContext | None] = None
+    """None: plain HTTP."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -52,7 +57,7 @@ class FrontWorker(BaseWorker):  # type: ignore[misc]
 
     def run(self) -> None:
         _raise_descriptor_limit()
-        process_memory.collect_rarely()
+        process_memory.keep_imported()
         with closing(asyncio.new_event_loop()) as self._loop:
             self._loop.run_until_complete(self._serve())
 
@@ -60,7 +65,7 @@ class FrontWorker(BaseWorker):  # type: ignore[misc]
         loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         threads = ThreadPoolExecutor(self.limits.answered)
-        front = Front(loop, threads, self._answer, self._refusals.write, self.limits)
+        front = Front(loop, threads, self._answer, self._refusals.write, self.limits, self.tls)
         for listener in self.sockets:
             front.listen(listener.sock)
         while self.alive and self.ppid == os.getppid():
@@ -92,6 +97,7 @@ class FrontWorker(BaseWorker):  # type: ignore[misc]
             self._refusals.write(address[0], f"{type(error).__name__}: {str(error)[:100]!r}")
             return Answered(False, refusal(HTTPStatus.BAD_REQUEST))
         environ["wsgi.multithread"] = True
+        environ[PEER] = sock.peer if isinstance(sock, TlsSocket) else ""
         if not self.alive:
             reply.force_close()
         pieces = self.wsgi(environ, reply.start_response)
@@ -117,7 +123,7 @@ def die_with_the_arbiter(server: Any, worker: Any) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def apply_settings(cfg: Any, settings: dict[str, Any]) -> None:
+def apply_settings(cfg: Any, settings: dict[str, Any]) -> None:  # Any: gunicorn has no types
     """Set gunicorn's settings that this version of gunicorn has: older ones have no control socket."""
     for name, value in settings.items():
         if name in cfg.settings:

@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from pathlib import Path
 
 from grass import __version__
 from grass.errors import InputError, UnreachableError
+from grass.provision.filelock import file_lock
 from grass.provision.on_premises import requirements
 from grass.provision.on_premises.own_wheel import write_wheel
 from grass.provision.on_premises.requirements import Target
@@ -81,9 +81,12 @@ def make_bundle(
     own = _wheels(requirements.own(), target, cache, progress)
     others = requirements.of_nodes(target, (target.machine, *machines), pythons)
     sets = {target.kind: own} | _sets(others, cache, progress, {target.machine, *machines} - {target.machine})
-    tar, digest = _pack(own, sets, cache / "bundles")
-    _forget(cache / "wheels", _KEPT_SETS)
-    _forget(cache / "bundles", _KEPT)
+    bundles = cache / "bundles"
+    bundles.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with file_lock(bundles / ".lock", _SECONDS):
+        tar, digest = _pack(own, sets, bundles)
+        _forget(cache / "wheels", _KEPT_SETS)
+        _forget(bundles, _KEPT)
     return Bundle(tar, digest, target, tuple(sorted(sets)))
 
 
@@ -105,22 +108,28 @@ def _sets(targets: list[Target], cache: Path, progress: Callable[[str], None], a
 
 
 def _wheels(needed: list[str], target: Target, cache: Path, progress: Callable[[str], None]) -> Path:
+    """Return the folder of the wheels, fetched if they are missing. Commands that run at once fetch them once."""
     key = hashlib.sha256(json.dumps([FORMAT, needed, str(target)]).encode()).hexdigest()[:16]
-    wheels = cache / "wheels" / f"{target.python}-{target.machine}-{key}"
+    folder = cache / "wheels"
+    wheels = folder / f"{target.python}-{target.machine}-{key}"
     if not wheels.is_dir():
-        progress(f"fetching the packages that Grass needs for {target}")
-        _fetch(needed, target, wheels)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with file_lock(folder / f".{wheels.name}.lock", _SECONDS):
+            if not wheels.is_dir():
+                progress(f"fetching the packages that Grass needs for {target}")
+                _fetch(needed, target, wheels)
     os.utime(wheels)
     return wheels
 
 
 def _fetch(needed: list[str], target: Target, wheels: Path) -> None:
-    """Fetch wheels into a temporary folder, renamed when complete.
+    """Fetch wheels into a temporary folder, renamed when complete. The caller has the lock.
 
     pip evaluates markers for its own Python, so this module evaluates them for the target.
     """
-    wheels.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(dir=wheels.parent, prefix=".fetch-"))
+    draft = wheels.with_name(f".{wheels.name}.new")
+    shutil.rmtree(draft, ignore_errors=True)  # of a command that was killed
+    draft.mkdir(mode=0o700)
     try:
         wanted = requirements.meant(["pip", *needed], target)
         while True:
@@ -155,14 +164,9 @@ def _download(wanted: list[str], target: Target, folder: Path) -> None:
 
 def _pack(own: Path, sets: dict[str, Path], folder: Path) -> tuple[Path, str]:
     """Pack the tar. The same content always makes the same bytes, so that a host with that bundle is left unchanged."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=folder, prefix=".pack-")
-    draft = Path(name)
+    draft = folder / ".new"
     try:
-        with (
-            os.fdopen(descriptor, "wb") as file,
-            tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar,
-        ):
+        with tarfile.open(draft, mode="w", format=tarfile.PAX_FORMAT) as tar:
             own_name, content = write_wheel()
             names = {kind: sorted(path.name for path in wheels.glob("*.whl")) for kind, wheels in sets.items()}
             contents = {kind: [own_name, *names[kind]] for kind in sorted(names)}
@@ -187,7 +191,9 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def _forget(folder: Path, kept: int) -> None:
-    old = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)[kept:]
+    """Remove all but the newest. Drafts and locks, whose names begin with a dot, stay."""
+    complete = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    old = sorted(complete, key=lambda path: path.stat().st_mtime, reverse=True)[kept:]
     for path in old:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

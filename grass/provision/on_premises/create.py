@@ -13,13 +13,13 @@ from grass import clock
 from grass.api import keyring
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, UnreachableError
+from grass.files.access import FilesAccess
 from grass.hosts.ssh import SshHost
 from grass.manifest.on_premises import ApiWay, HostSettings, OnPremises
 from grass.manifest.settings import Settings
 from grass.mode_file import write_mode
-from grass.network_address import WILDCARDS
+from grass.network_address import WILDCARDS, network_address
 from grass.provision.filelock import cluster_lock
-from grass.provision.files.access import FilesAccess
 from grass.provision.layout import user_name
 from grass.provision.on_premises import on_host
 from grass.provision.on_premises.bundle import Bundle, make_bundle
@@ -35,6 +35,10 @@ from grass.provision.provisioner import Created, Session
 
 FILES_KEY = "files_key"
 _CLOCKS_APART = 60.0
+_TLS_NOW = (
+    "its hosts now speak TLS, so machines that joined before need a certificate; those under `nodes:` of the settings "
+    "file get one now, for others repeat `grass node add`, or `grass join` on the machine"
+)
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,11 @@ def create(settings: Settings, session: Session) -> Created:
             outcome = run_steps(host, steps, session.progress, _label(host))
             url = _remember(host, machines, known.design.config, admin, client)
             _call_api(host, known.design, session, machines, url)
+        plain_before = known.facts.config is not None and not known.facts.config.tls
+        if plain_before:
+            session.progress(f"{session.name}: {_TLS_NOW}")
         if machines.nodes and machines.join_after_create:
-            join_nodes(session, machines, str(known.design.config.share))
+            join_nodes(session, machines, str(known.design.config.share), again=plain_before)
     return Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged)
 
 
@@ -195,7 +202,7 @@ def api_url(machines: OnPremises, config: ClusterConfig) -> str:
     host = machines.master.address if everywhere and machines.api is ApiWay.DIRECT else bind
     if everywhere and machines.api is ApiWay.TUNNEL:
         host = config.node.address
-    return f"http://{f'[{host}]' if ':' in host else host}:{config.master.api_port}"
+    return f"http://{network_address(host, config.master.api_port)}"
 
 
 def _call_api(host: SshHost, decided: MasterDesign, session: Session, machines: OnPremises, url: str) -> None:

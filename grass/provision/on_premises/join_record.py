@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 
@@ -16,30 +14,18 @@ from grass.provision.on_premises import node_steps, record
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.record import Made
-from grass.wire.codec import Form, builtins
-
-
-class ShareAccess(msgspec.Struct, frozen=True):
-    """The master's share, as the master tells a node that mounts it."""
-
-    host: str
-    port: int
-    share: str = "grass"
-    user: str = "grass"
-    password: str = ""
-
-
-SHARE_ACCESS: Form[ShareAccess | None] = Form(ShareAccess | None)
+from grass.wire.codec import Form
+from grass.wire.views import ShareServer
 
 
 class Own(msgspec.Struct, kw_only=True):
-    """Data that this machine chose and received: the ``details`` of its record."""
+    """Data that this machine chose and received. As JSON: the ``details`` of its record."""
 
     join_id: str = msgspec.field(default_factory=request_id)
     password: str = msgspec.field(default_factory=password)
     name: str | None = None
     node_token: str = ""
-    share: ShareAccess | None = None
+    share: ShareServer | None = None
     urls: list[str] = []
     key: str = ""
     offer: Offer | None = None
@@ -48,10 +34,6 @@ class Own(msgspec.Struct, kw_only=True):
     @classmethod
     def of(cls, facts: Facts, paths: NodePaths) -> Own:
         return _OWN.convert(facts.records.get(f"{paths.cluster}+{node_steps.ROLE}", Made()).details)
-
-    def details(self) -> dict[str, Any]:
-        made: dict[str, Any] = builtins(self)
-        return made
 
     def invitation(self, cluster: str) -> Invitation:
         """Return an invitation with which the machine finds the master again."""
@@ -68,7 +50,7 @@ def with_record(host: Host, facts: Facts, paths: NodePaths) -> Facts:
     done = host.run(["cat", record_path(paths)])
     if not done.ok:
         return facts
-    own = Made.parse(json.loads(done.out))
+    own = Made.parse(done.out)
     return replace(facts, records={**facts.records, f"{paths.cluster}+{node_steps.ROLE}": own})
 
 
@@ -76,7 +58,7 @@ def put_record(host: Host, made: Made, paths: NodePaths) -> None:
     """Write the record, merged with the additions that steps have made meanwhile."""
     root = None if paths.rootless else "root:root"
     if (there := host.run(["cat", record_path(paths)], sudo=True)).ok:
-        made = record.merged(Made.parse(json.loads(there.out)), made)
+        made = record.merged(Made.parse(there.out), made)
     host.put(made.text(), record_path(paths), 0o600, root, sudo=True)
 
 

@@ -2,47 +2,57 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+from msgspec import UNSET
 
 from grass import __version__
 from grass.api.invitation import Invitation
 from grass.api.join_client import JoinClient
 from grass.hosts import Host
 from grass.manifest.join_file import Offer
+from grass.manifest.on_premises import Runtime
+from grass.provision.host_certificate import Master, Signed
 from grass.provision.on_premises import install, node_steps, packages
-from grass.provision.on_premises.join_record import SHARE_ACCESS, Own, ShareAccess, put_record, record_path
+from grass.provision.on_premises.join_record import Own, put_record, record_path
 from grass.provision.on_premises.mount import share_steps
 from grass.provision.on_premises.node_design import NodeDesign
 from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.record import Made
-from grass.provision.on_premises.steps import Call, Put, Step
-from grass.wire.codec import builtins
+from grass.provision.on_premises.steps import Call, Put, Run, Step
+from grass.wire.calls import Join, JoinFacts, OfferedNode
+from grass.wire.codec import Form, builtins, encode, indented
+from grass.wire.views import CertificateView, JoinedView, ShareServer
 
-if TYPE_CHECKING:
-    from grass.api.client import View
+JOINED: Form[JoinedView] = Form(JoinedView)
+CERTIFICATE: Form[CertificateView] = Form(CertificateView)
+CERTIFICATE_NAME = "get a certificate of the cluster"
 
 
-def join_request(invitation: Invitation, offer: Offer, own: Own) -> View:
-    facts = {"address": offer.address, "api_port": offer.api_port, "version": __version__}
-    return {
-        "secret": invitation.secret,
-        "join_id": own.join_id,
-        "password": own.password,
-        "name": offer.name,
-        "facts": facts,
-        "node": {
-            "cpu": offer.cpu,
-            "memory": offer.memory,
-            "gpu": offer.gpu,
-            "labels": offer.labels,
-            "path": list(offer.topology),
-            "mounts": list(offer.mounts),
-            "share": offer.share,
-        },
-    }
+def join_request(
+    invitation: Invitation, offer: Offer, own: Own, runtimes: Sequence[Runtime] = (), *, check: bool = False
+) -> Join:
+    """Return what the machine sends to the master. ``offer`` is complete: it has a name and an address."""
+    node = OfferedNode(
+        cpu=offer.cpu,
+        memory=offer.memory,
+        gpu=offer.gpu,
+        labels=offer.labels,
+        path=offer.topology,
+        runtimes=tuple(runtime.value for runtime in runtimes) or OfferedNode().runtimes,
+        mounts=offer.mounts,
+        share=offer.share,
+    )
+    return Join(
+        secret=invitation.secret,
+        join_id=own.join_id,
+        password=own.password,
+        name=offer.name or "",
+        facts=JoinFacts(address=offer.address or "", api_port=offer.api_port, version=__version__),
+        node=node,
+        check=check,
+    )
 
 
 def claim_step(
@@ -57,18 +67,39 @@ def claim_step(
     """Return the one step that changes the cluster: it registers the node and writes the master's answer."""
 
     def do(host: Host) -> None:
-        request = join_request(invitation, offer, own)
-        request["node"]["runtimes"] = [runtime.value for runtime in design.runtimes]
-        reply = join_client.join(request)
-        own.node_token, own.share = reply["secrets"]["node_token"], SHARE_ACCESS.convert(reply["share"])
-        mounted = None if paths.rootless else reply["config"].get("share") or paths.share
-        share = offer.share or mounted  # without root: no mount, a folder of the node's own
-        config = {**reply["config"], "home": paths.home, "runtime_dir": paths.runtime_dir, "share": share}
-        host.put(_json(config), paths.config, 0o644, paths.owner, sudo=True)
-        host.put(_json(reply["secrets"]), paths.secrets, 0o600, paths.owner, sudo=True)
-        put_record(host, replace(made, details=own.details()), paths)
+        reply = JOINED.convert(join_client.join(builtins(join_request(invitation, offer, own, design.runtimes))))
+        assert reply.secrets and reply.config and reply.share is not UNSET, "the reply to a join has them"
+        own.node_token, own.share = reply.secrets.node_token, reply.share
+        share = offer.share or (None if paths.rootless else paths.share)  # without root: a folder of the node's own
+        config = {**reply.config, "home": paths.home, "runtime_dir": paths.runtime_dir, "share": share}
+        host.put(indented(config).encode(), paths.config, 0o644, paths.owner, sudo=True)
+        host.put(indented(reply.secrets).encode(), paths.secrets, 0o600, paths.owner, sudo=True)
+        put_record(host, replace(made, details=builtins(own)), paths)
 
     return Step(claim_name(invitation, offer), (Call(claim_text(offer, paths), do),))
+
+
+def certificate_step(join_client: JoinClient, paths: NodePaths, own: Own, installed: Callable[[], None]) -> Step:
+    """Return the step that gets the node's certificate. The node makes the key, which never leaves it.
+
+    ``installed``: called when there is a new one, of which the daemons have to know."""
+    program = (paths.python, "-m", "grass.provision.host_certificate")
+    prefix = () if paths.rootless else ("runuser", "-u", paths.owner.partition(":")[0], "--")
+
+    def do(host: Host) -> None:
+        request = host.run([*prefix, *program, "request", paths.home], sudo=True).check().out
+        answer = CERTIFICATE.convert(join_client.certificate(own.name or "", own.node_token, request))
+        if answer.certificate:
+            signed = encode(Signed(answer, Master(tuple(own.urls), own.key))).encode()
+            host.run([*prefix, *program, "install", paths.home], stdin=signed, sudo=True).check()
+            installed()
+
+    check = Run((*prefix, *program, "check", paths.home))
+    return Step(CERTIFICATE_NAME, (Call(certificate_text(paths), do),), check)
+
+
+def certificate_text(paths: NodePaths) -> str:
+    return f"make a key in {paths.home}/tls, and have the master sign its certificate"
 
 
 def claim_name(invitation: Invitation, offer: Offer) -> str:
@@ -87,6 +118,7 @@ def steps_to_claim(
     made: Made,
     own: Own,
     claim: Step | None,
+    certificate: Step,
 ) -> Iterator[Step]:
     if design.packages:
         yield packages.fetch_step(design.packages, design.packager)
@@ -97,26 +129,30 @@ def steps_to_claim(
         yield Step("note what it chose", (Put(record_path(paths), made.text(), 0o600, paths.owner),))
     if claim is not None:
         yield claim
+    yield certificate
 
 
 def steps_after_claim(
-    design: NodeDesign, paths: NodePaths, own: Own, *, again: bool, share: ShareAccess | None = None
+    design: NodeDesign,
+    paths: NodePaths,
+    own: Own,
+    *,
+    again: bool,
+    new_node: bool = True,
+    share: ShareServer | None = None,
 ) -> Iterator[Step]:
-    """Return the steps after the claim, which tells the share. ``share``: the expected share, for a plan."""
+    """Return the steps after the claim, which tells the share. ``share``: the expected share, for a plan. ``again``,
+    ``new_node``: as of ``start_step``."""
     share = own.share or share
     if design.mount is not None and share is not None:
-        yield from share_steps(paths, design.mount, builtins(share))
-    yield node_steps.unit_step(paths)
-    yield node_steps.start_step(paths, again=again)
+        yield from share_steps(paths, design.mount, share)
+    yield node_steps.unit_step(paths, isolated=design.isolate is not None)
+    yield node_steps.start_step(paths, again=again, new_node=new_node)
 
 
-def expected_share(reach: tuple[tuple[str, str, int], ...]) -> ShareAccess | None:
+def expected_share(reach: tuple[tuple[str, str, int], ...]) -> ShareServer | None:
     """Return the share that will be mounted, without its password, which is known only after the claim."""
     for what, host, port in reach:
         if what.startswith("share"):
-            return ShareAccess(host, port)
+            return ShareServer(host, port)
     return None
-
-
-def _json(value: View) -> bytes:
-    return (json.dumps(value, indent=2) + "\n").encode()

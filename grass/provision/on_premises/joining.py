@@ -15,14 +15,17 @@ from urllib.parse import urlsplit
 from grass import clock
 from grass.api.invitation import Invitation
 from grass.api.join_client import JoinClient
-from grass.errors import ConflictError, GrassError, InputError, UnreachableError
+from grass.errors import ConflictError, GrassError, InputError, NotAllowedError, UnreachableError
 from grass.hosts import Host
 from grass.manifest.join_file import Offer
+from grass.model.isolation import UidRange
 from grass.model.lifecycle import NodeState
 from grass.provision.on_premises import node_design, node_paths, node_steps, offers
 from grass.provision.on_premises.facts import Facts, gather
 from grass.provision.on_premises.join_record import Own, with_record
 from grass.provision.on_premises.join_steps import (
+    JOINED,
+    certificate_step,
     claim_step,
     expected_share,
     join_request,
@@ -31,10 +34,14 @@ from grass.provision.on_premises.join_steps import (
 )
 from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.steps import Progress, plan_lines, run_steps
+from grass.wire.calls import Join
+from grass.wire.codec import builtins
 
 READY_SECONDS = 120.0
 REACH_SECONDS = 5.0
 """Seconds in which the node's API must answer the master; the API may still be starting."""
+_NOT_YET = (NodeState.JOINING.value, NodeState.SILENT.value, NodeState.LOST.value)
+"""States of a node whose node-agent has not reported since it was started."""
 _SLICE = 10.0
 _PAUSE = 0.25
 
@@ -69,6 +76,8 @@ class Asked:
     clock_ahead: float
     kinds: tuple[str, ...] = ()
     """Kinds of machines that the bundle supports; empty: unknown."""
+    isolate: UidRange | None = None
+    """Ids for accounts of users, if the cluster isolates them."""
     granted: bool = False
     """The master already knows this node, so no grant is requested."""
 
@@ -83,7 +92,7 @@ def join(
     paths: NodePaths | None = None,
     plan: Callable[[str], None] | None = None,
     taken_in: Callable[[str], None] = lambda _: None,
-    check: Callable[[View], View] | None = None,
+    check: Callable[[Join], View] | None = None,
 ) -> View | None:
     """Join a machine and return the node's view once the node is READY.
 
@@ -100,7 +109,8 @@ def join(
     own = Own.of(facts, paths)
     chosen, offer = offer, _complete(host, facts, offer, invitation, own)
     label = offer.name or facts.hostname
-    asked = _ask(join_client, check or join_client.join, invitation, offer, own, facts, since)
+    ask = check or (lambda request: join_client.join(builtins(request)))
+    asked = _ask(join_client, ask, invitation, offer, own, facts, since)
     if not asked.granted:
         own.offer = offer
     elif own.offer is not None:
@@ -109,11 +119,15 @@ def join(
     if warning := node_design.clock_warning(label, asked.clock_ahead):
         progress(f"{label}: warning: {warning}")
     joined = bool(own.node_token)
-    design = node_design.design(facts, offer, paths, served=asked.served, joined=joined, granted=asked.granted)
+    design = node_design.design(
+        facts, offer, paths, served=asked.served, joined=joined, granted=asked.granted, isolate=asked.isolate
+    )
     _check_reach(host, facts, label, asked.reach)
-    made = replace(node_steps.made(facts, design, paths), details=own.details())
+    made = replace(node_steps.made(facts, design, paths), details=builtins(own))
     claim = None if asked.granted else claim_step(join_client, invitation, offer, design, paths, own, made)
-    steps = list(steps_to_claim(design, paths, invitation, asked.bundle, made, own, claim))
+    new: list[str] = []
+    certificate = certificate_step(join_client, paths, own, lambda: new.append("certificate"))
+    steps = list(steps_to_claim(design, paths, invitation, asked.bundle, made, own, claim, certificate))
     expected = list(steps_after_claim(design, paths, own, again=True, share=own.share or expected_share(asked.reach)))
     if plan is not None:
         for line in plan_lines([*steps, *expected], label):
@@ -121,7 +135,8 @@ def join(
         return None
     run_steps(host, steps, progress, label, after=len(expected))
     taken_in(label)
-    rest = list(steps_after_claim(design, paths, own, again=claim is not None))
+    claimed = claim is not None
+    rest = list(steps_after_claim(design, paths, own, again=claimed or bool(new), new_node=claimed))
     run_steps(host, rest, progress, label, before=len(steps))
     view = wait_until_ready(join_client, label, own, progress)
     if view["state"] == NodeState.READY.value:
@@ -180,20 +195,31 @@ def _way_to(host: Host, facts: Facts, label: str, invitation: Invitation) -> str
 
 def _ask(
     join_client: JoinClient,
-    check: Callable[[View], View],
+    check: Callable[[Join], View],
     invitation: Invitation,
     offer: Offer,
     own: Own,
     facts: Facts,
     since: float,
 ) -> Asked:
-    if own.node_token and join_client.wait(own.name or "", own.node_token, None, 0.0)["node"] is not None:
-        return Asked(invitation.cluster, invitation.bundle, own.share is not None, (), 0.0, granted=True)
-    answer = check({**join_request(invitation, offer, own), "check": True})
-    reach = tuple((item["what"], item["host"], item["port"]) for item in answer["reach"])
-    ahead = facts.time + (clock.steady() - since) - answer["time"]
+    if own.node_token and _is_known(join_client, own):
+        isolate = facts.config.node.isolate if facts.config else None
+        served, bundle = own.share is not None, invitation.bundle
+        return Asked(invitation.cluster, bundle, served, (), 0.0, isolate=isolate, granted=True)
+    answer = JOINED.convert(check(join_request(invitation, offer, own, check=True)))
+    reach = tuple((each.what, each.host, each.port) for each in answer.reach or ())
+    ahead = facts.time + (clock.steady() - since) - answer.time
     served = any(what.startswith("share") for what, _, _ in reach)
-    return Asked(answer["cluster"], answer["bundle"], served, reach, ahead, tuple(answer.get("kinds", ())))
+    isolate = UidRange(*answer.isolate) if answer.isolate else None
+    return Asked(answer.cluster, answer.bundle or "", served, reach, ahead, answer.kinds or (), isolate)
+
+
+def _is_known(join_client: JoinClient, own: Own) -> bool:
+    """Whether the master knows this node by its token. Earlier versions of Grass made another kind of token."""
+    try:
+        return join_client.wait(own.name or "", own.node_token, None, 0.0)["node"] is not None
+    except NotAllowedError:
+        return False
 
 
 def _check_reach(host: Host, facts: Facts, label: str, reach: tuple[tuple[str, str, int], ...]) -> None:
@@ -234,7 +260,7 @@ def wait_until_ready(join_client: JoinClient, name: str, own: Own, progress: Pro
         view, mark = answer["node"], answer["mark"]
         if view is None:
             raise ConflictError(f"node {name} was removed from the cluster while it was joining")
-        if view["state"] != NodeState.JOINING.value:
+        if view["state"] not in _NOT_YET:
             progress(f"{name}: {view['state']}")
             return view
         reason = view["reason"] or {}

@@ -9,7 +9,7 @@ from grass.api.join_client import JoinClient, open_join_client
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError, WaitTimeoutError
 from grass.hosts import Host
 from grass.model.image import PROBE_IMAGE
-from grass.provision.on_premises import node_paths, node_steps
+from grass.provision.on_premises import node_accounts, node_paths, node_steps
 from grass.provision.on_premises.facts import Facts, gather
 from grass.provision.on_premises.join_record import Own, with_record
 from grass.provision.on_premises.node_design import unit_names
@@ -66,6 +66,7 @@ def clean(
     else:
         steps = removal_steps(paths.cluster, facts.records, node_steps.ROLE, packages=packages)
         steps[1:1] = [_containers_step(paths)] if facts.docker else []  # after its daemons were stopped
+        steps[1:1] = [node_accounts.remove_step(paths.cluster)]
         if not any(name.endswith(f"+{node_steps.ROLE}") for name in facts.records if name != own_record):
             steps.append(_group_step())
     run_steps(host, steps, progress, label)

@@ -103,7 +103,7 @@ def _folders(design: MasterDesign) -> list[tuple[str, int, str]]:
             # smbd, as the share's user, checks here whether other smbds live; if it cannot, it removes their locks.
             (samba_folder(config.name), 0o711, root),
             ("/srv/grass", 0o755, root),
-            (str(config.share), 0o755, own),
+            (str(config.share), _share_mode(config), own),
         ]
     return folders
 
@@ -112,18 +112,23 @@ def _drop_ins(design: MasterDesign) -> list[str]:
     return sorted({put.target.rpartition("/")[0] for put in unit_files(design) if put.target.endswith(".d/share.conf")})
 
 
+def _share_mode(config: ClusterConfig) -> int:
+    """Return the mode of the share's folder: accounts of isolated users belong to the group of the daemons."""
+    return 0o775 if config.node.isolate else 0o755
+
+
 def _share_step(config: ClusterConfig) -> Step:
     """Use a share that Grass does not serve. The user `grass`, not only root, must be able to write there."""
     folder = str(config.share)
     mount = folder.rpartition("/")[0]
     make = '[ -d "$2" ] || { echo "$2 is not there; mount it on every machine first" >&2; exit 1; }; '
-    make += 'mkdir -p -- "$1" && { chown grass:grass -- "$1" 2>/dev/null || true; } && chmod 755 -- "$1"'
+    make += 'mkdir -p -- "$1" && { chown grass:grass -- "$1" 2>/dev/null || true; } && chmod "$3" -- "$1"'
     writable = Run(
         (*_AS_GRASS, "sh", "-c", 'touch -- "$1/.grass-write" && rm -f -- "$1/.grass-write"', "check", folder)
     )
     return Step(
         f"use the share {folder}",
-        (Run(("sh", "-c", make, "make", folder, mount)), writable),
+        (Run(("sh", "-c", make, "make", folder, mount, f"{_share_mode(config):o}")), writable),
         writable,
         f"the user grass must be able to write in {mount}",
     )
@@ -139,8 +144,10 @@ def _setup(design: MasterDesign, bundle: Bundle, admin: Admin, samba_password: s
 def _setup_step(config: ClusterConfig, setup: bytes) -> Step:
     """Set up the master's own files. Unchanged if the last run had identical input and its results still exist."""
     home, digest = config.home, hashlib.sha256(setup).hexdigest()
-    made = ("cluster.json", "secrets.json", "redis/redis.conf", "redis/users.acl", on_host.PUBLIC_KEY, "master/key.pem")
-    check = f'for f in {" ".join(made)}; do [ -s "$1/$f" ] || exit 1; done; [ "$(cat "$1/made" 2>/dev/null)" = "$2" ]'
+    made = ("cluster.json", "secrets.json", "redis/redis.conf", "redis/users.acl", on_host.PUBLIC_KEY)
+    keys = ("master/key.pem", "tls/ca.pem", "tls/ca.key", "tls/host.pem")
+    there = f'for f in {" ".join((*made, *keys))}; do [ -s "$1/$f" ] || exit 1; done'
+    check = f'{there}; [ "$(cat "$1/made" 2>/dev/null)" = "$2" ]'
     run = (*_AS_GRASS, f"{VENV}/bin/python", "-m", "grass.provision.on_premises.on_host")
     return Step(
         "make keys, secrets and the configuration of redis",
@@ -173,7 +180,7 @@ def _marker(name: str) -> str:
 
 def _files_key_step(config: ClusterConfig, admin: Admin) -> Step:
     """Authorize a key that can push and pull files of the share, and nothing else. One line for each administrator."""
-    command = f"{VENV}/bin/python -m grass.provision.files.serve {config.share} {ETC}/{config.name}.rsyncd.conf"
+    command = f"{VENV}/bin/python -m grass.files.serve {config.share} {ETC}/{config.name}.rsyncd.conf"
     line = f'restrict,command="{command}" {admin.files_key} {_marker(config.name)}'
     path = f"{STATE}/.ssh/authorized_keys"
     add = 'umask 077; touch "$1" && printf "%s\\n" "$2" >> "$1" && chown grass:grass "$1"'

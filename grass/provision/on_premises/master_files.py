@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 from grass.config import ClusterConfig
-from grass.provision.files.serve import rsyncd_conf
+from grass.files.serve import rsyncd_conf
+from grass.network_address import host_and_port
 from grass.provision.on_premises.design import ETC, STATE, UNIT_FOLDER, VENV, MasterDesign
 from grass.provision.on_premises.steps import Put
 from grass.share import shared
+from grass.store.embedded import TASK_REDIS_CONF
 
 
 def samba_folder(name: str) -> str:
@@ -32,19 +34,22 @@ def config_files(design: MasterDesign) -> list[Put]:
         "REDIS_SERVER": design.redis_server,
         "REDIS_CONF": f"{config.home}/redis/redis.conf",
     }
+    if config.task_redis_server:
+        env["TASK_REDIS_CONF"] = f"{config.home}/redis/{TASK_REDIS_CONF}"
     puts = []
     if config.samba:
         env |= {"SMBD": design.smbd, "SMB_CONF": f"{ETC}/{name}.smb.conf"}
         puts.append(Put(f"{ETC}/{name}.smb.conf", smb_conf(config).encode()))
     if design.fluentd or design.fluentd_image:
-        host, _, port = (config.collector or "").rpartition(":")
+        host, port = host_and_port(config.collector or ":0")
         env |= {
             **_program(design),
             "FLUENT_CONF": f"{ETC}/{name}.fluent.conf",
             "GRASS_LOGS": str(config.logs_dir),
             "GRASS_BUFFERS": f"{config.home}/fluentd",
-            "GRASS_COLLECTOR_BIND": host.strip("[]"),
-            "GRASS_COLLECTOR_PORT": port,
+            "GRASS_COLLECTOR_BIND": host,
+            "GRASS_COLLECTOR_PORT": str(port),
+            "GRASS_TLS": str(config.tls_files.folder),
         }
         puts.append(Put(f"{ETC}/{name}.fluent.conf", shared("deploy/fluentd/fluent.conf").read_bytes()))
     puts.append(Put(f"{ETC}/{name}.rsyncd.conf", rsyncd_conf(str(config.share), f"{VENV}/bin/python").encode()))

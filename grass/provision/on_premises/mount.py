@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-
-import msgspec
 
 from grass.errors import InputError
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.steps import Put, Run, Step
 from grass.share import shared
-from grass.wire.codec import Form
+from grass.wire.views import ShareServer
 
 CIFS, FUSE = "cifs", "fuse"
 _INACTIVE_SECONDS = 60
@@ -52,22 +49,8 @@ def choose(facts: Facts) -> ShareMount:
     return ShareMount(FUSE, tuple(missing))
 
 
-class ShareServer(msgspec.Struct, frozen=True):
-    """The samba server of the share, as the master tells a joining node. The password is passed on standard input."""
-
-    host: str
-    port: int
-    share: str
-    user: str
-    password: str
-
-
-_SERVER: Form[ShareServer] = Form(ShareServer)
-
-
-def share_steps(paths: NodePaths, mount: ShareMount, told: Mapping[str, object]) -> list[Step]:
-    """Return the steps that mount the share. ``told``: a ``ShareServer``, as the master answered."""
-    server = _SERVER.convert(told)
+def share_steps(paths: NodePaths, mount: ShareMount, server: ShareServer) -> list[Step]:
+    """Return the steps that mount the share. The password is passed on standard input."""
     unit = mount.unit(paths.cluster)
     files = (
         Put(f"{paths.units}/{mount.unit_file}", shared(f"deploy/systemd/{mount.unit_file}").read_bytes()),

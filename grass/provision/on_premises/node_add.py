@@ -18,6 +18,7 @@ from grass.manifest.on_premises import HostSettings
 from grass.provision.on_premises import joining
 from grass.provision.on_premises.machines import load_machines, open_host, unpin
 from grass.provision.provisioner import AddedNode, Session
+from grass.wire.codec import builtins
 
 if TYPE_CHECKING:
     from grass.api.client import Client
@@ -76,7 +77,7 @@ def _add(adding: Adding, join_client: JoinClient, invitation: Invitation, machin
                 machine.offer,
                 progress=session.progress,
                 plan=adding.plan,
-                check=None if adding.plan is None else adding.client.join_check,
+                check=None if adding.plan is None else lambda request: adding.client.join_check(builtins(request)),
                 taken_in=lambda name: remember(session.name, session.client_dir, name, machine.settings),
             )
     except joining.NotReachedError as error:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from grass.errors import ConflictError, InputError
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import Runtime
-from grass.provision.on_premises import mount, offers
+from grass.model.isolation import UidRange
+from grass.provision.on_premises import mount, node_accounts, offers
 from grass.provision.on_premises.facts import OLDEST_PYTHON, Facts
 from grass.provision.on_premises.mount import ShareMount
 from grass.provision.on_premises.node_paths import NODE_UNITS, NodePaths
@@ -32,29 +33,40 @@ class NodeDesign:
     mount: ShareMount | None
     packages: tuple[str, ...]
     packager: str
+    isolate: UidRange | None = None
 
 
 def design(
-    facts: Facts, offer: Offer, paths: NodePaths, *, served: bool, joined: bool, granted: bool = False
+    facts: Facts,
+    offer: Offer,
+    paths: NodePaths,
+    *,
+    served: bool,
+    joined: bool,
+    granted: bool = False,
+    isolate: UidRange | None = None,
 ) -> NodeDesign:
     """Design a node.
 
     ``served``: the master serves its share. ``joined``: the machine is this node already. ``granted``: the master also
-    knows the node, with its offer. Raises InputError with all problems.
+    knows the node, with its offer. ``isolate``: ids for accounts of users, if the cluster isolates them.
+
+    Raises InputError with all problems.
     """
     on_master = not paths.rootless and paths.home.startswith("/var/lib/grass/nodes/")
     share = mount.choose(facts) if served and not (offer.share or on_master or paths.rootless) else None
-    runtimes, docker = _runtimes(facts, offer, paths)
-    packages = (*(share.packages if share else ()), *docker)
+    runtimes, docker = _runtimes(facts, offer, paths, isolates=isolate is not None)
+    packages = (*(share.packages if share else ()), *docker, *node_accounts.packages(facts, isolate))
     packager = next((name for name in _PACKAGERS if name in facts.packagers), "")
     problems = [*_problems(facts, offer, paths, joined), *_not_installable(packages, packager, offer, paths)]
     problems += _no_docker(facts, offer, paths)
     problems += [] if granted else offers.beyond(facts, offer)
+    problems += node_accounts.problems(facts, isolate, rootless=paths.rootless)
     if problems:
         what = "cannot become a node; nothing was changed"
         raise InputError("\n".join([f"{facts.hostname} {what}:", *(f"  - {problem}" for problem in problems)]))
     assert facts.python is not None
-    return NodeDesign(offer.name or facts.hostname, facts.python.path, runtimes, share, packages, packager)
+    return NodeDesign(offer.name or facts.hostname, facts.python.path, runtimes, share, packages, packager, isolate)
 
 
 def fitting(facts: Facts, kinds: Collection[str]) -> Facts:
@@ -97,9 +109,14 @@ def _problems(facts: Facts, offer: Offer, paths: NodePaths, joined: bool) -> Ite
         yield "--rootless is for users who are not root; leave it out"
 
 
-def _runtimes(facts: Facts, offer: Offer, paths: NodePaths) -> tuple[tuple[Runtime, ...], tuple[str, ...]]:
-    """Return the runtimes that the node will offer, and their missing packages."""
-    if paths.rootless:
+def _runtimes(
+    facts: Facts, offer: Offer, paths: NodePaths, *, isolates: bool
+) -> tuple[tuple[Runtime, ...], tuple[str, ...]]:
+    """Return the runtimes that the node will offer, and their missing packages.
+
+    Containers are not isolated, so a node that isolates users offers them only if it is told to.
+    """
+    if paths.rootless or (isolates and not offer.runtimes):
         return (Runtime.PROCESS,), ()
     if not offer.runtimes:
         return (Runtime.PROCESS, Runtime.DOCKER) if facts.docker else (Runtime.PROCESS,), ()

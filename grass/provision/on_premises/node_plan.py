@@ -17,11 +17,19 @@ from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings
 from grass.provision.on_premises import node_design, node_paths, node_steps
 from grass.provision.on_premises.facts import gather
-from grass.provision.on_premises.join_record import Own, ShareAccess
-from grass.provision.on_premises.join_steps import claim_name, claim_text, steps_after_claim, steps_to_claim
+from grass.provision.on_premises.join_record import Own
+from grass.provision.on_premises.join_steps import (
+    CERTIFICATE_NAME,
+    certificate_text,
+    claim_name,
+    claim_text,
+    steps_after_claim,
+    steps_to_claim,
+)
 from grass.provision.on_premises.machines import open_host
 from grass.provision.on_premises.steps import Call, Step, plan_lines
 from grass.provision.provisioner import Session
+from grass.wire.views import ShareServer
 
 
 @dataclass(frozen=True)
@@ -60,14 +68,20 @@ def _lines(session: Session, host: SshHost, label: str, master: PlannedMaster, o
     offer = replace(offer, name=offer.name or facts.hostname, address=offer.address or host.server_address())
     samba = master.config.samba
     design = node_design.design(
-        node_design.fitting(facts, master.kinds), offer, paths, served=samba is not None, joined=False
+        node_design.fitting(facts, master.kinds),
+        offer,
+        paths,
+        served=samba is not None,
+        joined=False,
+        isolate=master.config.node.isolate,
     )
     invitation = Invitation((master.url,), "", "", master.bundle, session.name)
-    share = ShareAccess(samba.host, samba.port, samba.share, samba.user) if samba else None
+    share = ShareServer(samba.host, samba.port, samba.share, samba.user) if samba else None
     made = node_steps.made(facts, design, paths)
     claim = Step(claim_name(invitation, offer), (Call(claim_text(offer, paths), _refuse),))
+    certificate = Step(CERTIFICATE_NAME, (Call(certificate_text(paths), _refuse),))
     steps = [
-        *steps_to_claim(design, paths, invitation, master.bundle, made, own, claim),
+        *steps_to_claim(design, paths, invitation, master.bundle, made, own, claim, certificate),
         *steps_after_claim(design, paths, own, again=True, share=share),
     ]
     yield from plan_lines(steps, label)

@@ -21,6 +21,7 @@ def made(facts: Facts, design: NodeDesign, paths: NodePaths) -> Made:
     units = (*unit_names(paths), f"grass@{paths.cluster}.target")
     files = [put.target for put in node_units.unit_puts(paths)] + [paths.env, install.COMMAND]
     mounts: tuple[str, ...] = ()
+    folders = (node_units.drop_in(paths),) if design.isolate else ()
     if design.mount is not None:
         units = (*units, design.mount.unit(paths.cluster))
         files += [paths.share_env, paths.credentials, f"{paths.units}/{design.mount.unit_file}"]
@@ -29,7 +30,7 @@ def made(facts: Facts, design: NodeDesign, paths: NodePaths) -> Made:
         units=units,
         mounts=mounts,
         files=tuple(files),
-        folders=(paths.home, paths.runtime_dir, *mounts, "/opt/grass"),
+        folders=(paths.home, paths.runtime_dir, *folders, *mounts, "/opt/grass"),
         users=("grass",),
         packages=design.packages,
     )
@@ -87,14 +88,20 @@ def docker_group_step() -> Step:
     )
 
 
-def unit_step(paths: NodePaths) -> Step:
+def unit_step(paths: NodePaths, *, isolated: bool) -> Step:
     env = Put(paths.env, node_units.environment(paths), 0o644, paths.owner if paths.rootless else "root:root")
-    return Step("write its units", (env, *node_units.unit_puts(paths), Run((*systemctl(paths), "daemon-reload"))))
+    folder = (Run(("install", "-d", "-m", "0755", node_units.drop_in(paths))),) if isolated else ()
+    units = node_units.unit_puts(paths, isolated=isolated)
+    return Step("write its units", (env, *folder, *units, Run((*systemctl(paths), "daemon-reload"))))
 
 
-def start_step(paths: NodePaths, *, again: bool) -> Step:
-    """Start the node's daemons. ``again``: the configuration is new, so running daemons are restarted."""
+def start_step(paths: NodePaths, *, again: bool, new_node: bool = True) -> Step:
+    """Start the node's daemons. ``again``: the configuration is new, so running daemons are restarted.
+
+    ``new_node``: also the shepherd, with which its tasks end. It reads nothing of a new certificate.
+    """
     units = unit_names(paths)
+    restarted = units if new_node else [unit for unit in units if unit != paths.unit("shepherd")]
     control = systemctl(paths)
     target = () if paths.rootless else (f"grass@{paths.cluster}.target",)
     active = Run((*control, "is-active", "--quiet", *units))
@@ -103,7 +110,8 @@ def start_step(paths: NodePaths, *, again: bool) -> Step:
         f"start {', '.join(NODE_UNITS)}",
         (
             Run((*control, "enable", "--quiet", *units, *target)),
-            Run((*control, "restart", *units), timeout=150),
+            Run((*control, "restart", *restarted), timeout=150),
+            Run((*control, "start", *units), timeout=150),
             active,
         ),
         check=None if again else active,

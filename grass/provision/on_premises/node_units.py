@@ -20,15 +20,26 @@ The others are dropped: without root there is neither a sandbox nor another user
 """
 
 
-def unit_puts(paths: NodePaths) -> Iterator[Put]:
+ISOLATED = "grass-shepherd-isolated.conf"
+"""Of `deploy/systemd`: what the shepherd's unit has in addition where users are isolated."""
+
+
+def unit_puts(paths: NodePaths, *, isolated: bool = False) -> Iterator[Put]:
     for name in NODE_UNITS:
         file = f"grass-{name}@.service"
         text = shared(f"deploy/systemd/{file}").read_text()
         if paths.rootless:
             text = user_unit(text)
         yield Put(f"{paths.units}/{file}", text.encode(), owner=paths.owner if paths.rootless else "root:root")
+    if isolated:
+        yield Put(f"{drop_in(paths)}/isolated.conf", shared(f"deploy/systemd/{ISOLATED}").read_bytes())
     if not paths.rootless:
         yield Put(f"{paths.units}/grass@.target", shared("deploy/systemd/grass@.target").read_bytes())
+
+
+def drop_in(paths: NodePaths) -> str:
+    """Return the folder of additions to the shepherd's unit of this cluster."""
+    return f"{paths.units}/{paths.unit('shepherd')}.d"
 
 
 def user_unit(text: str) -> str:

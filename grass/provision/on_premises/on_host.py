@@ -14,9 +14,11 @@ from pathlib import Path
 
 import msgspec
 
-from grass.api import keyring, user_files
+from grass import clock
+from grass.api import keyring, master_certificate, user_files
 from grass.config import ClusterConfig, Secrets
 from grass.entropy import password
+from grass.network_address import host_and_port
 from grass.provision import layout
 from grass.store import embedded
 from grass.wire.codec import Form
@@ -53,7 +55,13 @@ def main(text: str) -> int:
     for name in SHARE_FOLDERS:
         (config.data_dir / name).mkdir(mode=0o755, parents=True, exist_ok=True)
     secrets = _secrets(config, asked.samba)
+    if config.tls:
+        master_certificate.make(config, clock.wall())
     _redis(config, secrets, Path(asked.redis_server))
+    if config.task_redis_server is not None:
+        host, port = host_and_port(config.task_redis_server)
+        tls = config.tls_files if config.redis.tls else None
+        embedded.write_task_redis(home / "redis", host, port, secrets.redis[embedded.TASKS_USER], tls)
     _keys(config, asked.admin, asked.key)
     config.save()
     return 0
@@ -63,6 +71,9 @@ def _secrets(config: ClusterConfig, samba: str | None) -> Secrets:
     secrets = layout.make_secrets(config, None)
     if config.samba is not None:
         secrets = replace(secrets, samba=samba or secrets.samba or password())
+        secrets.save(config.home)
+    if config.task_redis_server is not None and embedded.TASKS_USER not in secrets.redis:
+        secrets = replace(secrets, redis={**secrets.redis, embedded.TASKS_USER: password()})
         secrets.save(config.home)
     return secrets
 
@@ -77,6 +88,7 @@ def _redis(config: ClusterConfig, secrets: Secrets, server: Path) -> None:
         node=config.node.name,
         passwords=secrets.redis,
         tcp=(config.redis.host, config.redis.port),
+        tls=config.tls_files if config.redis.tls else None,
     )
 
 

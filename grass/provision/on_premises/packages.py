@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 
@@ -112,7 +111,7 @@ def would_install(said: str) -> tuple[str, ...]:
 
 
 def add_to_record(host: Host, path: str, packages: Sequence[str]) -> None:
-    there = Made.parse(json.loads(host.run(["cat", path], sudo=True).check().out))
+    there = Made.parse(host.run(["cat", path], sudo=True).check().out)
     made = record.merged(there, Made(packages=tuple(packages)))
     host.put(made.text(), path, 0o600, "root:root", sudo=True)
 

@@ -34,15 +34,21 @@ class Made:
     folders: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
-    details: dict[str, Any] = field(default_factory=dict)
-    """Further data of the role (master or node)."""
+    details: dict[str, Any] = field(default_factory=dict)  # Any: JSON of the role's own type
+    """Further data of the role: ``join_record.Own`` of a node, ``authorized`` (the mark of its keys) of a master."""
 
     def text(self) -> bytes:
         return (json.dumps(asdict(self), indent=2, sort_keys=True) + "\n").encode()
 
     @classmethod
-    def parse(cls, wire: Mapping[str, Any]) -> Made:
-        """Parse a record. Ignore paths that cannot be Grass's, and unknown keys, which belong to newer versions."""
+    def parse(cls, text: str | bytes) -> Made:
+        """Parse a record. Ignore paths that cannot be Grass's, and unknown keys, which belong to newer versions.
+
+        Raises ValueError for text that is not a JSON object.
+        """
+        wire = json.loads(text)
+        if not isinstance(wire, dict):
+            raise ValueError("a record must be a JSON object")
         lists = {
             name: tuple(item for item in wire.get(name) or () if isinstance(item, str))
             for name in ("units", "mounts", "files", "folders", "users", "packages")

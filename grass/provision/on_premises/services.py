@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from grass import clock
 from grass.hosts import CommandFailedError, Host
-from grass.network_address import WILDCARDS
+from grass.network_address import WILDCARDS, host_and_port, network_address
 from grass.provision.on_premises.design import MasterDesign
 from grass.provision.on_premises.facts import Listener, parse_listeners
 from grass.provision.on_premises.steps import Call, Put, Run, Step
@@ -62,11 +62,13 @@ def listening_step(design: MasterDesign) -> Step:
     expected = {
         config.master.api_port: ("api", config.master.api_host),
         config.redis.port or 0: ("redis", config.node.address),
-        int((config.collector or ":0").rpartition(":")[2]): ("collector", config.node.address),
+        host_and_port(config.collector or ":0")[1]: ("collector", config.node.address),
     }
+    if config.task_redis_server:
+        expected[host_and_port(config.task_redis_server)[1]] = ("task-redis", config.node.address)
     if config.samba:
         expected[config.samba.port] = ("samba", config.samba.host)
-    text = ", ".join(f"{name} at {address}:{port}" for port, (name, address) in expected.items())
+    text = ", ".join(f"{name} at {network_address(address, port)}" for port, (name, address) in expected.items())
     return Step(
         f"look at what listens: {text}", (Call("compare with `ss -l -t -n`", _listening(expected)),), looks=True
     )
@@ -92,7 +94,7 @@ def _faults(expected: dict[int, tuple[str, str]], listeners: Sequence[Listener])
         found = {listener.address for listener in listeners if listener.port == port}
         right = everywhere if address in everywhere else {address}
         if not found & right:
-            faults.append(f"{name} does not listen at {address}:{port}")
+            faults.append(f"{name} does not listen at {network_address(address, port)}")
         if found - right:
             faults.append(f"{name} listens at {', '.join(sorted(found - right))}, port {port}, and should not")
     return faults

@@ -19,10 +19,13 @@ say systemd; have systemctl && systemctl --version | head -n 1
 say packager; for name in apt-get dnf yum zypper apk pacman; do have "$name" && echo "$name"; done
 say programs
 for name in redis-server valkey-server smbd smbpasswd docker rclone mount.cifs fusermount3 fusermount fluentd fluent-bit \
-  td-agent fluent-package /opt/fluent/bin/fluentd /opt/td-agent/bin/fluentd /usr/sbin/fluentd /usr/sbin/td-agent sudo tar rsync ss; do
+  td-agent fluent-package /opt/fluent/bin/fluentd /opt/td-agent/bin/fluentd /usr/sbin/fluentd /usr/sbin/td-agent sudo tar rsync ss bwrap; do
   have "$name" && printf '%s %s\n' "$name" "$(command -v "$name")"
 done
-say redis; for name in redis-server valkey-server; do have "$name" && "$name" --version; done
+say redis # those with TLS
+for name in redis-server valkey-server; do
+  have "$name" && ldd "$(command -v "$name")" 2>/dev/null | grep -q libssl && echo "$(command -v "$name") $("$name" --version)"
+done
 say docker; have docker && timeout 5 docker version --format '{{.Server.Version}}' 2>/dev/null
 say cifs; grep -w cifs /proc/filesystems; { have modprobe && modprobe --dry-run cifs 2>/dev/null && echo modprobe; }
 say fuse; ls /dev/fuse 2>/dev/null
@@ -42,13 +45,16 @@ say listening; have ss && ss -H -l -t -n -p 2>/dev/null
 say time; date +%s
 say nologin; for shell in /usr/sbin/nologin /sbin/nologin /bin/false; do [ -x "$shell" ] && echo "$shell" && break; done
 say users; id -u grass 2>/dev/null; getent group docker 2>/dev/null
+say accounts; getent passwd
+say subuids; cat /etc/subuid 2>/dev/null
 say paths
 for path in /opt/grass /etc/grass /var/lib/grass /var/lib/grass/installed /var/lib/grass/clusters /run/grass /srv/grass \
-  /usr/local/bin/grass; do
+  /usr/local/bin/grass "/var/lib/grass/clusters/$1/tls/ca.key" "/var/lib/grass/clusters/$1/tls/ca.pem"; do
   { [ -e "$path" ] || [ -L "$path" ]; } && echo "$path"
 done
 say units; ls -d /etc/systemd/system/grass* 2>/dev/null
 say venv; cat /opt/grass/venv/bundle 2>/dev/null
+say server; sed -n 's/^REDIS_SERVER=//p' "/etc/grass/$1.env" 2>/dev/null
 say config; cat "/var/lib/grass/clusters/$1/cluster.json" 2>/dev/null
 for record in /var/lib/grass/installed/*.json; do
   [ -f "$record" ] || continue

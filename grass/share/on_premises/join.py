@@ -235,7 +235,8 @@ def unpack(tar: Path, place: Path, venv: Path) -> None:
     run([python, str(pip / "pip"), "install", *quiet, *(str(wheel) for wheel in wheels if wheel != pip)])
     # only root may write there, so without this Python would compile at every start
     site = venv / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    run([python, "-m", "compileall", "-q", "-j", "0", str(site)], check=False)
+    jobs = "0" if (os.cpu_count() or 1) > 2 else "1"  # on two cores, the start of the workers costs what they save
+    run([python, "-m", "compileall", "-q", "-j", jobs, "-x", "/tests/", str(site)], check=False)
 
 
 def wanted(contents: dict[str, list[str]]) -> list[str]:

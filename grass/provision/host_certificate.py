@@ -1,0 +1,143 @@
+"""A host's own part in getting its certificate: ``python -m grass.provision.host_certificate`` as the daemons' user.
+
+    request HOME        make a key, and print the request for its certificate
+    install HOME        read ``Signed`` on stdin; write the certificate, and that the node speaks TLS
+    check HOME          end with 0 if a certificate is there that need not be renewed
+    renew CLUSTER_JSON  renew the certificate if it is due; the master also has redis read it
+
+The steps of joining run the first three on the node. ``certificate_renewal`` runs the last.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from grass import clock
+from grass.api import certificates
+from grass.config import ClusterConfig, Secrets
+from grass.errors import CertificateError, GrassError, UndecodableError
+from grass.private_file import write_private
+from grass.tls_files import TlsFiles
+from grass.wire.codec import Form, encode
+from grass.wire.views import CertificateView
+
+
+class Master(msgspec.Struct, frozen=True):
+    """Where the node asks for its next certificate. ``key``: thumbprint of the master's key."""
+
+    urls: tuple[str, ...]
+    key: str
+
+
+class Signed(msgspec.Struct, frozen=True):
+    """The master's answer to a request."""
+
+    answer: CertificateView
+    master: Master
+
+
+_SIGNED: Form[Signed] = Form(Signed)
+_MASTER: Form[Master] = Form(Master)
+_VIEW: Form[CertificateView] = Form(CertificateView)
+
+
+def request(home: Path) -> str:
+    """Make a key that waits for its certificate. Return the request."""
+    folder = TlsFiles(home / "tls").folder
+    folder.mkdir(mode=0o700, exist_ok=True)
+    key = certificates.new_key()
+    write_private(folder / "request.key", key)
+    return certificates.request_for(key)
+
+
+def install(home: Path, text: str) -> None:
+    """Write the certificate, then the configuration, so that an interrupted call is repeated. Raises GrassError."""
+    signed, files = _SIGNED.decode(text), TlsFiles(home / "tls")
+    waiting = files.folder / "request.key"
+    certificates.install(files, waiting.read_text(), signed.answer.certificate, signed.answer.authority)
+    write_private(_master_file(files), encode(signed.master))
+    waiting.unlink()
+    config = ClusterConfig.load(home / "cluster.json")
+    replace(config, tls=True, redis=replace(config.redis, tls=signed.answer.redis)).save()
+    (home / "cluster.json").chmod(0o644)
+
+
+def why_incomplete(home: Path, now: float) -> str:
+    """Return what is missing for a node that speaks TLS; empty: nothing."""
+    config = ClusterConfig.load(home / "cluster.json")
+    if not config.tls or not _master_file(config.tls_files).exists():
+        return "it has no certificate yet"
+    return certificates.why_due(config.tls_files, now)
+
+
+def renew(config: ClusterConfig, now: float) -> bool:
+    """Renew the certificate of this host if it is due. Return whether it was. Raises GrassError."""
+    if not config.tls:
+        return False
+    if config.redis.embedded:
+        return _renew_master(config, now)
+    if not certificates.why_due(config.tls_files, now):
+        return False
+    from grass.api.invitation import Invitation
+    from grass.api.join_client import open_join_client
+
+    try:
+        master = _MASTER.decode(_master_file(config.tls_files).read_text())
+    except (OSError, UndecodableError) as error:
+        raise CertificateError(
+            f"{_master_file(config.tls_files)}: cannot be read; `grass node add` or `grass join` again mends it"
+        ) from error
+    key, token = certificates.new_key(), Secrets.load(config.home).node_token
+    client = open_join_client(Invitation(master.urls, master.key, "", cluster=config.name))
+    try:
+        answer = client.certificate(config.node.name, token, certificates.request_for(key))
+    finally:
+        client.close()
+    signed = _VIEW.convert(answer)
+    certificates.install(config.tls_files, key, signed.certificate, signed.authority)
+    return True
+
+
+def _renew_master(config: ClusterConfig, now: float) -> bool:
+    from grass.api import master_certificate
+    from grass.store.connect import open_backend
+
+    made = master_certificate.make(config, now)
+    if config.redis.tls:  # each time: redis may have been down when the certificate was renewed
+        backend = open_backend(config, Secrets.load(config.home), "admin")
+        try:
+            backend.read_certificates()
+        finally:
+            backend.close()
+    return made
+
+
+def _master_file(files: TlsFiles) -> Path:
+    return files.folder / "master.json"
+
+
+def main(action: str, path: Path) -> int:
+    try:
+        match action:
+            case "request":
+                sys.stdout.write(request(path))
+            case "install":
+                install(path, sys.stdin.read())
+            case "check":
+                return 1 if why_incomplete(path, clock.wall()) else 0
+            case "renew":
+                renew(ClusterConfig.load(path), clock.wall())
+            case _:
+                raise SystemExit(f"unknown action {action}")
+    except (GrassError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code if isinstance(error, GrassError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2])))
