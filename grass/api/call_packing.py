@@ -56,7 +56,7 @@ class Call(NamedTuple):
     number: int
     function: Any
     arguments: tuple[Any, ...]
-    named: dict[str, Any]
+    named: dict[str, Any]  # Any: the keyword arguments of a user's function
 
 
 class PackedTask(NamedTuple):

@@ -1,7 +1,7 @@
-"""The Python client of a cluster's API. Used by the CLI, and by Python programs as ``from grass import Client``.
+"""The calls of a cluster's API as plain data: the views of ``grass.wire.views`` as dicts.
 
-It returns plain data: the views of ``grass.wire.views`` as dicts. It sends requests and repeats them; it decides
-nothing.
+Used by the CLI and the dashboard, which pass them on as JSON, and by ``typed_client``, which is ``grass.Client``. It
+sends requests and repeats them; it decides nothing.
 """
 
 from __future__ import annotations
@@ -12,34 +12,32 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from grass import clock, environment
+from grass.api.event_calls import EventCalls
 from grass.api.figure_calls import FigureCalls
+from grass.api.file_calls import FileCalls
 from grass.api.keyring import load_client
 from grass.api.node_calls import NodeCalls
 from grass.api.operation_calls import OperationCalls
-from grass.api.requests import View, path_of, quoted
+from grass.api.patience import TIMEOUT
+from grass.api.requests import path_of, quoted
 from grass.api.schedule_calls import ScheduleCalls
 from grass.api.streams import (
     LogQuery,
-    event_query,
-    events_before,
-    follow_changes,
-    follow_items,
     read_log_batches,
     read_logs,
     wait_for_job,
 )
-from grass.api.transport import TIMEOUT, Transport
+from grass.api.transport import Transport, View
 from grass.api.user_calls import UserCalls
 from grass.entropy import run_id
 from grass.errors import InputError, ManifestError, NotFoundError
-from grass.mode_file import read_mode
+from grass.mode_file import is_on_this_machine
+from grass.model.key_text import task_parts
 from grass.model.lifecycle import TaskState
-from grass.model.mode import LOCAL
 
 if TYPE_CHECKING:
     from grass.api.execution import Execution
     from grass.api.forwarding import Forwarding
-    from grass.api.job import Job
 
 __all__ = ["Client", "Document", "View"]
 
@@ -50,12 +48,12 @@ _PAGE = 500
 """Jobs that one request asks for."""
 
 
-class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
+class Client(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls, FigureCalls, FileCalls):
     """A cluster, as the user whose keys are in its ``client/`` folder.
 
     ``cluster``: its name (default: ``GRASS_CLUSTER``, what `grass use` chose, the only one). ``home``: default
     ``GRASS_HOME``. Methods raise the errors of ``grass.errors``; UnreachableError after ``timeout`` seconds without an
-    answer.
+    answer. ``transport``: carries the requests.
     """
 
     def __init__(
@@ -65,6 +63,7 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
         home: Path | None = None,
         wall: Callable[[], float] = clock.wall,
         timeout: float = TIMEOUT,
+        transport: type[Transport] = Transport,
     ) -> None:
         name = cluster or environment.current_cluster(home)
         folder = environment.cluster_home(name, home)
@@ -72,9 +71,9 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
             raise NotFoundError(f"no cluster {name} in {folder.parent}; `grass create` makes one")
         self.folder = folder
         """The cluster's folder on this machine."""
-        self.on_this_machine = read_mode(folder) == LOCAL
+        self.on_this_machine = is_on_this_machine(folder)
         """Whether the cluster's tasks run on this machine, with its files and programs."""
-        self._transport = Transport(load_client(folder / "client"), wall=wall, timeout=timeout)
+        self._transport = transport(load_client(folder / "client"), wall=wall, timeout=timeout)
 
     def __enter__(self) -> Client:
         return self
@@ -88,19 +87,6 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
         """Close the connections. The client can still be used; it opens new ones."""
         self._transport.close()
 
-    def submit(
-        self,
-        job: Document,
-        *,
-        strict: bool = False,
-        cwd: str | Path | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> Job:
-        """Start a job as ``start`` does, and return it as an object with typed views."""
-        from grass.api.job import Job
-
-        return Job(self, str(self.start(job, strict=strict, cwd=cwd, env=env)["id"]))
-
     def start(
         self,
         job: Document,
@@ -109,30 +95,34 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
         cwd: str | Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> View:
-        """Start a job: ``{"name", "id", "warnings"}``. The job is durable when this returns.
+        """Start a job and return its name, id and warnings. The job is durable when this returns.
 
         Its tasks run in ``cwd``, by default the file's folder, or the current one for a mapping. ``strict``: refuse
         jobs with warnings, and jobs that no node could ever run. ``env``: variables for all tasks; they replace those
         of the job. Raises ManifestError, ConflictError (that name is active).
         """
+        from grass.api.document_data import named_files
         from grass.manifest import parse_job
 
         document, folder, source = _load(job, cwd, env)
-        name = parse_job(document, source=source).job.name
-        body = {"manifest": document, "strict": strict, "cwd": folder, "shell": self._shell(), "id": run_id(name)}
+        parsed = parse_job(document, source=source).job
+        body = {
+            "manifest": document,
+            "strict": strict,
+            "cwd": folder,
+            "shell": self._shell(),
+            "id": run_id(parsed.name),
+            "files": named_files(parsed, folder) if self.on_this_machine else {},
+        }
         return self._submit("/v1/jobs", body, source)
 
     def plan(self, job: Document) -> View:
-        """Return where a job would run if it were started now. Changes nothing.
-
-        ``{"name", "reason", "components": {name: {"replicas", "at_once", "depends_on", "nodes": [{"node", "count",
-        "devices": [[id, thousandths]]}], "reason"}}, "evictions": [{"job", "count"}], "warnings"}``.
-        """
+        """Return where a job would run if it were started now. Changes nothing. Raises ManifestError."""
         from grass.manifest import parse_job
 
         document, _, source = _load(job, None)
         parse_job(document, source=source)
-        return self._submit("/v1/plan", {"manifest": document}, source)
+        return self._submit("/v1/plan", {"manifest": document, "shell": self._shell()}, source)
 
     def jobs(
         self,
@@ -150,7 +140,8 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
 
         ``limit``: at most this many, the newest. ``before``: only jobs submitted before the job with this id.
         ``state``: only in these states. ``name``: only those that match, such as ``train-*``. ``tag``: only with each
-        of these, ``NAME`` or ``NAME=VALUE``. ``since``: submitted after, in wall seconds. Reads page by page.
+        of these, ``NAME`` or ``NAME=VALUE``. ``since``: submitted after, in wall seconds. Reads page by page. Raises
+        InputError for a selection that cannot be read.
         """
         selection = _selection(state, user, name, tag, since)
         found: list[View] = []
@@ -175,9 +166,10 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
         tag: Sequence[str] = (),
         since: float | None = None,
     ) -> View:
-        """Return ``{"jobs", "total", "more"}``: running jobs, then the newest others, up to ``limit`` (at most 1,000).
+        """Return one page: running jobs, then the newest others, up to ``limit`` (at most 1,000).
 
-        The other arguments are those of ``jobs``; ``total`` is None if names, tags or times select the jobs.
+        The other arguments are those of ``jobs``; ``since``: wall seconds. ``total`` of the result is None if names,
+        tags or times select the jobs. Raises InputError.
         """
         selection = _selection(state, user, name, tag, since)
         return self._get("/v1/jobs", all=all, limit=limit, begun_first=True, **selection)
@@ -185,24 +177,27 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
     def job(self, name: str, *, specification: bool = True) -> View:
         """Return the latest run of that name, or the run with that id.
 
-        ``specification``: include what its file said; secrets in environments read ``[REDACTED]``.
+        ``specification``: include what its file said; secrets in environments read ``[REDACTED]``. Raises
+        NotFoundError.
         """
         return self._get(path_of("jobs", name), specification=specification)
 
     def tasks(self, name: str, component: str | None = None, first: int | None = None) -> list[View]:
-        """Return all tasks, in the order of the job. ``first``: only so many, failed tasks first."""
+        """Return all tasks, in the order of the job. ``first``: only so many, failed tasks first. Raises
+        NotFoundError."""
         found: list[View] = self._get(path_of("jobs", name, "tasks"), component=component, first=first)["tasks"]
         return found
 
     def attempts(self, name: str, task: str | None = None) -> list[View]:
-        """Return the attempts of all tasks, or of one: ``{"task", "attempt", "node", "exit_code", "signal", "reason",
-        "started", "ended"}``. Of each task the newest and up to 20 earlier ones are kept."""
+        """Return the attempts of all tasks, or of one (``worker.3``). Raises NotFoundError.
+
+        Of each task the newest and up to 20 earlier ones are kept.
+        """
         found: list[View] = self._get(path_of("jobs", name, "attempts"), task=task)["attempts"]
         return found
 
     def why(self, name: str) -> View:
-        """Explain why tasks do not run: ``{"id", "name", "state", "reason", "groups": [{"component", "state", "count",
-        "reason", "next"}]}``."""
+        """Explain why tasks do not run, by groups of tasks with one reason. Raises NotFoundError."""
         return self._get(path_of("jobs", name, "why"))
 
     def wait(
@@ -211,11 +206,15 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
         """Wait until the job has ended and return its view. Raises WaitTimeoutError after ``timeout`` seconds.
 
         ``on_progress`` is called with new views: at each change of state, otherwise at most five times a second.
+        Raises NotFoundError.
         """
         return wait_for_job(self._transport, lambda job: path_of("jobs", job, "wait"), name, timeout, on_progress)
 
     def wait_any(self, names: Sequence[str], timeout: float | None = None) -> View:
-        """Wait until one of these jobs has ended and return its view. Raises WaitTimeoutError."""
+        """Wait until one of these jobs has ended and return its view.
+
+        Raises WaitTimeoutError after ``timeout`` seconds, NotFoundError.
+        """
         from grass.api.wait_any import first_ended
 
         return first_ended(self.wait, names, timeout)
@@ -234,7 +233,7 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
         failed: bool = False,
         joined: bool = False,
     ) -> Iterator[View]:
-        """Yield the lines of tasks: ``{"task", "attempt", "stream", "time", "text", "newline", "lost"}``.
+        """Yield the lines of tasks. Raises NotFoundError; InputError for an expression that is not valid.
 
         ``component`` may also name one task, ``worker.3``. ``tail``: the last lines of all tasks together. ``since``:
         wall seconds. ``grep``: a regular expression. ``follow``: until the job has ended and its log is complete.
@@ -251,7 +250,10 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
     def log_batches(
         self, name: str, component: str | None = None, tail: int | None = None, follow: bool = False
     ) -> Generator[list[View], None, None]:
-        """Yield the lines of ``logs`` in lists, as they come; an empty list every few seconds while none comes."""
+        """Yield the lines of ``logs`` in lists, as they come; an empty list every few seconds while none comes.
+
+        Raises NotFoundError.
+        """
         component, index = (None, None) if component is None else _task(component)
         query = LogQuery(component, index, tail, None, None, follow)
         return read_log_batches(self._transport, lambda job: path_of("jobs", job, "logs"), name, query)
@@ -264,13 +266,15 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
         """Ask a job to stop; use ``wait`` for its end. ``grace``: seconds between TERM and KILL.
 
         ``tasks``: stop only these (``worker.3``, or ``worker`` for all of a component). They do not start again.
+        Raises ConflictError for a finished job, NotFoundError.
         """
         if isinstance(tasks, str) or not all(isinstance(task, str) for task in tasks or ()):
             raise InputError(f"tasks must be a list of names, got {tasks!r}")
         return self._post(path_of("jobs", name, "stop"), {"grace": grace, "tasks": list(tasks or ())})
 
     def delete(self, name: str) -> View:
-        """Delete a finished job with its logs. Return its last view."""
+        """Delete a finished job with its logs. Return its last view. Raises ConflictError while it is active,
+        NotFoundError."""
         view = self.job(name, specification=False)
         try:
             deleted: View = self._delete(path_of("jobs", view["id"]))
@@ -279,7 +283,10 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
         return deleted
 
     def execute(self, job: str, task: str, argv: Sequence[str], size: tuple[int, int] | None = None) -> Execution:
-        """Run a command beside a running task (``component.index``); ``size``: rows and columns of its terminal."""
+        """Run a command beside a running task (``component.index``); ``size``: rows and columns of its terminal.
+
+        Raises ConflictError if the task does not run, NotFoundError.
+        """
         from grass.api.execution import Execution
 
         if isinstance(argv, str) or not (isinstance(argv, Sequence) and all(isinstance(word, str) for word in argv)):
@@ -297,7 +304,8 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
     ) -> Forwarding:
         """Make a port of a running task a port of this machine; call ``serve`` of the result.
 
-        Without a component: the one that publishes a page (``web``). ``local_port``: 0: a free one.
+        Without a component: the one that publishes a page (``web``). ``local_port``: 0: a free one. Raises
+        ConflictError if the task does not run, NotFoundError.
         """
         from grass.api.forwarding import Forwarding
 
@@ -305,7 +313,8 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
         return Forwarding(self._transport, path_of("jobs", job, "forward"), body, local_port)
 
     def start_schedule(self, schedule: Document, *, cwd: str | Path | None = None) -> View:
-        """Start a batch of jobs or a cron rule. Return its view, with ``warnings``."""
+        """Start a batch of jobs or a cron rule. Return its view, with ``warnings``. Raises ManifestError,
+        ConflictError."""
         from grass.manifest import parse_schedule
 
         document, folder, source = _load(schedule, cwd)
@@ -316,80 +325,9 @@ class Client(OperationCalls, ScheduleCalls, NodeCalls, UserCalls, FigureCalls):
             source,
         )
 
-    def events(
-        self,
-        follow: bool = False,
-        job: str | None = None,
-        limit: int = 1000,
-        node: str | None = None,
-        user: str | None = None,
-        kind: Sequence[str] = (),
-        since: float | None = None,
-        text: str | None = None,
-    ) -> Iterator[View]:
-        """Yield the newest ``limit`` events, oldest first; with ``follow``, also each later event, without end.
-
-        ``user``: only what this user did. ``kind``: only these kinds, also ``task-*``. ``since``: wall seconds.
-        ``text``: only events with each of these words in the message, the kind or a name.
-        """
-        query = {**event_query(job, node, user, kind, since, text), "limit": limit}
-        return follow_items(self._transport, "/v1/events", "events", query, follow)
-
-    def older_events(
-        self,
-        before: str,
-        limit: int = 1000,
-        job: str | None = None,
-        node: str | None = None,
-        user: str | None = None,
-        kind: Sequence[str] = (),
-        since: float | None = None,
-        text: str | None = None,
-    ) -> View:
-        """Return ``{"events", "before"}``: the newest ``limit`` events before the id ``before``, oldest first.
-
-        ``before`` of the answer continues; None: there are no older events. A filter that selects few events may answer
-        none of them, and a ``before``: ask again.
-        """
-        query = event_query(job, node, user, kind, since, text)
-        return events_before(self._transport, query, before, limit)
-
-    def daemon_logs(
-        self,
-        daemon: str | None = None,
-        node: str | None = None,
-        follow: bool = False,
-        tail: int = 1000,
-        since: float | None = None,
-    ) -> Iterator[View]:
-        """Yield what the cluster's daemons logged, in the order of arrival: ``{"time", "node", "daemon", "level",
-        "text"}``; ``node`` is None for the master. For administrators: others get NotAllowedError.
-
-        ``tail``: begin with the newest entries; at most 10,000. ``since``: wall seconds. ``follow``: then each later
-        entry, without end.
-        """
-        query = {"daemon": daemon, "node": node, "since": since, "limit": tail}
-        return follow_items(self._transport, "/v1/daemon-logs", "lines", query, follow)
-
-    def changes(self, job: str | None = None) -> Generator[View, None, None]:
-        """Yield a snapshot of the cluster in pieces, then what changes, without end; see ``ChangePiece``.
-
-        ``job``: instead, that job and its tasks. A piece with ``snapshot`` replaces all that was known. Raises
-        UnreachableError while the cluster does not answer; call it again for a new snapshot.
-        """
-        return follow_changes(self._transport, job)
-
-    def sign_off_image(self, name: str, digest: str) -> View:
-        """Let nodes load the image ``name`` only with this digest (64 hexadecimal digits, of its configuration)."""
-        return self._post("/v1/images", {"name": name, "digest": digest})
-
-    def forget_image(self, name: str) -> View:
-        """Forget the digest of a removed image."""
-        return self._post("/v1/images/forget", {"name": name})
-
     def status(self) -> View:
-        """Return ``{"cluster", "mode", "version", "time", "user", "role", "jobs": {state: n}, "nodes": {state:
-        n}}``."""
+        """Return the cluster's name and version, who asks, and the numbers of jobs and nodes by state. Raises
+        UnreachableError."""
         return self._get("/v1/status")
 
     def _shell(self) -> dict[str, str]:
@@ -423,12 +361,12 @@ def _selection(
 def _task(text: str) -> tuple[str, int | None]:
     if not isinstance(text, str):
         raise InputError(f"a component must be text, got {text!r}")
-    component, dot, index = text.rpartition(".")
-    if not dot:
+    if "." not in text:
         return text, None
-    if not (index.isascii() and index.isdecimal()):
+    task = task_parts(text)
+    if task is None:
         raise InputError(f"{text!r} is neither a component nor a task; write a task as COMPONENT.INDEX")
-    return component, int(index)
+    return task
 
 
 def _load(document: Document, cwd: str | Path | None, env: Mapping[str, str] | None = None) -> tuple[View, str, str]:

@@ -5,18 +5,35 @@ from __future__ import annotations
 import os
 import select
 import socket
+from dataclasses import dataclass
 
 import msgpack
 
+from grass import tls
 from grass.config import ClusterConfig
-from grass.network_address import host_and_port
+from grass.network_address import host_and_port, network_address
+from grass.tls_files import MASTER, TlsFiles, identity
 from grass.wire import handshake
 
 CONNECT_SECONDS = 5.0
 HELO_SECONDS = 5.0
 """Time for a collector that asks for the key to say so."""
 
-Address = str | tuple[str, int]
+
+@dataclass(frozen=True)
+class TlsAddress:
+    """Host and port of a collector that speaks TLS. ``files``: of this host."""
+
+    host: str
+    port: int
+    files: TlsFiles
+    cluster: str
+
+    def __str__(self) -> str:
+        return network_address(self.host, self.port)
+
+
+Address = str | tuple[str, int] | TlsAddress
 """The path of a unix socket, or host and port."""
 
 
@@ -24,7 +41,8 @@ def collector_address(config: ClusterConfig) -> Address:
     """Return the collector's socket on this machine, or the host and port where nodes reach it."""
     if config.collector is None:
         return str(config.socket("collector"))
-    return host_and_port(config.collector)
+    host, port = host_and_port(config.collector)
+    return TlsAddress(host, port, config.tls_files, config.name) if config.tls else (host, port)
 
 
 def key_for(config: ClusterConfig, node_token: str) -> str:
@@ -33,13 +51,13 @@ def key_for(config: ClusterConfig, node_token: str) -> str:
 
 
 def connect(address: Address, name: str, key: str, stop: int | None = None) -> socket.socket:
-    """Connect, and prove over TCP that this is the node ``name``. Raises OSError.
+    """Connect, and prove over TCP that this is the node ``name``. Raises OSError, CertificateError.
 
     ``key``: empty if the collector does not ask for it, as a fluentd. ``stop``: a descriptor; once it is readable, the
     collector's greeting is not waited for.
     """
-    if isinstance(address, tuple):
-        connection = socket.create_connection(address, timeout=CONNECT_SECONDS)
+    if not isinstance(address, str):
+        connection = _reach(address)
         try:
             if key:
                 _greet(connection, name, key, stop)
@@ -55,6 +73,13 @@ def connect(address: Address, name: str, key: str, stop: int | None = None) -> s
         connection.close()
         raise
     return connection
+
+
+def _reach(address: tuple[str, int] | TlsAddress) -> socket.socket:
+    if isinstance(address, tuple):
+        return socket.create_connection(address, timeout=CONNECT_SECONDS)
+    plain = socket.create_connection((address.host, address.port), timeout=CONNECT_SECONDS)
+    return tls.wrap(plain, address.files, identity(address.cluster, MASTER))
 
 
 def _greet(connection: socket.socket, name: str, key: str, stop: int | None) -> None:

@@ -8,15 +8,15 @@ from typing import Any
 
 from grass import environment
 from grass.errors import InputError, ManifestError
+from grass.manifest.document import Document
+from grass.model.job import Job
 
 
-def with_data(
-    document: Mapping[str, Any], env: Mapping[str, str] | None, folder: str, source: str
-) -> dict[str, Any]:  # Any: a user's document
+def with_data(document: Mapping[str, Any], env: Mapping[str, str] | None, folder: str, source: str) -> Document:
     """Return the document with what only this machine knows: variables of the shell, and files that ``from`` names."""
     from grass.document_file import read_text
     from grass.manifest.entries import with_entries
-    from grass.manifest.foreign.dialects import is_foreign
+    from grass.manifest.foreign.marks import is_foreign
     from grass.manifest.shell import with_shell
 
     if env and is_foreign(document):
@@ -25,7 +25,15 @@ def with_data(
     if is_foreign(document):
         return dict(document)  # none of its keys asks for data of this machine
     try:
-        known = with_shell(dict(document), environment.whole_environment(), env or {})
+        known = with_shell(dict(document), environment.variables(), env or {})
         return with_entries(known, lambda name: read_text(Path(folder, name)))
     except ManifestError as error:
         raise ManifestError(error.problems, source) from error
+
+
+def named_files(job: Job, folder: str) -> dict[str, str]:
+    """Return the digests of the files in ``folder`` that the job's commands name, for `grass job diff`."""
+    from grass.files.digests import digests
+    from grass.manifest.code_files import local_names
+
+    return digests(Path(folder), local_names(job), folders=False)

@@ -17,7 +17,8 @@ from grass.errors import InputError, TaskDiedError
 from grass.model.lifecycle import JobState, NodeState
 
 if TYPE_CHECKING:
-    from grass.api.client import Client, View
+    from grass.api.client import View
+    from grass.api.typed_client import Client
 
 T = TypeVar("T")
 _GATHER = 0.02
@@ -61,10 +62,10 @@ class Executor(StandardExecutor):
         if max_workers is not None and max_workers < 1:
             raise InputError(f"max_workers must be at least 1, got {max_workers}")
         if client is None:
-            from grass.api.client import Client
+            from grass.api.typed_client import Client
 
             client = Client()
-        self._client = client
+        self._client = client.data
         self._cpu = cpu
         amounts = {"cpu": cpu, "memory": memory, "gpu": gpu}
         self._component = {
@@ -88,7 +89,7 @@ class Executor(StandardExecutor):
         self._jobs: dict[str, threading.Thread] = {}
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Run ``fn(*args, **kwargs)`` in a task of its own; return its future."""
+        """Run ``fn(*args, **kwargs)`` in a task of its own; return its future. Raises RuntimeError after shutdown."""
         future: Future[T] = Future()
         with self._lock:
             self._check_open()
@@ -103,7 +104,8 @@ class Executor(StandardExecutor):
     ) -> Iterator[T]:
         """Return the results of ``fn`` for each item, in their order; raises the exception of an item in its place.
 
-        The items are divided among the tasks at once, so ``chunksize`` has no effect. ``timeout``: seconds per result.
+        The items are divided among the tasks at once, so ``chunksize`` has no effect. ``timeout``: seconds per
+        result; a later one raises TimeoutError. Raises RuntimeError after shutdown.
         """
         calls = [Call(number, fn, items, {}) for number, items in enumerate(zip(*iterables, strict=False))]
         futures: list[Future[Any]] = [Future() for _ in calls]

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse
+from types import MappingProxyType
 from typing import Any
 
 CONNECT_SECONDS = 5.0
@@ -80,7 +81,29 @@ class Reply:
             return self._response.readline()
 
 
-class _Direct(HTTPConnection):
+class _AtOnce(HTTPConnection):
+    """Sends the head and the body of a request together. Else the server would wake up for each of them."""
+
+    _held: list[bytes] | None = None
+
+    def request(
+        self, method: str, url: str, body: Any = None, headers: Any = MappingProxyType({}), **more: Any
+    ) -> None:
+        self._held = []
+        try:
+            super().request(method, url, body, headers, **more)
+        finally:
+            held, self._held = self._held, None
+        super().send(b"".join(held))
+
+    def send(self, data: Any) -> None:
+        if self._held is None:
+            super().send(data)
+        else:
+            self._held.append(data)
+
+
+class _Direct(_AtOnce):
     """Limits the time to connect separately: a machine without power, or a firewall, does not answer at all."""
 
     timeout: float
@@ -92,7 +115,7 @@ class _Direct(HTTPConnection):
         self.sock.settimeout(self.timeout)
 
 
-class _Tunnelled(HTTPConnection):
+class _Tunnelled(_AtOnce):
     timeout: float
 
     def __init__(self, host: str, port: int, open_socket: OpenSocket) -> None:

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grass.errors import InputError
-from grass.wire.codec import Form
+from grass.model.lifecycle import JobState
 from grass.wire.job_record import ComponentRecord
 from grass.wire.views import JobView, TaskView
 
 if TYPE_CHECKING:
-    from grass.api.client import Client
-
-_JOB: Form[JobView] = Form(JobView)
-_TASK: Form[TaskView] = Form(TaskView)
+    from grass.api.client_views import LogLine
+    from grass.api.typed_client import Client
 
 
 class Job:
@@ -29,17 +27,17 @@ class Job:
     def __init__(self, client: Client, name: str) -> None:
         """Look the run up. Raises NotFoundError."""
         self._client = client
-        self.id: str = client.job(name, specification=False)["id"]
+        self.id: str = client.job(name, specification=False).id
 
     @property
     def view(self) -> JobView:
-        """Return how the job is now, with its specification."""
-        return _JOB.convert(self._client.job(self.id))
+        """How the job is now, with its specification. Raises NotFoundError once it is deleted."""
+        return self._client.job(self.id)
 
     @property
-    def state(self) -> str:
-        """Return its state now, such as ``RUNNING``."""
-        return str(self._client.job(self.id, specification=False)["state"])
+    def state(self) -> JobState:
+        """Its state now, such as ``RUNNING``. Raises NotFoundError once it is deleted."""
+        return self._client.job(self.id, specification=False).state
 
     def wait(self, timeout: float | None = None) -> JobView:
         """Wait until it has ended. Raises WaitTimeoutError after ``timeout`` seconds."""
@@ -47,32 +45,37 @@ class Job:
         return self.view
 
     def stop(self, grace: float | None = None) -> None:
-        """Ask it to stop. ``grace``: seconds between TERM and KILL."""
+        """Ask it to stop. ``grace``: seconds between TERM and KILL. Raises ConflictError if it has ended."""
         self._client.stop(self.id, grace)
 
-    def tasks(self, component: str | None = None) -> tuple[TaskView, ...]:
-        """Return its tasks, in the order of the job."""
-        return tuple(_TASK.convert(task) for task in self._client.tasks(self.id, component))
+    def tasks(self, component: str | None = None) -> list[TaskView]:
+        """Return its tasks, in the order of the job. Raises NotFoundError."""
+        return self._client.tasks(self.id, component)
 
-    def logs(self, component: str | None = None, **choice: Any) -> Iterator[dict[str, Any]]:
-        """Yield the lines of its tasks; the arguments are those of ``Client.logs``."""
+    def logs(self, component: str | None = None, **choice: Any) -> Iterator[LogLine]:
+        """Yield the lines of its tasks; the arguments are those of ``Client.logs``. Raises NotFoundError."""
         return self._client.logs(self.id, component, **choice)
 
     def text(self, component: str | None = None) -> str:
-        """Return what its tasks have printed so far, of both streams."""
+        """Return what its tasks have printed so far, of both streams. Raises NotFoundError."""
         records = self._client.logs(self.id, component, joined=True)
-        return "".join(record["text"] + ("\n" if record["newline"] else "") for record in records)
+        return "".join(record.text + ("\n" if record.newline else "") for record in records)
 
     def output(self) -> Path:
         """Return the folder with the files that it wrote to ``GRASS_OUTPUT``.
 
-        Only on a cluster of this machine. Raises InputError elsewhere: `grass job pull` fetches the files.
+        Only on a cluster of this machine. Raises InputError elsewhere: ``pull`` fetches the files.
         """
         if not self._client.on_this_machine:
-            raise InputError(
-                f"job {self.id}: its files are on other machines; fetch them with `grass job pull {self.id}`"
-            )
+            raise InputError(f"job {self.id}: its files are on other machines; fetch them with its method pull")
         return self._client.folder / "data" / "jobs" / self.id
+
+    def pull(self, path: str = "", local: str | Path | None = None) -> int:
+        """Fetch the files that it wrote to ``GRASS_OUTPUT``, or ``path`` of them, to ``local`` (default: ``./ID``).
+
+        Return the number of bytes compared. Raises NotFoundError, UnreachableError.
+        """
+        return self._client.pull(f"jobs/{self.id}/{path}".rstrip("/"), local or self.id)
 
     def delete(self) -> None:
         """Delete it with its logs, once it has ended. Raises ConflictError before."""

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 from urllib.parse import quote, urlsplit
 
 from joserfc.errors import JoseError
@@ -24,11 +24,10 @@ from grass.api.invitation import Invitation
 from grass.api.keyring import ClientKeys, Jwk, Profile
 from grass.api.sealing import ReplyKey
 from grass.api.signing import seal_unsigned_request
-from grass.api.transport import Sealed, Transport, with_query
+from grass.api.transport import Sealed, Transport, View, with_query
 from grass.entropy import request_id
 from grass.errors import GrassError, NotAllowedError, UnreachableError
 
-View = dict[str, Any]
 _KEY_SECONDS = 5.0
 _NODE_SECONDS = 10.0
 """Time that the master may wait for a node, or for the next step of a join."""
@@ -69,6 +68,12 @@ class JoinClient:
     def reach(self, node: str, token: str) -> View:
         """Return ``{"address", "error"}``: why the master cannot reach the node's API there now; None: it can."""
         return self._ask("GET", node, {}, {"token": token}, "/reach", _NODE_SECONDS)
+
+    def certificate(self, node: str, token: str, request: str) -> View:
+        """Return ``{"certificate", "authority", "redis"}`` for a certificate request of the node."""
+        target = f"/v1/join/{quote(node, safe='')}/certificate"
+        answer: View = self._transport.call("POST", target, {"token": token, "request": request})
+        return answer
 
     def leave(self, node: str, token: str, *, force: bool = False) -> View:
         """Remove the node from the cluster."""

@@ -40,7 +40,7 @@ class Profile:
     url: str
     user: str
     key_id: str
-    tunnel: dict[str, Any] | None = None  # Any: JSON, read once, in grass.api.tunnel
+    tunnel: dict[str, Any] | None = None  # Any: JSON that grass.api.tunnel reads and checks
     """``{address, username, port, key, known_hosts}`` if only SSH reaches the master. ``url`` is then as seen there."""
 
 

@@ -17,11 +17,10 @@ from grass.api.invitation import Invitation
 from grass.api.join_client import open_join_client
 from grass.api.keyring import ClientKeys, load_client, load_profile, save_profile, user_key
 from grass.api.login_invitation import LoginInvitation
-from grass.api.transport import Transport
+from grass.api.transport import Transport, View
 from grass.errors import ConflictError, NotAllowedError
 
 _ROTATING = "rotating"
-View = dict[str, Any]
 
 
 def log_in(invitation: LoginInvitation, folder: Path) -> View:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grass import clock
-from grass.api.requests import LONGEST_WAIT, Requests, View, path_of, quoted
-from grass.api.transport import with_query
+from grass.api.requests import LONGEST_WAIT, Requests, path_of, quoted
+from grass.api.transport import View, with_query
 from grass.entropy import operation_id, run_id
 from grass.errors import InputError, WaitTimeoutError
 
@@ -15,7 +15,7 @@ class OperationCalls(Requests):
     """Changes of a job. Each is durable when its call returns."""
 
     def rerun(self, name: str, failed: bool = False) -> View:
-        """Start a finished job again: ``{"name", "id", "warnings"}``. ``failed``: only the tasks that did not succeed.
+        """Start a finished job again, as a new run. ``failed``: only the tasks that did not succeed.
 
         Raises ConflictError if the job is active, or nothing failed.
         """
@@ -24,15 +24,17 @@ class OperationCalls(Requests):
         return self._post(path_of("jobs", record["id"], "rerun"), body)
 
     def hold(self, name: str) -> View:
-        """Start nothing of a queued job until ``release``. Raises ConflictError for a job that has begun."""
+        """Start nothing of a queued job until ``release``. Raises ConflictError for a job that has begun,
+        NotFoundError."""
         return self._post(path_of("jobs", name, "hold"), {})
 
     def release(self, name: str) -> View:
-        """Let a held job start. Raises ConflictError if it is not held."""
+        """Let a held job start. Raises ConflictError if it is not held, NotFoundError."""
         return self._post(path_of("jobs", name, "release"), {})
 
     def set_priority(self, name: str, priority: int) -> View:
-        """Change the priority of a queued job, from 0 to 1000. Raises ConflictError for a job that has begun."""
+        """Change the priority of a queued job, from 0 to 1000. Raises ConflictError for a job that has begun,
+        NotFoundError."""
         return self._post(path_of("jobs", name, "set"), {"priority": priority})
 
     def scale(
@@ -51,6 +53,7 @@ class OperationCalls(Requests):
 
         ``size`` or ``delta`` (+1, -1). ``remove``: tasks that leave first. ``partial``: be content with a part of the
         new tasks. ``deadline``: seconds until new tasks must be ready, or until tasks that leave are told to stop.
+        ``reason``: a note for the log. Raises ConflictError, InputError, NotFoundError.
         """
         if isinstance(remove, str):
             raise InputError(f"remove must be a list of tasks, got {remove!r}")
@@ -58,23 +61,36 @@ class OperationCalls(Requests):
         return self._operate(name, "scale", {**body, "deadline": deadline, "reason": reason})
 
     def suspend(self, name: str, deadline: float | None = None, reason: str = "") -> View:
-        """Stop all tasks of a job and release its resources until ``resume``. Return the operation."""
+        """Stop all tasks of a job and release its resources until ``resume``. Return the operation.
+
+        ``deadline``: seconds that tasks may take to leave by themselves (None: 30 with a framework,
+        otherwise none). ``reason``: a note. Raises ConflictError, NotFoundError.
+        """
         return self._operate(name, "suspend", {"deadline": deadline, "reason": reason})
 
     def resume(self, name: str, reason: str = "") -> View:
-        """Queue a suspended job again. Return the operation."""
+        """Queue a suspended job again. Return the operation. Raises ConflictError if it is not suspended,
+        NotFoundError."""
         return self._operate(name, "resume", {"reason": reason})
 
     def restart(self, name: str, deadline: float | None = None, reason: str = "") -> View:
-        """Stop all tasks of a job, and start all of them again. Return the operation."""
+        """Stop all tasks of a job, and start all of them again. Return the operation.
+
+        ``deadline``: seconds that tasks may take to leave by themselves (None: 30 with a framework,
+        otherwise none). ``reason``: a note. Raises ConflictError, NotFoundError.
+        """
         return self._operate(name, "restart", {"deadline": deadline, "reason": reason})
 
     def replace(self, name: str, task: str, deadline: float | None = None, reason: str = "") -> View:
-        """Stop a task (``worker.3``), and start it again on another node. Return the operation."""
+        """Stop a task (``worker.3``), and start it again on another node. Return the operation.
+
+        ``deadline``: seconds that it may take to leave by itself (None: 30 with a framework,
+        otherwise none). ``reason``: a note. Raises ConflictError, NotFoundError.
+        """
         return self._operate(name, "replace", {"remove": [task], "deadline": deadline, "reason": reason})
 
     def operations(self, name: str) -> list[View]:
-        """Return the operations on a job, in the order in which they were filed."""
+        """Return the operations on a job, in the order in which they were filed. Raises NotFoundError."""
         found: list[View] = self._get(path_of("jobs", name, "operations"))["operations"]
         return found
 

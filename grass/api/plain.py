@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
+from grass.manifest.document import Document
+
 _DEEPEST = 64
 
 
-def plain_mapping(document: Mapping[str, Any]) -> dict[str, Any]:
+def plain_mapping(document: Mapping[str, Any]) -> Document:
     """Return the document as dicts, lists, text, numbers. What is none of these stays, for the readers to report."""
     return {key: _plain(value, _DEEPEST) for key, value in document.items()}
 

@@ -5,13 +5,11 @@ Names that cannot be part of a path are refused here, before anything is sent.
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import quote
 
-from grass.api.transport import Transport, with_query
+from grass.api.transport import Transport, View, with_query
 from grass.errors import InputError, NotFoundError
 
-View = dict[str, Any]  # Any: plain data for users' programs; the types are in grass.wire.views
 LONGEST_WAIT = 25.0
 """Seconds that one request may wait on the server."""
 

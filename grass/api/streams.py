@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from grass import clock
-from grass.api.transport import StreamCutError, Transport, with_query
+from grass.api.transport import StreamCutError, Transport, View, with_query
 from grass.errors import InputError, WaitTimeoutError
 from grass.model.lifecycle import JobState
-
-Record = dict[str, Any]  # Any: plain data for users' programs; the types are in grass.wire.views
 
 _LONGEST_WAIT = 3600.0
 _FOR_EVER = 1e9
@@ -43,7 +41,7 @@ def event_query(
     return {"job": job, "node": node, "user": user, "kind": kinds or None, "since": since, "text": text}
 
 
-def events_before(transport: Transport, query: Mapping[str, str | float | None], before: str, limit: int) -> Record:
+def events_before(transport: Transport, query: Mapping[str, str | float | None], before: str, limit: int) -> View:
     """Return one page of ``GET /v1/events``: ``{"events", "before"}``."""
     target = with_query("/v1/events", {**query, "limit": limit, "before": before})
     with closing(transport.stream("GET", target)) as pieces:
@@ -53,7 +51,7 @@ def events_before(transport: Transport, query: Mapping[str, str | float | None],
 
 def follow_items(
     transport: Transport, path: str, items: str, query: Mapping[str, str | float | None], follow: bool
-) -> Iterator[Record]:
+) -> Iterator[View]:
     """Yield the ``items`` of a stream whose pieces have ``after``, such as events. With ``follow`` it never ends."""
     after: str | None = None
     while True:
@@ -70,7 +68,7 @@ def follow_items(
         clock.sleep(pause)
 
 
-def follow_changes(transport: Transport, job: str | None) -> Generator[Record, None, None]:
+def follow_changes(transport: Transport, job: str | None) -> Generator[View, None, None]:
     """Yield the pieces of ``GET /v1/changes``, over as many connections as needed. Never ends.
 
     A cursor is sent back only once its snapshot is complete.
@@ -95,8 +93,8 @@ def wait_for_job(
     path_of: Callable[[str], str],
     job: str,
     timeout: float | None,
-    on_progress: Callable[[Record], object] | None,
-) -> Record:
+    on_progress: Callable[[View], object] | None,
+) -> View:
     """Wait until the job has ended and return its view. Raises WaitTimeoutError after ``timeout`` seconds."""
     if timeout is not None and (not isinstance(timeout, (int, float)) or timeout != timeout):  # not a number
         raise InputError(f"timeout: must be seconds, got {timeout!r}")
@@ -120,7 +118,7 @@ def wait_for_job(
         except StreamCutError:
             pause = _CUT
         if view is not None and JobState(view["state"]).ended:
-            ended: Record = view
+            ended: View = view
             return ended
         left = None if until is None else until - clock.steady()
         if left is not None and left <= 0:
@@ -152,7 +150,7 @@ class LogQuery:
         return (self.stream is None or run[2] == self.stream) and (self.tasks is None or run[0] in self.tasks)
 
 
-def read_logs(transport: Transport, path_of: Callable[[str], str], job: str, query: LogQuery) -> Iterator[Record]:
+def read_logs(transport: Transport, path_of: Callable[[str], str], job: str, query: LogQuery) -> Iterator[View]:
     """Yield the lines that ``query`` selects. Raises InputError for a bad pattern, before anything is sent.
 
     Patterns are matched here. The tail of matching lines, and of a log that is not followed, is taken here as well.
@@ -172,14 +170,14 @@ def read_logs(transport: Transport, path_of: Callable[[str], str], job: str, que
 
 def read_log_batches(
     transport: Transport, path_of: Callable[[str], str], job: str, query: LogQuery
-) -> Generator[list[Record], None, None]:
+) -> Generator[list[View], None, None]:
     """Yield the lines of each piece; an empty list every few seconds while nothing comes. ``query.grep`` is unused."""
     body = {"component": query.component, "index": query.index, "since": query.since, "follow": query.follow}
     for piece in _log_pieces(transport, path_of, job, {**body, "tail": query.tail}):
         yield list(_matching(iter([piece]), None, query))
 
 
-def _matching(pieces: Iterator[Record], pattern: re.Pattern[str] | None, query: LogQuery) -> Iterator[Record]:
+def _matching(pieces: Iterator[View], pattern: re.Pattern[str] | None, query: LogQuery) -> Iterator[View]:
     joined = query.joined and pattern is None and query.tail is None
     for piece in pieces:
         for run in filter(query.wants, piece["lines"]):
@@ -188,9 +186,7 @@ def _matching(pieces: Iterator[Record], pattern: re.Pattern[str] | None, query: 
                     yield record
 
 
-def _records(
-    task: str, attempt: int, stream: str, time: float, text: str, newline: bool, lost: int
-) -> Iterator[Record]:
+def _records(task: str, attempt: int, stream: str, time: float, text: str, newline: bool, lost: int) -> Iterator[View]:
     """Yield the lines of one run of output."""
     *whole, last = text.split("\n")
     for line in whole:
@@ -199,7 +195,7 @@ def _records(
     yield _record(task, attempt, stream, time, last, newline, lost)
 
 
-def _record(task: str, attempt: int, stream: str, time: float, text: str, newline: bool, lost: int) -> Record:
+def _record(task: str, attempt: int, stream: str, time: float, text: str, newline: bool, lost: int) -> View:
     return {
         "task": task,
         "attempt": attempt,
@@ -211,8 +207,8 @@ def _record(task: str, attempt: int, stream: str, time: float, text: str, newlin
     }
 
 
-def _last(pieces: Iterator[Record], pattern: re.Pattern[str] | None, query: LogQuery) -> Iterator[Record]:
-    kept: deque[Record] = deque(maxlen=query.tail)
+def _last(pieces: Iterator[View], pattern: re.Pattern[str] | None, query: LogQuery) -> Iterator[View]:
+    kept: deque[View] = deque(maxlen=query.tail)
     for piece in pieces:
         kept.extend(_matching(iter([piece]), pattern, query))
         if query.follow and piece["live"]:
@@ -223,7 +219,7 @@ def _last(pieces: Iterator[Record], pattern: re.Pattern[str] | None, query: LogQ
 
 def _log_pieces(
     transport: Transport, path_of: Callable[[str], str], job: str, body: dict[str, object]
-) -> Iterator[Record]:
+) -> Iterator[View]:
     """Yield the pieces of ``POST /v1/jobs/{job}/logs``, over as many connections as needed.
 
     The server's ``cursor`` and ``before`` are opaque: they are kept and sent back.

@@ -19,27 +19,21 @@ from urllib.parse import urlencode, urlsplit
 import grass
 from grass import clock
 from grass.api.envelope import KEY_BYTES, EnvelopeError
+from grass.api.error_reply import error_of
 from grass.api.http_connection import Connection, Reply
+from grass.api.patience import TIMEOUT, Patience
 from grass.api.sealing import MAX_REQUEST, ReplyKey, Session, SessionCall, decode_key
 from grass.api.session_file import forget_session, load_session, save_session
 from grass.entropy import request_id
 from grass.errors import (
-    CommandNotExecutableError,
-    CommandNotFoundError,
-    ConflictError,
-    GrassError,
+    CertificateError,
     InputError,
-    ManifestError,
     MasterAwayError,
     NodeUnreachableError,
     NotAllowedError,
-    NotFoundError,
-    Problem,
-    StoreFullError,
     StoreRefusesError,
     TooManyCallsError,
     UnreachableError,
-    WaitTimeoutError,
 )
 from grass.wire.version import PROTOCOL
 
@@ -48,39 +42,15 @@ if TYPE_CHECKING:
     from grass.api.signing import Claims
     from grass.api.tunnel import Tunnel
 
-TIMEOUT = 5.0
-"""Seconds for which a request is retried before the cluster counts as unreachable."""
-_RESTART = 6
-"""The same for a stream, in time-outs, whose server has answered before and refused or broke a connection now."""
 _UPLOAD = 128 * 1024
 """Bytes per second of the slowest supported upload."""
-_SHORTEST = 0.2
-"""Least seconds of an attempt, even if less time is left."""
 JOSE = "application/jose"
 
 Body = Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None
 """Body of a request; or a function of the number of the attempt, from 0."""
 
-Piece = dict[str, Any]  # Any: plain data for users' programs; the types are in grass.wire.views
+View = dict[str, Any]  # Any: plain data for users' programs; the types are in grass.wire.views
 _T = TypeVar("_T")
-_ERRORS: dict[str, type[GrassError]] = {
-    error.code: error
-    for error in (
-        InputError,
-        CommandNotExecutableError,
-        CommandNotFoundError,
-        ConflictError,
-        NotFoundError,
-        NotAllowedError,
-        UnreachableError,
-        NodeUnreachableError,
-        StoreRefusesError,
-        StoreFullError,
-        TooManyCallsError,
-        MasterAwayError,
-        WaitTimeoutError,
-    )
-}
 
 
 class StreamCutError(UnreachableError):
@@ -119,51 +89,6 @@ class _Sent:
     sealed: Sealed
 
 
-class Patience:
-    """The retry policy of one exchange. ``timeout``, ``wait``: seconds; see ``TIMEOUT`` and ``Transport.call``."""
-
-    def __init__(self, timeout: float, wait: float, resumed: bool) -> None:
-        self._timeout = timeout
-        self._wait = wait
-        self._began = clock.steady()
-        self._until = self._began + timeout
-        self._restart = _RESTART * timeout if resumed else 0.0
-        self._pause = 0.01
-        self._corrected = self._renewed = False
-        self.attempt, self.arrived = 0, False  # arrived: an attempt may have reached the server
-
-    @property
-    def left(self) -> float:
-        """Return the seconds for the next attempt."""
-        return max(_SHORTEST, self._until - clock.steady()) + self._wait
-
-    def may_correct(self) -> bool:
-        """Return True once: the clock may be corrected and the request repeated."""
-        first, self._corrected = not self._corrected, True
-        return first
-
-    def may_renew(self) -> bool:
-        """Return True once: the session may be renewed and the request repeated."""
-        first, self._renewed = not self._renewed, True
-        return first
-
-    def goes_on(self, error: Exception) -> bool:
-        """Wait and return True if another attempt is allowed. A server that went away while it held a request gets the
-        whole timeout to come back; a silent server does not. One that restarts may be silent until it has started."""
-        now = clock.steady()
-        self.arrived |= not isinstance(error, ConnectionRefusedError)
-        if not isinstance(error, TimeoutError):
-            if self._wait and self.attempt == 0 and not isinstance(error, NodeUnreachableError):
-                self._until = now + self._timeout
-            self._until, self._restart = max(self._until, self._began + self._restart), 0.0
-        if now >= self._until:
-            return False
-        clock.sleep(self._pause)
-        self._pause = min(0.3, self._pause * 2)
-        self.attempt += 1
-        return True
-
-
 class Transport:
     """Exchanges with one cluster. ``timeout``: seconds; see ``TIMEOUT``."""
 
@@ -196,7 +121,7 @@ class Transport:
 
     def stream(
         self, method: str, target: str, body: Body = None, *, silence: float = 0.0, resumed: bool = False
-    ) -> Generator[Piece, None, None]:
+    ) -> Generator[View, None, None]:
         """Yield the objects of a stream, without empty ones. Raises StreamCutError when it breaks off.
 
         ``silence``: seconds that the server may take between two objects, if longer than the timeout.
@@ -225,8 +150,8 @@ class Transport:
         while True:
             try:
                 return attempt_once(patience)
-            except MasterAwayError:
-                raise  # the API itself has waited for the master-agent
+            except (MasterAwayError, CertificateError):
+                raise  # the API itself has waited for the master-agent; a missing file does not come back by itself
             except _SessionEndedError as ended:
                 self._forget_session(ended.session)
                 if not patience.may_renew():  # it was opened just now and is refused again
@@ -384,7 +309,7 @@ def _unsealed(reply: ReplyKey, text: bytes, status: int, number: int = 0) -> tup
         raise UnreachableError("another server answers instead of this cluster") from error
 
 
-def _pieces(sent: _Sent, release: Callable[[Connection, Reply], None]) -> Generator[Piece, None, None]:
+def _pieces(sent: _Sent, release: Callable[[Connection, Reply], None]) -> Generator[View, None, None]:
     connection, response, reply = sent.connection, sent.response, sent.sealed.reply
     number, last = 0, False
     try:
@@ -406,13 +331,6 @@ def _pieces(sent: _Sent, release: Callable[[Connection, Reply], None]) -> Genera
             release(connection, response)
         else:
             connection.close()
-
-
-def error_of(wire: Mapping[str, Any]) -> GrassError:
-    """Return the server's error as an exception."""
-    if wire["code"] == ManifestError.code:
-        return ManifestError([Problem(problem["path"], problem["message"]) for problem in wire["problems"]])
-    return _ERRORS.get(wire["code"], GrassError)(wire["message"])
 
 
 def with_query(path: str, query: Mapping[str, str | bool | float | None]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,13 +21,13 @@ from msgspec.structs import replace
 
 from grass.api.keyring import Jwk, Role, public_key
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UndecodableError
+from grass.model.names import is_user_name
 from grass.private_file import write_private
 from grass.wire.codec import Form, indented
 
 if TYPE_CHECKING:
     from joserfc.jwk import RSAKey
 
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 _AGAIN = "an administrator makes another with `grass user rotate`"
 
 
@@ -47,7 +46,7 @@ class UserRecord(msgspec.Struct, frozen=True):
 
     user: str
     role: Role
-    key: dict[str, Any] | None = None  # Any: JSON whose form is RFC 7517's; joserfc checks it
+    key: Jwk | None = None
     disabled: bool = False
     invitation: LoginOffer | None = None
     created: float = 0.0
@@ -69,7 +68,7 @@ class User:
 
 def check_user_name(user: str) -> None:
     """Raise InputError unless this may be the name of a user."""
-    if not _USER.fullmatch(user):
+    if not is_user_name(user):
         raise InputError(
             f"user name {user!r}: letters, digits, '_', '.' and '-', at most 63, not starting with '.' or '-'"
         )

@@ -5,23 +5,23 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 from grass.errors import InputError
 
 MOST_JOBS = 100
 """Jobs to wait for at once: each has a thread and a connection."""
-Wait = Callable[[str, "float | None"], dict[str, Any]]
+_View = TypeVar("_View")
 
 
-def first_ended(wait: Wait, names: Sequence[str], timeout: float | None) -> dict[str, Any]:
+def first_ended(wait: Callable[[str, float | None], _View], names: Sequence[str], timeout: float | None) -> _View:
     """Return the view of the job that ends first. Raises the first error, also that of a time-out.
 
     The other waits go on in threads that end with their jobs or with the process.
     """
     if isinstance(names, str) or not names or len(names) > MOST_JOBS:
         raise InputError(f"names must be a list of 1 to {MOST_JOBS} jobs, got {names!r}")
-    found: queue.SimpleQueue[dict[str, Any] | Exception] = queue.SimpleQueue()
+    found: queue.SimpleQueue[_View | Exception] = queue.SimpleQueue()
 
     def run(name: str) -> None:
         try:

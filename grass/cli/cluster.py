@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +17,7 @@ from grass.cli import cluster_views, provisioning
 from grass.cli.command import Command
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.job_views import View
 from grass.cli.output import Result
 from grass.cli.values import CLUSTER
 from grass.errors import ConflictError, NotFoundError, UnreachableError
@@ -118,22 +119,24 @@ def status(invocation: Invocation) -> Exit:
 
     Exit code 3 if its API does not answer or its store refuses writes, 74 if the store's disk is full.
     """
-    from grass.api.transport import error_of
+    from grass.api.error_reply import error_of
 
     name = invocation.existing_cluster()
     found = provisioning.of_cluster(invocation, name).status()
     daemons = [asdict(daemon) for daemon in found.daemons]
-    view: dict[str, Any] = {"cluster": name, "url": found.url, "daemons": daemons}
-    view |= {"nodes": None, "jobs": None, "store": None, "error": None}
+    nodes = jobs = store = isolation = wrong = None
     code = Exit.OK
     try:
         client = invocation.client()
         overview = client.status()
-        view |= {"jobs": overview["jobs"], "store": overview["store"], "nodes": client.nodes()}
+        jobs, store, nodes = overview["jobs"], overview["store"], client.nodes()
+        isolation = overview.get("isolation")
     except UnreachableError as error:
-        view["error"], code = str(error), Exit(error.exit_code)
-    if view["store"] is not None:
-        code = Exit(error_of(view["store"]).exit_code)
+        wrong, code = str(error), Exit(error.exit_code)
+    if store is not None:
+        code = Exit(error_of(store).exit_code)
+    known: View = {"nodes": nodes, "jobs": jobs, "store": store, "isolation": isolation, "error": wrong}
+    view = {"cluster": name, "url": found.url, "daemons": daemons, **known}
     invocation.output.show(Result(view, partial(cluster_views.status_page, view, clock.wall()), [name]))
     for message in found.problems:
         invocation.output.warn(message)
@@ -179,7 +182,7 @@ def _delete(client: Client, job_id: str) -> bool:
 
 def _remove_outputs(invocation: Invocation, job_ids: Sequence[str]) -> None:
     from grass.cli import transfer
-    from grass.provision.files.operations import RemoveFiles
+    from grass.files.operations import RemoveFiles
 
     share = transfer.access(invocation)
     for job_id in job_ids:

@@ -8,8 +8,13 @@ from typing import Any
 from grass.cli.amounts import NOTHING, show_instant
 from grass.cli.node_views import node_list
 from grass.cli.table import Column, pairs, table
+from grass.model.isolation import Isolation
 from grass.model.lifecycle import JobState
 
+ISOLATIONS = {
+    Isolation.NONE: "none: tasks of all users run under the account of the nodes' daemons",
+    Isolation.USER: "user: processes run under an account of their user, and see only their own job",
+}
 _DAEMONS = (Column("DAEMON"), Column("PID", right=True), Column("STATE"), Column("SINCE"))
 
 
@@ -29,6 +34,8 @@ def _facts(view: Mapping[str, Any]) -> list[tuple[str, str]]:
     if view["error"] is not None:
         return [*facts, ("API", view["error"])]
     facts.append(("Jobs", show_jobs(view["jobs"] or {})))
+    if view["isolation"] is not None:
+        facts.append(("Isolation", ISOLATIONS[Isolation(view["isolation"])]))
     if view["store"] is not None:
         facts.append(("Store", f"{view['store']['message']}; the agents wait and try again"))
     return facts

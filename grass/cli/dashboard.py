@@ -40,8 +40,8 @@ def dashboard(
     invocation.client().status()  # an error now is clearer than an empty page
     from grass.api.client import Client
     from grass.dashboard.server import DashboardServer
-    from grass.provision.files.access import access_to
-    from grass.provision.files.browse import SharedFiles
+    from grass.files.access import access_to
+    from grass.files.browse import SharedFiles
 
     expires = clock.steady() + (seconds or _SHARED_FOR) if share else None
     shared_at = (address or socket.gethostname()) if share else None

@@ -14,9 +14,9 @@ from grass.cli.command import Group
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, table
+from grass.files import paths, transfers
+from grass.files.operations import FileEntry, FileType, ListFiles, RemoveFiles
 from grass.model.amounts import show_memory
-from grass.provision.files import paths, transfers
-from grass.provision.files.operations import FileEntry, FileType, ListFiles, RemoveFiles
 from grass.wire.codec import builtins
 
 _LIST = (Column("NAME"), Column("SIZE", right=True), Column("MODIFIED (UTC)", drop=1))

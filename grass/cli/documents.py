@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from grass import entropy
-from grass.cli.environment_options import environment_of, environment_options
+from grass.cli.environment_options import environment_of
 from grass.errors import GrassError, InputError, ManifestError
 
 STANDARD_INPUT = "-"
@@ -69,13 +69,12 @@ def _script(source: str, folder: Path, content: bytes) -> Source:
         command = script.script_command(name or "script", text)
     except (Wrong, UnicodeDecodeError) as error:
         raise InputError(f"{source}: {error}") from error
-    options = run_options.parsed(words, f"{source}: #GRASS", environment_options)
-    asked, every = options.pop("env"), options.pop("env_all")
+    options, asked, every = run_options.parsed(words, f"{source}: #GRASS")
     try:
         env = environment_of(asked, every)
     except GrassError as error:
         raise InputError(f"{source}: #GRASS: {error}") from error
-    called = options.pop("name") or name or entropy.run_id("script")
+    called = options.name or name or entropy.run_id("script")
     document = run_options.document_of(called, command, options)
     named = [each for each in asked if "=" not in each]
     return Source(document, source, folder, env, sent_of(document, named, whole_shell=every))

@@ -17,6 +17,7 @@ import click
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError
+from grass.model.key_text import task_parts
 
 if TYPE_CHECKING:
     from grass.api.execution import Execution
@@ -59,10 +60,11 @@ def execute(invocation: Invocation, task: str, command: Sequence[str], wants_inp
 
 
 def _task(text: str) -> tuple[str, str]:
-    words = text.rsplit(".", 2)
-    if len(words) != 3 or not all(words) or not (words[2].isascii() and words[2].isdecimal()):
+    job, *words = text.rsplit(".", 2)
+    task = ".".join(words)
+    if not job or task_parts(task) is None:
         raise InputError(f"TASK must be JOB.COMPONENT.INDEX, such as train.worker.3; got {text!r}")
-    return words[0], f"{words[1]}.{words[2]}"
+    return job, task
 
 
 def _write(invocation: Invocation, stream: str, data: bytes) -> None:

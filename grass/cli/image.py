@@ -15,10 +15,10 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, table
 from grass.errors import InputError, NotFoundError
+from grass.files import transfers
+from grass.files.operations import ImageEntry, Index, ListImages, RemoveImage
 from grass.model.amounts import show_memory
 from grass.model.image import full_name
-from grass.provision.files import transfers
-from grass.provision.files.operations import ImageEntry, Index, ListImages, RemoveImage
 from grass.wire.codec import builtins
 
 _LIST = (Column("NAME"), Column("ID"), Column("SIZE", right=True), Column("PUSHED (UTC)", drop=1))
@@ -45,8 +45,8 @@ def push(invocation: Invocation, name: str, archive: Path | None) -> None:
     pushed = transfers.push_image(
         transfer.access(invocation), name, archive, scratch, output.note, transfer.shown(output)
     )
-    for each, digest in pushed.items():
-        invocation.client().sign_off_image(each, digest)
+    for each, image in pushed.items():
+        invocation.client().sign_off_image(each, image.config, image.programs)
     names = list(pushed)
     output.show(Result(names, lambda _: [f"{one}  pushed" for one in names], names))
 

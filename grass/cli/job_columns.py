@@ -82,6 +82,11 @@ COLUMNS: Mapping[str, JobColumn] = {
     "cpu": _used("CPU", "cpu", show_cpu),
     "memory": _used("PEAK MEMORY", "memory", lambda totals: show_memory(totals.get("memory", 0))),
     "gpu": _used("GPU", "gpu", lambda totals: show_span(totals["gpu"]) if totals.get("gpu") else NOTHING),
+    "gpu-memory": _used(
+        "PEAK GPU MEMORY",
+        "gpu_memory",
+        lambda totals: show_memory(totals["gpu_memory"]) if totals.get("gpu_memory") else NOTHING,
+    ),
     "read": _used("READ", "read", lambda totals: show_memory(totals.get("read", 0))),
     "written": _used("WRITTEN", "written", lambda totals: show_memory(totals.get("written", 0))),
     "energy": _used("ENERGY", "energy", show_energy),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
@@ -28,30 +29,89 @@ Difference = tuple[str, Any, Any]
 @click.argument("second", type=JOB)
 @pass_invocation
 def diff(invocation: Invocation, first: str, second: str) -> None:
-    """Show what differs between two runs: specification, nodes and their devices, result of each task, times.
+    """Show what differs between two runs: specification, files, nodes; image, GPU driver, result, time of each task.
 
-    FIRST and SECOND are names (the latest run) or ids.
+    FIRST and SECOND are names (the latest run) or ids. Files are those that commands name, by their digests at the
+    submission: in the job's folder on a cluster of this machine, and below $GRASS_DATA. A rerun has only the latter.
     """
     client = invocation.client()
-    one, other = (facts(client.job(name), client.tasks(name), client.nodes()) for name in (first, second))
-    found = differences(one, other)
+    jobs = comparable(client.job(first), client.job(second))
+    one, other = (facts(job, client.tasks(job["id"]), client.nodes()) for job in jobs)
+    found = differences(asdict(one), asdict(other))
     data = [{"path": path, "first": one, "second": other} for path, one, other in found]
     invocation.output.show(
         Result(data, lambda width: lines(first, second, found, width), [path for path, _, _ in found])
     )
 
 
-def facts(job: View, tasks: Sequence[View], nodes: Sequence[View]) -> dict[str, Any]:
-    """Return what is compared of one run."""
+@dataclass(frozen=True)
+class TaskFacts:
+    state: str
+    exit_code: int | None
+    signal: int | None
+    restarts: int
+    node: str | None
+    values: dict[str, str] | None
+    """Its values of `matrix`, or its entry."""
+    image: str | None
+    """Digest."""
+    driver: str | None
+    """Version of the GPU driver."""
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What of a node may change results: its version, processor and devices."""
+
+    state: str | None = None
+    """``removed`` if nothing else is known."""
+    version: str | None = None
+    labels: dict[str, str] | None = None
+    gpus: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What is compared of one run. Its fields are the first words of the paths."""
+
+    specification: View
+    result: View
+    """Some fields of the job's view."""
+    seconds: float | None
+    nodes: dict[str, NodeFacts]
+    tasks: dict[str, TaskFacts]
+
+
+def facts(job: View, tasks: Sequence[View], nodes: Sequence[View]) -> RunFacts:
     known = {node["name"]: node for node in nodes}
     used = sorted({task["node"] for task in tasks if task["node"] is not None})
-    return {
-        "specification": job.get("specification", {}),
-        "result": {name: _reason(job[name]) if name == "reason" else job[name] for name in _RESULT},
-        "seconds": _seconds(job),
-        "nodes": {name: _machine(known.get(name)) for name in used},
-        "tasks": {task["task"]: _task(task) for task in tasks},
-    }
+    return RunFacts(
+        specification=job.get("specification", {}),
+        result={name: _reason(job[name]) if name == "reason" else job[name] for name in _RESULT},
+        seconds=_seconds(job),
+        nodes={name: _node(known.get(name)) for name in used},
+        tasks={task["task"]: _task(task) for task in tasks},
+    )
+
+
+def comparable(first: View, second: View) -> tuple[View, View]:
+    """Return the views of two jobs without digests that only one of them can have.
+
+    The specification of a rerun has no digests of files outside of the share, because no client sent them.
+    """
+    if (first["rerun_of"] is None) == (second["rerun_of"] is None):
+        return first, second
+    one, other = (set(job.get("specification", {}).get("files", ())) for job in (first, second))
+    lone = {name for name in one ^ other if not name.startswith("$GRASS_DATA/")}
+    return _without_files(first, lone), _without_files(second, lone)
+
+
+def _without_files(job: View, names: set[str]) -> View:
+    if not names or "files" not in job.get("specification", {}):
+        return job
+    spec = job["specification"]
+    return {**job, "specification": {**spec, "files": {k: v for k, v in spec["files"].items() if k not in names}}}
 
 
 def differences(first: Any, second: Any, path: str = "") -> list[Difference]:
@@ -89,21 +149,23 @@ def _seconds(view: View) -> float | None:
     return round(float(view["ended"] - view["started"]), 1)
 
 
-def _task(task: View) -> dict[str, Any]:
-    return {
-        "state": task["state"],
-        "exit_code": task["exit_code"],
-        "signal": task["signal"],
-        "restarts": task["restarts"],
-        "node": task["node"],
-        "values": task.get("values"),
-        "seconds": _seconds(task),
-    }
+def _task(task: View) -> TaskFacts:
+    software = task["software"] or {}
+    return TaskFacts(
+        state=task["state"],
+        exit_code=task["exit_code"],
+        signal=task["signal"],
+        restarts=task["restarts"],
+        node=task["node"],
+        values=task.get("values"),
+        image=software.get("image"),
+        driver=software.get("driver"),
+        seconds=_seconds(task),
+    )
 
 
-def _machine(node: View | None) -> dict[str, Any]:
-    """Return what of a node may change results: its version, processor and devices."""
+def _node(node: View | None) -> NodeFacts:
     if node is None:
-        return {"state": "removed"}
-    devices = [device["name"] for device in node["gpus"] or ()]
-    return {"version": node["version"], "labels": node["labels"], "gpus": devices}
+        return NodeFacts(state="removed")
+    gpus = [device["name"] for device in node["gpus"] or ()]
+    return NodeFacts(version=node["version"], labels=node["labels"], gpus=gpus)

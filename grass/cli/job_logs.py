@@ -17,7 +17,7 @@ from grass.errors import InputError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import Client, View
+    pass
 
 _LINES = click.IntRange(0, 1_000_000_000)
 
@@ -48,7 +48,7 @@ def show_logs(
     A word after the first job means its component or task, if it has this. Otherwise it is another job: the jobs come
     one after another, and each line begins with the name of its job.
     """
-    client, words = invocation.client(), (name, *others)
+    client, output, words = invocation.client(), invocation.output, (name, *others)
     match jobs_or_parts(client, words):
         case Parts(_, (only,)) if component is None:
             words, component = (name,), part_of(only)
@@ -61,14 +61,7 @@ def show_logs(
         style = logs.Style.of(job, component, timestamps=timestamps)
         if len(jobs) > 1:
             style = replace(style, job=f"{job['name']}:", name_width=max(1, style.name_width))
-        _show(invocation, client, job, component, style, choice)
-
-
-def _show(
-    invocation: Invocation, client: Client, job: View, component: Part | None, style: logs.Style, choice: dict[str, Any]
-) -> None:
-    output = invocation.output
-    if job["state"] == JobState.QUEUED:
-        output.note(f"{job['name']}: QUEUED ({job_reason(job)})")
-    part = component.text if component else None
-    logs.show(output, client.logs(job["id"], part, joined=logs.joined(output), **choice), style)
+        if job["state"] == JobState.QUEUED:
+            output.note(f"{job['name']}: QUEUED ({job_reason(job)})")
+        part = component.text if component else None
+        logs.show(output, client.logs(job["id"], part, joined=logs.joined(output), **choice), style)

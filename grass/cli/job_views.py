@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from grass.cli.amounts import (
@@ -31,6 +31,13 @@ _TASKS = (
     Column("PORTS", drop=4),
     Column("REASON", wrap=True),
 )
+_SOMETIMES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+    ("gpu", "GPU", show_span),
+    ("gpu_memory", "GPU MEMORY", show_memory),
+    ("read", "READ", show_memory),
+    ("written", "WRITTEN", show_memory),
+)
+"""Figures of usage with a column only if a task has them."""
 
 
 def job_reason(job: View) -> str:
@@ -76,8 +83,14 @@ def job_page(
 
 
 def _task_table(shown: Sequence[View], now: float, width: int | None) -> list[str]:
-    """Return the table of tasks; with their values, if they are an array of different ones."""
+    """Return the table of tasks; with devices and bytes, if a task has used any, and values, if an array has them."""
     columns, rows = list(_TASKS), [_task_row(task, now) for task in shown]
+    for name, title, show in _SOMETIMES:
+        if any((task.get("usage") or {}).get(name) for task in shown):
+            columns.insert(-2, Column(title, drop=6, right=True))
+            for row, task in zip(rows, shown, strict=True):
+                value = (task.get("usage") or {}).get(name)
+                row.insert(-2, show(value) if value else NOTHING)
     if any(task.get("values") for task in shown):
         columns.insert(-1, Column("VALUES", drop=5))
         for row, task in zip(rows, shown, strict=True):

@@ -14,7 +14,7 @@ from grass import clock
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.node_views import node_page
-from grass.cli.offer import offer_options, offered
+from grass.cli.offer import OfferOptions, offer_options, offered
 from grass.cli.output import Result
 from grass.errors import InputError
 
@@ -50,7 +50,7 @@ def join(
     from grass.provision.on_premises import joining, own_host
 
     file = _file(where)
-    offer = offered(file.offer, given)
+    offer = offered(file.offer, OfferOptions(**given))
     if name is not None:
         offer = replace(offer, name=name)
     token = token or file.token
@@ -85,14 +85,14 @@ def _file(where: str | None) -> JoinFile:
 def _url(where: str) -> str:
     from grass.manifest.on_premises import API_PORT, Login, spelled_host
     from grass.manifest.values import Wrong
+    from grass.network_address import network_address
 
     bare = where.removeprefix("http://").rstrip("/")
     try:
         spelled = spelled_host(bare, Login(port=API_PORT))
     except Wrong as wrong:
         raise InputError(f"MASTER {wrong}") from wrong
-    host = f"[{spelled.address}]" if ":" in spelled.address else spelled.address
-    return f"http://{host}:{spelled.login.port}"
+    return f"http://{network_address(spelled.address, spelled.login.port)}"
 
 
 def own_machine(rootless: bool) -> Host:

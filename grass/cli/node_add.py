@@ -14,7 +14,7 @@ from grass.cli import provisioning
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.node_views import node_list
-from grass.cli.offer import offer_options, offered
+from grass.cli.offer import OfferOptions, offer_options, offered
 from grass.cli.output import Output, Result
 from grass.errors import InputError
 
@@ -50,7 +50,7 @@ def add(
     if name is not None and len(hosts) > 1:
         raise InputError("--name needs exactly one machine")
     output = invocation.output
-    offer = replace(offered(Offer(), given), name=name)
+    offer = replace(offered(Offer(), OfferOptions(**given)), name=name)
     tell = (lambda line: output.raw(line + "\n")) if plan else None
     request = NodeRequest(tuple(hosts), offer, key, become, tell)
     return _report(output, provisioning.of_cluster(invocation).add_nodes(request, invocation.client()), plan)

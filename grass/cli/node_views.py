@@ -78,6 +78,7 @@ def node_page(view: View, at: float, width: int | None, now: View | None = None)
         ("Seen", f"{show_age(view['seen'], at)} ago" if view["seen"] else NOTHING),
         ("Tasks", str(view["tasks"])),
         ("Runtimes", ", ".join(view.get("runtimes") or ())),
+        ("Programs", ", ".join(view.get("programs") or ())),
         ("Labels", ", ".join(f"{name}={value}" for name, value in sorted((view.get("labels") or {}).items()))),
         ("Topology", "/".join(view.get("path") or ())),
         ("Free cpu", show_share(view["free"], view["resources"], "cpu")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -49,28 +49,48 @@ def offer_options(function: Function) -> Function:
     return function
 
 
-def offered(base: Offer, given: dict[str, Any]) -> Offer:
+@dataclass(frozen=True)
+class OfferOptions:
+    """The options as they were given. None or empty: not given. Amounts as in ``Offer``."""
+
+    address: str | None = None
+    api_port: int | None = None
+    cpu: int | None = None
+    memory: int | None = None
+    gpu: int | None = None
+    labels: tuple[str, ...] = ()
+    topology: str | None = None
+    runtime: tuple[str, ...] = ()
+    mount: tuple[str, ...] = ()
+    share: str | None = None
+    no_install: bool = False
+
+
+_AS_GIVEN = ("address", "api_port", "cpu", "memory", "gpu")
+
+
+def offered(base: Offer, given: OfferOptions) -> Offer:
     """Return ``base`` (from a file, or empty), overridden by the options ``given``. Raise InputError."""
     from grass.manifest import values
     from grass.manifest.on_premises import Runtime
     from grass.manifest.placement import topology
     from grass.manifest.values import Wrong
 
-    changes = {name: given[name] for name in ("address", "api_port", "cpu", "memory", "gpu") if given[name] is not None}
+    changes = {name: value for name in _AS_GIVEN if (value := getattr(given, name)) is not None}
     try:
-        if given["labels"]:
-            changes["labels"] = {**base.labels, **_labels(given["labels"])}
-        if given["topology"]:
-            changes["topology"] = topology(given["topology"])
-        if given["runtime"]:
-            changes["runtimes"] = tuple(Runtime(name) for name in given["runtime"])
-        if given["mount"]:
-            changes["mounts"] = tuple(values.absolute_path(path) for path in given["mount"])
-        if given["share"]:
-            changes["share"] = values.absolute_path(given["share"])
+        if given.labels:
+            changes["labels"] = {**base.labels, **_labels(given.labels)}
+        if given.topology:
+            changes["topology"] = topology(given.topology)
+        if given.runtime:
+            changes["runtimes"] = tuple(Runtime(name) for name in given.runtime)
+        if given.mount:
+            changes["mounts"] = tuple(values.absolute_path(path) for path in given.mount)
+        if given.share:
+            changes["share"] = values.absolute_path(given.share)
     except Wrong as wrong:
         raise InputError(str(wrong)) from wrong
-    return replace(base, install=base.install and not given["no_install"], **changes)
+    return replace(base, install=base.install and not given.no_install, **changes)
 
 
 def _labels(words: Sequence[str]) -> dict[str, str]:

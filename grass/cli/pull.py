@@ -11,7 +11,7 @@ from grass.cli import transfer
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.values import JOB
-from grass.provision.files import paths, transfers
+from grass.files import paths, transfers
 
 
 @click.command(cls=Command)

@@ -15,7 +15,9 @@ from grass.cli.usage_views import show_used
 from grass.model.amounts import show_span
 
 View = Mapping[str, Any]
-MOST_TASKS, MOST_BARS, MOST_TEXT = 10_000, 20_000, 160
+MOST_TASKS, MOST_BARS, MOST_REPEATED, MOST_TEXT = 10_000, 20_000, 1_000, 120
+MOST_JSON = 100_000
+"""Characters of the specification, and of the environment."""
 _KINDS = {"SUCCEEDED": "ok", "FAILED": "bad", "STOPPED": "stopped", "LOST": "lost"}
 _STYLE = """
 :root{color-scheme:light dark;--line:#8886;--ok:#1a7f37;--bad:#cf222e;--run:#0969da;--dim:#777}
@@ -59,7 +61,7 @@ def page(content: Content, now: float) -> str:
         _facts(content, now),
         "<h2>Timeline</h2>" + _timeline(content, now) + _legend(),
         _curves(content),
-        _section("Attempts that were not the first", _ATTEMPT_HEAD, (_attempt(one) for one in _repeated(content))),
+        _repeated(content),
         _section("Events", ("time", "kind", "message", "user"), (_event(one) for one in content.events)),
         _tasks(content, now),
         "<h2>Specification</h2><pre>" + _pre(job.get("specification")) + "</pre>",
@@ -138,9 +140,13 @@ def _curves(content: Content) -> str:
 _ATTEMPT_HEAD = ("attempt", "node", "exit", "started", "ended", "reason")
 
 
-def _repeated(content: Content) -> list[View]:
+def _repeated(content: Content) -> str:
+    """Show all attempts of the tasks that had more than one."""
     tasks = {one["task"] for one in content.attempts if one["attempt"] > 1}
-    return [one for one in content.attempts if one["task"] in tasks][:MOST_TASKS]
+    found = [one for one in content.attempts if one["task"] in tasks]
+    left = len(found) - MOST_REPEATED
+    note = f"<p>… and {left} more attempts</p>" if left > 0 else ""
+    return _section("Tasks with several attempts", _ATTEMPT_HEAD, map(_attempt, found[:MOST_REPEATED])) + note
 
 
 def _attempt(one: View) -> str:
@@ -172,7 +178,8 @@ def _exit(view: View) -> object:
     return f"signal {view['signal']}" if view["signal"] is not None else view["exit_code"]
 
 
-def _environment(content: Content) -> dict[str, Any]:
+def _environment(content: Content) -> object:
+    """Return, as JSON, the cluster and the nodes on which the job ran."""
     used = {task["node"] for task in content.tasks}
     kept = ("name", "version", "resources", "labels", "gpus", "runtimes")
     nodes = [{key: node[key] for key in kept} for node in content.nodes if node["name"] in used]
@@ -203,5 +210,7 @@ def _text(value: object) -> str:
 
 
 def _pre(value: object) -> str:
-    lines = json.dumps(value, indent=2, ensure_ascii=False).splitlines()
+    whole = json.dumps(value, indent=2, ensure_ascii=False)
+    left = len(whole) - MOST_JSON
+    lines = whole[:MOST_JSON].splitlines() + ([f"… and {left} more characters"] if left > 0 else [])
     return escape("\n".join(cells.clean(line).replace("\u00a0", " ") for line in lines))

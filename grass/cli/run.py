@@ -25,7 +25,7 @@ from grass.cli.exits import SIGNAL_BASE, Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.job_views import View, job_line, job_reason
 from grass.cli.output import Format, Output, OutputClosedError, Result
-from grass.cli.run_options import document_of, run_options
+from grass.cli.run_options import JobOptions, document_of, run_options
 from grass.errors import GrassError, InputError
 from grass.model.lifecycle import JobState
 
@@ -52,8 +52,7 @@ def run(
     env_all: bool,
     detach: bool,
     wants_input: bool,
-    name: str | None,
-    **options: Any,
+    **given: Any,
 ) -> int:
     """Run CMD as a job, show its output, and exit with its exit code.
 
@@ -62,14 +61,15 @@ def run(
     Ctrl-C or TERM stops the job; a second one returns at once. If the reader of the output ends (`| head`), the job is
     stopped, too.
     """
-    read_for_tasks = "-" in (options["each_line"], options["each_json"])
+    options = JobOptions(**given)
+    read_for_tasks = "-" in (options.each_line, options.each_json)
     if wants_input and read_for_tasks:
         raise click.UsageError("--stdin, --each-line - and --each-json - all read standard input; use one")
     if wants_input:
         command = with_standard_input(command)
     elif not read_for_tasks:
         warn_of_input(invocation.output)
-    document = document_of(name or entropy.run_id("run"), command, options)
+    document = document_of(options.name or entropy.run_id("run"), command, options)
     client, output = invocation.client(), invocation.output
     job = client.start(document, env=environment_of(env, env_all))
     for warning in job["warnings"]:

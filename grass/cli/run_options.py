@@ -5,17 +5,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from grass.cli.environment_options import environment_options
 from grass.cli.values import Quantity
+
+if TYPE_CHECKING:
+    from grass.manifest.document import Document
 
 COMPONENT = "main"
 _STDIN = "/dev/stdin"
-Options = Mapping[str, Any]
-"""Name of an option's parameter → value. None or empty: the option was not given."""
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """The options as they were given. None or empty: not given. Amounts and times are text; the manifest reads it."""
+
+    name: str | None = None
+    cpu: str | None = None
+    memory: str | None = None
+    gpu: str | None = None
+    disk: str | None = None
+    image: str | None = None
+    runtime: str | None = None
+    replicas: int | None = None
+    parallelism: int | None = None
+    array: str | None = None
+    each_line: str | None = None
+    each_json: str | None = None
+    port: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()
+    cwd: str | None = None
+    restart: str | None = None
+    restart_limit: int | None = None
+    grace: str | None = None
+    gang: bool = False
+    rendezvous: bool = False
+    framework: str | None = None
+    min: int | None = None
+    max: int | None = None
+    timeout: str | None = None
+    priority: int | None = None
+    after: tuple[str, ...] = ()
+    tag: tuple[str, ...] = ()
+
+
+class Directives(NamedTuple):
+    """The options of the `#GRASS` lines of a script. ``env``, ``env_all``: see ``environment_options``."""
+
+    options: JobOptions
+    env: tuple[str, ...]
+    env_all: bool
 
 
 class Written(Quantity):
@@ -48,6 +92,18 @@ def _options() -> list[click.Parameter]:
         click.Option(
             ["--restart"], type=click.Choice(["never", "on-failure", "always"]), help="When to start a task again."
         ),
+        click.Option(["--restart-limit"], type=counted, metavar="N", help="Most restarts of a task. [default: 3]"),
+        click.Option(
+            ["--grace"],
+            type=Written("duration", "duration_or_zero"),
+            metavar="DURATION",
+            help="Between TERM and KILL. [default: 10s]",
+        ),
+        click.Option(["--gang"], is_flag=True, help="Start all tasks together or not at all."),
+        click.Option(["--rendezvous"], is_flag=True, help="Give each task MASTER_ADDR, RANK, WORLD_SIZE."),
+        click.Option(["--framework"], metavar="NAME", help="Set up this framework, such as torchrun."),
+        click.Option(["--min"], type=counted, metavar="N", help="Fewest tasks that the job runs with."),
+        click.Option(["--max"], type=counted, metavar="N", help="Most tasks, for `grass job scale`."),
         click.Option(["--timeout"], type=duration, metavar="DURATION", help="Stop the job after this time."),
         click.Option(["--priority"], type=click.IntRange(0, 1000), metavar="N", help="Higher goes first."),
         click.Option(["--after"], metavar="JOB", multiple=True, help="Start once this job has succeeded."),
@@ -61,40 +117,59 @@ def run_options(command: click.Command) -> click.Command:
     return command
 
 
-def parsed(words: Sequence[str], where: str, also: Callable[[Any], Any]) -> dict[str, Any]:
-    """Parse the words of `#GRASS` lines. ``also``: adds further options. Raises click.UsageError."""
-    reader = also(click.Command(where, params=_options(), add_help_option=False))
+def parsed(words: Sequence[str], where: str) -> Directives:
+    """Parse the words of `#GRASS` lines. Raises click.UsageError, which says ``where``."""
+    reader = environment_options(click.Command(where, params=_options(), add_help_option=False))
     try:
-        return dict(reader.make_context(where, list(words)).params)
+        given = reader.make_context(where, list(words)).params
     except click.UsageError as error:
         raise click.UsageError(f"{where}: {error.format_message()}") from error
+    env, every = given.pop("env"), given.pop("env_all")
+    return Directives(JobOptions(**given), env, every)
 
 
-def document_of(name: str, command: Sequence[str], options: Options) -> dict[str, Any]:
+def document_of(name: str, command: Sequence[str], options: JobOptions) -> Document:
     """Return the manifest of one command. An option that was not given has its default."""
-    given = {key: value for key, value in options.items() if value not in (None, ())}
-    component: dict[str, Any] = {"command": list(command), "resources": _chosen(given, "cpu", "memory", "gpu", "disk")}
-    component |= _chosen(given, "image", "runtime", "replicas", "parallelism", "cwd", "restart")
-    component |= {key: list(given[option]) for key, option in (("ports", "port"),) if option in given}
-    if "where" in given:
-        component["where"] = _pairs("--where", given["where"])
-    if source := _source(given):
-        component["from"] = source
-    job = {"name": name, "components": {COMPONENT: component}, **_chosen(given, "timeout", "priority")}
-    if "after" in given:
-        job["after"] = list(given["after"])
-    if "tag" in given:
-        job["tags"] = _pairs("--tag", given["tag"])
-    return job
+    resources = _given(cpu=options.cpu, memory=options.memory, gpu=options.gpu, disk=options.disk)
+    component = _given(
+        image=options.image,
+        runtime=options.runtime,
+        replicas=options.replicas,
+        parallelism=options.parallelism,
+        cwd=options.cwd,
+        restart=_restart(options),
+        grace=options.grace,
+        rendezvous=options.rendezvous or None,
+        framework=options.framework,
+        min=options.min,
+        max=options.max,
+        ports=list(options.port),
+        where=_pairs("--where", options.where),
+        **{"from": _source(options)},
+    )
+    return {
+        "name": name,
+        "components": {COMPONENT: {"command": list(command), "resources": resources, **component}},
+        **_given(
+            gang=options.gang or None, timeout=options.timeout, priority=options.priority, after=list(options.after)
+        ),
+        **_given(tags=_pairs("--tag", options.tag)),
+    }
 
 
-def _chosen(given: Options, *names: str) -> dict[str, Any]:
-    return {name: given[name] for name in names if name in given}
+def _given(**values: object) -> Document:
+    return {name: value for name, value in values.items() if value not in (None, [], {})}
 
 
-def _source(given: Options) -> dict[str, str]:
-    kinds = {"array": "array", "each_line": "lines", "each_json": "json"}
-    source = {kind: given[option] for option, kind in kinds.items() if option in given}
+def _restart(options: JobOptions) -> str | Document | None:
+    if options.restart_limit is None:
+        return options.restart
+    return _given(policy=options.restart, limit=options.restart_limit)
+
+
+def _source(options: JobOptions) -> dict[str, str]:
+    kinds = {"array": options.array, "lines": options.each_line, "json": options.each_json}
+    source = {kind: name for kind, name in kinds.items() if name is not None}
     source = {kind: _STDIN if kind != "array" and name == "-" else name for kind, name in source.items()}
     if len(source) > 1:
         raise click.UsageError("--array, --each-line and --each-json exclude each other; use one")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grass.errors import InputError, NotFoundError
+from grass.model.key_text import task_parts
 
 if TYPE_CHECKING:
     from grass.api.client import Client
@@ -57,5 +58,5 @@ def jobs_or_parts(client: Client, names: Sequence[str]) -> Parts | None:
 
 def is_part(components: Mapping[str, Any], word: str) -> bool:
     """Return whether ``word`` is a component of these, or one of their tasks."""
-    component, dot, index = word.partition(".")
-    return component in components and (not dot or (index.isascii() and index.isdigit()))
+    task = task_parts(word)
+    return (word if task is None else task[0]) in components

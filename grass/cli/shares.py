@@ -12,6 +12,7 @@ from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, table
+from grass.model.amounts import show_quantity
 
 _USERS = (
     Column("TURN", right=True),
@@ -21,8 +22,9 @@ _USERS = (
     Column("HOURS", right=True, drop=1),
     Column("RUNNING", right=True),
     Column("WAITING", right=True),
+    Column("ALLOCATED", wrap=True),
 )
-_QUEUE = (Column("PLACE", right=True), Column("JOB"), Column("USER"), Column("WHY", wrap=True))
+_QUEUE = (Column("POSITION", right=True), Column("JOB"), Column("USER"), Column("WHY", wrap=True))
 
 
 @click.command(cls=Command)
@@ -45,11 +47,23 @@ def share_lines(view: Mapping[str, Any], width: int | None) -> list[str]:
             f"{user['hours']:.2f}",
             str(user["running"]),
             str(user["waiting"]),
+            _allocated(user),
         )
         for turn, user in enumerate(view["users"], 1)
     ]
     queue = [
-        (str(place), each["job"] or "(of another user)", each["user"], each["why"])
-        for place, each in enumerate(view["queue"], 1)
+        (str(position), each["job"] or "(of another user)", each["user"], each["why"])
+        for position, each in enumerate(view["queue"], 1)
     ]
     return [*table(_USERS, users, width), *(["", *table(_QUEUE, queue, width)] if queue else [])]
+
+
+def _allocated(user: Mapping[str, Any]) -> str:
+    """Return what the user's tasks have, and of how much if there is a quota: ``cpu 4 of 8, memory 2GiB``."""
+    amounts, quota = user["allocated"], user["quota"]
+    return ", ".join(
+        f"{name} {show_quantity(name, amounts.get(name, 0))}"
+        + (f" of {show_quantity(name, quota[name])}" if name in quota else "")
+        for name in sorted({*amounts, *quota})
+        if amounts.get(name) or name in quota
+    )

@@ -12,6 +12,8 @@ from grass.model.lifecycle import JobState
 View = Mapping[str, Any]
 MOST_JOBS = 5_000
 """Jobs that are kept; of the others the oldest finished ones are dropped."""
+FULL = 0.05
+"""Free part of a node's disk below which the disk is almost full; also in ``alerts.js`` of the dashboard."""
 _FIRST = (JobState.RUNNING, JobState.STOPPING, JobState.QUEUED, JobState.FAILED, JobState.STOPPED, JobState.SUCCEEDED)
 _RANK = {state.value: rank for rank, state in enumerate(_FIRST)}
 SORTS = ("state", "name", "age", "user", "tasks", "failed")
@@ -28,6 +30,8 @@ class State:
     time: float = 0.0
     complete: bool = False
     trouble: str = ""
+    store: View | None = None
+    """Why the store refuses writes; None: it accepts them."""
 
     def apply(self, piece: View) -> None:
         """Take one piece of the feed."""
@@ -46,6 +50,7 @@ class State:
         self.events.extend(piece.get("events", ()))
         self.counts = piece.get("counts", self.counts)
         self.time = piece.get("time", self.time)
+        self.store = piece.get("store", self.store)
         self.complete = self.complete or piece.get("complete", True)
         self._bound()
 
@@ -56,11 +61,25 @@ class State:
             for job_id in ended[:surplus]:
                 del self.jobs[job_id]
 
+    def alerts(self) -> list[str]:
+        """Return what needs attention now, the worst first, as the overview of the dashboard does."""
+        found = [f"the store refuses writes: {self.store['message']}"] if self.store else []
+        for state in ("LOST", "QUARANTINED", "SILENT"):
+            names = sorted(name for name, node in self.nodes.items() if node["state"] == state)
+            found += [f"{state.lower()}: {', '.join(names)}"] if names else []
+        full = sorted(name for name, node in self.nodes.items() if _full(node["usage"] or {}))
+        return [*found, f"disk almost full: {', '.join(full)}"] if full else found
+
     def sorted_jobs(self, sort: str, reverse: bool = False) -> list[View]:
         """Return the jobs. By ``state``: active ones first, then the newest."""
         newest = sorted(self.jobs.values(), key=lambda job: (-job["submitted"], job["id"]))
         found = sorted(newest, key=lambda job: _key(job, sort))
         return found[::-1] if reverse else found
+
+
+def _full(usage: View) -> bool:
+    total = usage.get("disk_total")
+    return bool(total) and usage["disk_free"] / total < FULL
 
 
 def _key(job: View, sort: str) -> Any:

@@ -98,6 +98,8 @@ def header(state: State, width: int, sort: str) -> list[Line]:
     lines = [Line(f"grass top  {clock}  {jobs}  (sorted by {sort})", "head"), Line(_capacity(state))]
     if state.trouble:
         lines.append(Line(f"not up to date: {cells.clean(state.trouble)}", "bad"))
+    if found := state.alerts():
+        lines.append(Line(cells.clean("; ".join(found)), "bad"))
     return lines
 
 

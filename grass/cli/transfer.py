@@ -7,9 +7,9 @@ from collections.abc import Callable
 from grass import clock
 from grass.cli.invocation import Invocation
 from grass.cli.output import Output, Result
+from grass.files.access import ShareAccess, access_to
+from grass.files.rsync import Progress
 from grass.model.amounts import show_memory
-from grass.provision.files.access import ShareAccess, access_to
-from grass.provision.files.rsync import Progress
 
 _EVERY = 0.2
 _EVERY_IN_A_PIPE = 5.0
@@ -20,14 +20,14 @@ def access(invocation: Invocation) -> ShareAccess:
     return access_to(invocation.existing_cluster())
 
 
-def shown(output: Output) -> Callable[[Progress], None]:
+def shown(output: Output, steady: Callable[[], float] = clock.steady) -> Callable[[Progress], None]:
     """Return a callback for each progress step. A terminal shows each step; a pipe, one per 5 s from the first."""
     every = _EVERY if output.live else _EVERY_IN_A_PIPE
     last = 0.0 if output.live else None
 
     def show(progress: Progress) -> None:
         nonlocal last
-        now = clock.steady()
+        now = steady()
         if last is None:
             last = now
         if now - last >= every or (progress.percent == 100 and output.live):

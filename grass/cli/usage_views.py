@@ -107,6 +107,9 @@ def figures(now: View) -> Sequence[tuple[str, str]]:
     if now.get("disk_read") is not None and now.get("disk_written") is not None:
         read, written = show_memory(now["disk_read"]), show_memory(now["disk_written"])
         found.append(("Disks", f"{read}/s read, {written}/s written"))
+    for port in now.get("rdma", ()):
+        sent, received = show_memory(port["sent"]), show_memory(port["received"])
+        found.append((f"RDMA {port['port']}", f"{sent}/s sent, {received}/s received"))
     if now.get("power") is not None:
         found.append(("Cpu power", f"{now['power']:g} W"))
     for gpu in now.get("gpus", ()):

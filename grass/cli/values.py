@@ -13,6 +13,7 @@ import click
 from grass import clock, environment
 from grass.cli.invocation import Invocation
 from grass.errors import GrassError
+from grass.model.key_text import task_parts
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
@@ -121,10 +122,10 @@ class PartOrJob(PartType):
 
 def part_of(text: str) -> Part | None:
     """Return the part that ``worker`` or ``worker.3`` means; None: neither."""
-    component, dot, index = text.partition(".")
-    if not component or (dot and not (index.isascii() and index.isdigit() and len(index) < 10)):
-        return None
-    return Part(component, int(index) if dot else None)
+    if text and "." not in text:
+        return Part(text, None)
+    task = task_parts(text)
+    return None if task is None else Part(*task)
 
 
 class Known(ParamType):

@@ -1,0 +1,55 @@
+"""Files and images of the share, by rsync from this machine. A part of ``Client``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from grass.api.requests import Requests
+from grass.api.transport import View
+
+
+class FileCalls(Requests):
+    """Files and images of the share."""
+
+    folder: Path
+
+    def push(self, local: str | Path, remote: str, *, copy_links: bool = False) -> int:
+        """Send a file or folder to the share, as ``remote``; return the number of bytes that were compared.
+
+        As `grass data push`: unchanged files are skipped, and the same call goes on after an interruption.
+        ``copy_links``: send the content of what symbolic links point to. Raises InputError, NotFoundError,
+        UnreachableError.
+        """
+        from grass.files import transfers
+        from grass.files.access import access_in
+
+        return transfers.push(access_in(self.folder), Path(local), remote, _silent, copy_links=copy_links)
+
+    def pull(self, remote: str, local: str | Path = ".") -> int:
+        """Fetch a file, or the content of a folder, from the share to ``local``; return the number of bytes compared.
+
+        As `grass data pull`. Raises InputError, NotFoundError, UnreachableError.
+        """
+        from grass.files import transfers
+        from grass.files.access import access_in
+
+        return transfers.pull(access_in(self.folder), remote, Path(local), _silent)
+
+    def sign_off_image(self, name: str, digest: str, programs: Sequence[str] | None = None) -> View:
+        """Let nodes load the image ``name`` only with this digest (64 hexadecimal digits, of its configuration).
+
+        ``programs``: those of frameworks on its PATH, so that a job that needs others is refused; None: not known.
+        Raises InputError, NotAllowedError.
+        """
+        return self._post(
+            "/v1/images", {"name": name, "digest": digest, "programs": None if programs is None else [*programs]}
+        )
+
+    def forget_image(self, name: str) -> View:
+        """Forget the digest of a removed image. Raises NotFoundError."""
+        return self._post("/v1/images/forget", {"name": name})
+
+
+def _silent(progress: object) -> None:
+    """Show no progress: a Python program has no terminal to show it on."""

@@ -1,0 +1,96 @@
+"""One transfer by rsync: its arguments, its progress, and the meaning of its failures.
+
+rsync skips existing files and continues interrupted ones (``--partial-dir``, so that no task sees a partial file under
+its final name). rsync keeps permissions and times, and is as fast as the line.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, cast
+
+from grass.errors import GrassError, InputError, UnreachableError
+
+PARTIAL = ".grass-partial"
+_KEEP = ["--recursive", "--links", "--perms", "--times", "--executability", f"--partial-dir={PARTIAL}", "--mkpath"]
+_SAY = ["--info=progress2,stats0,name0", "--outbuf=None", "--no-human-readable"]
+_PROGRESS = re.compile(rb"\s*([\d,.]+)\s+(\d+)%\s+([\d.]+)(\wB)/s\s+([\d:]+)")
+_RATE = {b"kB": 1e3, b"MB": 1e6, b"GB": 1e9}
+_UNREACHABLE = frozenset({5, 10, 12, 30, 35, 255})
+_WRONG = frozenset({1, 2, 3, 4})
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Progress of a transfer.
+
+    ``done``: bytes; ``percent``: of all files that rsync has found so far; ``rate``: bytes/s; ``left``: h:mm:ss.
+    """
+
+    done: int
+    percent: int
+    rate: float
+    left: str
+
+
+def command(program: str, options: Sequence[str], sources: Sequence[str], target: str) -> list[str]:
+    return [program, *_KEEP, *_SAY, *options, "--", *sources, target]
+
+
+def transfer(argv: Sequence[str], what: str, on_progress: Callable[[Progress], object]) -> int:
+    """Run the transfer to its end and return the number of bytes sent. ``what``: the transfer's name, for messages."""
+    done = 0
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+        try:
+            for line in _lines(cast(IO[bytes], process.stdout)):
+                found = parse(line)
+                if found is not None:
+                    done = found.done
+                    on_progress(found)
+            code = process.wait()
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
+        if code:
+            errors.seek(0)
+            raise _failure(code, what, errors.read().decode(errors="replace"))
+    return done
+
+
+def parse(line: bytes) -> Progress | None:
+    """Parse a line of ``--info=progress2``: bytes, percent, rate, time left."""
+    match = _PROGRESS.match(line)
+    if match is None:
+        return None
+    done, percent, rate, unit, left = match.groups()
+    return Progress(int(re.sub(rb"\D", b"", done)), int(percent), float(rate) * _RATE.get(unit, 1.0), left.decode())
+
+
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of rsync. rsync overwrites its line, so the pieces end in carriage returns."""
+    rest = b""
+    while piece := stream.read1(4096):  # type: ignore[attr-defined]
+        *whole, rest = re.split(rb"[\r\n]", rest + piece)
+        yield from whole
+    yield rest
+
+
+def _failure(code: int, what: str, said: str) -> GrassError:
+    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("rsync error:")]
+    reason = "; ".join(lines[-3:]) or f"rsync ended with {code}"
+    if code in _UNREACHABLE:
+        return UnreachableError(f"{what}: the connection to the cluster failed ({reason}); run it again to go on")
+    if code in _WRONG:
+        return InputError(f"{what}: {reason}")
+    if code == 11:
+        return GrassError(f"{what}: {reason}; what has arrived stays, and the same command goes on from there")
+    return GrassError(f"{what}: {reason}")

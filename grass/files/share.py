@@ -1,0 +1,227 @@
+"""Operations on the share by a user with write access: listing, removing, and the index of images.
+
+``serve.py`` runs them as the user `grass` of the master host. For a cluster on this machine, the CLI runs them itself.
+The share's folder is the argument; paths are relative to it and are checked by ``paths``.
+
+Images: ``images/blobs/<sha256>`` holds each image's configuration and its layers (uncompressed, by the digest of their
+content, so that images share layers). ``images/index.json`` maps a name to its ``ImageEntry``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from grass.atomic_file import replace_file
+from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UndecodableError
+from grass.files import paths
+from grass.files.operations import (
+    INDEX,
+    AddImage,
+    AnyOperation,
+    FileEntry,
+    FileType,
+    ImageEntry,
+    Index,
+    ListFiles,
+    ListImages,
+    MissingBlobs,
+    RemovedFiles,
+    RemovedImage,
+    RemoveFiles,
+    RemoveImage,
+    TypeOf,
+)
+from grass.model.exhaustive import assert_never
+from grass.model.names import is_digest
+from grass.wire.codec import indented
+
+_IMAGE = re.compile(r"[a-z0-9][a-zA-Z0-9._/:@-]{0,254}")
+
+
+def carry_out(share: Path, operation: AnyOperation) -> object:
+    """Return the operation's answer. Raises GrassError; system errors are converted to one."""
+    try:
+        match operation:
+            case ListFiles(path):
+                return list_files(share, path)
+            case TypeOf(path):
+                return type_of(share, path)
+            case RemoveFiles(path, recursive):
+                return remove_files(share, path, recursive)
+            case ListImages():
+                return _read_index(share)
+            case MissingBlobs(digests):
+                return missing_blobs(share, digests)
+            case AddImage(name, entry):
+                return add_image(share, name, entry)
+            case RemoveImage(name):
+                return remove_image(share, name)
+            case _:
+                assert_never(operation)
+    except OSError as error:
+        raise GrassError(f"{error.filename or share}: {error.strerror}") from error
+
+
+def list_files(share: Path, path: str) -> list[FileEntry]:
+    """List the folder, or the file itself; hidden files are left out."""
+    target = _inside(share, paths.to_read(path), follow=True)
+    if not target.exists():
+        raise NotFoundError(f"there is no {path!r} in the share")
+    if not target.is_dir():
+        return [_entry(target)]
+    shown = (_entry(each) for each in target.iterdir() if not each.name.startswith("."))
+    return sorted(shown, key=lambda entry: entry.name)
+
+
+def type_of(share: Path, path: str) -> FileType:
+    target = _inside(share, paths.to_read(path))
+    if not (target.exists() or target.is_symlink()):
+        raise NotFoundError(f"there is no {path!r} in the share")
+    return _entry(target).type
+
+
+def open_file(share: Path, path: str) -> IO[bytes]:
+    """Open a regular file. No symbolic link is followed: a task could change one between a check and its use."""
+    *folders, name = paths.to_read(path).split("/")
+    here = os.open(share, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for folder in folders:
+            inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+            os.close(here)
+            here = inner
+        found = os.open(name or ".", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=here)
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no {path!r} in the share") from None
+    except OSError as error:
+        raise InputError(f"{path!r} cannot be read as a file: {error.strerror}") from error
+    finally:
+        os.close(here)
+    if not stat.S_ISREG(os.fstat(found).st_mode):
+        os.close(found)
+        raise InputError(f"{path!r} is not a file")
+    return os.fdopen(found, "rb")
+
+
+def remove_files(share: Path, path: str, recursive: bool) -> RemovedFiles:
+    target = _inside(share, paths.to_remove(path))
+    if target.is_symlink() or target.is_file():
+        target.unlink()
+    elif not target.is_dir():
+        raise NotFoundError(f"there is no {path!r} in the share")
+    elif recursive:
+        shutil.rmtree(target)
+    elif any(target.iterdir()):
+        raise ConflictError(f"{path!r} is a folder with files in it; --recursive removes it with them")
+    else:
+        target.rmdir()
+    return RemovedFiles(path)
+
+
+def missing_blobs(share: Path, digests: list[str]) -> list[str]:
+    folder = _blobs(share)
+    return [digest for digest in digests if not (folder / _digest(digest)).is_file()]
+
+
+def add_image(share: Path, name: str, entry: ImageEntry) -> ImageEntry:
+    """Add an image after all its blobs have arrived; each new blob is checked against its digest."""
+    if not _IMAGE.fullmatch(name):
+        raise InputError(f"{name!r} is not the name of an image")
+    absent = missing_blobs(share, list(entry.blobs))
+    if absent:
+        raise ConflictError(f"image {name}: {len(absent)} of its parts have not arrived; push it again")
+    with _locked(share):
+        index = _read_index(share)
+        known = {digest for each in index.values() for digest in each.blobs}
+        for digest in set(entry.blobs) - known:
+            _check_blob(share, name, digest)
+        _write_index(share, {**index, name: entry})
+    return entry
+
+
+def remove_image(share: Path, name: str) -> RemovedImage:
+    """Remove an image from the index, and the blobs that no other image needs."""
+    with _locked(share):
+        index = _read_index(share)
+        if name not in index:
+            known = ", ".join(sorted(index)[:5]) or "none"
+            raise NotFoundError(f"there is no image {name} in the cluster; it has {known}")
+        del index[name]
+        _write_index(share, index)
+        needed = {digest for each in index.values() for digest in each.blobs}
+        freed = 0
+        for blob in _blobs(share).iterdir():
+            if blob.name not in needed and is_digest(blob.name):
+                freed += blob.stat().st_size
+                blob.unlink()
+    return RemovedImage(name, freed)
+
+
+def _inside(share: Path, path: str, *, follow: bool = False) -> Path:
+    """Return the path in the share. A symbolic link must not lead out. ``follow``: also follow the last component."""
+    target = share / path
+    root, real = share.resolve(), (target if follow or not path else target.parent).resolve()
+    if real != root and root not in real.parents:
+        raise InputError(f"{path!r} leaves the share by a symbolic link")
+    return target
+
+
+def _entry(path: Path) -> FileEntry:
+    status = path.lstat()
+    kind = FileType.LINK if path.is_symlink() else FileType.FOLDER if path.is_dir() else FileType.FILE
+    return FileEntry(path.name, kind, status.st_size, status.st_mtime, oct(status.st_mode & 0o7777)[2:])
+
+
+def _blobs(share: Path) -> Path:
+    folder = share / "images" / "blobs"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _digest(text: str) -> str:
+    if not is_digest(text):
+        raise InputError(f"{text!r} is not a digest")
+    return text
+
+
+def _check_blob(share: Path, name: str, digest: str) -> None:
+    blob = _blobs(share) / digest
+    with blob.open("rb") as file:
+        found = hashlib.sha256()
+        while piece := file.read(1 << 20):
+            found.update(piece)
+    if found.hexdigest() != digest:
+        blob.unlink()
+        raise ConflictError(f"image {name}: a part was damaged during the transfer and was removed; push it again")
+
+
+def _read_index(share: Path) -> Index:
+    try:
+        return INDEX.decode((share / "images" / "index.json").read_bytes())
+    except FileNotFoundError:
+        return {}
+    except UndecodableError as error:
+        raise ConflictError(
+            f"{share}/images/index.json, the list of images in the share, is damaged ({error}); remove that file there "
+            "and push the images again (what they consist of is there, and not sent again)"
+        ) from error
+
+
+def _write_index(share: Path, index: Index) -> None:
+    replace_file(share / "images" / "index.json", indented(dict(sorted(index.items()))), mode=0o644, sync=True)
+
+
+@contextmanager
+def _locked(share: Path) -> Iterator[None]:
+    _blobs(share)
+    with (share / "images" / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
