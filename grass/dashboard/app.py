@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
@@ -25,8 +26,10 @@ from grass.dashboard.files import Files, exactly
 from grass.dashboard.gate import OPEN, Gate, RefusedError
 from grass.dashboard.logs import LogWords, log_pieces
 from grass.dashboard.mirror import Mirrors
+from grass.dashboard.pile import Piece
 from grass.dashboard.questions import QUESTIONS
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
+from grass.wire.codec import builtins
 
 PAGE = files("grass.dashboard") / "page"
 HEADERS = {
@@ -49,6 +52,18 @@ TYPES = {
 MOST_BODY = 64 * 1024
 SILENCE = 5.0
 """Seconds after which an idle stream sends a comment, so that a closed tab is noticed."""
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What the page may show and do. As JSON: the answer to ``/me``, and the first message of the feed."""
+
+    cluster: str
+    actions: list[str]
+    questions: list[str]
+    files: bool
+    version: str
+    shared: bool
 
 
 class Pages:
@@ -86,7 +101,7 @@ class Pages:
     def open(self, secret: str) -> Response:
         if not self._gate.accepts(secret):
             raise RefusedError(401, "this link is not valid any more; use the one that `grass dashboard` printed last")
-        response = document("opened.html")  # a redirect would be part of the navigation, perhaps from another site
+        response = document("index.html")  # a redirect would be part of the navigation, perhaps from another site
         response.set_cookie(self._gate.cookie_name, self._gate.cookie, httponly=True, samesite="Strict")
         return response
 
@@ -94,22 +109,22 @@ class Pages:
         """Answer what the page may offer. The cluster is not asked, so that a page opens without it."""
         return jsonify(self._offered())
 
-    def _offered(self) -> dict[str, Any]:
-        return {
-            "cluster": self._client.folder.name,
-            "actions": [] if self._shared else [*ACTIONS],
-            "questions": [name for name, question in QUESTIONS.items() if question.shared or not self._shared],
-            "files": self._files is not None,
-            "version": grass.__version__,
-            "shared": self._shared,
-        }
+    def _offered(self) -> Offered:
+        return Offered(
+            cluster=self._client.folder.name,
+            actions=[] if self._shared else [*ACTIONS],
+            questions=[name for name, question in QUESTIONS.items() if question.shared or not self._shared],
+            files=self._files is not None,
+            version=grass.__version__,
+            shared=self._shared,
+        )
 
     def feed(self) -> Response:
         return _events(self._news(request.args.get("job")))
 
-    def _news(self, job: str | None) -> Iterator[dict[str, Any] | None]:
+    def _news(self, job: str | None) -> Iterator[Piece | None]:
         """Yield first what the page may offer, at once; then the state of the cluster as it comes."""
-        yield {"me": self._offered()}
+        yield {"me": asdict(self._offered())}
         with self.mirrors.open(job) as mailbox:
             while not mailbox.closed and not self._gate.expired(self._steady()):
                 piece = mailbox.take(SILENCE)
@@ -130,7 +145,7 @@ class Pages:
         return _events(log_pieces(self._client, LogWords.parse(request.args)))
 
     def files(self) -> Response:
-        return jsonify(self._share().entries(request.args.get("path", "")))
+        return jsonify(builtins(self._share().entries(request.args.get("path", ""))))
 
     def file(self) -> Response:
         """Answer with a file of the share, piece by piece. A browser saves it and never shows it as a page."""
@@ -224,7 +239,7 @@ def asset(name: str) -> Response:
     return Response(path.read_bytes(), content_type=f"{TYPES[ending]}; charset=utf-8")
 
 
-def _events(pieces: Iterator[dict[str, Any] | None]) -> Response:
+def _events(pieces: Iterator[Piece | None]) -> Response:
     """Answer with server-sent events. None: only a sign of life."""
     lines = ("event: alive\ndata: .\n\n" if piece is None else f"data: {json.dumps(piece)}\n\n" for piece in pieces)
     return Response(lines, content_type="text/event-stream")

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from grass.model.key_text import task_parts
+
 Record = dict[str, Any]  # Any: JSON of grass.wire.usage_views
 MOST_OWN = 8
 """Tasks whose own curve of one name is shown, the first ones."""
@@ -17,7 +19,11 @@ _NODE = (
     ("GPU", "percent", {r"gpu(\d+)\.utilisation": "gpu {}"}),
     ("GPU memory", "bytes", {r"gpu(\d+)\.memory": "gpu {}"}),
     ("Network", "rate", {"network_sent": "sent", "network_received": "received"}),
+    ("RDMA", "rate", {r"rdma\.(.+)\.sent": "{} sent", r"rdma\.(.+)\.received": "{} received"}),
+    ("NVLink", "rate", {r"gpu(\d+)\.nvlink_sent": "gpu {} sent", r"gpu(\d+)\.nvlink_received": "gpu {} received"}),
     ("Disks", "rate", {"disk_read": "read", "disk_written": "written"}),
+    ("Disk in use", "bytes", {"disk_used": "used"}),
+    ("Load", "number", {"load": "load"}),
     ("Power", "watts", {"power": "cpu", r"gpu(\d+)\.power": "gpu {}"}),
     ("Temperature", "celsius", {r"gpu(\d+)\.temperature": "gpu {}"}),
 )
@@ -68,7 +74,7 @@ def capacity(history: Mapping[str, Any]) -> Record:
 def own_charts(metrics: Mapping[str, Any]) -> list[Record]:
     """Return one chart for each figure that tasks reported, with a curve for each task."""
     by_name: dict[str, list[Mapping[str, Any]]] = {}
-    for curve in metrics["curves"]:
+    for curve in sorted(metrics["curves"], key=_of_task):
         by_name.setdefault(curve["name"], []).append(curve)
     return [_own_chart(name, curves[:MOST_OWN]) for name, curves in sorted(by_name.items())]
 
@@ -123,6 +129,10 @@ def _joined(curves: Mapping[str, Mapping[float, float]]) -> Record:
         {"name": name, "values": [curve.get(time) for time in times], "gaps": True} for name, curve in curves.items()
     ]
     return {"x": times, "series": series}
+
+
+def _of_task(curve: Mapping[str, Any]) -> tuple[str, int]:
+    return task_parts(curve["task"]) or (curve["task"], 0)
 
 
 def _own_chart(name: str, curves: list[Mapping[str, Any]]) -> Record:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Protocol
+
+from grass.files.operations import FileEntry
 
 
 class Content(Protocol):
@@ -18,7 +20,7 @@ class Content(Protocol):
 class Files(Protocol):
     """The share, with the user's rights. The CLI passes one; the dashboard does not know how to reach it."""
 
-    def entries(self, path: str) -> list[dict[str, Any]]: ...
+    def entries(self, path: str) -> Sequence[FileEntry]: ...
 
     def read(self, path: str) -> AbstractContextManager[Content]: ...
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from grass.api.client import Client
+from grass.api.client import Client, View
 from grass.errors import GrassError, InputError
 
 LONGEST = 8 * 1024
@@ -33,7 +32,7 @@ class LogWords:
         return cls(words["job"], words.get("component") or None, int(tail), words.get("follow") == "true")
 
 
-def log_pieces(client: Client, words: LogWords) -> Iterator[dict[str, Any] | None]:
+def log_pieces(client: Client, words: LogWords) -> Iterator[View | None]:
     """Yield ``{"lines": [...]}``, None while nothing comes, and at the end ``{"end": why, or ""}``."""
     try:
         for lines in client.log_batches(words.job, words.component, words.tail, words.follow):
@@ -47,7 +46,7 @@ def log_pieces(client: Client, words: LogWords) -> Iterator[dict[str, Any] | Non
         yield {"end": ""}
 
 
-def shown(line: Mapping[str, Any]) -> dict[str, Any]:
+def shown(line: View) -> View:
     """Return the line as the page shows it, cut to ``LONGEST`` characters; ``more``: how many were cut.
 
     Half a surrogate pair stands for a byte that is not UTF-8; the page shows it as a replacement character.

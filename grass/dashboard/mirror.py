@@ -5,6 +5,7 @@ One thread per mirror reads from the cluster. It survives a cluster that goes aw
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -14,6 +15,7 @@ from grass.api.client import Client
 from grass.dashboard.pile import Piece, Pile
 from grass.errors import GrassError, NotFoundError
 
+log = logging.getLogger(__name__)
 RETRY = 1.0
 """Seconds until the next try while the cluster does not answer."""
 
@@ -47,7 +49,9 @@ class Mirror:
         self._closed = threading.Event()
         self._up, self._message = False, "connecting"
         self._heard = clock.steady()
-        self._add({"link": _link(False, self._message)})
+        self._told: tuple[float, float] | None = None
+        """The time of the newest piece, and the steady clock when it came."""
+        self._add({"link": self._link(False, self._message)})
         self._thread = threading.Thread(target=self._follow, name=f"mirror {job or 'cluster'}", daemon=True)
         self._thread.start()
 
@@ -57,7 +61,8 @@ class Mirror:
         pile = Pile()
         mailbox = Mailbox(self._changed, pile, lambda: clock.steady() - self._heard)
         with self._changed:
-            pile.add(self._state.whole())
+            whole = self._state.whole()
+            pile.add({**whole, "time": self._now()} if "time" in whole else whole)
             self._piles[mailbox] = pile
         try:
             yield mailbox
@@ -92,6 +97,16 @@ class Mirror:
                 pile.add(piece)
             self._changed.notify_all()
 
+    def _link(self, up: bool, message: str) -> Piece:
+        return {"up": up, "message": message, "since": self._now()}
+
+    def _now(self) -> float:
+        """Return the master's time, as pages show it; before the first piece, that of this machine."""
+        if self._told is None:
+            return clock.wall()
+        time, at = self._told
+        return time + clock.steady() - at
+
     def _follow(self) -> None:
         with self._client:
             while not self._closed.is_set():
@@ -99,13 +114,24 @@ class Mirror:
                     self._read()
                     return
                 except NotFoundError as error:
-                    self._add({"snapshot": True, "link": _link(True, str(error))})
+                    self._add({"snapshot": True, "link": self._link(True, str(error))})
                     return
                 except GrassError as error:
-                    if self._up or self._message != str(error):
-                        self._up, self._message = False, str(error)
-                        self._add({"link": _link(False, self._message)})
-                    self._closed.wait(RETRY)
+                    self._lost(str(error))
+                except Exception as error:
+                    if self._lost(
+                        f"internal error ({type(error).__name__}); its traceback is where the dashboard runs"
+                    ):
+                        log.exception("dashboard: internal error; the page reads the state of the cluster again")
+                self._closed.wait(RETRY)
+
+    def _lost(self, message: str) -> bool:
+        """Tell the tabs why nothing comes. Return whether that is new."""
+        if not self._up and self._message == message:
+            return False
+        self._up, self._message = False, message
+        self._add({"link": self._link(False, message)})
+        return True
 
     def _read(self) -> None:
         """Return once the mirror is closed."""
@@ -116,17 +142,15 @@ class Mirror:
                 if self._closed.is_set():
                     return
                 self._heard = clock.steady()
+                if "time" in piece:
+                    self._told = piece["time"], self._heard
                 if not self._up:
-                    self._up, piece = True, {**piece, "link": _link(True, "")}
+                    self._up, piece = True, {**piece, "link": self._link(True, "")}
                 self._add(piece)
 
 
 def _who(status: Piece) -> Piece:
     return {name: status[name] for name in ("cluster", "mode", "user", "role")}
-
-
-def _link(up: bool, message: str) -> Piece:
-    return {"up": up, "message": message, "since": clock.wall()}
 
 
 class Mirrors:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 from werkzeug.serving import make_server
 
@@ -16,7 +18,7 @@ from grass.dashboard.files import Files
 from grass.dashboard.gate import Gate
 from grass.entropy import password
 from grass.errors import InputError
-from grass.network_address import wildcard
+from grass.network_address import network_address
 
 LOOPBACK = "127.0.0.1"
 
@@ -41,9 +43,9 @@ class DashboardServer:
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         with _listen(_bound(address), port) as listener:
             host, port = listener.getsockname()[:2]
-            named = host if address is None else f"[{address}]" if ":" in address else address
+            named = network_address(address or host, port)
             aliases = (f"localhost:{port}",) if address is None else ()
-            self._gate = Gate(f"{named}:{port}", password(), password(), expires, aliases)
+            self._gate = Gate(named, password(), password(), expires, aliases)
             self._pages = Pages(self._gate, connect, files, shared=address is not None, steady=steady)
             self._server = make_server(host, port, create_app(self._pages), threaded=True, fd=listener.fileno())
 
@@ -64,17 +66,29 @@ class DashboardServer:
 
 
 def _bound(address: str | None) -> str:
-    """Return the address to listen on: that of an IP address, all for a name."""
+    """Return the one address to listen on: an IP address itself, or what a name means here. Raises InputError."""
     if address is None:
         return LOOPBACK
-    try:
+    with suppress(ValueError):
         return str(ipaddress.ip_address(address))
-    except ValueError:
-        return wildcard(address)
+    advice = "name an IP address of this machine with --address"
+    try:
+        found = {entry[4][0]: entry[0] for entry in socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"address {address}: this machine does not know the name ({error}); {advice}") from error
+    reachable = [each for each in found if not ipaddress.ip_address(str(each)).is_loopback]
+    if not reachable:
+        means = ", ".join(map(str, found))
+        raise InputError(f"address {address}: means {means} here, which other machines cannot reach; {advice}")
+    return str(min(reachable, key=lambda each: found[each] is not socket.AF_INET))
 
 
 def _listen(address: str, port: int) -> socket.socket:
     try:
         return socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
     except (OSError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL:
+            raise InputError(
+                f"address {address}: this machine does not have it; name another with --address"
+            ) from error
         raise InputError(f"port {port} of {address}: cannot be used ({error}); choose another with --port") from error

@@ -5,29 +5,21 @@ import { h, render } from "./dom.js";
 import { clock, duration } from "./format.js";
 import { startKeys } from "./keys.js";
 import { openSearch } from "./search.js";
-import { empty } from "./parts.js";
+import { empty, panel } from "./parts.js";
 import { cluster, ended, identified, me } from "./state.js";
-import { compareView } from "./views/compare.js";
-import { eventsView } from "./views/events.js";
-import { jobView } from "./views/job.js";
-import { jobsView } from "./views/jobs.js";
-import { nodeView } from "./views/node.js";
-import { nodesView } from "./views/nodes.js";
-import { overviewView } from "./views/overview.js";
-import { schedulesView } from "./views/schedules.js";
-import { usersView } from "./views/users.js";
 
 // A view is made with the words of the address and has draw(), and close() if it has something to end.
+// Only the first one is loaded before the first paint; the others follow once the page shows something.
 const ROUTES = [
-  [/^\/?$/, overviewView, ""],
-  [/^\/jobs$/, jobsView, "jobs"],
-  [/^\/jobs\/([^/]+)(?:\/([a-z]*)(?:\/([^/]+))?)?$/, jobView, "jobs"],
-  [/^\/compare\/([^/]+)\/([^/]+)$/, compareView, "jobs"],
-  [/^\/nodes$/, nodesView, "nodes"],
-  [/^\/nodes\/([^/]+)$/, nodeView, "nodes"],
-  [/^\/schedules$/, schedulesView, "schedules"],
-  [/^\/users$/, usersView, "users"],
-  [/^\/events$/, eventsView, "events"],
+  [/^\/?$/, () => import("./views/overview.js"), "overviewView", ""],
+  [/^\/jobs$/, () => import("./views/jobs.js"), "jobsView", "jobs"],
+  [/^\/jobs\/([^/]+)(?:\/([a-z]*)(?:\/([^/]+))?)?$/, () => import("./views/job.js"), "jobView", "jobs"],
+  [/^\/compare\/([^/]+)\/([^/]+)$/, () => import("./views/compare.js"), "compareView", "jobs"],
+  [/^\/nodes$/, () => import("./views/nodes.js"), "nodesView", "nodes"],
+  [/^\/nodes\/([^/]+)$/, () => import("./views/node.js"), "nodeView", "nodes"],
+  [/^\/schedules$/, () => import("./views/schedules.js"), "schedulesView", "schedules"],
+  [/^\/users$/, () => import("./views/users.js"), "usersView", "users"],
+  [/^\/events$/, () => import("./views/events.js"), "eventsView", "events"],
 ];
 const NAV = [["", "Overview"], ["jobs", "Jobs"], ["nodes", "Nodes"], ["schedules", "Schedules"], ["users", "Users"], ["events", "Events"]];
 
@@ -35,26 +27,50 @@ const PATIENCE = 2; // seconds until the page says that it waits for the first s
 const QUIET = 15; // seconds without a word of a cluster that says at least the time every few seconds
 
 const main = document.getElementById("main");
-let view = null, section = "", started = false;
+let view = null, section = "", started = false, turn = 0;
 
 function route() {
   if (!started) return;
   const [path, query] = (location.hash.slice(1) || "/").split("?");
-  for (const [pattern, make, name] of ROUTES) {
+  for (const [pattern, load, maker, name] of ROUTES) {
     const words = pattern.exec(path);
     if (!words) continue;
     const next = words.slice(1).map((word) => (word === undefined ? undefined : decode(word)));
     section = name;
-    if (view?.make === make && view.accepts?.(next)) { view.move(next); draw(); return; }
+    if (view?.pattern === pattern && view.accepts?.(next)) { view.move(next); draw(); return; }
     view?.close?.();
+    view = null;
     main.replaceChildren();
-    view = make(next, new URLSearchParams(query));
-    view.make = make;
     window.scrollTo(0, 0);
     draw();
+    show(++turn, pattern, load, (module) => module[maker](next, new URLSearchParams(query)));
     return;
   }
   location.hash = "#/";
+}
+
+async function show(mine, pattern, load, make) {
+  let made;
+  try {
+    const module = await load();
+    if (mine !== turn) return; // the address has changed meanwhile
+    made = make(module);
+  } catch (error) {
+    if (mine !== turn) return;
+    made = { draw: () => panel("This page is not here", {}, empty(`It could not be loaded (${error.message}). Reload the page; if that fails, start \`grass dashboard\` again.`)) };
+  }
+  view = made;
+  view.pattern = pattern;
+  draw();
+  ahead();
+}
+
+// Loads all views, so that each opens at once, and also opens when the server has gone.
+let loading = false;
+function ahead() {
+  if (loading) return;
+  loading = true;
+  setTimeout(() => { for (const [, load] of ROUTES) load().catch(() => {}); }, 500);
 }
 
 function decode(word) {
@@ -64,8 +80,23 @@ function decode(word) {
 function draw() {
   drawTop();
   drawLink();
-  const trees = view && (cluster.known || cluster.link.up) ? view.draw() : waiting();
+  const here = cluster.known || cluster.link.up;
+  const trees = !here ? waiting() : view ? view.draw() : null;
   if (trees) render(main, trees);
+  reveal();
+}
+
+// On a narrow screen a row of tabs scrolls: shows the chosen one, once, so that the row can be moved afterwards.
+const revealed = new WeakMap();
+function reveal() {
+  for (const row of document.querySelectorAll("#top nav, nav.tabs")) {
+    const chosen = row.querySelector("[aria-current]"), seen = `${chosen?.getAttribute("href")} ${innerWidth}`;
+    if (!chosen || revealed.get(row) === seen) continue;
+    revealed.set(row, seen);
+    const [outer, inner] = [row.getBoundingClientRect(), chosen.getBoundingClientRect()], spare = 28; // of the neighbour
+    if (inner.left < outer.left + spare) row.scrollLeft += inner.left - outer.left - spare;
+    else if (inner.right > outer.right - spare) row.scrollLeft += inner.right - outer.right + spare;
+  }
 }
 
 // Until the first state of the cluster is here.
@@ -122,6 +153,7 @@ function drawLink() {
 async function start() {
   cluster.listen(draw);
   window.addEventListener("hashchange", () => { dialog.close(); route(); });
+  window.addEventListener("resize", reveal);
   window.addEventListener("grass-theme", () => { view?.redraw?.(); draw(); });
   startKeys();
   draw();

@@ -13,6 +13,17 @@ const UNITS = {
 };
 const STEPS = { bytes: 1024, rate: 1024 };
 
+// Loaded with the first curve: the first paint does without it.
+let library = null;
+function uPlotLoaded() {
+  library ||= new Promise((resolve, reject) => {
+    const address = (name) => new URL(`./vendor/${name}`, import.meta.url).href;
+    document.head.append(h("link", { rel: "stylesheet", href: address("uPlot.min.css") }),
+      h("script", { src: address("uPlot.iife.min.js"), onload: resolve, onerror: () => { library = null; reject(new Error("uPlot")); } }));
+  });
+  return library;
+}
+
 const two = (value) => String(value).padStart(2, "0");
 
 // A time on the axis: the day if the curve spans several, seconds if it spans minutes.
@@ -21,6 +32,11 @@ function hour(time, all) {
   const text = `${two(date.getHours())}:${two(date.getMinutes())}`;
   if (span > 172800) return `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
   return span < 300 ? `${text}:${two(date.getSeconds())}` : text;
+}
+
+// What the legend says of a series: at the pointer, or the newest figure while there is none.
+function legend(plot, value, series, at) {
+  return (at === null || at === undefined ? plot.data[series].findLast((each) => each !== null && each !== undefined) : value) ?? null;
 }
 
 // `data`: {x: [...], series: [{name, values}], unit?}. `x` is time in seconds, or a step.
@@ -43,7 +59,8 @@ export class Curves {
   }
 
   redraw() {
-    if (!this.data?.x.length || !this.element.clientWidth) return;
+    if (this.closed || !this.data?.x.length || !this.element.clientWidth) return;
+    if (!window.uPlot) { uPlotLoaded().then(() => this.redraw(), () => {}); return; }
     this.clear();
     this.element.replaceChildren();
     const { title, height, unit, time, most } = this.options;
@@ -54,12 +71,12 @@ export class Curves {
     this.names = JSON.stringify(this.data.series.map((each) => each.name));
     this.chart = new uPlot({
       title: title || undefined, width: this.element.clientWidth, height, cursor: { y: false, drag: { x: true, y: false } },
-      padding: [8, 6, 0, 0],
+      padding: [8, time ? 26 : 10, 0, 0], // half of the last label is beyond the axis
       scales: { x: { time }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), most ?? Math.max((high ?? 1) * 1.08, 1e-9)] } },
       axes: [{ ...axis, size: 24, space: 64, values: time ? (_, ticks) => ticks.map((tick) => hour(tick, this.data.x)) : undefined }, { ...axis, size: 62, values: (_, ticks) => ticks.map(text), ...(step ? { incrs: [...Array(24)].flatMap((_, at) => [1, 2, 5].map((part) => part * step ** Math.floor(at / 3) * [1, 10, 100][at % 3])) } : {}) }],
-      series: [{ label: time ? "time" : "step", value: (_, value) => (value === null ? "–" : time ? instant(value) : String(value)) }, ...this.data.series.map((each, at) => ({
+      series: [{ label: time ? "time" : "step", value: (...shown) => { const value = legend(...shown); return value === null ? "–" : time ? instant(value) : String(value); } }, ...this.data.series.map((each, at) => ({
         label: each.name, stroke: colour(COLOURS[at % COLOURS.length]), width: 1.6, spanGaps: Boolean(each.gaps), points: { show: this.data.x.length < 3 },
-        value: (_, value) => text(value), ...(each.dash ? { dash: [5, 4] } : {}), ...(each.fill ? { fill: `${colour(COLOURS[at % COLOURS.length])}22` } : {}),
+        value: (...shown) => text(legend(...shown)), ...(each.dash ? { dash: [5, 4] } : {}), ...(each.fill ? { fill: `${colour(COLOURS[at % COLOURS.length])}22` } : {}),
       }))],
     }, [this.data.x, ...this.data.series.map((each) => each.values)], this.element);
     this.element.setAttribute("role", "img");
@@ -75,5 +92,5 @@ export class Curves {
 
   clear() { this.chart?.destroy(); this.chart = null; }
 
-  close() { this.watcher.disconnect(); this.clear(); }
+  close() { this.closed = true; this.watcher.disconnect(); this.clear(); }
 }

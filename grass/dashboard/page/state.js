@@ -8,9 +8,13 @@ import { clock, duration } from "./format.js";
 const KEYS = { jobs: "id", tasks: "task", nodes: "name", schedules: "name" };
 const MOST_EVENTS = 500, MOST_ENDED = 1000;
 const ENDED = new Set(["SUCCEEDED", "FAILED", "STOPPED"]);
+const SETTLING = 30; // seconds
 const SILENCE = 15; // seconds; the server says something every 5 s
 
 export const ended = (job) => ENDED.has(job.state);
+
+// Whether the job ended so long ago that nothing more comes of it, such as its last usage.
+export const settled = (job) => Boolean(job) && ended(job) && clock.now() - job.ended > SETTLING;
 
 export class Feed {
   constructor(job) {

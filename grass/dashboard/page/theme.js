@@ -1,5 +1,6 @@
-// Sets the theme before the first paint, so that a dark page never flashes white. "auto" follows the system.
+// Takes the secret of the link out of the address. Sets the theme before the first paint, so that a dark page never flashes white. "auto" follows the system.
 (() => {
+  if (location.pathname !== "/") history.replaceState(null, "", `/${location.hash}`);
   let chosen = "auto";
   try { chosen = localStorage.getItem("grass-theme") || "auto"; } catch { /* storage is switched off */ }
   const dark = matchMedia("(prefers-color-scheme: dark)");

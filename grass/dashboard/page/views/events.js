@@ -26,7 +26,13 @@ export function eventsView(_, query) {
     cluster.changed();
   }
 
-  const choose = (name, value) => { wanted[name] = value; clearTimeout(timer); timer = setTimeout(load, PAUSE); };
+  function choose(name, value) {
+    wanted[name] = value;
+    older = null; // where an answer for another filter ended
+    clearTimeout(timer);
+    timer = setTimeout(load, PAUSE);
+    cluster.changed();
+  }
   const stop = cluster.listen(() => {
     const last = cluster.events[cluster.events.length - 1]?.id || "";
     if (last === newest) return;

@@ -4,7 +4,8 @@ import { h } from "../dom.js";
 import { ago, clock, duration, instant, plural } from "../format.js";
 import { shape, stateMark, toneOf } from "../glyphs.js";
 import { empty, facts, nodeLink, panel, progress, tabs, tally } from "../parts.js";
-import { Feed, ask, cluster, ended, me } from "../state.js";
+import { Poll } from "../poll.js";
+import { Feed, ask, cluster, ended, me, settled } from "../state.js";
 import { eventList } from "./events.js";
 import { FileList } from "./files.js";
 import { Grid } from "./grid.js";
@@ -19,12 +20,12 @@ const ATTENTION = 25, OFFERED = 200;
 
 export function jobView([id, section = "", task]) {
   const feed = new Feed(id), grids = new Map();
-  let log = null, usage = null, files = null, why = null, events = null, attempts = null, operations = null, specification = null, timer = null;
+  let log = null, usage = null, files = null, why = null, events = null, attempts = null, operations = null, specification = null;
   const current = () => feed.jobs.get(id) || [...feed.jobs.values()][0] || cluster.jobs.get(id);
   const view = {
     accepts: ([next]) => next === id,
     move([, next = "", chosen]) { leave(); section = next; task = chosen; enter(); },
-    close() { leave(); feed.close(); for (const grid of grids.values()) grid.close(); },
+    close() { leave(); poll.close(); feed.close(); for (const grid of grids.values()) grid.close(); },
     redraw() { usage?.redraw(); for (const grid of grids.values()) grid.draw(); },
     draw() {
       const job = current();
@@ -80,38 +81,44 @@ export function jobView([id, section = "", task]) {
 
   function whyPanel(job) {
     if (ended(job) || !why?.groups?.length) return null;
-    return panel("Why it waits", { key: "why" }, h("div.scroll", h("table", h("tbody", why.groups.map((group) => h("tr",
+    const wrong = (group) => group.state === "FAILED" || group.state === "LOST";
+    return [reasonPanel("Why it waits", why.groups.filter((group) => !wrong(group))), reasonPanel("What went wrong", why.groups.filter(wrong))];
+  }
+
+  function reasonPanel(title, groups) {
+    if (!groups.length) return null;
+    return panel(title, { key: title }, h("div.scroll", h("table", h("tbody", groups.map((group) => h("tr",
       h("td.nowrap", group.component), h("td.nowrap", `${group.count} ${group.state.toLowerCase()}`),
       h("td.wide", group.reason?.message || "–", group.next ? h("div.soft", group.next) : null)))))));
   }
 
   function enter() {
     if (section === "logs" && !me.shared) log = new LogPane(id, task);
-    if (section === "usage" && !me.shared) usage = new JobUsage(id, task, () => feed.changed());
+    if (section === "usage" && !me.shared) usage = new JobUsage(id, task, () => feed.changed(), () => settled(current()));
     if (section === "files" && me.files) files = new FileList(id, task === undefined ? undefined : task === "." ? "" : task, () => feed.changed());
-    load();
+    poll.now();
   }
 
-  function leave() { files?.close(); files = null; clearTimeout(timer); log?.close(); log = null; usage?.close(); usage = null; }
+  function leave() { files?.close(); files = null; log?.close(); log = null; usage?.close(); usage = null; }
 
-  // What the feed does not have: asked for again while the page is open, slowly.
-  async function load() {
-    clearTimeout(timer);
+  // What the feed does not have: asked for again, slowly, until the job has ended.
+  const poll = new Poll(async () => {
     const job = current();
+    let again = settled(job) ? null : 5;
     try {
       if (section === "events") events = await ask("events", { job: job?.name || id });
       if (section === "operations") operations = await ask("operations", { job: id });
       if (section === "timeline") attempts = await ask("attempts", { job: id });
       if (section === "about" && !specification) specification = await ask("specification", { job: id });
       if ((section === "" || section === "tasks") && !(job && ended(job))) why = await ask("why", { job: id });
-    } catch { /* the head of the page says when the cluster is away */ }
+    } catch { again = 5; /* the head of the page says when the cluster is away */ }
     feed.changed();
-    timer = setTimeout(load, 5000);
-  }
+    return again;
+  });
 
   const state = () => { const job = current(); return job ? JSON.stringify([job.state, job.reason]) : ""; };
   let before = "";
-  feed.listen(() => { if (state() !== before) { before = state(); load(); } cluster.changed(); });
+  feed.listen(() => { if (state() !== before) { before = state(); poll.now(); } cluster.changed(); });
   enter();
   return view;
 }

@@ -5,22 +5,24 @@ import { h } from "../dom.js";
 import { bytes, duration, percent } from "../format.js";
 import { stateMark } from "../glyphs.js";
 import { empty, facts, panel } from "../parts.js";
+import { Poll } from "../poll.js";
 import { ask } from "../state.js";
 import { usageCharts } from "./usage.js";
 
 const RANGES = { 900: "15 minutes", 86400: "1 day", 2592000: "30 days" };
 
 export class JobUsage {
-  constructor(id, task, changed) {
-    this.id = id; this.task = task; this.changed = changed;
+  // `settled`: returns whether nothing new will come.
+  constructor(id, task, changed, settled) {
+    this.id = id; this.task = task; this.changed = changed; this.settled = settled;
     this.range = 900; this.found = null; this.problem = "";
     this.own = usageCharts(`own-${id}`, Curves);
     this.curves = usageCharts(`task-${id}`, Curves);
-    this.load();
+    this.poll = new Poll(() => this.load());
+    this.poll.now();
   }
 
   async load() {
-    clearTimeout(this.timer);
     try {
       this.found = await ask("job-usage", { job: this.id });
       this.own.show(this.found);
@@ -28,9 +30,9 @@ export class JobUsage {
       if (this.task) this.curves.show(await ask("task-usage", { job: this.id, task: this.task, range: this.range }));
       this.problem = "";
     } catch (error) { this.problem = error.message; this.own.fail(error.message); this.curves.fail(error.message); }
-    if (this.closed) return;
+    if (this.closed) return null;
     this.changed();
-    this.timer = setTimeout(() => this.load(), this.range > 900 ? 60000 : 4000);
+    return !this.problem && this.settled() ? null : this.range > 900 ? 60 : 4;
   }
 
   draw() {
@@ -39,7 +41,7 @@ export class JobUsage {
     return [
       panel("Own figures", { key: "own", end: found.dropped ? h("span.soft", `${found.dropped} points of further figures were not kept`) : null },
         h("div.body", this.own.element, found.charts?.length ? null : h("p.soft", "A task reports figures with lines ", h("code", "GRASS_METRIC loss=0.3 step=10"), " or grass.report(step=10, loss=0.3)."))),
-      this.task ? panel(this.task, { key: "task-usage", end: h("select.field", { "aria-label": "Range", onchange: (event) => { this.range = Number(event.target.value); this.load(); } },
+      this.task ? panel(this.task, { key: "task-usage", end: h("select.field", { "aria-label": "Range", onchange: (event) => { this.range = Number(event.target.value); this.poll.now(); } },
         Object.entries(RANGES).map(([seconds, text]) => h("option", { value: seconds, selected: Number(seconds) === this.range }, text))) }, h("div.body", this.curves.element)) : null,
       panel("In all", { key: "totals" }, h("div.body", totals(found.totals))),
       panel("Tasks with most CPU time", { key: "top", end: h("span.soft", `${found.tasks.length} of ${found.count}`) }, found.tasks.length ? this.table(found.tasks) : empty("No task was assigned yet.")),
@@ -56,7 +58,7 @@ export class JobUsage {
 
   redraw() { this.own.redraw(); this.curves.redraw(); }
 
-  close() { this.closed = true; clearTimeout(this.timer); this.own.close(); this.curves.close(); }
+  close() { this.closed = true; this.poll.close(); this.own.close(); this.curves.close(); }
 }
 
 function energy(totals) {

@@ -1,4 +1,4 @@
-// The log of a job or one task: follows, filters, marks what was searched, with colours of a terminal or without.
+// The log of a job or one task: follows, shows the lines that match a filter, with colours of a terminal or without.
 
 import { rendered, stripped } from "../ansi.js";
 import { h, render } from "../dom.js";

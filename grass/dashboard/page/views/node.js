@@ -6,6 +6,7 @@ import { h } from "../dom.js";
 import { ago, bytes, cores, duration, percent } from "../format.js";
 import { shape, stateMark, toneOf } from "../glyphs.js";
 import { empty, facts, meter, panel } from "../parts.js";
+import { Poll } from "../poll.js";
 import { ask, cluster, me } from "../state.js";
 import { usageCharts } from "./usage.js";
 import { eventList } from "./events.js";
@@ -13,28 +14,27 @@ import { eventList } from "./events.js";
 const RANGES = { 900: "15 minutes", 3600: "1 hour", 86400: "1 day", 2592000: "30 days" };
 
 export function nodeView([name]) {
-  let range = 900, timer = null, tasks = null;
+  let range = 900, tasks = null;
   const charts = usageCharts(`node-${name}`, Curves);
-  const load = async () => {
-    clearTimeout(timer);
+  const poll = new Poll(async () => {
     try {
       const found = await ask("node-usage", { node: name, range });
       charts.show(found);
       tasks = found.tasks;
     } catch (error) { charts.fail(error.message); }
     cluster.changed();
-    timer = setTimeout(load, range > 3600 ? 60000 : 5000);
-  };
-  load();
+    return range > 3600 ? 60 : 5;
+  });
+  poll.now();
   return {
-    close() { clearTimeout(timer); charts.close(); },
+    close() { poll.close(); charts.close(); },
     redraw() { charts.redraw(); },
     draw() {
       const node = cluster.nodes.get(name);
       if (!node) return h("div.stack", h("h1", name), h("section.panel", empty("No such node; it may have left the cluster.")), h("p", h("a.button", { href: "#/nodes" }, "All nodes")));
       return h("div.stack", head(node),
         h("div.columns", panel("Now", {}, h("div.body.stack", now(node))), panel("About", {}, h("div.body", about(node)))),
-        panel("History", { end: h("select.field", { "aria-label": "Range", onchange: (event) => { range = Number(event.target.value); load(); } },
+        panel("History", { end: h("select.field", { "aria-label": "Range", onchange: (event) => { range = Number(event.target.value); poll.now(); } },
           Object.entries(RANGES).map(([seconds, text]) => h("option", { value: seconds, selected: Number(seconds) === range }, text))) },
           h("div.body", charts.element)),
         node.gpus?.length ? panel("Devices", {}, devices(node)) : null,

@@ -10,11 +10,12 @@ const GPUS_SHOWN = 8;
 
 export function tile(node) {
   const { usage, resources, free } = node, allocated = (name) => (resources?.[name] ? 1 - free[name] / resources[name] : 0);
-  const away = node.state === "SILENT" || node.state === "LOST";
+  const gpus = usage?.gpus || [], away = node.state === "SILENT" || node.state === "LOST";
   const meters = usage?.memory_total && !away ? [
     meter("cpu", usage.cpu / 100, percent(usage.cpu), { under: allocated("cpu"), limit: 2 }),
     meter("mem", usage.memory / usage.memory_total, bytes(usage.memory), { under: allocated("memory"), limit: 0.95 }),
-    (usage.gpus || []).slice(0, GPUS_SHOWN).map((gpu) => gpuMeter(gpu, node)),
+    gpus.slice(0, GPUS_SHOWN).map((gpu) => gpuMeter(gpu, node)),
+    gpus.length > GPUS_SHOWN ? h("div.soft", `+${gpus.length - GPUS_SHOWN} more GPUs`) : null,
     usage.disk_total ? meter("disk", 1 - usage.disk_free / usage.disk_total, `${bytes(usage.disk_free)} free`, { limit: 0.95 }) : null,
   ] : null;
   return h("a.tile", { class: `tone-${toneOf(node.state)}`, href: `#/nodes/${encodeURIComponent(node.name)}`, "data-key": node.name, "data-row": true },

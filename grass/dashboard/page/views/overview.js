@@ -5,6 +5,7 @@ import { h } from "../dom.js";
 import { ago, bytes, clock, cores, count, duration, plural } from "../format.js";
 import { shape, stateMark, toneOf } from "../glyphs.js";
 import { empty, jobLink, meter, panel, progress, tally } from "../parts.js";
+import { Poll } from "../poll.js";
 import { ask, cluster, ended } from "../state.js";
 import { alerts } from "./alerts.js";
 import { tile } from "./nodes.js";
@@ -14,14 +15,13 @@ const WAITS = new Set(["QUEUED", "SUSPENDED"]);
 
 export function overviewView() {
   const chart = new Curves("capacity", { height: 168, unit: "percent" });
-  let timer = null;
-  const load = async () => {
+  const poll = new Poll(async () => {
     try { chart.show(await ask("capacity", { range: 3600 })); } catch { /* older masters keep no history */ }
-    timer = setTimeout(load, 15000);
-  };
-  load();
+    return 15;
+  });
+  poll.now();
   return {
-    close() { clearTimeout(timer); chart.close(); },
+    close() { poll.close(); chart.close(); },
     redraw() { chart.redraw(); },
     draw() {
       const jobs = [...cluster.jobs.values()];

@@ -1,20 +1,21 @@
 // Users and fair share: who uses how much of the cluster, and who is served next.
 
 import { h } from "../dom.js";
-import { ago, count, percent } from "../format.js";
+import { ago, bytes, cores, count, percent } from "../format.js";
 import { empty, jobLink, meter, panel } from "../parts.js";
+import { Poll } from "../poll.js";
 import { ask, cluster } from "../state.js";
 
 export function usersView() {
-  let shares = null, problem = "", timer = null;
-  const load = async () => {
+  let shares = null, problem = "";
+  const poll = new Poll(async () => {
     try { shares = await ask("shares"); problem = ""; } catch (error) { problem = error.message; }
     cluster.changed();
-    timer = setTimeout(load, 5000);
-  };
-  load();
+    return 5;
+  });
+  poll.now();
   return {
-    close() { clearTimeout(timer); },
+    close() { poll.close(); },
     draw() {
       if (!shares) return h("div.stack", h("h1", "Users"), h("section.panel", empty(problem || "Loading.")));
       return h("div.stack", h("h1", "Users"),
@@ -26,10 +27,22 @@ export function usersView() {
 }
 
 function userTable(users) {
-  return h("div.scroll", h("table", h("thead", h("tr", h("th.num", "Turn"), h("th", "User"), h("th", "Share of the cluster now"), h("th", "Share of recent use"), h("th.num", "Running"), h("th.num", "Waiting"))),
+  return h("div.scroll", h("table", h("thead", h("tr", h("th.num", "Turn"), h("th", "User"), h("th", "Share of the cluster now"), h("th", "Share of recent use"), h("th", "Allocated"), h("th.num", "Running"), h("th.num", "Waiting"))),
     h("tbody", users.map((user, at) => h("tr", { "data-key": user.user }, h("td.num", at + 1), h("td", user.user),
       h("td.wide", meter("now", user.share, percent(user.share * 100), { limit: 2 })), h("td.wide", meter("past", user.past, `${percent(user.past * 100)}, ${user.hours.toFixed(1)} h`, { limit: 2 })),
-      h("td.num", count(user.running)), h("td.num", count(user.waiting)))))));
+      h("td", allocated(user)), h("td.num", count(user.running)), h("td.num", count(user.waiting)))))));
+}
+
+const UNITS = { cpu: cores, gpu: cores, memory: bytes, disk: bytes };
+
+// What the tasks of a user have, and of how much if there is a quota.
+function allocated({ allocated: amounts, quota }) {
+  const names = [...new Set([...Object.keys(amounts), ...Object.keys(quota)])].sort().filter((name) => amounts[name] || name in quota);
+  const one = (name) => {
+    const show = UNITS[name] || count;
+    return `${name} ${show(amounts[name] || 0)}${name in quota ? ` of ${show(quota[name])}` : ""}`;
+  };
+  return names.map(one).join(", ") || "–";
 }
 
 function queueTable(queue) {
