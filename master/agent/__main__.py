@@ -12,6 +12,7 @@ from grass import process_memory
 from grass.api.daemon_log import start_master_log
 from grass.config import ClusterConfig, Secrets
 from grass.errors import StaleLeaseError
+from grass.provision.certificate_renewal import start_renewal
 from grass.provision.redis_watch import watch_redis
 from grass.provision.removed import end_if_removed, watch_folder
 from grass.provision.revival import watch_supervisor
@@ -47,10 +48,11 @@ def main() -> int:
         secret=secrets.node_token,
     )
     signal.signal(signal.SIGTERM, _stop)
-    process_memory.collect_rarely()
+    process_memory.keep_imported()
     watch_supervisor(config, first=True)
     watch_redis(config)
     watch_folder(config)
+    start_renewal(config)
     try:
         agent.start(owner=f"{config.node.name}:{os.getpid()}")
         notifier.ready()

@@ -7,7 +7,9 @@ A LOST task stays allocated, because its node may come back with it; only its re
 from __future__ import annotations
 
 from grass.wire.task_record import TaskRecord
-from master.agent.state import ComponentRun, DeviceRun, JobRun, Launch, NodeRun
+from master.agent.component_run import ComponentRun
+from master.agent.node_run import DeviceRun, Launch, NodeRun
+from master.agent.state import JobRun
 from master.agent.step import Step
 
 

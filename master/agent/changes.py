@@ -25,8 +25,9 @@ from grass.wire.plan_answer import PlanAnswer
 from grass.wire.task_record import TaskRecord
 from grass.wire.usage_record import UsageRecord
 from master.agent.desired import NodeChange
+from master.agent.node_run import NodeRun
 from master.agent.records import job_record, node_record
-from master.agent.state import Cluster, JobRun, NodeRun
+from master.agent.state import Cluster, JobRun
 
 
 @dataclass

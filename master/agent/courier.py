@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace as changed
 
+from grass.backoff import wait_after
 from grass.clock import wall
 from grass.errors import UndecodableError, UnreachableError
 from grass.model.event_kind import EventKind
@@ -117,7 +118,7 @@ class Courier:
         try:
             text = self._backend.hget(self._keys.notifications, item.id)
             if text is not None:  # otherwise it was delivered or given up
-                delivered = self._try(item, NOTIFICATION.decode(text))
+                delivered = self._try(item, NOTIFICATION.decode(text), text)
         except UnreachableError:
             self._put(item._replace(due=wall() + _AWAY))
         except UndecodableError as error:
@@ -132,12 +133,12 @@ class Courier:
                 self._deliveries.ended(item)
             self._woken.set()
 
-    def _try(self, item: Waiting, each: Notification) -> bool:
-        """Return whether the notification needs no other delivery. Raises UnreachableError."""
+    def _try(self, item: Waiting, each: Notification, stored: str) -> bool:
+        """Deliver ``each``, kept as ``stored``. Return whether it needs no other delivery. Raises UnreachableError."""
         try:
             self._send(each)
         except Exception as error:  # noqa: BLE001 (whatever a receiver does, it is tried again)
-            return self._failed(item, each, error)
+            return self._failed(item, each, stored, error)
         self._backend.apply([("HDEL", self._keys.notifications, each.id)])
         return True
 
@@ -155,19 +156,22 @@ class Courier:
         if notify.command:
             subprocess.run(notify.command, input=body, timeout=COMMAND_SECONDS, check=True, capture_output=True)
 
-    def _failed(self, item: Waiting, each: Notification, error: Exception) -> bool:
+    def _failed(self, item: Waiting, each: Notification, stored: str, error: Exception) -> bool:
         """Put it off, or give it up. Return whether it was given up."""
         tries = each.tries + 1
         log.warning("notification %s: delivery %d failed (%s: %s)", each.id, tries, type(error).__name__, error)
         if tries >= MOST_TRIES or isinstance(error, RefusedError):
             self._give_up(item, str(error), each)
             return True
+        later = changed(each, tries=tries, due=wall() + wait_after(tries, FIRST_WAIT, MOST_WAIT))
         with self._lock:
             if item not in self._deliveries:
                 return True  # given up meanwhile, because too many wait
-        later = changed(each, tries=tries, due=wall() + min(MOST_WAIT, FIRST_WAIT * 2.0 ** min(tries - 1, 32)))
-        self._put(_waiting(later))
-        self._backend.apply([("HSET", self._keys.notifications, each.id, encode(later))])
+            given_up = self._deliveries.add(_waiting(later))
+        if given_up is not None:
+            self._overflow.append(given_up)
+        # not if it was given up since: its record is gone then, and must not come back
+        self._backend.apply([("HSWAP", self._keys.notifications, each.id, stored, encode(later))])
         return False
 
     def _give_up(self, item: Waiting, why: str, each: Notification | None = None) -> None:

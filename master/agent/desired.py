@@ -12,7 +12,8 @@ from grass.wire.keys import LaunchKey
 from grass.wire.launch import LaunchTemplate
 from grass.wire.membership import Membership
 from grass.wire.task_record import TaskRecord
-from master.agent.state import ComponentRun, JobRun
+from master.agent.component_run import ComponentRun
+from master.agent.state import JobRun
 
 
 @dataclass
@@ -97,5 +98,6 @@ def launch_template(run: JobRun, component: ComponentRun, width: int, secret: st
         matrix=spec.matrix,
         entries=spec.entries,
         awaited=run.awaited,
+        user=run.user,
         secret=secret,
     )

@@ -14,9 +14,10 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.wire.keys import TaskKey
 from grass.wire.operation_record import OperationKind, OperationRecord, OperationState, Outcome
 from grass.wire.task_record import TaskRecord
-from master.agent import job_restart, jobs, operation_log, preemption, scaling
+from master.agent import job_restart, jobs, operation_log, scaling, withdrawal
 from master.agent.allocation import release
-from master.agent.state import ComponentRun, JobRun
+from master.agent.component_run import ComponentRun
+from master.agent.state import JobRun
 from master.agent.step import Step
 from master.agent.stopped_tasks import is_stopped
 
@@ -47,7 +48,7 @@ def expire(step: Step, run: JobRun, operation: OperationRecord) -> None:
         case OperationState.DRAINING:
             for component, index, task in _withdrawn(run, operation):
                 if task.state.on_node:
-                    preemption.stop(step, run, component, index)
+                    withdrawal.stop(step, run, component, index)
             operation_log.change(
                 step, run, operation, state=OperationState.STOPPING, deadline=None, message="stops tasks that remain"
             )
@@ -57,8 +58,10 @@ def expire(step: Step, run: JobRun, operation: OperationRecord) -> None:
             message = f"{name} did not start in time; it starts on any node as soon as one has room"
             operation_log.end(step, run, operation, Outcome.TIMED_OUT, message)
             step.changes.plan = True
+        case OperationState.WAITING | OperationState.RESERVING | OperationState.STOPPING | OperationState.ENDED:
+            pass  # these have no deadline
         case _:
-            pass
+            assert_never(operation.state)
 
 
 def _resume(step: Step, run: JobRun, operation: OperationRecord) -> None:
@@ -87,9 +90,9 @@ def _halt(step: Step, run: JobRun, operation: OperationRecord) -> None:
             _give_up(step, run, component, index, task)
         elif task.state.on_node and not task.released and not is_stopped(task):
             patience = max(patience, seconds)
-            preemption.withdraw(step, run, component, index, reason)
+            withdrawal.withdraw(step, run, component, index, reason)
             if seconds <= 0:
-                preemption.stop(step, run, component, index)
+                withdrawal.stop(step, run, component, index)
     operation_log.change(
         step,
         run,
@@ -140,9 +143,9 @@ def _replace(step: Step, run: JobRun, operation: OperationRecord) -> None:
         return
     patience = scaling.drain_seconds(component, operation)
     component.avoid = task.node
-    preemption.withdraw(step, run, component, index, _reason(operation))
+    withdrawal.withdraw(step, run, component, index, _reason(operation))
     if patience <= 0:
-        preemption.stop(step, run, component, index)
+        withdrawal.stop(step, run, component, index)
     operation_log.change(
         step,
         run,

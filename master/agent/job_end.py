@@ -9,7 +9,8 @@ from grass.model.ending import Clean, Enough
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason, ReasonCode
-from master.agent.state import ComponentRun, JobRun
+from master.agent.component_run import ComponentRun
+from master.agent.state import JobRun
 from master.agent.step import Step
 
 LOGS_KEPT = 60.0

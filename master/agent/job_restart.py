@@ -6,12 +6,14 @@ Attempts are counted on, so the logs of earlier attempts stay, and no attempt ke
 
 from __future__ import annotations
 
+from grass.backoff import wait_after
 from grass.model.event_kind import EventKind
 from grass.model.job import EXIT_DO_NOT_RESTART, EXIT_STOP_JOB
 from grass.model.lifecycle import JobState, TaskState, check_task
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.task_record import TaskRecord
-from master.agent.state import ComponentRun, Counts, JobRun
+from master.agent.component_run import ComponentRun, Counts
+from master.agent.state import JobRun
 from master.agent.step import Step
 
 MOST_BACKOFF = 300.0
@@ -36,7 +38,7 @@ def start_again(step: Step, run: JobRun) -> None:
     run.tries += 1
     for component in run.components.values():
         reset(step, run, component)
-    wait = min(MOST_BACKOFF, policy.backoff * 2.0 ** min(run.tries - 1, 64))
+    wait = wait_after(run.tries, policy.backoff, MOST_BACKOFF)
     text = f"{failure}; the job starts again in {wait:g} s (restart {run.tries} of {policy.limit})"
     run.reason = Reason(ReasonCode.BACKOFF, text, {"seconds": wait})
     run.not_before = step.later(wait)

@@ -10,8 +10,9 @@ from grass.wire.job_record import Outcome
 from grass.wire.task_record import TaskRecord
 from master.agent import job_dependencies, job_end, job_restart, notifications, scaling, stopped_tasks
 from master.agent.allocation import release
+from master.agent.component_run import ComponentRun
 from master.agent.desired import desired_attempt
-from master.agent.state import ComponentRun, JobRun
+from master.agent.state import JobRun
 from master.agent.step import Step
 
 

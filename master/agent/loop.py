@@ -1,5 +1,7 @@
-"""The master-agent's loop: receive, decide, commit, dispatch. Besides ``__main__`` the only module of this package
-that reads a clock or does I/O.
+"""The master-agent's loop: receive, decide, commit, dispatch. It reads the clock and does the I/O of a round.
+
+Beside it do I/O only ``__main__``, ``output_folders``, and the courier's thread (``courier``, ``webhook``). An import
+contract in ``pyproject.toml`` keeps this true.
 
 A round is normally one commit: its messages and what was decided on them. If deciding raises, the memory is rebuilt
 from the store. Then the messages are committed by themselves, and the rest is decided without the work that failed.
@@ -12,11 +14,11 @@ import logging
 import random
 import shutil
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from grass import __version__, process_memory, trace
+from grass.api.task_token import job_secret, shared_space
 from grass.clock import boot_id, sleep, steady, wall
 from grass.config import ClusterConfig
 from grass.errors import UnreachableError
@@ -36,6 +38,7 @@ from master.agent.changes import Changes, operations
 from master.agent.floods import Floods
 from master.agent.isolation import check_later, isolate
 from master.agent.members import send_memberships
+from master.agent.output_folders import OutputFolders, output_mode
 from master.agent.reactor import answer, decide, react, take
 from master.agent.recover import rebuild
 from master.agent.schedules import arm
@@ -65,7 +68,7 @@ _NO_WORK = (Hello, Heartbeat)
 class MasterAgent:
     """``accounts``: redis users of nodes that join. ``idle``: called when the cluster has been idle for as long as its
     settings allow. ``alive``: called in every round, for the watchdog. ``notified``: called with notifications
-    that were committed. ``decide``: the planner."""
+    that were committed. ``decide``: the planner. ``steady``, ``sleep``: the clock."""
 
     def __init__(
         self,
@@ -77,6 +80,8 @@ class MasterAgent:
         notified: Callable[[Iterable[Notification]], None] = lambda _: None,
         decide: Callable[[View], Plan] = planner,
         secret: str = "",
+        steady: Callable[[], float] = steady,
+        sleep: Callable[[float], None] = sleep,
     ) -> None:
         self._config = config
         self._store = store
@@ -85,12 +90,15 @@ class MasterAgent:
         self._alive = alive
         self._notified = notified
         self._decide_with = decide
+        self._steady = steady
+        self._sleep = sleep
         self._agenda = Agenda()
         self._cluster = Cluster()
         self._random = random.Random()  # noqa: S311 # for delays, not for secrets
         self._floods = Floods()
+        self._folders = OutputFolders(config.data_dir / "jobs", output_mode(config))
         self._idle_rounds = 0
-        self._listened_at = steady()
+        self._listened_at = self._steady()
         """Steady time of the last read of messages."""
         self._worked = False
         """Whether there was any work since the last housekeeping."""
@@ -99,6 +107,7 @@ class MasterAgent:
     def start(self, owner: str) -> None:
         """Acquire the lease and load the memory. Waits for redis without a limit."""
         self._until_store_answers(lambda: self._store.acquire(owner))
+        self._folders.remove_left()
         self._remember()
         self._until_store_answers(lambda: self._accounts.keep({self._config.node.name, *self._cluster.nodes}))
         step = self._step()
@@ -120,7 +129,7 @@ class MasterAgent:
         while not stopped():
             self._alive()
             self._guard()
-            wait = self._agenda.wait(steady(), LONGEST_WAIT)
+            wait = self._agenda.wait(self._steady(), LONGEST_WAIT)
             messages = self._until_store_answers(lambda: self._store.receive(wait))  # noqa: B023 (called at once)
             trace.mark("master-agent: woken")
             step = self._step()
@@ -134,7 +143,7 @@ class MasterAgent:
         """Cut off nodes that send or connect more than a node may. The machine of such a node was taken over.
 
         The master's own machine is not judged: who took that over has the store anyway."""
-        now = steady()
+        now = self._steady()
         if not self._floods.due(now):
             return
         if self._cluster.nodes.keys() <= {self._config.master.own_node}:
@@ -144,6 +153,8 @@ class MasterAgent:
             found = self._floods.judge(self._store.report_sizes(), self._accounts.crowded(), now)
             if self._store.mend_wakeups(wall()):
                 log.warning("the wake-up stream was damaged by a node; it was made anew")
+            if removed := self._accounts.bound_shared(self._spaces):
+                log.error("%d values that tasks share were removed: more than jobs may have, or of no job", removed)
         except UnreachableError:
             return  # the next read of messages waits for the store
         for name, problem in found.items():
@@ -154,6 +165,10 @@ class MasterAgent:
                 nodes.cut_off(step, node, problem)
                 self._round(step, [])
                 self._until_store_answers(lambda: self._store.discard_reports(name))  # noqa: B023 (called at once)
+
+    def _spaces(self) -> set[str]:
+        """Return where the tasks of active jobs share values."""
+        return {shared_space(job_secret(self._limits.secret, job_id)) for job_id in self._cluster.jobs}
 
     def _remember(self) -> None:
         """Rebuild memory and agenda from the store. What is set aside stays set aside."""
@@ -167,11 +182,11 @@ class MasterAgent:
         self._cluster.set_aside = set_aside
         if self._config.master.own_node is not None:
             self._store.watch(self._config.master.own_node)  # it never joins
-        self._agenda.add(steady(), "nodes")
-        self._agenda.add(steady() + self._limits.check_interval, "housekeeping")
+        self._agenda.add(self._steady(), "nodes")
+        self._agenda.add(self._steady() + self._limits.check_interval, "housekeeping")
         set_aside.next_check = None  # the new agenda has no timer for it
         if set_aside:
-            check_later(self._agenda, set_aside, steady())
+            check_later(self._agenda, set_aside, self._steady())
         step = self._step()
         for record in self._cluster.schedules.values():
             arm(step, record)
@@ -179,7 +194,7 @@ class MasterAgent:
     def _rebuild(self) -> None:
         self._agenda = Agenda()
         loaded = self._store.load()
-        self._cluster = rebuild(loaded, self._agenda, steady(), boot_id(), self._limits.usage_half_life)
+        self._cluster = rebuild(loaded, self._agenda, self._steady(), boot_id(), self._limits.usage_half_life)
 
     def _step(self) -> Step:
         return Step(
@@ -187,7 +202,7 @@ class MasterAgent:
             self._agenda,
             self._limits,
             self._random,
-            steady(),
+            self._steady(),
             wall(),
             boot_id(),
             self._decide_with,
@@ -220,7 +235,7 @@ class MasterAgent:
             if digest is not None:
                 self._until_store_answers(lambda: self._accounts.add(name, digest))  # noqa: B023 (called at once)
         for job_id in step.changes.admitted:
-            self._make_folder(job_id)
+            self._folders.make(job_id)
         trace.mark("master-agent: decided")
         names = step.changes.names_taken
         if not self._until_store_answers(lambda: self._store.commit(messages, ops, names)):
@@ -263,7 +278,7 @@ class MasterAgent:
             "internal error while deciding; messages are still taken, and deciding is tried again in %g s",
             RETRY_DECIDING,
         )
-        self._agenda.add(steady() + RETRY_DECIDING, "plan")
+        self._agenda.add(self._steady() + RETRY_DECIDING, "plan")
 
     def _take(self, messages: list[Message]) -> None:
         """Commit the messages without deciding anything. Refuse a message that fails, and take all others."""
@@ -298,25 +313,14 @@ class MasterAgent:
                 self._until_store_answers(lambda: self._accounts.remove(name))  # noqa: B023 (called at once)
         for job_id in changes.removed:
             shutil.rmtree(Path(self._config.logs_dir) / job_id, ignore_errors=True)
-            with suppress(OSError):  # a folder with files of the job stays
-                self._folder(job_id).rmdir()
+            self._folders.remove(job_id)
         for job_id in changes.logs_dropped:
             shutil.rmtree(Path(self._config.logs_dir) / job_id, ignore_errors=True)
+        if changes.admitted:
+            self._folders.make_next()
         if changes.notifications:
             self._notified(changes.notifications.values())
         changes.committed()
-
-    def _folder(self, job_id: str) -> Path:
-        return self._config.data_dir / "jobs" / job_id
-
-    def _make_folder(self, job_id: str) -> None:
-        """Make the folder for the job's output (GRASS_OUTPUT). The job runs even if that fails."""
-        try:
-            self._folder(job_id).mkdir(parents=True, exist_ok=True)
-            if self._config.share is None:  # inside the cluster's folder, which other users cannot enter
-                self._folder(job_id).chmod(0o777)  # containers may run as another user
-        except OSError as error:
-            log.error("job %s: its folder in the share cannot be made (%s); the job runs without it", job_id, error)
 
     def _count_idle(self) -> None:
         active = any(record.state is ScheduleState.ACTIVE for record in self._cluster.schedules.values())
@@ -338,4 +342,4 @@ class MasterAgent:
                     log.warning("%s; trying again until the store answers", error)
                     logged = True
                 self._alive()
-                sleep(RETRY)
+                self._sleep(RETRY)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from grass.model.lifecycle import TaskState
 from grass.wire.membership import Member, Membership
+from master.agent.component_run import ComponentRun
 from master.agent.set_aside import Work
-from master.agent.state import Cluster, ComponentRun, JobRun
+from master.agent.state import Cluster, JobRun
 from master.agent.step import Step
 
 _PRESENT = frozenset({TaskState.ASSIGNED, TaskState.RUNNING, TaskState.SUCCEEDED})

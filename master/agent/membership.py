@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import re
-
 from grass.model.event_kind import EventKind
 from grass.model.lifecycle import NodeState
-from grass.model.names import is_name
+from grass.model.names import is_digest, is_name
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.tickets import JoinNode
 from master.agent import preemption, tasks
+from master.agent.node_run import Drain, NodeRun
 from master.agent.nodes import accept_ecc_errors, move, update_readiness
 from master.agent.set_aside import Work
-from master.agent.state import Drain, NodeRun
 from master.agent.step import Step
-
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-"""Digest of a password. It becomes part of a redis user, as the node's name does, so both are checked."""
 
 
 def join(step: Step, ticket: JoinNode) -> None:
     """Make a record for a node that is about to join, and a redis user with the rights of that node alone."""
     name, user = ticket.name, ticket.user
-    if not is_name(name) or not _DIGEST.fullmatch(ticket.digest):
+    # the digest of a password becomes part of a redis user, as the node's name does
+    if not is_name(name) or not is_digest(ticket.digest):
         step.event(
             EventKind.NODE_REFUSED,
             f"node {name!r}: join refused; its name or the digest of its password is malformed",

@@ -17,7 +17,7 @@ from grass.wire.gpu import GpuDevice, GpuSample
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
 from master.agent import tasks
-from master.agent.state import DeviceRun, NodeRun
+from master.agent.node_run import DeviceRun, NodeRun
 from master.agent.step import Step
 
 MOST_RECORDS = 50
@@ -33,7 +33,7 @@ def on_hello(step: Step, node: NodeRun, hello: Hello) -> None:
     node.version, node.api_port, node.gpus = hello.version, hello.api_port, hello.gpus
     node.address, node.boot = hello.address, hello.boot_id
     node.labels, node.path, node.runtimes = hello.labels, hello.path, hello.runtimes
-    node.total = hello.resources
+    node.total, node.programs = hello.resources, hello.programs
     offer_devices(node)
     update_devices(node)
     node.unfit = _unfit(step, node, hello)
@@ -106,6 +106,10 @@ def on_heartbeat(step: Step, node: NodeRun, heartbeat: Heartbeat) -> None:
     note_contact(step, node)
     if node.conditions != before:
         update_readiness(step, node)
+    if heartbeat.programs not in (None, node.programs):
+        node.programs = heartbeat.programs
+        step.touch_node(node)
+        step.changes.plan = True
     if changed := update_devices(node):
         for message in filter(None, changed):
             step.event(EventKind.GPU_QUARANTINE, message, node=node.name)

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from grass.model.event_kind import EventKind
+from grass.model.exhaustive import assert_never
 from grass.store.keys import OPERATIONS_KEPT
 from grass.wire.operation_record import OperationKind, OperationRecord, OperationState, Outcome
 from master.agent.state import JobRun
@@ -71,8 +72,18 @@ def said(operation: OperationRecord) -> str:
             return f"operation {operation.id} (scale {what} from {operation.from_size} to {operation.to_size})"
         case OperationKind.REPLACE | OperationKind.DRAIN if operation.named or operation.added:
             return f"operation {operation.id} ({operation.kind.value} {', '.join(operation.named or operation.added)})"
-        case _:
+        case (
+            OperationKind.SCALE
+            | OperationKind.REPLACE
+            | OperationKind.RESTART
+            | OperationKind.SUSPEND
+            | OperationKind.RESUME
+            | OperationKind.DRAIN
+            | OperationKind.REQUEUE
+        ):
             return f"operation {operation.id} ({operation.kind.value} {what})"
+        case _:
+            assert_never(operation.kind)
 
 
 def _keep(step: Step, run: JobRun, operation: OperationRecord) -> None:

@@ -6,6 +6,9 @@ waits for earlier ones on the same component; one on the whole job waits for all
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
 from grass.model.event_kind import EventKind
@@ -23,7 +26,8 @@ from grass.wire.tickets import (
     SuspendJob,
 )
 from master.agent import halting, jobs, operation_log, repairs, scaling
-from master.agent.state import ComponentRun, JobRun
+from master.agent.component_run import ComponentRun
+from master.agent.state import JobRun
 from master.agent.step import Step
 
 MOST_WAITING = 20
@@ -57,11 +61,19 @@ def cancel(step: Step, run: JobRun, ticket: CancelOperation) -> None:
             operation_log.end(step, run, operation, Outcome.CANCELLED, message)
         case OperationState.RESERVING | OperationState.STARTING if operation.kind is OperationKind.SCALE:
             scaling.undo(step, run, operation, Outcome.CANCELLED, message)
-        case _:
+        case (
+            OperationState.RESERVING
+            | OperationState.STARTING
+            | OperationState.DRAINING
+            | OperationState.STOPPING
+            | OperationState.ENDED
+        ):
             text = (
                 f"job {run.name}: operation {operation.id} is {operation.state.value}; it cannot be cancelled any more"
             )
             step.event(EventKind.OPERATION_NOT_CANCELLED, text, ticket.user, job=run.name)
+        case _:
+            assert_never(operation.state)
 
 
 def settle(step: Step, run: JobRun) -> None:
@@ -79,9 +91,9 @@ def settle(step: Step, run: JobRun) -> None:
             operation_log.end(step, run, operation, outcome, "the job ended before it was complete")
         elif operation.state is OperationState.WAITING:
             if not _blocked(run, operation):
-                _begin(step, run, operation)
+                _work_of(operation).begin(step, run, operation)
         else:
-            _progress(step, run, operation)
+            _work_of(operation).progress(step, run, operation)
 
 
 def due(step: Step, run: JobRun, name: str) -> None:
@@ -90,12 +102,7 @@ def due(step: Step, run: JobRun, name: str) -> None:
     operation = run.operations.get(name)
     if operation is None or operation.deadline is None or operation.deadline.at > step.now:
         return
-    if operation.repairs:
-        repairs.expire(step, run, operation)
-    elif operation.kind is OperationKind.SCALE:
-        scaling.expire(step, run, operation)
-    else:
-        halting.expire(step, run, operation)
+    _work_of(operation).expire(step, run, operation)
 
 
 def _requested(step: Step, run: JobRun, ticket: OperationTicket) -> OperationRecord:
@@ -144,20 +151,26 @@ def _blocked(run: JobRun, operation: OperationRecord) -> bool:
     return False
 
 
-def _begin(step: Step, run: JobRun, operation: OperationRecord) -> None:
-    if operation.kind is OperationKind.SCALE:
-        scaling.begin(step, run, operation)
-    else:
-        halting.begin(step, run, operation)
+_Act = Callable[[Step, JobRun, OperationRecord], None]
 
 
-def _progress(step: Step, run: JobRun, operation: OperationRecord) -> None:
+class _Work(NamedTuple):
+    """What the module of an operation does: when its turn comes, after anything happened, and at its deadline."""
+
+    begin: _Act
+    progress: _Act
+    expire: _Act
+
+
+_REPAIR = _Work(repairs.progress, repairs.progress, repairs.expire)  # it has begun when it is filed
+_SCALING = _Work(scaling.begin, scaling.progress, scaling.expire)
+_HALTING = _Work(halting.begin, halting.progress, halting.expire)
+
+
+def _work_of(operation: OperationRecord) -> _Work:
     if operation.repairs:
-        repairs.progress(step, run, operation)
-    elif operation.kind is OperationKind.SCALE:
-        scaling.progress(step, run, operation)
-    else:
-        halting.progress(step, run, operation)
+        return _REPAIR
+    return _SCALING if operation.kind is OperationKind.SCALE else _HALTING
 
 
 def _check_minimum(step: Step, run: JobRun) -> None:

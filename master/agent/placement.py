@@ -16,12 +16,14 @@ from grass.wire.task_record import TaskRecord
 from master.agent import jobs, preemption
 from master.agent.addresses import publish_addresses
 from master.agent.allocation import allocate_slots, allocate_task, release
+from master.agent.component_run import ComponentRun
 from master.agent.desired import desired_attempt, launch_template
 from master.agent.isolation import isolate
+from master.agent.node_run import Launch, NodeRun
 from master.agent.planner_view import current_view, idle_reason, set_reason, view_of
 from master.agent.ports import PORTS, free_ports
 from master.agent.set_aside import Work
-from master.agent.state import ComponentRun, JobRun, Launch, NodeRun
+from master.agent.state import JobRun
 from master.agent.step import Step
 from master.agent.waiting_reasons import record_waiting_reasons
 from master.planning.backlog import depth
@@ -213,7 +215,7 @@ def _assign_one(
     task.attempt += 1
     task.node, task.seq, task.preempted = node.name, step.cluster.seq, None
     task.exit_code = task.signal = task.reason = task.started = task.ended = task.pid = task.sizes = None
-    task.assigned, task.prepared = step.wall, None
+    task.assigned, task.prepared, task.software = step.wall, None, None
     task.ports = _take_ports(step, node, component.spec.ports)
     task.gpus = devices
     allocate_task(node, launch, index, task)

@@ -14,12 +14,14 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import DEVICE
 from grass.wire.keys import LaunchKey
 from master.agent import job_dependencies, job_end, job_restart, jobs
+from master.agent.component_run import ComponentRun
+from master.agent.node_run import Launch, NodeRun
 from master.agent.planner_cache import Limited
 from master.agent.ports import free_ports
 from master.agent.preemption import unfinished_preemptions
 from master.agent.queued_jobs import held_reason
 from master.agent.set_aside import Work
-from master.agent.state import ComponentRun, JobRun, Launch, NodeRun
+from master.agent.state import JobRun
 from master.agent.step import Step
 from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, Shape, View
 
@@ -94,6 +96,7 @@ def node_of(node: NodeRun) -> Node:
         node.labels,
         node.path,
         frozenset(node.runtimes),
+        None if node.programs is None else frozenset(node.programs),
         _closed_reason(node),
         free_ports(len(node.ports)),
     )

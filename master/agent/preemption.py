@@ -9,9 +9,10 @@ from __future__ import annotations
 from grass.model.event_kind import EventKind
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.keys import LaunchKey
-from master.agent import repairs
-from master.agent.desired import desired_attempt
-from master.agent.state import ComponentRun, JobRun, NodeRun
+from master.agent import repairs, withdrawal
+from master.agent.component_run import ComponentRun
+from master.agent.node_run import NodeRun
+from master.agent.state import JobRun
 from master.agent.step import Step
 from master.agent.stopped_tasks import is_stopped
 from master.planning.model import Eviction
@@ -52,7 +53,7 @@ def preempt_all(step: Step, node: NodeRun, reason: Reason, user: str) -> None:
             if task.preempted is None and task.state.on_node:
                 _preempt(step, run, run.components[name], index, reason, user)
             elif task.state.on_node and not is_stopped(task):  # its framework may still be letting it go
-                stop(step, run, run.components[name], index)
+                withdrawal.stop(step, run, run.components[name], index)
     for run in gangs.values():
         for name in run.job.gang:
             component = run.components[name]
@@ -80,33 +81,7 @@ def announce(step: Step, evictions: list[Eviction]) -> None:
         step.event(EventKind.JOB_PREEMPTED, message, job=name, by=other.name)
 
 
-def withdraw(step: Step, run: JobRun, component: ComponentRun, index: int, reason: Reason) -> None:
-    """Take an attempt out of its component's membership. It is not told to stop yet, so that its framework can drain.
-
-    What follows for the task when the attempt has ended depends on ``reason``.
-    """
-    task = component.tasks[index]
-    assert task.node is not None
-    node = step.cluster.nodes[task.node]
-    key = run.launch(component)
-    if task.preempted is None:
-        node.launches[key].preempted += 1
-    task.preempted = task.reason = reason
-    step.changes.tasks[run.id, component.spec.name, index] = task
-    step.touch_launch(node, key)
-    step.touch_job(run)
-
-
-def stop(step: Step, run: JobRun, component: ComponentRun, index: int) -> None:
-    """Tell a withdrawn attempt to stop."""
-    task = component.tasks[index]
-    assert task.node is not None
-    desired = desired_attempt(task, component.spec.grace)
-    step.changes.of_node(task.node).put(run.attempt(component, index, task), desired)
-    step.touch_job(run)
-
-
 def _preempt(step: Step, run: JobRun, component: ComponentRun, index: int, reason: Reason, user: str = "") -> None:
     repairs.preempted(step, run, component, index, reason, user)
-    withdraw(step, run, component, index, reason)
-    stop(step, run, component, index)
+    withdrawal.withdraw(step, run, component, index, reason)
+    withdrawal.stop(step, run, component, index)

@@ -69,10 +69,11 @@ from master.agent.addresses import send_addresses
 from master.agent.agenda import Item
 from master.agent.isolation import retry_isolated
 from master.agent.members import send_memberships
+from master.agent.node_run import NodeRun
 from master.agent.node_time import on_master_clock
 from master.agent.placement import place, refill
 from master.agent.set_aside import Work
-from master.agent.state import JobRun, NodeRun
+from master.agent.state import JobRun
 from master.agent.step import Step
 
 

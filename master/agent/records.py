@@ -5,7 +5,8 @@ from __future__ import annotations
 from grass.model.lifecycle import TaskState
 from grass.wire.job_record import ComponentRecord, CurrentOperation, JobRecord
 from grass.wire.node_record import DrainRecord, NodeRecord
-from master.agent.state import JobRun, NodeRun
+from master.agent.node_run import NodeRun
+from master.agent.state import JobRun
 
 
 def job_record(run: JobRun) -> JobRecord:
@@ -87,6 +88,7 @@ def node_record(node: NodeRun) -> NodeRecord:
         labels=node.labels,
         path=node.path,
         runtimes=node.runtimes,
+        programs=node.programs,
         digest=node.digest,
         cordoned=node.cordoned,
         unfit=node.unfit,

@@ -24,8 +24,10 @@ from grass.wire.task_record import TaskRecord
 from master.agent import fairness, job_dependencies, nodes, scaling
 from master.agent.agenda import Agenda
 from master.agent.allocation import allocate_task
+from master.agent.component_run import ComponentRun
 from master.agent.members import members_of
-from master.agent.state import Cluster, ComponentRun, Drain, JobRun, Launch, NodeRun
+from master.agent.node_run import Drain, Launch, NodeRun
+from master.agent.state import Cluster, JobRun
 
 
 class _Reasons:
@@ -127,6 +129,7 @@ def _node(cluster: Cluster, record: NodeRecord, agenda: Agenda, now: _Now, chang
         labels=record.labels,
         path=record.path,
         runtimes=record.runtimes,
+        programs=record.programs,
         digest=record.digest,
         cordoned=record.cordoned,
         unfit=record.unfit,

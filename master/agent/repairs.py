@@ -13,7 +13,8 @@ from grass.model.reasons import Reason
 from grass.wire.keys import TaskKey
 from grass.wire.operation_record import GRASS, OperationKind, OperationRecord, OperationState, Outcome
 from master.agent import operation_log
-from master.agent.state import ComponentRun, JobRun
+from master.agent.component_run import ComponentRun
+from master.agent.state import JobRun
 from master.agent.step import Step
 
 REPAIR_SECONDS = 600.0

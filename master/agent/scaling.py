@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.sizes import SizeError, check_removal, target_size
 from grass.wire.keys import TaskKey
 from grass.wire.operation_record import OperationKind, OperationRecord, OperationState, Outcome
-from master.agent import members, operation_log, preemption, sizing, victims
+from master.agent import members, operation_log, sizing, victims, withdrawal
 from master.agent.addresses import publish_addresses
 from master.agent.allocation import release
-from master.agent.state import ComponentRun, JobRun
+from master.agent.component_run import ComponentRun
+from master.agent.state import JobRun
 from master.agent.step import Step
 
 JOIN_SECONDS = 600.0
@@ -58,8 +60,10 @@ def progress(step: Step, run: JobRun, operation: OperationRecord) -> None:
             _join(step, run, component, operation)
         case OperationState.DRAINING | OperationState.STOPPING if not component.leaving:
             _left(step, run, component, operation)
-        case _:
+        case OperationState.WAITING | OperationState.DRAINING | OperationState.STOPPING | OperationState.ENDED:
             pass
+        case _:
+            assert_never(operation.state)
 
 
 def expire(step: Step, run: JobRun, operation: OperationRecord) -> None:
@@ -74,12 +78,14 @@ def expire(step: Step, run: JobRun, operation: OperationRecord) -> None:
         case OperationState.DRAINING:
             for index, task in component.tasks.items():
                 if task.released and task.state.on_node:
-                    preemption.stop(step, run, component, index)
+                    withdrawal.stop(step, run, component, index)
             operation_log.change(
                 step, run, operation, state=OperationState.STOPPING, deadline=None, message="stops tasks that remain"
             )
+        case OperationState.WAITING | OperationState.STOPPING | OperationState.ENDED:
+            pass  # these have no deadline
         case _:
-            pass
+            assert_never(operation.state)
 
 
 def cut_off(step: Step, run: JobRun) -> None:
@@ -98,8 +104,10 @@ def cut_off(step: Step, run: JobRun) -> None:
                 operation_log.end(step, run, operation, Outcome.DONE, message)
             case OperationState.STOPPING:
                 _left(step, run, component, operation)
-            case _:
+            case OperationState.WAITING | OperationState.ENDED:
                 pass
+            case _:
+                assert_never(operation.state)
 
 
 def undo(step: Step, run: JobRun, operation: OperationRecord, outcome: Outcome, message: str) -> None:
@@ -141,9 +149,9 @@ def remove(step: Step, run: JobRun, component: ComponentRun, indexes: Sequence[i
         task.reason = reason
         step.changes.tasks[run.id, name, index] = task
         if on_node is not None:
-            preemption.withdraw(step, run, component, index, reason)
+            withdrawal.withdraw(step, run, component, index, reason)
             if not drain:
-                preemption.stop(step, run, component, index)
+                withdrawal.stop(step, run, component, index)
     if component.spec.ports:
         publish_addresses(step, run)
     step.touch_job(run)

@@ -13,15 +13,21 @@ from master.agent.cron import next_time
 from master.agent.schedules import arm, fire, keep, remove, start_batch
 from master.agent.step import Step
 
+REQUESTS_KEPT = 16
+"""How many requests a record remembers, so that a client that lost the answer may repeat its request."""
+
 
 def change(step: Step, ticket: ScheduleChange, entry_id: str) -> None:
     """Apply the ticket, or record why it has no effect. ``entry_id`` makes the ids of jobs of a batch."""
     record = step.cluster.schedules.get(ticket.name)
+    if record is not None and _known(record, ticket):
+        return  # the answer was lost, and the request was repeated
     if record is None or not _applies(record, ticket):
         state = "gone" if record is None else record.state.value
         kind = ticket.__struct_config__.tag
         step.event(EventKind.TICKET_REFUSED, f"ticket {kind}: refused; schedule {ticket.name} is {state}", ticket.user)
         return
+    record = _remembering(record, ticket)
     match ticket:
         case PauseSchedule():
             keep(step, changed(record, state=ScheduleState.PAUSED, next=None, pending=False))
@@ -41,6 +47,16 @@ def change(step: Step, ticket: ScheduleChange, entry_id: str) -> None:
             _tell(step, ticket, "deleted")
         case _:
             assert_never(ticket)
+
+
+def _known(record: ScheduleRecord, ticket: ScheduleChange) -> bool:
+    return not isinstance(ticket, DeleteSchedule) and ticket.request in record.requests
+
+
+def _remembering(record: ScheduleRecord, ticket: ScheduleChange) -> ScheduleRecord:
+    if isinstance(ticket, DeleteSchedule) or not ticket.request:
+        return record
+    return changed(record, requests=(*record.requests, ticket.request)[-REQUESTS_KEPT:])
 
 
 def _applies(record: ScheduleRecord, ticket: ScheduleChange) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from grass.backoff import wait_after
 from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason, ReasonCode
 
@@ -57,7 +58,7 @@ class SetAsideWork:
     def add(self, work: Work, error: BaseException, now: float) -> SetAside:
         """Set the work aside. Return the reason that users see, and when it is tried again."""
         failures = self._failures[work] = self._failures.get(work, 0) + 1
-        wait = min(MOST_WAIT, FIRST_WAIT * 2.0 ** min(failures - 1, 32))
+        wait = wait_after(failures, FIRST_WAIT, MOST_WAIT)
         message = (
             f"internal error while {_doing(work)} ({type(error).__name__}: {error}); set aside and tried again when "
             "something changes; see the master-agent's log for details"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from grass.model.lifecycle import TaskState
 from grass.wire.task_record import TaskRecord
-from master.agent.state import ComponentRun
+from master.agent.component_run import ComponentRun
 
 
 def extend(component: ComponentRun, count: int) -> None:

@@ -18,8 +18,9 @@ from grass.wire.moment import Moment
 from grass.wire.notification import Notification
 from master.agent.agenda import Agenda
 from master.agent.changes import Changes
+from master.agent.node_run import NodeRun
 from master.agent.set_aside import Work
-from master.agent.state import Cluster, JobRun, NodeRun
+from master.agent.state import Cluster, JobRun
 from master.planning.decide import decide
 from master.planning.model import Plan, View
 

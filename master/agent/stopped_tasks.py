@@ -15,10 +15,10 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
 from grass.wire.tickets import StopTasks
-from master.agent import sizing
+from master.agent import sizing, withdrawal
 from master.agent.allocation import release
-from master.agent.desired import desired_attempt
-from master.agent.state import ComponentRun, JobRun
+from master.agent.component_run import ComponentRun
+from master.agent.state import JobRun
 from master.agent.step import Step
 
 
@@ -86,7 +86,8 @@ def _stop_one(
         component.move(task, TaskState.STOPPED)
         task.reason = reason
     elif task.state.on_node and not task.released:
-        _stop_running(step, run, component, index, task, reason, grace)
+        withdrawal.withdraw(step, run, component, index, reason)
+        withdrawal.stop(step, run, component, index, grace)
     else:
         return
     step.changes.tasks[run.id, component.spec.name, index] = task
@@ -101,23 +102,3 @@ def _stop_pending(component: ComponentRun, index: int, task: TaskRecord) -> None
         component.backoff -= 1
         task.not_before = None
     component.move(task, TaskState.STOPPED)
-
-
-def _stop_running(
-    step: Step,
-    run: JobRun,
-    component: ComponentRun,
-    index: int,
-    task: TaskRecord,
-    reason: Reason,
-    grace: float | None,
-) -> None:
-    assert task.node is not None
-    node = step.cluster.nodes[task.node]
-    key = run.launch(component)
-    if task.preempted is None:
-        node.launches[key].preempted += 1
-    task.preempted = task.reason = reason
-    desired = desired_attempt(task, component.spec.grace if grace is None else grace)
-    step.changes.of_node(node.name).put(run.attempt(component, index, task), desired)
-    step.touch_launch(node, key)

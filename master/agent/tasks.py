@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal as signals
 
+from grass.backoff import wait_after
 from grass.errors import UndecodableError
 from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
@@ -18,8 +19,10 @@ from grass.wire.usage import TaskTotals
 from master.agent import job_end, jobs, repairs, scaling
 from master.agent.addresses import publish_addresses
 from master.agent.allocation import release
+from master.agent.component_run import ComponentRun
 from master.agent.desired import desired_attempt
-from master.agent.state import ComponentRun, JobRun, NodeRun
+from master.agent.node_run import NodeRun
+from master.agent.state import JobRun
 from master.agent.step import Step
 from master.agent.stopped_tasks import is_stopped
 
@@ -132,7 +135,7 @@ def _started(step: Step, run: JobRun, component: ComponentRun, task: TaskRecord,
         return
     component.move(task, TaskState.RUNNING)
     task.reason = task.preempted
-    task.started, task.pid, task.prepared = event.at, event.pid, event.prepared
+    task.started, task.pid, task.prepared, task.software = event.at, event.pid, event.prepared, event.software
     if component.spec.timeout is not None and task.node is not None:
         launch = step.cluster.nodes[task.node].launches[run.launch(component)]
         launch.until = max(launch.until, step.now + component.spec.timeout + component.spec.grace)
@@ -246,8 +249,7 @@ def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, tas
     if wanted and allowed and not final:
         task.restarts += 1
         run.restarts += 1
-        wait = _backoff(policy.backoff, task.restarts)
-        _requeue(step, run, component, index, task, wait)
+        _requeue(step, run, component, index, task, wait_after(task.restarts, policy.backoff, MOST_BACKOFF))
         return
     component.move(task, TaskState.FAILED if failed else TaskState.SUCCEEDED)
     if failed:
@@ -256,11 +258,6 @@ def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, tas
     if code == EXIT_STOP_JOB:
         message = f"{component.spec.name}.{index} stopped the job: it ended with exit code {EXIT_STOP_JOB}"
         jobs.finish(step, run, JobState.FAILED, Reason(ReasonCode.STOP_CODE, message), code)
-
-
-def _backoff(first: float, restarts: int) -> float:
-    """Return the seconds before restart number ``restarts``. The exponent is bounded, because restarts may not be."""
-    return min(MOST_BACKOFF, first * 2.0 ** min(restarts - 1, 64))
 
 
 def _requeue(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, wait: float) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Collection
 
 from grass.model.lifecycle import TaskState
 from grass.wire.task_record import TaskRecord
-from master.agent.state import Cluster, ComponentRun
+from master.agent.component_run import ComponentRun
+from master.agent.state import Cluster
 
 
 def choose(cluster: Cluster, component: ComponentRun, count: int, named: Collection[int]) -> list[int]:

@@ -41,7 +41,7 @@ from master.api.authentication import Authenticator, Caller, StaleRequestError
 from master.api.feed import Feed
 from master.api.latencies import Latencies
 from master.api.pace import Pace
-from master.api.query import parse_query
+from master.api.query import Query, parse_query
 from master.api.routes import Access, Route
 from master.api.turns import Turns, WaitingSlots
 
@@ -99,8 +99,7 @@ class Call:
     api: Api
     user: str
     role: Role
-    query: dict[str, Any]
-    """Parsed by the route's declaration (``parse_query``), so each value has the type declared there."""
+    query: Query
     content: calls.Call | None
     caller: Caller
     address: str = ""

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from flask import Blueprint
 
@@ -19,6 +18,7 @@ from grass.wire.daemon_line import DAEMON_LINE, DaemonLine
 from grass.wire.views import DaemonLogPiece
 from master.api.call import HEARTBEAT, Api, Call, Pieces
 from master.api.feed import PAUSE
+from master.api.query import Query
 from master.api.registry import noun_blueprint
 from master.collector.journal import folder_of, segments
 
@@ -43,7 +43,7 @@ class Wanted:
     since: float
 
     @classmethod
-    def of(cls, query: dict[str, Any]) -> Wanted:
+    def of(cls, query: Query) -> Wanted:
         return cls(query["daemon"], query["node"], query["since"] or 0.0)
 
     def of_lines(self, data: bytes) -> list[DaemonLine]:

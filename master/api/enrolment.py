@@ -1,113 +1,50 @@
-"""From what a joining machine reports about itself to the files that make it a node. Pure. Called by ``joins``."""
+"""Turns what a joining machine reports into the files that make it a node. Pure. Called by ``joins``."""
 
 from __future__ import annotations
 
 import ipaddress
-import re
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict
 
+from grass.api.invitation import secret_digest
 from grass.api.node_token import node_token
-from grass.config import ClusterConfig, Secrets
+from grass.config import ClusterConfig, NodeConfig, Secrets
 from grass.errors import InputError
 from grass.model.names import MAX_TOPOLOGY_LEVELS, NAME_RULE, is_label_name, is_topology_path
-from grass.model.resources import Resources
-from grass.network_address import WILDCARDS, host_and_port
+from grass.network_address import WILDCARDS, host_and_port, network_address
+from grass.store.embedded import TASKS_USER
+from grass.wire.calls import Join, JoinQuestion, OfferedNode
 from grass.wire.tickets import NodeOffer
-from grass.wire.views import JoinedView
+from grass.wire.views import JoinedView, NodeSecrets, ShareServer
 
-_JOIN_ID = re.compile(r"[0-9a-f]{16,64}")
 RUNTIMES = ("process", "docker")
+JoinRequest = Join | JoinQuestion
+"""A machine that joins, or asks whether it could."""
 
 
-@dataclass(frozen=True)
-class JoinRequest:
-    """A machine that asks to join. ``password``: of its redis user; only the machine keeps it."""
-
-    secret: str = field(repr=False)
-    join_id: str
-    password: str = field(repr=False)
-    name: str
-    check: bool
-    address: str
-    api_port: int
-    version: str
-    facts: dict[str, Any]
-    """As sent; what is used of it was checked by ``parse``. The rest is for people (`grass node show`)."""
-    offer: dict[str, Any]
-    """As sent, checked by ``parse``: limits of cpu, memory, gpu; labels, path, runtimes, mounts. A missing limit means
-    all that the machine has. It goes into the node's cluster.json, which is JSON of the same keys."""
-
-    def node(self) -> NodeOffer:
-        """Return what the ticket says about the node."""
-        offer = self.offer
-        return NodeOffer(
-            self.address,
-            offer.get("labels", {}),
-            tuple(offer.get("path", ())),
-            tuple(offer.get("runtimes", ("process",))),
-        )
+def node_offer(request: JoinRequest) -> NodeOffer:
+    """Return what the ticket says about the node."""
+    node = request.node
+    return NodeOffer(request.facts.address, node.labels, node.path, node.runtimes)
 
 
-def parse(body: dict[str, Any]) -> JoinRequest:
-    """Check what a machine sent, which is foreign JSON. Raises InputError that names the key."""
-    facts, offer = _object(body, "facts"), _object(body, "node")
-    join_id = _text(body, "join_id")
-    if not _JOIN_ID.fullmatch(join_id):
-        raise InputError("join_id: must be 16 to 64 hexadecimal digits")
-    api_port = facts.get("api_port")
-    if type(api_port) is not int or not 0 < api_port < 65536:
-        raise InputError(f"facts.api_port: must be a port, got {api_port!r}")
-    _check_offer(offer)
-    _check_resources(facts)
-    return JoinRequest(
-        secret=_text(body, "secret"),
-        join_id=join_id,
-        password=_text(body, "password"),
-        name=_text(body, "name"),
-        check=body.get("check") is True,
-        address=_text(facts, "address"),
-        api_port=api_port,
-        version=_text(facts, "version"),
-        facts=facts,
-        offer=offer,
-    )
-
-
-def _check_offer(offer: dict[str, Any]) -> None:
-    labels, path = offer.get("labels", {}), offer.get("path", [])
-    if not isinstance(labels, dict) or not all(
-        isinstance(value, str) and is_label_name(name) for name, value in labels.items()
-    ):
-        raise InputError("labels: must map names to text")
-    if not isinstance(path, list) or not is_topology_path(path):
-        raise InputError(f"path: must be a list of at most {MAX_TOPOLOGY_LEVELS} names ({NAME_RULE})")
-    if not _texts(offer.get("runtimes", [])) or not _texts(offer.get("mounts", [])):
-        raise InputError("runtimes and mounts: must be lists of text")
-    unknown = sorted(set(offer.get("runtimes", [])) - set(RUNTIMES))
+def check_offer(offer: OfferedNode) -> None:
+    """Check what its type cannot say. Raises InputError that names the field."""
+    for name in offer.labels:
+        if not is_label_name(name):
+            raise InputError(f"node.labels: {name!r} is not the name of a label")
+    if not is_topology_path(offer.path):
+        raise InputError(f"node.path: must be a list of at most {MAX_TOPOLOGY_LEVELS} names ({NAME_RULE})")
+    unknown = sorted(set(offer.runtimes) - set(RUNTIMES))
     if unknown:
-        raise InputError(f"runtimes: unknown runtime {unknown[0]!r}; use {' or '.join(RUNTIMES)}")
-    for name in ("cpu", "memory", "gpu"):
-        value = offer.get(name)
-        if value is not None and (type(value) is not int or value < 0):
-            raise InputError(f"{name}: must be a whole number, got {value!r}")
-
-
-def _check_resources(facts: dict[str, Any]) -> None:
-    if facts.get("resources") is None:
-        return  # its node-agent reports them later
-    try:
-        Resources.from_wire(facts["resources"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"facts.resources: not resources ({error})") from error
+        raise InputError(f"node.runtimes: unknown runtime {unknown[0]!r}; use {' or '.join(RUNTIMES)}")
 
 
 def check_address(config: ClusterConfig, request: JoinRequest) -> None:
     """Raise InputError unless the address is one at which other machines may reach the node."""
     try:
-        address = ipaddress.ip_address(request.address)
+        address = ipaddress.ip_address(request.facts.address)
     except ValueError:
-        raise InputError(f"facts.address: must be an IP address, got {request.address!r}") from None
+        raise InputError(f"facts.address: must be an IP address, got {request.facts.address!r}") from None
     own = config.master.api_host
     if address.is_loopback and own not in ("127.0.0.1", "::1", "localhost"):
         raise InputError(
@@ -118,7 +55,7 @@ def check_address(config: ClusterConfig, request: JoinRequest) -> None:
 
 def api_urls(config: ClusterConfig) -> tuple[str, ...]:
     """Return the URLs at which machines of the cluster's network reach the API."""
-    return (f"http://{_spelled(_master_address(config))}:{config.master.api_port}",)
+    return (f"http://{network_address(_master_address(config), config.master.api_port)}",)
 
 
 def reach(config: ClusterConfig, request: JoinRequest) -> list[tuple[str, str, int]]:
@@ -128,7 +65,7 @@ def reach(config: ClusterConfig, request: JoinRequest) -> list[tuple[str, str, i
         found.append(("redis", config.redis.host, config.redis.port))
     if config.collector:
         found.append(("log collector", *host_and_port(config.collector)))
-    if config.samba is not None and request.offer.get("share") is None:
+    if config.samba is not None and request.node.share is None:
         found.append(("share (samba)", config.samba.host, config.samba.port))
     return found
 
@@ -138,32 +75,41 @@ def node_files(config: ClusterConfig, secrets: Secrets, request: JoinRequest, no
 
     ``config`` has no folders, because the machine chooses its own. ``share``: what to mount, or null.
     """
-    offer = request.offer
-    node = {
-        "name": request.name,
-        "address": request.address,
-        "api_port": request.api_port,
-        "labels": offer.get("labels", {}),
-        "path": offer.get("path", []),
-        "runtimes": offer.get("runtimes", ["process"]),
-        "mounts": offer.get("mounts", []),
-        "probe": True,
-        "reserve": config.node.reserve,
-        "low_disk": config.node.low_disk,
-        **{name: offer.get(name) for name in ("cpu", "memory", "gpu")},
-    }
+    offer = request.node
+    node = NodeConfig(
+        name=request.name,
+        address=request.facts.address,
+        api_port=request.facts.api_port,
+        cpu=offer.cpu,
+        memory=offer.memory,
+        gpu=offer.gpu,
+        labels=offer.labels,
+        path=offer.path,
+        runtimes=offer.runtimes,
+        mounts=offer.mounts,
+        probe=True,
+        isolate=config.node.isolate,
+        reserve=config.node.reserve,
+        low_disk=config.node.low_disk,
+    )
     wire = {
         "name": config.name,
         "mode": config.mode,
         "redis": {"embedded": False, "host": config.redis.host, "port": config.redis.port},
         "master": asdict(config.master) | {"quotas": {}, "default_quota": {}},
-        "node": node,
+        "node": asdict(node),
         "collector": config.collector,
         "collector_asks": config.collector_asks,
+        "task_redis": config.task_redis,
+        "task_redis_server": config.task_redis_server,
     }
-    own = {"redis": {"node": request.password}, "node_token": node_token(secrets.node_token, request.name)}
-    samba = config.samba if offer.get("share") is None else None
-    share = None if samba is None else {**asdict(samba), "password": secrets.samba}
+    token = node_token(secrets.node_token, request.name, secret_digest(request.password))
+    passwords = {"node": request.password}
+    if config.task_redis_server is not None:
+        passwords[TASKS_USER] = secrets.redis[TASKS_USER]
+    own = NodeSecrets(passwords, token)
+    samba = config.samba if offer.share is None else None
+    share = None if samba is None else ShareServer(**asdict(samba), password=secrets.samba)
     return JoinedView(cluster=config.name, time=now, bundle=bundle, config=wire, secrets=own, share=share)
 
 
@@ -172,25 +118,3 @@ def _master_address(config: ClusterConfig) -> str:
     this one."""
     host = config.master.api_host
     return (config.redis.host or "127.0.0.1") if host in WILDCARDS else host
-
-
-def _spelled(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-def _object(body: dict[str, Any], key: str) -> dict[str, Any]:
-    value = body.get(key, {})
-    if not isinstance(value, dict):
-        raise InputError(f"{key}: must be an object")
-    return value
-
-
-def _text(body: dict[str, Any], key: str) -> str:
-    value = body.get(key)
-    if not isinstance(value, str) or not value:
-        raise InputError(f"{key}: must be non-empty text")
-    return value
-
-
-def _texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)

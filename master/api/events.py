@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flask import Blueprint
 from msgspec import UNSET, structs
@@ -16,6 +16,7 @@ from grass.wire.event_record import EventRecord
 from grass.wire.views import EventPiece
 from master.api.call import HEARTBEAT, Api, Call, Pieces
 from master.api.feed import PAUSE
+from master.api.query import Query
 from master.api.registry import noun_blueprint
 from master.api.views import event_view
 
@@ -142,7 +143,7 @@ class Wanted:
     """Lower case. Each is in the message or in a name."""
 
     @classmethod
-    def of(cls, query: dict[str, Any]) -> Wanted:
+    def of(cls, query: Query) -> Wanted:
         """Read a query. Raises InputError for too many kinds."""
         kinds = tuple(kind for kind in (query["kind"] or "").split(",") if kind)
         if len(kinds) > MOST_KINDS:

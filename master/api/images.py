@@ -5,21 +5,20 @@ The image itself goes to the share. Its name belongs to the user who pushed it f
 
 from __future__ import annotations
 
-import re
-
 from flask import Blueprint
 
 from grass.api.keyring import Role
 from grass.errors import InputError, NotAllowedError, NotFoundError
+from grass.frameworks.programs import KNOWN
 from grass.model.event_kind import EventKind
 from grass.model.image import full_name
+from grass.model.names import is_digest
 from grass.store.signed_images import SignedImage
 from grass.wire.calls import ImageName, ImageSignOff
 from grass.wire.views import ImageView
 from master.api.call import Api, Call, Reply
 from master.api.registry import noun_blueprint
 
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _LONGEST = 512
 """Characters of a name."""
 
@@ -33,10 +32,11 @@ def sign(call: Call) -> Reply:
     name = full_name(request.name)
     if not request.name or len(name) > _LONGEST or not name.isprintable():
         raise InputError(f"name: must be the name of an image, got {request.name[:80]!r}")
-    if not _DIGEST.fullmatch(request.digest):
+    if not is_digest(request.digest):
         raise InputError(f"digest: must be 64 hexadecimal digits, got {request.digest[:80]!r}")
     _check_owner(call, name)
-    call.api.store.images.write(name, SignedImage(request.digest, call.user))
+    known = None if request.programs is None else tuple(each for each in KNOWN if each in request.programs)
+    call.api.store.images.write(name, SignedImage(request.digest, call.user, known))
     where = f"; from {call.address}" if call.address else ""
     call.api.store.log_event(
         EventKind.IMAGE_PUSHED, call.user, f"image {name}: pushed, digest {request.digest[:12]}{where}"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from grass.clock import steady
 from grass.entropy import run_id
@@ -23,6 +24,7 @@ from master.api import rerun as repeated
 from master.api.call import Call, Reply
 from master.api.plan import check_dependencies
 from master.api.redaction import Redaction
+from master.api.shared_files import with_shared_files
 from master.api.submission import checked_job_id
 from master.api.views import all_records, job_view
 
@@ -51,6 +53,7 @@ def rerun(call: Call, job: str) -> Reply:
         again = repeated.unfinished(record, spec, _tasks(call, record, spec))
     else:
         again = repeated.whole(record, spec)
+    again = with_shared_files(replace(again, files={}), call.api.config.data_dir)
     job_id = checked_job_id(wanted.id, record.name) or run_id(record.name)
     warnings = tuple(check_dependencies(call, again))
     sighting = call.caller.sighting
@@ -131,7 +134,7 @@ def _changed(call: Call, record: JobRecord, done: Callable[[JobRecord], bool]) -
                 return Reply(job_view(Redaction(call).job(now)))
             if now is None or now.state not in WAITING:
                 state = "gone" if now is None else now.state.value
-                raise ConflictError(f"job {record.name}: is {state} by now; nothing was changed")
+                raise ConflictError(f"job {record.name}: has become {state}; nothing was changed")
             if steady() >= until or call.api.feed.closed:
                 return Reply(job_view(Redaction(call).job(now)), 202)
             changed.wait(until - steady())

@@ -50,7 +50,7 @@ def list_jobs(call: Call) -> JobsView:
     redaction, store, query = Redaction(call), call.api.store, call.query
     groups, user = _groups(query["state"], all_jobs=query["all"]), _user(call, query["user"])
     states = [state for group in groups for state in group]
-    before, limit = None if query["before"] is None else store.place(query["before"]), int(query["limit"])
+    before, limit = None if query["before"] is None else store.position(query["before"]), int(query["limit"])
     selection = Selection(query["name"], _tags(query["tag"]), query["since"])
     wanted = groups if query["begun_first"] else [states]
     if selection:
@@ -89,9 +89,9 @@ def _newest(
     store: ApiStore, states: Sequence[JobState], user: str, before: str | None, selection: Selection
 ) -> Iterator[JobRecord]:
     """Yield the records of jobs with the right name, newest first."""
-    while places := store.job_index.places(states, user, _AT_ONCE, before):
-        before = places[-1]
-        records = store.runs([job_id for job_id in map(job_of, places) if selection.names(job_id)])
+    while positions := store.job_index.positions(states, user, _AT_ONCE, before):
+        before = positions[-1]
+        records = store.runs([job_id for job_id in map(job_of, positions) if selection.names(job_id)])
         yield from records
 
 

@@ -29,6 +29,7 @@ from master.api.progress import Progress
 from master.api.query import parse_duration
 from master.api.redaction import Redaction
 from master.api.registry import noun_blueprint
+from master.api.shared_files import with_shared_files
 from master.api.submission import accept_job
 from master.api.views import all_records, counted_tasks, first_tasks, job_view, specification, task_views, with_values
 from master.api.why import why_view
@@ -62,9 +63,8 @@ def start_job(call: Call) -> Reply:
     trace.mark("API: opened")
     store, submission = call.api.store, call.read(Submission)
     accepted = accept_job(submission, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
-    if call.api.config.master.nodes_on_client:
-        check_programs([accepted.job])
-    job, job_id = accepted.job, accepted.job_id
+    check_programs([accepted.job], store.images.find, nodes_on_client=call.api.config.master.nodes_on_client)
+    job, job_id = with_shared_files(accepted.job, call.api.config.data_dir), accepted.job_id
     now, warnings = call.api.wall(), [*accepted.warnings, *check_dependencies(call, job, submission.strict)]
     trace.mark("API: manifest read")
     sighting = call.caller.sighting

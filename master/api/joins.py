@@ -6,13 +6,13 @@ do. Later it proves its identity with its node's token. Answers wait for the mas
 
 from __future__ import annotations
 
-import hmac
-
 from flask import Blueprint
 
 import grass
+from grass.api.certificates import load_authority
 from grass.api.invitation import Invitation, secret_digest
-from grass.api.node_token import node_token
+from grass.api.master_certificate import sign_for_node
+from grass.api.node_token import is_node_token
 from grass.clock import steady
 from grass.config import Secrets
 from grass.entropy import password
@@ -21,11 +21,11 @@ from grass.model.event_kind import EventKind
 from grass.model.lifecycle import NodeState
 from grass.model.names import MAX_NAME, NAME_RULE, is_name
 from grass.store.join_tokens import JoinToken, token_id
-from grass.wire.calls import Join, JoinQuestion, JoinTokenRequest, NodeProof
-from grass.wire.codec import builtins
+from grass.wire.calls import CertificateRequest, Join, JoinQuestion, JoinTokenRequest, NodeProof
 from grass.wire.node_record import NodeRecord
 from grass.wire.tickets import JoinNode, RemoveNode
 from grass.wire.views import (
+    CertificateView,
     JoinedView,
     JoinReach,
     JoinTerms,
@@ -60,6 +60,7 @@ def blueprint(api: Api) -> Blueprint:
         "join": join,
         "show": show_join,
         "reach": reach,
+        "certificate": certificate,
         "leave": leave,
     }
     return noun_blueprint("joins", api, handlers)
@@ -127,7 +128,8 @@ def terms(call: Call) -> JoinTerms:
 
 def check(call: Call) -> JoinedView:
     """Check, for an administrator, whether a machine could join. Changes nothing."""
-    request = enrolment.parse({**builtins(call.read(JoinQuestion)), "secret": "none", "join_id": "0" * 16})
+    request = call.read(JoinQuestion)
+    enrolment.check_offer(request.node)
     check_name(request.name)
     _check_version(request)
     _check_free(call.api, request)
@@ -137,18 +139,22 @@ def check(call: Call) -> JoinedView:
 
 def _terms_of(call: Call, request: enrolment.JoinRequest) -> JoinedView:
     config, bundle = call.api.config, find_bundle()
+    if config.tls:
+        load_authority(config.tls_files.folder)  # a machine that gets no certificate would join in vain
     return JoinedView(
         cluster=config.name,
         time=call.api.wall(),
         reach=tuple(JoinReach(what, host, port) for what, host, port in enrolment.reach(config, request)),
         bundle=bundle.digest if bundle else "",
         kinds=tuple(bundle.nodes) if bundle else (),
+        isolate=config.node.isolate,
     )
 
 
 def join(call: Call) -> Reply:
     """Make a machine a node. With ``check`` only answer whether it could join, and what it must be able to reach."""
-    request = enrolment.parse(builtins(call.read(Join)))
+    request = call.read(Join)
+    enrolment.check_offer(request.node)
     check_name(request.name)
     api, now = call.api, call.api.wall()
     digest = secret_digest(request.secret)
@@ -160,10 +166,11 @@ def join(call: Call) -> Reply:
     bundle = find_bundle()
     if request.check:
         return Reply(_terms_of(call, request))
-    ticket = JoinNode(request.name, secret_digest(request.password), token.by, request.node())
-    api.store.join_tokens.use(digest, request.join_id, ticket, now)
-    _wait_until_known(api, request)
-    api.store.join_tokens.joined(request.join_id, request.name)
+    if not _is_node_already(api.store.node(request.name), request):
+        ticket = JoinNode(request.name, secret_digest(request.password), token.by, enrolment.node_offer(request))
+        api.store.join_tokens.use(digest, request.join_id, ticket, now)
+        _wait_until_known(api, request)
+        api.store.join_tokens.joined(request.join_id, request.name)
     secrets = Secrets.load(api.config.home)
     return Reply(enrolment.node_files(api.config, secrets, request, now, bundle.digest if bundle else ""), 201)
 
@@ -179,6 +186,19 @@ def reach(call: Call, node: str) -> NodeReached:
     _check_node_token(call, node)
     record = find_node(call, node)
     return NodeReached(node_address(record), why_unreachable(call.api.config, record))
+
+
+def certificate(call: Call, node: str) -> CertificateView:
+    """Sign a certificate for a node of the cluster. One that left gets none, so what it has soon expires."""
+    request = call.read(CertificateRequest)
+    _check_token(call, node, request.token)
+    record, config = find_node(call, node), call.api.config
+    if record.state is NodeState.LEFT:
+        raise NotFoundError(f"node {node}: it left the cluster, so it gets no certificate; let it join again")
+    if not config.tls:
+        return CertificateView("", "", False)
+    signed, authority = sign_for_node(config, record.name, request.request, call.api.wall())
+    return CertificateView(signed, authority, config.redis.tls)
 
 
 def leave(call: Call, node: str) -> NodeWaited:
@@ -197,17 +217,21 @@ def check_name(name: object) -> None:
 
 
 def _check_node_token(call: Call, node: str) -> None:
+    _check_token(call, node, call.read(NodeProof).token)
+
+
+def _check_token(call: Call, node: str, given: str) -> None:
     check_name(node)
-    given = call.read(NodeProof).token
-    expected = node_token(Secrets.load(call.api.config.home).node_token, node)
-    if not hmac.compare_digest(given.encode(), expected.encode()):
+    record = call.api.store.node(node)
+    joined = None if record is None or record.state is NodeState.LEFT else record.digest
+    if not is_node_token(given, Secrets.load(call.api.config.home).node_token, node, joined):
         raise NotAllowedError(f"node {node}: wrong node token for cluster {call.api.config.name}")
 
 
 def _check_version(request: enrolment.JoinRequest) -> None:
-    if request.version != grass.__version__:
+    if request.facts.version != grass.__version__:
         raise ConflictError(
-            f"node {request.name}: runs Grass {request.version}, this cluster {grass.__version__}; install the "
+            f"node {request.name}: runs Grass {request.facts.version}, this cluster {grass.__version__}; install the "
             "cluster's version there with `curl MASTER/v1/join.py | sudo python3 - --token …`"
         )
 
@@ -215,16 +239,22 @@ def _check_version(request: enrolment.JoinRequest) -> None:
 def _check_free(api: Api, request: enrolment.JoinRequest) -> None:
     """Raise ConflictError if the name is taken by another machine.
 
-    A machine that was interrupted while it joined may come again with the same password."""
+    A machine may come again with the same password: it was interrupted while it joined, or it is a node that has to get
+    its files again."""
     record = api.store.node(request.name)
-    if record is None or record.state is NodeState.LEFT:
-        return
-    if record.state is NodeState.JOINING and _made_for(record, request):
+    if record is None or record.state is NodeState.LEFT or _made_for(record, request):
         return
     raise ConflictError(
         f"node {request.name}: exists already ({record.state.value}, at {record.address or 'no address'}); choose "
         f"another name, or remove that node first with `grass node remove {request.name}`"
     )
+
+
+def _is_node_already(record: NodeRecord | None, request: enrolment.JoinRequest) -> bool:
+    """Whether this machine has joined before, and only gets its files again. The token keeps its uses."""
+    if record is None or record.state in (NodeState.LEFT, NodeState.JOINING):
+        return False
+    return _made_for(record, request)
 
 
 def _made_for(record: NodeRecord, request: enrolment.JoinRequest) -> bool:

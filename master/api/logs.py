@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grass.errors import InputError
+from grass.model.names import is_job_id
 from master.api.log_files import TaskLog, known, tail_position
 from master.api.log_lines import LogLine
 
@@ -27,7 +28,6 @@ LINE_COST = 64
 """What a line counts besides its text, so that a megabyte of empty lines does not become a gigabyte of objects."""
 BUFFERS = 16 << 20
 _FILE = re.compile(r"(.+)\.([0-9]+)\.jsonl")
-_JOB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
 class Follower:
@@ -49,7 +49,7 @@ class Follower:
         since: float | None = None,
         joined: bool = False,
     ) -> None:
-        if not _JOB_ID.fullmatch(job_id):
+        if not is_job_id(job_id):
             raise InputError(f"job id {job_id!r}: malformed")
         if tail is not None and not 0 <= tail <= sys.maxsize:
             raise InputError(f"tail: must be from 0 to {sys.maxsize}, got {tail}")

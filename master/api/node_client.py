@@ -7,10 +7,13 @@ import json
 import threading
 from typing import Any
 
+from grass import tls
+from grass.api.error_reply import error_of
 from grass.api.node_token import node_token
-from grass.api.transport import error_of
 from grass.config import ClusterConfig, Secrets
-from grass.errors import NodeUnreachableError
+from grass.errors import CertificateError, NodeUnreachableError
+from grass.network_address import network_address
+from grass.tls_files import node_identity
 from grass.wire.node_record import NodeRecord
 
 SECONDS = 8.0
@@ -23,7 +26,7 @@ BUSY_SECONDS = 0.25
 """Time to wait for one of these calls to end. A longer wait would block the threads of other requests."""
 CONNECT_SECONDS = 2.0
 """Time for a connection. A firewall may drop packets without an answer."""
-_FAILURES = (OSError, http.client.HTTPException, ValueError)
+_FAILURES = (OSError, http.client.HTTPException, ValueError, CertificateError)
 
 
 _running = threading.BoundedSemaphore(AT_ONCE)
@@ -61,7 +64,7 @@ def _call(config: ClusterConfig, record: NodeRecord, method: str, path: str, bod
         ) from error
     if status >= 300:
         wire = answer["error"]
-        raise error_of({"code": wire["code"], "message": wire["message"], "problems": []})
+        raise error_of({"code": wire["code"], "message": wire["message"]})
     return answer
 
 
@@ -79,18 +82,20 @@ def why_unreachable(config: ClusterConfig, record: NodeRecord) -> str | None:
 def node_address(record: NodeRecord) -> str | None:
     """Return ``ADDRESS:PORT`` of the node's API, or None while it is not known."""
     address, port = record.address, record.api_port
-    return f"{address}:{port}" if address and port else None
+    return network_address(address, port) if address and port else None
 
 
 def _exchange(
     config: ClusterConfig, record: NodeRecord, method: str, path: str, body: Any, seconds: float
 ) -> tuple[int, Any]:
     secret = Secrets.load(config.home).node_token
-    token = secret if record.name == config.master.own_node else node_token(secret, record.name)
+    token = secret if record.name == config.master.own_node else node_token(secret, record.name, record.digest)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     connection = http.client.HTTPConnection(record.address, record.api_port, timeout=CONNECT_SECONDS)
     try:
         connection.connect()
+        if config.tls:
+            connection.sock = tls.wrap(connection.sock, config.tls_files, node_identity(config.name, record.name))
         connection.sock.settimeout(seconds)
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = connection.getresponse()

@@ -9,20 +9,22 @@ from grass.wire.calls import Preview, Submission
 from grass.wire.views import PlanEviction, PlanView
 from master.api.call import Call
 from master.api.dependency_check import check_after
+from master.api.preflight import check_programs
 from master.api.redaction import Redaction
 from master.api.submission import accept_job
 
 
 def plan_job(call: Call) -> PlanView:
     """Answer `grass job plan`. Changes nothing."""
-    store = call.api.store
+    store, preview = call.api.store, call.read(Preview)
     accepted = accept_job(
-        Submission(manifest=call.read(Preview).manifest),
+        Submission(manifest=preview.manifest, shell=preview.shell),
         store.nodes,
         run_id,
         keep_cwd=call.api.config.master.nodes_on_client,
     )
     job = accepted.job
+    check_programs([job], store.images.find, nodes_on_client=call.api.config.master.nodes_on_client)
     warnings = [*accepted.warnings, *check_dependencies(call, job), *_taken(call, job)]
     patience = call.api.waits.preview
     answer = store.preview(job, call.user, accepted.job_id, patience)

@@ -1,40 +1,66 @@
 """Looks for the programs of frameworks before a job is accepted. Called by ``jobs``, ``schedules`` and ``plan``.
 
-Only on a cluster whose nodes are this machine: there, tasks that run as processes search the PATH of the shell that
-submitted them. It cannot be known here what other nodes and images contain.
+Known here: what the PATH of the submitting shell has on a cluster whose nodes are this machine, and what pushed images
+have. Programs of other nodes are a matter of placement: ``suitability`` warns, and the job waits with the reason.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from grass.errors import ManifestError, Problem
-from grass.frameworks.registry import LAUNCHERS
+from grass.frameworks.programs import LAUNCHERS, needed
+from grass.model import feasibility
+from grass.model.image import full_name
 from grass.model.job import Component, Job
 from grass.model.program import first_program
+from grass.store.signed_images import SignedImage
 
 
-def check_programs(jobs: Iterable[Job]) -> None:
-    """Raise ManifestError if a component's command starts with a program of its framework that is not on its PATH."""
+def check_programs(
+    jobs: Iterable[Job], find_image: Callable[[str], SignedImage | None], *, nodes_on_client: bool
+) -> None:
+    """Raise ManifestError if a component's command starts with a program of its framework that it would not find.
+
+    ``find_image``: by its full name."""
     problems = [
         Problem(f"components.{name}.command", problem)
         for job in jobs
         for name, component in job.components.items()
-        if (problem := _missing(component))
+        if (problem := _missing(component, find_image, nodes_on_client))
     ]
     if problems:
         raise ManifestError(list(dict.fromkeys(problems)))
 
 
-def _missing(component: Component) -> str:
-    if component.framework is None or component.image is not None:
+def _missing(component: Component, find_image: Callable[[str], SignedImage | None], nodes_on_client: bool) -> str:
+    if component.framework is None:
         return ""
+    if component.image is None:
+        return _missing_here(component, component.framework.name.value) if nodes_on_client else ""
+    return _missing_in_image(component, component.framework.name.value, find_image)
+
+
+def _missing_here(component: Component, framework: str) -> str:
     program = first_program(component.command)
     path = component.env.get("PATH") or dict(component.shell).get("PATH")
-    if path is None or program not in LAUNCHERS.get(component.framework.name.value, ()):
+    if path is None or program not in LAUNCHERS.get(framework, ()) or shutil.which(program, path=path) is not None:
         return ""
-    if shutil.which(program, path=path) is not None:
+    return f"{program} is not installed: the task would not find it on its PATH; framework {framework} needs it"
+
+
+def _missing_in_image(component: Component, framework: str, find_image: Callable[[str], SignedImage | None]) -> str:
+    assert component.image is not None
+    container = component.container
+    if component.runtime == "process" or container.entrypoint or container.mounts:
+        return ""  # it is not the image alone that decides
+    wanted = needed(component)
+    image = find_image(full_name(component.image)) if wanted else None
+    if image is None or image.programs is None:
         return ""
-    name = component.framework.name.value
-    return f"{program} is not installed: the task would not find it on its PATH; framework {name} needs it"
+    for program in wanted:
+        if program not in image.programs:
+            why = feasibility.lacks_program(program, framework)
+            return f"image {component.image} has {why} on its PATH; install it in the image and push it again"
+    return ""

@@ -12,11 +12,12 @@ from grass.manifest.values import Wrong
 from grass.model.exhaustive import assert_never
 from master.api.routes import Parameter
 
+Query = dict[str, Any]  # Any: each value has the type that the route declares for its parameter
+"""The value of every declared parameter, by name; its default, or None, if it was not given."""
 
-def parse_query(declared: Mapping[str, Parameter], given: Mapping[str, str]) -> dict[str, Any]:
-    """Return the value, default or None of every declared parameter. Raises InputError.
 
-    A value has the type that the route declares for it, hence ``Any``."""
+def parse_query(declared: Mapping[str, Parameter], given: Mapping[str, str]) -> Query:
+    """Parse the parameters. Raises InputError."""
     unknown = sorted(set(given) - set(declared))
     if unknown:
         raise InputError(f"unknown query parameter {unknown[0]!r}")

@@ -399,7 +399,7 @@ ROUTES: tuple[Route, ...] = (
         _WRITE,
         "Let a cron rule start nothing until it is resumed",
         views.ScheduleView,
-        calls.NoContent,
+        calls.ScheduleRequest,
     ),
     Route(
         "schedules.resume",
@@ -407,7 +407,7 @@ ROUTES: tuple[Route, ...] = (
         _WRITE,
         "Let a paused cron rule go on; times that passed meanwhile are left out",
         views.ScheduleView,
-        calls.NoContent,
+        calls.ScheduleRequest,
     ),
     Route(
         "schedules.run",
@@ -415,7 +415,7 @@ ROUTES: tuple[Route, ...] = (
         _WRITE,
         "Start the job of a cron rule now, or the jobs of a finished batch again",
         views.ScheduleView,
-        calls.NoContent,
+        calls.ScheduleRequest,
     ),
     Route(
         "schedules.delete",
@@ -525,6 +525,15 @@ ROUTES: tuple[Route, ...] = (
         "Called by a node: whether the master reaches its API",
         views.NodeReached,
         calls.NodeProof,
+        access=Access.UNSIGNED,
+    ),
+    Route(
+        "joins.certificate",
+        "POST /v1/join/{node}/certificate",
+        _RULE,
+        "Called by a node: get a certificate for a key that it made",
+        views.CertificateView,
+        calls.CertificateRequest,
         access=Access.UNSIGNED,
     ),
     Route(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from flask import Blueprint
 
 from grass.clock import steady
-from grass.errors import ConflictError, NotFoundError
+from grass.errors import ConflictError, InputError, NotFoundError
 from grass.model.schedule import Overlap, ScheduleKind
-from grass.wire.calls import ScheduleSubmission
+from grass.wire.calls import ScheduleRequest, ScheduleSubmission
 from grass.wire.schedule_record import ScheduleRecord, ScheduleState, first_record
 from grass.wire.tickets import (
     DeleteSchedule,
@@ -28,6 +30,8 @@ from master.api.views import schedule_view
 
 APPEAR_SECONDS = 3.0
 """Time for the master-agent to take a ticket: less than a client waits for an answer."""
+
+_ID = re.compile(r"[0-9a-f]{8}")
 
 
 def blueprint(api: Api) -> Blueprint:
@@ -73,8 +77,8 @@ def start_schedule(call: Call) -> Reply:
     """Start a schedule. Answers when the master-agent has taken it; 202 if that takes long, although it is stored."""
     submission = call.read(ScheduleSubmission)
     parsed = accept_schedule(submission, call.api.store.nodes, keep_cwd=call.api.config.master.nodes_on_client)
-    if call.api.config.master.nodes_on_client:
-        check_programs(parsed.schedule.jobs)
+    here = call.api.config.master.nodes_on_client
+    check_programs(parsed.schedule.jobs, call.api.store.images.find, nodes_on_client=here)
     name = parsed.schedule.name
     warnings_after = [warning for job in parsed.schedule.jobs for warning in check_dependencies(call, job)]
     warnings = tuple(dict.fromkeys([*parsed.warnings, *warnings_after]))
@@ -101,18 +105,26 @@ def stop_schedule(call: Call, schedule: str) -> ScheduleView:
 
 
 def pause_schedule(call: Call, schedule: str) -> Reply:
-    record = _cron(call, schedule, ScheduleState.ACTIVE)
-    return _change(call, record, PauseSchedule(schedule, call.user))
+    record, request = find_schedule(call, schedule), _request(call)
+    if request in record.requests:
+        return Reply(schedule_view(record))
+    _check_cron(record, ScheduleState.ACTIVE)
+    return _change(call, record, PauseSchedule(schedule, call.user, request))
 
 
 def resume_schedule(call: Call, schedule: str) -> Reply:
-    record = _cron(call, schedule, ScheduleState.PAUSED)
-    return _change(call, record, ResumeSchedule(schedule, call.user))
+    record, request = find_schedule(call, schedule), _request(call)
+    if request in record.requests:
+        return Reply(schedule_view(record))
+    _check_cron(record, ScheduleState.PAUSED)
+    return _change(call, record, ResumeSchedule(schedule, call.user, request))
 
 
 def run_schedule(call: Call, schedule: str) -> Reply:
     """Start a run now. A rule that is stopped, and a batch that is active, start none."""
-    record = find_schedule(call, schedule)
+    record, request = find_schedule(call, schedule), _request(call)
+    if request in record.requests:
+        return Reply(schedule_view(record))
     active = record.goes_on
     if active is not (record.kind is ScheduleKind.CRON):
         hint = "wait for its end" if active else "start it again with `grass schedule start`"
@@ -120,7 +132,7 @@ def run_schedule(call: Call, schedule: str) -> Reply:
     live = call.api.store.job(schedule) if record.kind is ScheduleKind.CRON else None
     if live is not None and not live.state.ended and (record.spec.overlap is Overlap.SKIP or live.schedule != schedule):
         raise ConflictError(f"schedule {schedule}: job {live.id} is still active; wait for its end, or stop it")
-    return _change(call, record, RunSchedule(schedule, call.user))
+    return _change(call, record, RunSchedule(schedule, call.user, request))
 
 
 def delete_schedule(call: Call, schedule: str) -> Reply:
@@ -140,13 +152,19 @@ def delete_schedule(call: Call, schedule: str) -> Reply:
     return Reply(schedule_view(record), 202)
 
 
-def _cron(call: Call, name: str, state: ScheduleState) -> ScheduleRecord:
-    record = find_schedule(call, name)
+def _request(call: Call) -> str:
+    """Return the id of the request, by which a repetition is known; "": the client names none."""
+    given = call.read(ScheduleRequest).id or ""
+    if given and not _ID.fullmatch(given):
+        raise InputError(f"id: must be 8 hexadecimal digits, got {given!r}")
+    return given
+
+
+def _check_cron(record: ScheduleRecord, state: ScheduleState) -> None:
     if record.kind is not ScheduleKind.CRON:
-        raise ConflictError(f"schedule {name}: is a batch; only a cron rule can be paused and resumed")
+        raise ConflictError(f"schedule {record.name}: is a batch; only a cron rule can be paused and resumed")
     if record.state is not state:
-        raise ConflictError(f"schedule {name}: is {record.state.value}, not {state.value}")
-    return record
+        raise ConflictError(f"schedule {record.name}: is {record.state.value}, not {state.value}")
 
 
 def _change(call: Call, record: ScheduleRecord, ticket: ScheduleChange) -> Reply:

@@ -13,7 +13,7 @@ import msgspec
 from grass.wire import calls, gpu, heartbeat, plan_answer, usage, usage_views, views
 from master.api.routes import ROUTES
 
-Schema = dict[str, Any]  # JSON Schema allows any keys
+Schema = dict[str, Any]  # Any: JSON Schema allows any keys
 
 _REF = "#/components/schemas/{name}"
 

@@ -13,6 +13,7 @@ from grass.api.sealing import MAX_REQUEST
 from grass.config import ClusterConfig, Secrets
 from grass.errors import UnreachableError
 from grass.model.event_kind import EventKind
+from grass.network_address import network_address
 from grass.serving.front import Limits
 from grass.serving.worker import STOP_SECONDS, FrontWorker, apply_settings, die_with_the_arbiter
 from grass.store.api_store import ApiStore
@@ -33,7 +34,7 @@ class Server(BaseApplication):  # type: ignore[misc]
 
     def load_config(self) -> None:
         settings = {
-            "bind": f"{self._config.master.api_host}:{self._config.master.api_port}",
+            "bind": network_address(self._config.master.api_host, self._config.master.api_port),
             "workers": 1,
             "worker_class": Worker,
             "backlog": 2048,

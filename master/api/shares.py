@@ -12,6 +12,7 @@ from flask import Blueprint
 
 from grass import clock
 from grass.model.lifecycle import JobState, NodeState, TaskState
+from grass.model.policy import ClusterPolicy
 from grass.store.job_index import BEGUN, EVERYBODY, WAITING
 from grass.wire.job_record import JobRecord
 from grass.wire.usage_record import UsageRecord
@@ -34,7 +35,7 @@ def show_shares(call: Call) -> SharesView:
     store = call.api.store
     active = store.runs(store.job_index.newest([BEGUN, WAITING], EVERYBODY, MOST, None))
     past = decayed(store.usage(), clock.steady(), clock.boot_id(), call.api.config.master.usage_half_life)
-    shares = _shares(_allocated(call, active), _whole(call), past, active)
+    shares = _shares(_allocated(call, active), _whole(call), past, active, call.api.config.master)
     total = {share.user: share.past + share.share for share in shares}
     waiting = [record for record in active if record.state is JobState.QUEUED]
     order = sorted(waiting, key=lambda record: (-record.priority, total[record.user], record.submitted))
@@ -74,7 +75,11 @@ def _on_node(counts: Mapping[TaskState, int]) -> int:
 
 
 def _shares(
-    allocated: Mapping[str, Counter[str]], whole: Counter[str], past: Mapping[str, float], active: Iterable[JobRecord]
+    allocated: Mapping[str, Counter[str]],
+    whole: Counter[str],
+    past: Mapping[str, float],
+    active: Iterable[JobRecord],
+    policy: ClusterPolicy,
 ) -> list[UserShare]:
     """Return the users, whose turn is first; at the same share in order of their names."""
     jobs = [(record.user, record.state is JobState.QUEUED) for record in active]
@@ -85,9 +90,8 @@ def _shares(
         amounts = allocated.get(user, Counter())
         now = max((amount / whole[name] for name, amount in amounts.items() if whole[name] > 0), default=0.0)
         part = past.get(user, 0.0) / all_past if all_past > 0 else 0.0
-        users.append(
-            UserShare(user, now, part, past.get(user, 0.0) / 3600, running[user], waiting[user], dict(amounts))
-        )
+        hours, quota = past.get(user, 0.0) / 3600, policy.quotas.get(user, policy.default_quota)
+        users.append(UserShare(user, now, part, hours, running[user], waiting[user], dict(amounts), dict(quota)))
     return sorted(users, key=lambda share: (share.past + share.share, share.user))
 
 

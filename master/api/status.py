@@ -8,6 +8,7 @@ from flask import Blueprint
 
 import grass
 from grass.errors import StoreRefusesError
+from grass.model.isolation import Isolation
 from grass.wire.version import PROTOCOL
 from grass.wire.views import StatusView, StoreTrouble
 from master.api.call import Api, Call
@@ -31,6 +32,7 @@ def show_status(call: Call) -> StatusView:
         jobs=store.job_index.counts(call.scope),
         nodes=dict(Counter(record.state for record in store.nodes())),
         store=store_trouble(call),
+        isolation=Isolation.USER if config.node.isolate else Isolation.NONE,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from grass.errors import InputError, ManifestError, Problem
 from grass.manifest import ParsedJob, ParsedSchedule, parse_job, parse_schedule, values
+from grass.manifest.code_files import LONGEST_NAME, MOST_FILES
 from grass.manifest.document import show_text
 from grass.model.job import Job
 from grass.wire.calls import ScheduleSubmission, Submission
@@ -40,7 +41,7 @@ def accept_job(
     """
     parsed: ParsedJob = parse_job(submission.manifest)
     origin = origin_of(submission) if keep_cwd else Origin()
-    job = origin.applied(parsed.job)
+    job = replace(origin.applied(parsed.job), files=_files(submission.files) if keep_cwd else {})
     missing = unsuited(job, nodes()) if submission.strict or asks_about_nodes(job) else []
     if submission.strict and (parsed.warnings or missing):
         raise ManifestError([*(Problem("", warning) for warning in parsed.warnings), *missing])
@@ -94,6 +95,12 @@ def _shell(variables: dict[str, str]) -> tuple[tuple[str, str], ...]:
         except values.Wrong as wrong:
             raise InputError(f"shell.{show_text(name)}: {wrong}") from wrong
     return tuple(variables.items())
+
+
+def _files(files: dict[str, str]) -> dict[str, str]:
+    if len(files) > MOST_FILES or any(len(text) > LONGEST_NAME * 2 for each in files.items() for text in each):
+        raise InputError(f"files: must be at most {MOST_FILES} digests, of names with {LONGEST_NAME} characters")
+    return files
 
 
 def _folder(text: str | None) -> PurePosixPath | None:

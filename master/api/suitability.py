@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from grass.errors import Problem
+from grass.frameworks.programs import needed_of_node
 from grass.model import feasibility
 from grass.model.amounts import show_memory
 from grass.model.feasibility import some
@@ -29,7 +30,14 @@ def asks_about_nodes(job: Job) -> bool:
 def _special(component: Component) -> bool:
     resources = component.resources
     constrained = component.where or component.avoid or component.spread is not None or component.pack is not None
-    return bool(constrained or component.image or resources.gpu or resources.disk or resources.custom)
+    return bool(
+        constrained
+        or component.image
+        or resources.gpu
+        or resources.disk
+        or resources.custom
+        or needed_of_node(component)
+    )
 
 
 def unsuited(job: Job, nodes: Sequence[NodeRecord]) -> list[Problem]:
@@ -59,6 +67,8 @@ class _Facts:
         self.name_set = frozenset(self.names)
         self.totals = list(dict.fromkeys(node.resources for node in nodes))
         self.levels = {NODE_LEVEL, *range(1, max(len(node.path) for node in nodes) + 1)}
+        known = [set(node.programs) if node.programs is not None else None for node in nodes]
+        self.programs = None if None in known else set().union(*(each for each in known if each))
         self.docker = any("docker" in node.runtimes for node in nodes)
         self.devices = sorted({(gpu.name or "?", gpu.memory) for node in nodes for gpu in node.gpus})
         self.labels: dict[str, dict[str, int]] = {}
@@ -77,6 +87,11 @@ def _of_component(component: Component, facts: _Facts) -> Iterator[tuple[str, st
     if component.image is not None and component.runtime != "process" and not facts.docker:
         what = "its tasks run as processes" if component.runtime is None else "its tasks wait until a node has one"
         yield "image", f"no node has a container engine; {what}"
+    if component.framework is not None and facts.programs is not None:
+        for program in needed_of_node(component):
+            if program not in facts.programs:
+                why = feasibility.lacks_program(program, component.framework.name.value)
+                yield "command", f"nodes have {why} on their PATH; its tasks wait until a node has one"
     special_device = component.resources.gpu > 0 and component.gpu != GpuNeed()
     if special_device and not any(_matches(component.gpu, *device) for device in facts.devices):
         have = some([f"{model} ({show_memory(memory)})" for model, memory in facts.devices])

@@ -13,6 +13,7 @@ from functools import reduce
 from flask import Blueprint
 
 from grass.errors import NotFoundError, UndecodableError
+from grass.model.key_text import job_of
 from grass.model.lifecycle import NodeState
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import AttemptKey, TaskKey
@@ -109,9 +110,9 @@ def job_metrics(call: Call, job: str) -> JobMetricsView:
 
 def _visible(call: Call, tasks: Iterable[TaskSample]) -> tuple[TaskSample, ...]:
     """Return the samples of jobs that the caller may see."""
-    jobs = {task.key.partition("/")[0] for task in tasks}
+    jobs = {job_of(task.key) for task in tasks}
     seen = {record.id for record in call.api.store.runs(list(jobs)) if call.sees(record.user)}
-    return tuple(task for task in tasks if task.key.partition("/")[0] in seen)
+    return tuple(task for task in tasks if job_of(task.key) in seen)
 
 
 def _running(call: Call, job_id: str, tasks: Iterable[TaskRecord]) -> dict[str, TaskSample]:

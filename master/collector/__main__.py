@@ -23,11 +23,15 @@ from grass.network_address import host_and_port
 from grass.provision.revival import watch_supervisor
 from grass.store.keys import Keys
 from grass.systemd import Notifier
+from grass.tls import ServerContext
 from grass.wire.handshake import collector_key
 from master.collector.journal import Journal, OwnLog, folder_of
 from master.collector.owners import Owners
-from master.collector.server import Connection, Dropped, NodeConnection
+from master.collector.server import HANDSHAKE_SECONDS, Connection, Dropped, NodeConnection
 from master.collector.storage import Storage
+
+RENEW_SECONDS = 60.0
+"""How often it looks whether its certificate was renewed."""
 
 
 def main() -> int:
@@ -64,10 +68,12 @@ def _of_nodes(config: ClusterConfig) -> Make:
     secrets = Secrets.load(config.home)
     owners = Owners(open_backend(config, secrets, "api"), Keys(config.key_prefix))
 
-    def key_of(node: str) -> str:
-        return collector_key(node_token(secrets.node_token, node))
+    cluster = config.name if config.tls else None
 
-    return lambda storage, dropped, journal: NodeConnection(storage, dropped, owners, key_of, journal)
+    def key_of(node: str) -> str:
+        return collector_key(node_token(secrets.node_token, node, owners.joined(node) or ""))
+
+    return lambda storage, dropped, journal: NodeConnection(storage, dropped, owners, key_of, journal, cluster)
 
 
 async def _serve(config: ClusterConfig, tcp: tuple[str, int] | None, of_nodes: Make | None) -> None:
@@ -85,18 +91,38 @@ async def _serve(config: ClusterConfig, tcp: tuple[str, int] | None, of_nodes: M
     servers: list[asyncio.Server] = [
         await loop.create_unix_server(lambda: Connection(storage, dropped, journal), str(path))
     ]
+    renewing: asyncio.Task[None] | None = None
     if tcp is not None:
         make = of_nodes or Connection
-        servers.append(await loop.create_server(lambda: make(storage, dropped, journal), *tcp))
+        context = ServerContext(config.tls_files) if config.tls else None
+        seconds = None if context is None else HANDSHAKE_SECONDS
+        servers.append(
+            await loop.create_server(
+                lambda: make(storage, dropped, journal),
+                *tcp,
+                ssl=None if context is None else context.current(),
+                ssl_handshake_timeout=seconds,
+            )
+        )
+        renewing = None if context is None else loop.create_task(_renew(context))
     logging.getLogger(__name__).info("listening on %s, writing to %s", path, config.logs_dir)
     notifier = Notifier()
     notifier.ready()
     beating = loop.create_task(_beat(notifier))
     await stop.wait()
     beating.cancel()
+    if renewing is not None:
+        renewing.cancel()
     for server in servers:
         server.close()
     path.unlink(missing_ok=True)
+
+
+async def _renew(context: ServerContext) -> None:
+    """Use renewed certificates."""
+    while True:
+        await asyncio.sleep(RENEW_SECONDS)
+        context.current()
 
 
 async def _beat(notifier: Notifier) -> None:

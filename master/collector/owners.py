@@ -50,13 +50,18 @@ class Owners:
 
     def knows(self, node: str) -> bool:
         """Whether the node belongs to the cluster."""
+        return self.joined(node) is not None
+
+    def joined(self, node: str) -> str | None:
+        """Return ``digest`` of the node's record; None: it does not belong to the cluster."""
         text = self._backend.hget(self._keys.nodes, node)
         if text is None:
-            return False
+            return None
         try:
-            return NODE_RECORD.decode(text).state is not NodeState.LEFT
+            record = NODE_RECORD.decode(text)
         except UndecodableError:
-            return False
+            return None
+        return None if record.state is NodeState.LEFT else record.digest
 
     def verdict(self, node: str, target: Target, attempt: int) -> Verdict:
         """Decide whether the node may send output of this attempt."""
@@ -72,10 +77,9 @@ class Owners:
         return known[0]
 
     def _ask(self, node: str, target: Target, attempt: int) -> Verdict:
-        component, index = target.task
         if target.job_id == PROBE_JOB:
-            return Verdict.OWN if (component, index, attempt) == (node.replace(".", "-"), 0, 1) else Verdict.FOREIGN
-        text = self._backend.hget(self._keys.tasks(target.job_id), f"{component}.{index}")
+            return Verdict.OWN if (target.task, attempt) == (TaskKey(node.replace(".", "-"), 0), 1) else Verdict.FOREIGN
+        text = self._backend.hget(self._keys.tasks(target.job_id), str(target.task))
         if text is None:
             return Verdict.UNKNOWN
         try:
@@ -89,7 +93,7 @@ class Owners:
             return Verdict.FOREIGN
         if attempt == record.attempt:
             return _verdict(node, record.node)
-        field = field_of(TaskKey(*target.task), attempt)
+        field = field_of(target.task, attempt)
         text = self._backend.hget(self._keys.attempts(target.job_id), field)
         try:
             earlier = None if text is None else ATTEMPT_RECORD.decode(text)

@@ -17,6 +17,8 @@ import msgpack
 
 from grass.entropy import request_id
 from grass.errors import UnreachableError
+from grass.tls import peer_of
+from grass.tls_files import node_identity
 from grass.wire import handshake
 from master.collector import journal
 from master.collector.blocks import Block, block_from_record
@@ -147,7 +149,8 @@ class Connection(asyncio.Protocol):
 class NodeConnection(Connection):
     """A node's connection over TCP: it proves with its key which node it is, and may write for its own attempts only.
 
-    ``key_of``: the key that the collector shares with a node."""
+    ``key_of``: the key that the collector shares with a node. ``cluster``: its name, if the certificate of the
+    connection must be of the same node."""
 
     def __init__(
         self,
@@ -156,10 +159,12 @@ class NodeConnection(Connection):
         owners: Owners,
         key_of: Callable[[str], str],
         daemons: journal.Journal | None = None,
+        cluster: str | None = None,
     ) -> None:
         super().__init__(storage, dropped, daemons)
         self._owners = owners
         self._key_of = key_of
+        self._cluster = cluster
         self._nonce = request_id().encode()
         self._greeting: bytes | None = b""
         """What arrived of the handshake. None once it is over."""
@@ -207,10 +212,16 @@ class NodeConnection(Connection):
     def _identify(self, message: object) -> tuple[str, bytes]:
         """Return node and salt. Raises ValueError unless it is a node of the cluster that knows its key."""
         node, salt, proof = handshake.ping_of(message)
+        if self._cluster is not None and self._certified() != node_identity(self._cluster, node):
+            raise ValueError(f"the certificate is of {self._certified()}, not of {node}")
         expected = handshake.digest(salt, node, self._nonce, self._key_of(node))
         if not hmac.compare_digest(proof.encode(), expected.encode()) or not self._owners.knows(node):
             raise ValueError("unknown node, or another key")
         return node, salt
+
+    def _certified(self) -> str:
+        assert self._transport is not None
+        return peer_of(self._transport.get_extra_info("peercert"))
 
     def _refuse(self, reason: str) -> None:
         assert self._transport is not None

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 
+from grass.wire.keys import TaskKey
 from master.collector.blocks import Block, Key
 from master.collector.scan import scan
 
@@ -35,10 +36,8 @@ class Target:
     file: str
 
     @property
-    def task(self) -> tuple[str, int]:
-        """The component and the index."""
-        component, index, _ = self.file.split(".")
-        return component, int(index)
+    def task(self) -> TaskKey:
+        return TaskKey.parse(self.file.removesuffix(".jsonl"))
 
     @classmethod
     def of_tag(cls, tag: str) -> Target | None:

@@ -46,7 +46,7 @@ def main(path: str) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    process_memory.collect_rarely()
+    process_memory.keep_imported()
     notifier = Notifier()
     notifier.ready()
     server.start()

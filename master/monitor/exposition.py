@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import generate_latest
 
+from grass.model.key_text import attempt_parts
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.wire.api_figures import LATENCIES
 from grass.wire.usage import GpuUsage, TaskSample
@@ -82,6 +83,10 @@ def _nodes(now: Snapshot) -> Iterator[Metric]:
     for name, about in _OF_NODE.items():
         rows = (([node], getattr(each.sample.node, name)) for node, each in now.samples.items())
         yield _gauge(f"node_{name}", about, ["node"], ((labels, float(f)) for labels, f in rows if f is not None))
+    ports = [(node, port) for node, each in now.samples.items() for port in each.sample.node.rdma]
+    for name in ("sent", "received"):
+        told = (([node, port.port], float(getattr(port, name))) for node, port in ports)
+        yield _gauge(f"node_rdma_{name}", "Bytes per second of an RDMA port", ["node", "port"], told)
 
 
 _OF_NODE = {
@@ -141,7 +146,7 @@ def _tasks(now: Snapshot) -> Iterator[Metric]:
 
 
 def _labels(node: str, task: TaskSample) -> list[str]:
-    job_id, name, _ = task.key.split("/")
+    job_id, name, _ = attempt_parts(task.key)
     return [job_id, name, node]
 
 

@@ -17,6 +17,7 @@ import msgspec
 from grass import clock
 from grass.config import ClusterConfig
 from grass.model.lifecycle import JobState, TaskState
+from grass.network_address import host_and_port
 from grass.store.api_store import ApiStore
 from grass.store.history_store import Sampled
 from grass.store.job_index import BEGUN
@@ -129,9 +130,8 @@ def _answers(config: ClusterConfig) -> bool:
             return True
     except OSError:
         pass
-    host, _, port = (config.collector or "").rpartition(":")
     try:
-        with closing(socket.create_connection((host.strip("[]"), int(port or 0)), 1.0)):
+        with closing(socket.create_connection(host_and_port(config.collector or ":0"), 1.0)):
             return True
     except OSError:
         return False

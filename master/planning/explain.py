@@ -17,8 +17,8 @@ from master.planning.quotas import limited_amounts
 from master.planning.round import Left, Round
 from master.planning.survey import Survey, reduced
 
-Details = dict[str, Any]
-"""Entries of ``Reason.details``: JSON whose keys depend on the reason's code."""
+Details = dict[str, Any]  # Any: JSON whose keys depend on the reason's code
+"""Entries of ``Reason.details``."""
 
 
 class Explainer:

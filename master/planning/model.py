@@ -53,6 +53,7 @@ class Node:
 
     ``path``: in the topology (``("rack1", "switch3")``). ``closed``: why the node accepts no tasks ("draining",
     "silent"); empty: the node is open. The size of a closed node still counts. ``ports``: free named ports.
+    ``programs``: those of frameworks on the PATH of its processes; None: not known.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict)
     path: tuple[str, ...] = ()
     runtimes: frozenset[str] = frozenset({"process"})
+    programs: frozenset[str] | None = None
     closed: str = ""
     ports: int = 10_000
 
@@ -110,7 +112,8 @@ class Node:
 class Shape:
     """The needs of one task. The planner treats tasks of equal shape alike, so a shape is hashable and shared.
 
-    ``where``: label → values; the node must have one of the values. ``runtime`` None: any.
+    ``where``: label → values; the node must have one of the values. ``runtime`` None: any. ``programs``: those of its
+    ``framework`` that the node must not be known to lack.
     """
 
     resources: Resources
@@ -119,6 +122,8 @@ class Shape:
     where: tuple[tuple[str, tuple[str, ...]], ...] = ()
     avoid: tuple[str, ...] = ()
     runtime: str | None = None
+    programs: tuple[str, ...] = ()
+    framework: str = ""
 
     @cached_property
     def amounts(self) -> tuple[tuple[str, int], ...]:
@@ -132,6 +137,8 @@ class Shape:
         key = f"{r.cpu},{r.memory},{r.gpu},{r.disk}"
         if self.ports or self.where or self.avoid or self.runtime or gpu.model or gpu.memory or r.custom:
             key += f",{self.ports},{self.where},{self.avoid},{self.runtime!r},{gpu.model!r},{gpu.memory},{r.custom}"
+        if self.programs:
+            key += f",{self.programs},{self.framework}"
         return key
 
 

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from grass.model import feasibility
 from grass.model.job import NODE_LEVEL
 from grass.model.resources import DEVICE
 from master.planning.free_resources import UNLIMITED
@@ -213,6 +214,9 @@ def _tests(shape: Shape) -> list[tuple[str, object, Callable[[Node], bool]]]:
     if shape.runtime is not None:
         runtime = shape.runtime
         parts.append((f"no {runtime} runtime", ("runtime", runtime), lambda node: runtime in node.runtimes))
+    for program in shape.programs:
+        why = feasibility.lacks_program(program, shape.framework)
+        parts.append((why, ("program", program, shape.framework), _program_test(program)))
     if shape.resources.gpu and (shape.gpu.model is not None or shape.gpu.memory):
         gpu, devices = shape.gpu, max(1, -(-shape.resources.gpu // DEVICE))
         enough: dict[tuple[tuple[str, int], ...], bool] = {}
@@ -224,6 +228,10 @@ def _tests(shape: Shape) -> list[tuple[str, object, Callable[[Node], bool]]]:
 
         parts.append(("too few GPUs of the requested model or memory", ("gpu", gpu, devices), fitting))
     return parts
+
+
+def _program_test(program: str) -> Callable[[Node], bool]:
+    return lambda node: node.programs is None or program in node.programs
 
 
 def _label_test(label: str, wanted: frozenset[str]) -> Callable[[Node], bool]:

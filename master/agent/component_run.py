@@ -1,0 +1,218 @@
+"""A component of a job as the master-agent remembers it. Part of ``state``.
+
+A task that was never assigned has no object: a component knows the first index that was never assigned. So an array of
+100,000 tasks costs memory only for tasks that run or have run.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from grass.frameworks.programs import needed_of_node
+from grass.model.job import Component, GpuNeed
+from grass.model.lifecycle import TaskState, check_task
+from grass.model.reasons import Reason
+from grass.model.resources import Resources
+from grass.wire.membership import Member
+from grass.wire.task_record import TaskRecord
+from master.planning.model import Shape
+
+_NONE: frozenset[int] = frozenset()
+_STATES = {state: at for at, state in enumerate(TaskState)}
+
+
+class Counts:
+    """State → number of tasks. Uses a third of the memory of a ``Counter``; every component in the queue has one."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self) -> None:
+        self._numbers = [0] * len(_STATES)
+
+    def __getitem__(self, state: TaskState) -> int:
+        return self._numbers[_STATES[state]]
+
+    def __setitem__(self, state: TaskState, number: int) -> None:
+        self._numbers[_STATES[state]] = number
+
+    def items(self) -> Iterator[tuple[TaskState, int]]:
+        return zip(_STATES, self._numbers, strict=True)
+
+
+@lru_cache(maxsize=4096)
+def _shape(
+    resources: Resources,
+    gpu: GpuNeed,
+    ports: int,
+    where: tuple[tuple[str, tuple[str, ...]], ...],
+    avoid: tuple[str, ...],
+    runtime: str | None,
+    programs: tuple[str, ...],
+    framework: str,
+) -> Shape:
+    """Shared by equal components, because a queue of thousands has few kinds of them."""
+    return Shape(resources, gpu, ports, where, avoid, runtime, programs, framework)
+
+
+@dataclass(slots=True)
+class ComponentRun:
+    """``size``: the number of its tasks, without those that were removed and still run (``leaving``). ``next_index``:
+    tasks from here on were never assigned. ``requeued``: lower indexes that may start again now.
+
+    ``holes``: indexes below ``end`` that no task has, because tasks were removed. All are below ``next_index``.
+    ``carried``: ranges of indexes that an earlier run has done (``Job.carried``).
+    """
+
+    spec: Component
+    size: int
+    carried: tuple[tuple[int, int], ...] = ()
+    tasks: dict[int, TaskRecord] = field(default_factory=dict)
+    next_index: int = 0
+    skipped: int = 0
+    """How many tasks from ``next_index`` on have ended without being assigned: they were carried over, or stopped."""
+    requeued: list[int] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+    ready: int = 0
+    reason: Reason | None = None
+    backoff: int = 0
+    """Pending tasks that wait for their restart time, and are not in ``requeued`` yet."""
+    mean: float | None = None
+    """Moving average of a task's seconds, for the backlog."""
+    holes: frozenset[int] = _NONE
+    joining: frozenset[int] = _NONE
+    """New tasks that are no members yet: their operation has not committed them. They count in ``size``."""
+    entering: tuple[int, ...] = ()
+    """Those of ``joining`` that were never placed. They are placed once no other task of the component waits."""
+    released: dict[int, TaskRecord] | None = None
+    """Index → last record of a removed task, whose attempts must not be numbered again."""
+    leaving: int = 0
+    """Removed tasks that are still on a node. They are in ``tasks``, but not in ``counts``."""
+    generation: int = 0
+    members: tuple[Member, ...] = ()
+    """As last published."""
+    avoid: str | None = None
+    """A node on which tasks must not start now, because one of them is being replaced there."""
+    whole: bool = True
+    """Whether the tasks of ``entering`` start together or not at all."""
+    below: float | None = None
+    """Steady time at which the job is queued again, because fewer tasks than ``min`` run."""
+    informed: frozenset[str] = frozenset()
+    """Nodes that were sent the present membership."""
+    shape: Shape = field(init=False)
+
+    def __post_init__(self) -> None:
+        done = TaskRecord(TaskState.SUCCEEDED)  # one object for all of them, because nothing changes it
+        for first, last in self.carried:
+            self.tasks.update(dict.fromkeys(range(first, last + 1), done))
+        self.skipped = len(self.tasks)
+        self.counts[TaskState.PENDING] = self.size - self.skipped
+        self.counts[TaskState.SUCCEEDED] = self.skipped
+        spec = self.spec
+        where = tuple(sorted(spec.where.items()))
+        programs = needed_of_node(spec)
+        framework = spec.framework.name.value if spec.framework and programs else ""
+        ports = len(spec.ports)
+        self.shape = _shape(spec.resources, spec.gpu, ports, where, spec.avoid, spec.runtime, programs, framework)
+
+    @property
+    def end(self) -> int:
+        """The first index above those of its tasks."""
+        return self.size + len(self.holes)
+
+    @property
+    def on_node(self) -> int:
+        """How many tasks are assigned or running, removed ones included."""
+        return self.counts[TaskState.ASSIGNED] + self.counts[TaskState.RUNNING] + self.leaving
+
+    @property
+    def demanded(self) -> Shape:
+        """What its tasks need now."""
+        if self.avoid is None:
+            return self.shape
+        return replace(self.shape, avoid=(*self.shape.avoid, self.avoid))
+
+    @property
+    def joins(self) -> bool:
+        """Whether only new members wait for resources: all other tasks of the component are placed first."""
+        return bool(self.entering) and self.next_index + self.skipped >= self.end and not self.requeued
+
+    @property
+    def missing(self) -> int:
+        """How many tasks are missing until ``min`` of them run or have succeeded."""
+        counts = self.counts
+        there = counts[TaskState.ASSIGNED] + counts[TaskState.RUNNING] + counts[TaskState.SUCCEEDED]
+        return max(0, (self.spec.min or 0) - there)
+
+    @property
+    def too_few(self) -> bool:
+        """Whether fewer than ``min`` tasks run, besides those that are about to be restarted, and others could."""
+        waiting = self.counts[TaskState.PENDING] + self.counts[TaskState.LOST]
+        return self.missing > self.backoff and waiting > self.backoff
+
+    @property
+    def startable(self) -> int:
+        """How many pending tasks wait only for free resources, within the component's ``parallelism``."""
+        waiting = self.end - self.next_index - self.skipped + len(self.requeued) or len(self.entering)
+        if self.spec.parallelism is None:
+            return waiting
+        return max(0, min(waiting, self.spec.parallelism - self.on_node))
+
+    def take_next(self) -> int:
+        """Return the index of the next task to start: requeued tasks first, then in order, then new members."""
+        if self.requeued:
+            return heapq.heappop(self.requeued)
+        while self.skipped and self.next_index in self.tasks:
+            self.next_index += 1
+            self.skipped -= 1
+        if self.next_index >= self.end:
+            index, *others = self.entering
+            self.entering = tuple(others)
+            return index
+        index = self.next_index
+        self.next_index += 1
+        self.tasks[index] = self.blank(index)
+        return index
+
+    def blank(self, index: int) -> TaskRecord:
+        """Return the record of a task that starts for the first time, or for the first time since it was removed."""
+        before = self.released.get(index) if self.released else None
+        return TaskRecord() if before is None else TaskRecord(attempt=before.attempt, usage=before.usage)
+
+    def skip(self, index: int, task: TaskRecord) -> None:
+        """End a task that was never assigned."""
+        self.tasks[index] = task
+        self.counts[TaskState.PENDING] -= 1
+        self.counts[task.state] += 1
+        self.skipped += 1
+
+    def start_none(self) -> None:
+        """Start no more tasks."""
+        self.next_index, self.skipped = self.end, 0
+        self.requeued.clear()
+        self.entering = ()
+
+    def put_back(self, index: int) -> None:
+        """Let a task start again now."""
+        heapq.heappush(self.requeued, index)
+
+    def take_back(self, index: int) -> None:
+        """Undo ``put_back``: the task need not start again."""
+        self.requeued.remove(index)
+        heapq.heapify(self.requeued)
+
+    def move(self, task: TaskRecord, state: TaskState) -> None:
+        """Change a task's state and the counts. Raises for a transition that is not legal."""
+        check_task(task.state, state)
+        if task.released:
+            self.leaving += state.on_node - task.state.on_node
+        else:
+            self.counts[task.state] -= 1
+            self.counts[state] += 1
+        task.state = state
+
+    def learn(self, seconds: float) -> None:
+        """Add a task's duration to the mean."""
+        self.mean = seconds if self.mean is None else 0.9 * self.mean + 0.1 * seconds

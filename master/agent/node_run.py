@@ -1,0 +1,121 @@
+"""A node as the master-agent remembers it: its resources, and the tasks that it has. Part of ``state``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from grass.model.lifecycle import NodeState
+from grass.model.reasons import Reason
+from grass.model.resources import Resources
+from grass.wire.gpu import GpuDevice
+from grass.wire.heartbeat import NodeUsage
+from grass.wire.keys import LaunchKey
+from grass.wire.moment import Moment
+from grass.wire.task_record import TaskRecord
+
+NOTHING = Resources()
+NO_USAGE = NodeUsage()
+
+
+@dataclass(slots=True)
+class Launch:
+    """The tasks of one component on one node. At most ``width`` of them run at once; the others wait there.
+
+    ``width`` is never above ``live``. ``width * shape`` is what is allocated to them on the node.
+    """
+
+    shape: Resources
+    width: int
+    tasks: dict[int, TaskRecord] = field(default_factory=dict)
+    sent_width: int = -1
+    """The width that was last sent to the node."""
+    preempted: int = 0
+    """How many of them are being preempted."""
+    until: float = 0.0
+    """Steady time at which the last of them must have ended, if the component has a time limit."""
+
+    @property
+    def live(self) -> int:
+        """How many tasks run or wait on the node."""
+        return len(self.tasks)
+
+
+@dataclass(slots=True)
+class DeviceRun:
+    """A GPU. ``allocated``: thousandths. ``present``: whether the node still offers it."""
+
+    model: str = ""
+    memory: int = 0
+    allocated: int = 0
+    busy: str = ""
+    """Owner of a program on it that is not a task of Grass, or empty."""
+    quarantine: str = ""
+    """Why it is in quarantine, or empty. Its tasks go on; no new task gets it."""
+    present: bool = True
+
+
+@dataclass(slots=True)
+class Drain:
+    """``deadline``: when the node's tasks are stopped (None: never). ``remove``: it leaves the cluster when empty."""
+
+    user: str
+    deadline: Moment | None = None
+    remove: bool = False
+
+
+@dataclass(slots=True)
+class NodeRun:
+    """One node. ``records.node_record`` makes its record from this whenever it is written."""
+
+    name: str
+    state: NodeState = NodeState.JOINING
+    reason: Reason | None = None
+    address: str = ""
+    total: Resources = NOTHING
+    version: str = ""
+    api_port: int = 0
+    gpus: tuple[GpuDevice, ...] = ()
+    """As in its last hello."""
+    usage: NodeUsage = NO_USAGE
+    seen: float = 0.0
+    """Steady time of this master-agent at the node's last message."""
+    seen_wall: float | None = None
+    """The same in wall-clock seconds, for people."""
+    boot: str = ""
+    launches: dict[LaunchKey, Launch] = field(default_factory=dict)
+    allocated: Resources = NOTHING
+    """The sum over ``launches``."""
+    devices: dict[int, DeviceRun] = field(default_factory=dict)
+    ports: set[int] = field(default_factory=set)
+    """Ports of its tasks."""
+    change: int = 0
+    """Number of the last desired-state change sent."""
+    labels: dict[str, str] = field(default_factory=dict)
+    path: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ("process",)
+    programs: tuple[str, ...] | None = None
+    """As in a heartbeat."""
+    digest: str = ""
+    """Digest of its password, if it joined by a ticket. Such a node must pass its probe before it is READY."""
+    unfit: Reason | None = None
+    """Why it must get no tasks, from its last hello."""
+    conditions: tuple[Reason, ...] = ()
+    """Why it must get no tasks now, from its last message. Conditions end by themselves."""
+    forgiven: dict[int, int] = field(default_factory=dict)
+    """Device → how many of its ECC errors an administrator has accepted."""
+    cordoned: bool = False
+    drain: Drain | None = None
+    written: float = float("-inf")
+    """Steady time at which its record was last written for a heartbeat."""
+    refused: float = float("-inf")
+    """Steady time of the last event about a refused report of this node."""
+
+    @property
+    def free(self) -> Resources:
+        """What is not allocated. Negative if the node has shrunk below what is allocated."""
+        return self.total - self.allocated
+
+    @property
+    def live(self) -> int:
+        """How many tasks run or wait on the node."""
+        return sum(launch.live for launch in self.launches.values())

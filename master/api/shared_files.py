@@ -1,0 +1,20 @@
+"""Digests of the files of the share that a job's commands name. Used where jobs are submitted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from grass.files.digests import digests
+from grass.files.paths import JOBS, OWN
+from grass.manifest.code_files import shared_names
+from grass.model.job import Job
+
+
+def with_shared_files(job: Job, share: Path) -> Job:
+    """Return the job with the digests, beside those that its client found. Files of other jobs are left out."""
+    names = [name for name in shared_names(job) if name.partition("/")[0] not in (JOBS, *OWN)]
+    if not names:
+        return job
+    found = digests(share, names)
+    return replace(job, files={**job.files, **{f"$GRASS_DATA/{name}": digest for name, digest in found.items()}})
