@@ -54,6 +54,11 @@ def mount_point(path: Path, table: str | None = None) -> str:
     return mount_of(path, table).point
 
 
+def lines_at(point: str) -> tuple[str, ...]:
+    """Return the table's lines of a mount point, which change with every mount there."""
+    return tuple(line for line in _TABLE.read_text().splitlines() if line.split(" ", 5)[4] == point)
+
+
 def stack(source: str, target: str) -> None:
     """Bind-mount ``source`` over ``target``, above earlier mounts there, in every mount namespace that receives the
     changes of ``target``. Raises OSError."""

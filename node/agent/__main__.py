@@ -15,17 +15,21 @@ from grass.api.daemon_log import start_node_log
 from grass.config import ClusterConfig, Secrets
 from grass.environment import whole_environment
 from grass.errors import NotAllowedError
+from grass.provision.certificate_renewal import start_renewal
 from grass.store.connect import open_backend
+from grass.store.embedded import TASKS_USER
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
 from grass.store.shared_store import SharedStore
 from grass.systemd import Notifier
+from grass.tls_files import MASTER, identity
 from grass.wire.hello import Probe
 from node.agent import gpu
 from node.agent.environment import inherited
 from node.agent.loop import NodeAgent
 from node.agent.probe_record import mounted, share_is_mounted
 from node.agent.shipper import Shipper
+from node.agent.task_redis import Proof, TaskRedis
 from node.runtime.registry import open_runtimes
 
 PROBE_AGAIN = 30.0
@@ -44,6 +48,7 @@ def main(path: str) -> int:
     secrets = Secrets.load(config.home)
     key = key_for(config, secrets.node_token)
     start_node_log(config, "node-agent", key)
+    start_renewal(config)
     backend = open_backend(config, secrets, "node")
     notifier = Notifier()
     notifier.ready()
@@ -69,7 +74,10 @@ def main(path: str) -> int:
         again = threading.Timer(PROBE_AGAIN, agent.stop)
         again.daemon = True
         again.start()
-    process_memory.collect_rarely()
+    if config.task_redis_server is not None:
+        tls = Proof(config.tls_files, identity(config.name, MASTER)) if config.redis.tls else None
+        TaskRedis(config.task_redis, config.task_redis_server, secrets.redis.get(TASKS_USER, ""), tls).start()
+    process_memory.keep_imported()
     agent.run()
     return 0
 

@@ -100,6 +100,9 @@ class Attempts:
             self._readiness.watch(self._check(attempt, entry, template, template.ready))
         return True
 
+    def running(self) -> Mapping[str, LaunchTemplate | None]:
+        return self._alive
+
     def runs(self, key: str) -> bool:
         return key in self._alive
 

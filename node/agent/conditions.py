@@ -2,7 +2,8 @@
 
 Checked every two seconds, in threads, because a file operation on a share whose server is away may never return. The
 loop reports them with every heartbeat, so that the master places nothing on this node, and starts nothing until they
-clear. They clear by themselves. The third condition, tasks that do not end, is in ``stuck_tasks``.
+clear. They clear by themselves. So does a missing program that isolates users. Tasks that do not end are in
+``stuck_tasks``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,8 @@ from grass.entropy import request_id
 from grass.model.amounts import show_memory
 from grass.model.reasons import Reason, ReasonCode
 from node.mounts import mount_point
+from node.runtime.isolation.view import PACKAGE
+from node.runtime.isolation.view import PROGRAM as SANDBOX
 
 EVERY = 2.0
 """Seconds between checks."""
@@ -30,6 +34,7 @@ LOW_DISK_FRACTION = 0.05
 """Without the setting ``low_disk``, a disk is almost full below 1 GiB free, or 5 % of it if that is less."""
 LOW_FILES_FRACTION = 0.01
 """A disk is also almost full when fewer than this fraction of the files that it can hold are free."""
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HYSTERESIS = 1.25
 """The condition clears above 1.25 × the limit. Without a gap, a task's first file would bring the condition back."""
 
@@ -46,6 +51,7 @@ class Conditions:
         ``every``: seconds between checks."""
         self._every = every
         self._disk = Disk(config.node_dir, config.node.low_disk)
+        self._isolates = config.node.isolate is not None
         self._share = Share(config.data_dir, expected) if config.share is not None else None
         self._changed = changed
         self._now: tuple[Reason, ...] = ()
@@ -69,7 +75,8 @@ class Conditions:
                 self._changed()
 
     def _look(self) -> bool:
-        found = tuple(reason for reason in (self._disk.look(), self._share and self._share.look()) if reason)
+        looks = (self._disk.look(), self._share and self._share.look(), self._isolates and without_isolation())
+        found = tuple(reason for reason in looks if reason)
         if found == self._now:
             return False
         for reason in found:
@@ -86,6 +93,14 @@ def together(reasons: tuple[Reason, ...]) -> Reason | None:
         return None
     text = "; ".join(reason.message for reason in reasons)
     return Reason(reasons[0].code, f"held back on its node: {text}", reasons[0].details)
+
+
+def without_isolation(path: str = SYSTEM_PATH) -> Reason | None:
+    """Return why tasks of users cannot be isolated here. ``path``: folders of programs, as in PATH."""
+    if shutil.which(SANDBOX, path=path):
+        return None
+    message = f"{SANDBOX} is missing, by which tasks of users are isolated; install the package {PACKAGE}"
+    return Reason(ReasonCode.RUNTIME, message, {"package": PACKAGE})
 
 
 def lacks(free: int, total: int, files_free: int, files: int, low: int | None, before: bool) -> str:

@@ -5,20 +5,25 @@ The names of the variables are a public interface (docs/reference)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from grass.config import ClusterConfig
 from grass.environment import is_shared
 from grass.model.matrix import environment as matrix_environment
 from grass.wire.desired import DesiredAttempt
+from grass.wire.gpu import GpuDevice
 from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate
 from node.membership.rendering import NOTHING, Additions, command, launch_environment
-from node.runtime.protocol import Launch, Start
+from node.runtime.protocol import Launch, Observed, Start
 from node.runtime.registry import chosen, kind
 
 _NOT_INHERITED = ("GRASS_", "SUPERVISOR_", "NOTIFY_SOCKET", "WATCHDOG_")
+
+
+_OF_ACCOUNT = ("HOME", "USER", "LOGNAME", "SHELL", "MAIL")
+"""Of the account that the node-agent runs under. The shepherd sets those of an isolated task's account."""
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
@@ -68,7 +73,8 @@ def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, s
     cwd = _folder(template.cwd, template.base, str(config.data_dir))
     plain = Launch(argv(command(template)), env, cwd, template.grace, template.width, runtime)
     if host_view:
-        return plain
+        isolated = config.node.isolate is not None
+        return plain._replace(user=template.user, awaited=tuple(template.awaited.values())) if isolated else plain
     return plain._replace(
         env={**env, **output_folders(template, template.container.data or str(config.data_dir))},
         cwd=_folder(template.cwd, None, template.container.data or str(config.data_dir)),
@@ -81,7 +87,7 @@ def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, s
 
 def of_shell(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, str]) -> dict[str, str]:
     """Return what a process inherits: ``base``, with the variables of the submitting shell if the job has them."""
-    found = dict(base)
+    found = {name: value for name, value in base.items() if not (config.node.isolate and name in _OF_ACCOUNT)}
     if template.shell:
         found = {name: value for name, value in base.items() if not is_shared(name)} | dict(template.shell)
     if config.master.nodes_on_client:
@@ -148,3 +154,11 @@ def attempt_env(key: str, template: LaunchTemplate, entry: DesiredAttempt, node_
     if node_gpus:  # a task that asked for none must not use the devices of others
         env["CUDA_VISIBLE_DEVICES"] = ",".join(str(device) for device, _ in entry.gpus)
     return env
+
+
+def software(attempt: Observed, entry: DesiredAttempt, gpus: Sequence[GpuDevice]) -> dict[str, str] | None:
+    """Return what the attempt runs with, besides its own files: digest of its image, driver of its GPUs."""
+    own = {device for device, _ in entry.gpus}
+    driver = next((gpu.driver for gpu in gpus if gpu.id in own and gpu.driver), None)
+    known = {"image": attempt.image, "driver": driver}
+    return {name: text for name, text in known.items() if text} or None

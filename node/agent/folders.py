@@ -13,8 +13,10 @@ from pathlib import Path
 
 from grass.atomic_file import replace_file
 from grass.config import ClusterConfig
+from grass.errors import UnreachableError
 from node.agent.environment import addresses_path
 from node.runtime.attempts import Folders
+from node.runtime.process.client import ask
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +64,8 @@ class Removal:
     def __init__(self, config: ClusterConfig) -> None:
         self._folders = Folders(str(config.node_dir / "attempts"))
         self._jobs = config.node_dir / "jobs"
+        self._isolated = config.node.isolate is not None
+        self._shepherd = config.socket("shepherd")
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="removal", daemon=True)
 
@@ -84,11 +88,14 @@ class Removal:
             work()
 
     def _remove_attempts(self, keys: list[str]) -> None:
+        if self._isolated:  # files of other accounts: only the shepherd may remove them
+            self._tell_shepherd("remove", [key for key in keys if not _removed_if_empty(self._folders.scratch(key))])
         for key in keys:
             for name in ("stdout", "stderr", "shipped"):
                 with contextlib.suppress(OSError):
                     os.unlink(self._folders.path(key, name))  # noqa: PTH108 (thousands a second)
-            _remove_folder(self._folders.scratch(key))
+            if not self._isolated:
+                _remove_folder(self._folders.scratch(key))
         for job_folder in {self._folders.job(key) for key in keys}:
             with contextlib.suppress(OSError):
                 os.rmdir(job_folder)  # noqa: PTH106
@@ -96,6 +103,26 @@ class Removal:
     def _remove_jobs(self, job_ids: list[str]) -> None:
         for job_id in job_ids:
             _remove_folder(str(self._jobs / job_id))
+        if self._isolated:
+            self._tell_shepherd("remove_jobs", job_ids)
+
+    def _tell_shepherd(self, word: str, names: list[str]) -> None:
+        if names:
+            try:
+                ask(self._shepherd, word, names)
+            except UnreachableError as error:
+                log.warning("files of %d tasks or jobs stay until the next start: %s", len(names), error)
+
+
+def _removed_if_empty(path: str) -> bool:
+    """Remove an empty folder. Return whether nothing is left of it."""
+    try:
+        os.rmdir(path)  # noqa: PTH106
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _remove_folder(path: str) -> None:

@@ -14,12 +14,14 @@ import os
 import select
 import socket
 from collections.abc import Iterable
+from contextlib import suppress
 
 import msgpack
 
 from grass import clock
 from grass.api.collector_link import Address, connect
 from grass.backoff import Backoff
+from grass.errors import CertificateError
 from grass.wire.codec import builtins
 from grass.wire.log_block import LogBlock
 
@@ -60,7 +62,7 @@ class Link:
         try:
             self._socket = connect(self._address, self._name, self._key, self._stop)
             self._socket.setblocking(False)
-        except OSError as error:
+        except (OSError, CertificateError) as error:
             self._failed(f"the log collector at {self._address} does not answer ({error}); logs wait on this node")
         return self._socket is not None
 
@@ -120,14 +122,16 @@ class Link:
             if self._stop in events:
                 raise InterruptedError("stopping")
             event = events[connection.fileno()]
-            if event & ~select.POLLOUT:
-                received = connection.recv(65536)
-                if not received:
-                    raise ConnectionResetError("connection closed by the collector")
-                replies.feed(received)
-                waiting.difference_update(_acks(replies))
-            if unsent and event & select.POLLOUT:
-                unsent = unsent[connection.send(unsent) :]
+            with suppress(BlockingIOError):  # what arrived was TLS's own
+                if event & ~select.POLLOUT:
+                    received = connection.recv(65536)
+                    if not received:
+                        raise ConnectionResetError("connection closed by the collector")
+                    replies.feed(received)
+                    waiting.difference_update(_acks(replies))
+            with suppress(BlockingIOError):
+                if unsent and event & select.POLLOUT:
+                    unsent = unsent[connection.send(unsent) :]
 
 
 def _acks(replies: Iterable[object]) -> list[str]:

@@ -149,7 +149,15 @@ def _device(nvml: Any, index: int) -> GpuDevice:
         uuid=nvml.nvmlDeviceGetUUID(handle),
         name=nvml.nvmlDeviceGetName(handle),
         memory=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+        driver=_driver(nvml),
     )
+
+
+def _driver(nvml: Any) -> str:
+    try:
+        return str(nvml.nvmlSystemGetDriverVersion())
+    except nvml.NVMLError:
+        return ""
 
 
 def _sample(nvml: Any, device: GpuDevice, own: _Own) -> GpuSample:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from grass import clock, trace
@@ -35,7 +36,9 @@ from node.agent import environment, folders
 from node.agent.attempts import Attempts, LogShipper, ended_event, not_started_event, port_in_use
 from node.agent.conditions import Conditions, together
 from node.agent.gpu import GpuWatch
+from node.agent.idle_hosts import IdleHosts
 from node.agent.own_figures import OwnFigures
+from node.agent.programs import Programs
 from node.agent.readiness import Readiness, Verdict
 from node.agent.reconcile import Reconciliation, launch_key
 from node.agent.redis_threads import Changes, Reports
@@ -44,7 +47,8 @@ from node.agent.usage import Usage, hello
 from node.agent.usage_sampler import Running, UsageSampler
 from node.membership.late_files import LateFiles
 from node.membership.service import Service
-from node.runtime.protocol import Listed, Observed, Runtime, RuntimeEvent, Stop
+from node.runtime import task_commands
+from node.runtime.protocol import Listed, Observed, Runtime, RuntimeEvent, Start, Stop
 from node.runtime.protocol import Waiting as RuntimeWaiting
 from node.runtime.registry import chosen
 from node.runtime.timers import Timers
@@ -85,6 +89,7 @@ class NodeAgent:
         self._usage = Usage(config.node_dir)
         self._watch = GpuWatch(gpus, self._roots)
         self._conditions = Conditions(config, self.wake, mounted)
+        self._programs = Programs(base_env.get("PATH"))
         self._blocked_by: tuple[Reason, ...] = ()
         """Why nothing starts now."""
         self._own_figures = OwnFigures()
@@ -119,6 +124,9 @@ class NodeAgent:
         self._attempts = Attempts(
             config, self._shipper, self._readiness, self._timers, self._removal, self._stop_one, base_env
         )
+        self._idle_hosts = IdleHosts(
+            self._timers, self._attempts.running, self._service.released, self._commanded, self._on_drained
+        )
         self._defined: dict[str, LaunchTemplate] = {}
         self._desired = False
         self._events_of_runtime: list[RuntimeEvent] = []
@@ -139,6 +147,7 @@ class NodeAgent:
     def run(self) -> None:
         Path(self._config.node_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
         self._conditions.start()
+        self._programs.start()
         self._blocked_by = self._conditions.now()
         for part in (
             self._changes,
@@ -163,6 +172,7 @@ class NodeAgent:
             self._watch.stop()
             self._sampler.stop()
             self._conditions.stop()
+            self._programs.stop()
             self._reports.stop(LAST_REPORTS)
             self._shipper.stop()
             self._removal.stop()
@@ -232,6 +242,7 @@ class NodeAgent:
         self._reconciliation.apply(change)
         if change.membership or change.launch:
             self._service.apply(change.membership, change.launch, self._reconciliation.launches)
+            self._idle_hosts.look()
         if change.drop:
             self._drop_launches(change.drop)
             self._remove_jobs({LaunchKey.parse(name).job_id for name in change.drop})
@@ -266,6 +277,7 @@ class NodeAgent:
         self._attempts.relisted()
         for attempt in listed.attempts:
             self._on_attempt(attempt)
+        self._idle_hosts.look()
 
     def _on_attempt(self, attempt: Observed) -> None:
         key = attempt.key
@@ -285,7 +297,9 @@ class NodeAgent:
         ):  # an earlier agent may have stopped it
             self._stuck.stop(key, entry.stop_grace)
         if self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
-            self._events.append(Started(key, attempt.started or clock.wall(), attempt.pid, attempt.prepared))
+            started = attempt.started or clock.wall()
+            software = environment.software(attempt, entry, self._gpus)
+            self._events.append(Started(key, started, attempt.pid, attempt.prepared, software))
 
     def _take_verdict(self, verdict: Verdict, key: str, failure: str) -> None:
         match verdict:
@@ -305,6 +319,10 @@ class NodeAgent:
     def _on_drained(self, key: str) -> None:
         self._drained.append(key)
         self.wake()
+
+    def _commanded(self) -> set[str]:
+        """Return the attempts in which a launcher runs a command."""
+        return {each.key for each in task_commands.running(self._config)}
 
     def _on_verdict(self, verdict: Verdict, key: str, failure: str) -> None:
         self._verdicts.append((verdict, key, failure))
@@ -369,30 +387,14 @@ class NodeAgent:
             self._events = []
 
     def _start(self, keys: list[str]) -> None:
-        starts, fresh = [], []
+        starts: list[Start] = []
+        fresh: list[str] = []
         for key in keys:
-            name = launch_key(key)
-            entry, template = self._reconciliation.entries[key], self._reconciliation.launches[name]
-            runtime = chosen(template.runtime, template.image, self._config.node.runtimes)
-            if runtime not in self._config.node.runtimes:
-                message = f"cannot start: node {self._config.node.name} does not offer the runtime {runtime}"
-                self._refuse(key, Reason(ReasonCode.CANNOT_START, message))
-                continue
-            if self._defined.get(name) is not template:
-                self._define(name, template)
-                fresh.append(name)
-            if entry.ports and (port := port_in_use(entry.ports)):
-                reason = Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is in use by another program")
-                self._refuse(key, reason)
-                continue
-            # only frameworks look at what the task inherits
-            inherited = environment.of_shell(self._config, template, self._base_env) if template.framework else {}
-            try:
-                added = self._service.additions(key, template, entry, inherited)
-            except InputError as error:
-                self._refuse(key, Reason(ReasonCode.CANNOT_START, f"cannot start: {error}"))
-                continue
-            starts.append(environment.start(key, name, template, entry, len(self._gpus), added))
+            prepared = self._prepare(key, fresh)
+            if isinstance(prepared, Reason):
+                self._refuse(key, prepared)
+            else:
+                starts.append(prepared)
         if starts:
             self._runtime.start(starts)
             if self._blocked_by:
@@ -400,6 +402,34 @@ class NodeAgent:
         for name in fresh:  # tasks of a job without ports expect the file, too
             job_id = LaunchKey.parse(name).job_id
             self._late_files.write(job_id, "empty addresses", partial(folders.make_addresses, self._config, job_id))
+
+    def _prepare(self, key: str, fresh: list[str]) -> Start | Reason:
+        """Return what the runtime starts, or why the attempt cannot start. Adds a launch that is new to ``fresh``.
+
+        A failure here ends this attempt alone: other jobs run on this node, too.
+        """
+        name = launch_key(key)
+        entry, template = self._reconciliation.entries[key], self._reconciliation.launches[name]
+        try:
+            runtime = chosen(template.runtime, template.image, self._config.node.runtimes)
+            if runtime not in self._config.node.runtimes:
+                message = f"cannot start: node {self._config.node.name} does not offer the runtime {runtime}"
+                return Reason(ReasonCode.CANNOT_START, message)
+            if self._defined.get(name) is not template:
+                self._define(name, template)
+                fresh.append(name)
+            if entry.ports and (port := port_in_use(entry.ports)):
+                return Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is in use by another program")
+            # only frameworks look at what the task inherits
+            inherited = environment.of_shell(self._config, template, self._base_env) if template.framework else {}
+            added = self._service.additions(key, template, entry, inherited)
+            return environment.start(key, name, template, entry, len(self._gpus), added)
+        except InputError as error:
+            return Reason(ReasonCode.CANNOT_START, f"cannot start: {error}")
+        except Exception as error:
+            log.exception("attempt %s: cannot start because of an internal error", key)
+            said = f"{type(error).__name__}: {error}"
+            return Reason(ReasonCode.CANNOT_START, f"cannot start: internal error of the node-agent ({said})")
 
     def _refuse(self, key: str, reason: Reason) -> None:
         self._events.append(not_started_event(key, reason))
@@ -417,13 +447,17 @@ class NodeAgent:
 
     def _roots(self) -> list[int]:
         """Return the pids whose descendants belong to tasks: each task, and the process that adopts their orphans."""
-        return [*self._pids.copy().values(), *self._runtime.roots()]
+        commands = chain.from_iterable(task_commands.pids(self._config).values())
+        return [*self._pids.copy().values(), *commands, *self._runtime.roots()]
 
     def _running(self) -> dict[str, Running]:
         """Return the running attempts. Called by the sampler's thread."""
         entries = self._reconciliation.entries
         desired = ((key, pid, entries.get(key)) for key, pid in self._pids.copy().items())
-        return {key: Running(pid, entry.gpus) for key, pid, entry in desired if entry is not None}
+        commands = task_commands.pids(self._config)
+        return {
+            key: Running(pid, entry.gpus, commands.get(key, ())) for key, pid, entry in desired if entry is not None
+        }
 
     def _gpu_use(self) -> tuple[tuple[GpuSample, ...], tuple[GpuUsage, ...]]:
         return self._watch.samples(), self._watch.usages()
@@ -437,11 +471,12 @@ class NodeAgent:
     def _beat(self) -> None:
         self._check_stuck()
         self._late_files.again()
+        task_commands.end_abandoned(self._config)
         self._reports.heartbeat(self._heartbeat())
         self._timers.at(clock.steady() + HEARTBEAT, self._beat)
 
     def _heartbeat(self) -> Heartbeat:
-        return Heartbeat(self._usage.sample(self._watch.samples()), self._blocked_by)
+        return Heartbeat(self._usage.sample(self._watch.samples()), self._blocked_by, self._programs.now())
 
     def _hello(self) -> Hello:
-        return hello(self._config, self._gpus, self._probe, self._blocked_by)
+        return hello(self._config, self._gpus, self._probe, self._blocked_by, self._programs.now())

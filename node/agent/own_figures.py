@@ -7,10 +7,10 @@ The usage sampler takes the points with each sample. What a task prints is bound
 from __future__ import annotations
 
 import math
-import re
 import threading
 from collections.abc import Iterator
 
+from grass.own_figures import FIGURE_NAME
 from grass.wire.usage import OwnPoint
 
 MARK = "GRASS_METRIC "
@@ -20,7 +20,6 @@ MOST_POINTS = 32
 """Points of one figure between two samples. Every second of more is left out."""
 MOST_SERIES = 1_000
 """Figures of all attempts of this node between two samples."""
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,63}")
 
 
 class _Series:
@@ -88,7 +87,7 @@ def parse(line: str) -> Iterator[tuple[str, float]]:
     """Yield the names and values of one line. Words that are neither are ignored: the line is also for people."""
     for word in line[len(MARK) :].split()[: MOST_NAMES + 1]:
         name, equals, text = word.partition("=")
-        if equals and _NAME.fullmatch(name):
+        if equals and FIGURE_NAME.fullmatch(name):
             try:
                 value = float(text)
             except ValueError:

@@ -145,7 +145,7 @@ def _collector(config: ClusterConfig, seconds: float, key: str) -> ProbeCheck:
     finally:
         link.close()
         stop.close()
-    endpoint = address if isinstance(address, str) else network_address(*address)
+    endpoint = network_address(*address) if isinstance(address, tuple) else address
     advice = "is it running on the master, and does a firewall let this machine reach it?"
     return ProbeCheck("log collector", False, f"no log collector answered at {endpoint} for {seconds:g} s: {advice}")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from grass import clock
 from grass.backoff import Backoff
-from grass.errors import UndecodableError, UnreachableError
+from grass.errors import NotAllowedError, UndecodableError, UnreachableError
 from grass.store.node_store import ChangesGapError, Desired, NodeStore
 from grass.wire.desired import DesiredChange
 from grass.wire.heartbeat import Heartbeat
@@ -38,12 +38,15 @@ class Changes:
         store: NodeStore,
         apply: Callable[[Sequence[Desired | DesiredChange]], None],
         unreadable: Callable[[str], None],
+        again: float = _UNREADABLE_AGAIN,
     ) -> None:
-        """``unreadable`` is called with the reason when this version cannot decode what the master wrote, and with ""
-        when it can again. Until then nothing changes on this node."""
+        """``unreadable`` is called with the reason when this version cannot decode or apply what the master wrote, and
+        with "" when it can again. Until then nothing changes on this node; the state is read again after ``again``
+        seconds."""
         self._store = store
         self._apply = apply
         self._unreadable = unreadable
+        self._again = again
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="changes", daemon=True)
 
@@ -61,10 +64,14 @@ class Changes:
             try:
                 if cursor is None:
                     desired = self._store.desired()
-                    cursor = desired.cursor
-                    self._unreadable("")
                     self._apply([desired])
+                    self._unreadable("")
+                    cursor = desired.cursor
                 cursor, changes = self._store.changes(cursor, _WAIT)
+                if changes:
+                    self._apply(changes)
+            except NotAllowedError:
+                raise  # redis refuses this node: the agent ends
             except UnreachableError as error:
                 retry.wait(error)
                 continue
@@ -77,13 +84,19 @@ class Changes:
                     "cannot decode the desired state of this node (%s); nothing changes here until it is readable",
                     error,
                 )
-                self._unreadable(str(error))
+                self._put_off(str(error))
                 cursor = None
-                self._stopping.wait(_UNREADABLE_AGAIN)
+                continue
+            except Exception as error:
+                log.exception("cannot apply the desired state of this node; running tasks go on, nothing changes here")
+                self._put_off(f"internal error: {type(error).__name__}: {error}")
+                cursor = None
                 continue
             retry.reset()
-            if changes:
-                self._apply(changes)
+
+    def _put_off(self, problem: str) -> None:
+        self._unreadable(problem)
+        self._stopping.wait(self._again)
 
 
 class Reports:

@@ -1,13 +1,14 @@
 """What the processes of each running attempt use now, from /proc. Called by the usage sampler, in its thread.
 
-The processes of an attempt are its first process and all that descend from it, also in sessions of their own. /proc is
-listed once for all attempts, and processes that belong to none are looked at only now and then.
+The processes of an attempt are its first process and all that descend from it, also in sessions of their own, and those
+of commands that a launcher runs in it. /proc is listed once for all attempts, and processes that belong to none are
+looked at only now and then.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -15,6 +16,7 @@ from node.runtime import proc
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_NO_COMMANDS: Mapping[int, str] = {}
 _STAT = 4096
 """Bytes: more than /proc/PID/stat ever has."""
 _LOOK_AGAIN = 15
@@ -53,29 +55,49 @@ class TaskProcesses:
     def __init__(self, details_at_once: int = DETAILS_AT_ONCE) -> None:
         self.owners: dict[int, str] = {}
         """Pid → key of its attempt, as of the last scan."""
+        self._roots: dict[int, str] = {}
+        """The same, with the commands of an attempt apart: ``KEY PID``."""
         self._used: dict[str, Used] = {}
+        """By key, and by command."""
+        self._ended: dict[str, Used] = {}
+        """Attempt → counters of its commands that have ended."""
         self._foreign: set[int] = set()
         self._scans = 0
         self._details_at_once = details_at_once
         self._next_details = 0
 
-    def scan(self, mains: Mapping[str, int]) -> dict[str, Used]:
-        """Return what each attempt uses. ``mains``: the first process of each."""
+    def scan(self, mains: Mapping[str, int], commands: Mapping[int, str] = _NO_COMMANDS) -> dict[str, Used]:
+        """Return what each attempt uses. ``mains``: the first process of each. ``commands``: the first process of each
+        command that a launcher runs, and its attempt."""
+        before, roots = self._used, {f"{key} {pid}": pid for pid, key in commands.items() if key in mains}
+        self._measure({**mains, **roots})
+        self.owners = {pid: root.partition(" ")[0] for pid, root in self._roots.items()}
+        self._ended = {key: used for key, used in self._ended.items() if key in mains}
+        for root, used in before.items():
+            key = root.partition(" ")[0]
+            if root not in self._used and key in mains:
+                counters = Used(cpu=used.cpu, read=used.read, written=used.written)
+                self._ended[key] = _sum([self._ended.get(key, Used()), counters])
+        parts: dict[str, list[Used]] = {key: [] for key in mains}
+        for root, used in (*self._used.items(), *self._ended.items()):
+            parts[root.partition(" ")[0]].append(used)
+        return {key: found[0] if len(found) == 1 else _sum(found) for key, found in parts.items()}
+
+    def _measure(self, roots: Mapping[str, int]) -> None:
         self._scans += 1
         if self._scans % _LOOK_AGAIN == 0:
             self._foreign.clear()
-        found = self._read(set(mains.values()))
-        self.owners = _owners(found, {pid: key for key, pid in mains.items()}, self.owners)
-        self._foreign.update(pid for pid in found if pid not in self.owners)
-        self._used = {key: self._used.get(key) or Used() for key in mains}
-        members: dict[str, list[int]] = {key: [] for key in mains}
-        for pid, key in self.owners.items():
-            members[key].append(pid)
-        for key, used in self._used.items():
-            _add(used, [found[pid] for pid in members[key]])
-        for key in self._in_turn(list(mains)):
-            _add_details(self._used[key], members[key])
-        return self._used
+        found = self._read(set(roots.values()))
+        self._roots = _owners(found, {pid: root for root, pid in roots.items()}, self._roots)
+        self._foreign.update(pid for pid in found if pid not in self._roots)
+        self._used = {root: self._used.get(root) or Used() for root in roots}
+        members: dict[str, list[int]] = {root: [] for root in roots}
+        for pid, root in self._roots.items():
+            members[root].append(pid)
+        for root, used in self._used.items():
+            _add(used, [found[pid] for pid in members[root]])
+        for root in self._in_turn(list(roots)):
+            _add_details(self._used[root], members[root])
 
     def _read(self, mains: set[int]) -> dict[int, Process]:
         """Read all processes that are not known to belong to no attempt."""
@@ -135,10 +157,29 @@ def _add(used: Used, processes: list[Process]) -> None:
     used.threads = sum(each.threads for each in processes)
 
 
+def _sum(parts: Sequence[Used]) -> Used:
+    files = [each.files for each in parts if each.files is not None]
+    return Used(
+        cpu=sum(each.cpu for each in parts),
+        memory=sum(each.memory for each in parts),
+        threads=sum(each.threads for each in parts),
+        files=sum(files) if files else None,
+        read=sum(each.read for each in parts),
+        written=sum(each.written for each in parts),
+    )
+
+
 def _add_details(used: Used, pids: list[int]) -> None:
     counts = [_open_files(pid) for pid in pids]
     known = [count for count in counts if count is not None]
     used.files = sum(known) if known else None
+    read, written = disk_bytes(pids)
+    used.read, used.written = max(used.read, read), max(used.written, written)
+
+
+def disk_bytes(pids: Iterable[int]) -> tuple[int, int]:
+    """Return the bytes that processes, and children that they waited for, read from disks and wrote. A process that
+    has ended counts until its parent has waited for it."""
     read = written = 0
     for pid in pids:
         for line in proc.read(f"/proc/{pid}/io").splitlines():
@@ -147,7 +188,7 @@ def _add_details(used: Used, pids: list[int]) -> None:
                 read += int(number)
             elif name == b"write_bytes":
                 written += int(number)
-    used.read, used.written = max(used.read, read), max(used.written, written)
+    return read, written
 
 
 def _open_files(pid: int) -> int | None:

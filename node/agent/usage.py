@@ -68,7 +68,11 @@ def network_bytes() -> tuple[int, int]:
 
 
 def hello(
-    config: ClusterConfig, gpus: Sequence[GpuDevice], probe: Probe | None = None, conditions: tuple[Reason, ...] = ()
+    config: ClusterConfig,
+    gpus: Sequence[GpuDevice],
+    probe: Probe | None = None,
+    conditions: tuple[Reason, ...] = (),
+    programs: tuple[str, ...] | None = None,
 ) -> Hello:
     """Return the hello. Tasks may use the resources in the settings, by default those of the machine, without the
     reserve for the system. A node that joined (``probe`` in its settings) offers no more than it has.
@@ -96,6 +100,7 @@ def hello(
         runtimes=tuple(node.runtimes),
         probe=probe,
         conditions=conditions,
+        programs=programs,
     )
 
 

@@ -11,11 +11,12 @@ import logging
 import os
 import selectors
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from grass import clock
 from grass.atomic_file import replace_file
@@ -26,7 +27,7 @@ from grass.wire.usage import GpuUsage, TaskSample, TaskTotals, UsageSample
 from node.agent import container_usage
 from node.agent.machine_usage import MachineUsage
 from node.agent.own_figures import OwnFigures
-from node.agent.task_processes import TaskProcesses, Used
+from node.agent.task_processes import TaskProcesses, Used, disk_bytes
 from node.agent.usage_ledger import GpuShare, UsageLedger
 from node.runtime.protocol import Spent
 
@@ -38,10 +39,12 @@ log = logging.getLogger(__name__)
 
 
 class Running(msgspec.Struct, frozen=True):
-    """A running attempt: its first process, and (device id, thousandths) of the GPUs that are allocated to it."""
+    """A running attempt: its first process, (device id, thousandths) of the GPUs that are allocated to it, and the
+    first process of each command that a launcher runs in it."""
 
     pid: int
     gpus: tuple[tuple[int, int], ...] = ()
+    commands: Sequence[int] = ()
 
 
 class Container(msgspec.Struct):
@@ -163,7 +166,8 @@ class UsageSampler:
         self._write(UsageSample(round(clock.wall(), 3), node, tuple(tasks), self._own.take()))
 
     def _measure(self, running: Mapping[str, Running]) -> dict[str, Used]:
-        used = self._processes.scan({key: attempt.pid for key, attempt in running.items()})
+        commands = {pid: key for key, attempt in running.items() for pid in attempt.commands}
+        used = self._processes.scan({key: attempt.pid for key, attempt in running.items()}, commands)
         for key in [key for key in self._containers if key not in running]:
             self._leave(key)
         self._processes_only &= running.keys()
@@ -191,9 +195,15 @@ class UsageSampler:
         return container
 
     def _last_look(self, key: str) -> None:
-        """Read the control groups of a container whose first process has just ended."""
+        """Read the control groups of a container whose first process has just ended.
+
+        Control groups of version 1 do not count what goes through the page cache; the process does.
+        """
         container = self._containers[key]
-        used = container_usage.measure(container.groups, container.used)
+        read, written = disk_bytes([container.pid])
+        before = container.used
+        latest = structs.replace(before, read=max(before.read, read), written=max(before.written, written))
+        used = container_usage.measure(container.groups, latest)
         with self._lock:
             self._ledger.raise_to(key, used)
         self._selector.unregister(container.descriptor)

@@ -5,7 +5,17 @@ from __future__ import annotations
 import sys
 
 from grass.config import ClusterConfig
+from grass.errors import CertificateError
 from node.api.server import Server
 
+
+def main(path: str) -> None:
+    try:
+        server = Server(ClusterConfig.load(path))
+    except CertificateError as error:
+        sys.exit(str(error))
+    server.run()
+
+
 if __name__ == "__main__":
-    Server(ClusterConfig.load(sys.argv[1])).run()
+    main(sys.argv[1])

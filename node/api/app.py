@@ -23,7 +23,6 @@ Errors are ``{"error": {"code", "message"}}`` with the status of their class in 
 from __future__ import annotations
 
 import hmac
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,6 +32,9 @@ from werkzeug.exceptions import HTTPException
 from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
+from grass.model.key_text import is_attempt_key
+from grass.serving.worker import PEER
+from grass.tls_files import MASTER, identity
 from node.api.forward_routes import add_forwards
 from node.api.forwards import Forwards
 from node.api.sessions import ABANDONED, Sessions
@@ -42,8 +44,6 @@ from node.runtime.registry import execute
 
 MOST_BODY = 1 << 16
 """Bytes of a request; input of a command comes in smaller pieces."""
-_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
-_KEY = re.compile(rf"{_NAME}/{_NAME}\.[0-9]+/[1-9][0-9]*")
 
 
 def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONED) -> Flask:
@@ -57,6 +57,8 @@ def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONE
     def authorise() -> None:
         if request.path.startswith(PREFIX):
             return  # each of these routes checks the task's token
+        if config.tls and request.environ.get(PEER) != identity(config.name, MASTER):
+            raise NotAllowedError("the certificate is not the master's; only the master may use this part of the API")
         given = request.headers.get("Authorization", "").encode()
         if not hmac.compare_digest(given, expected):
             raise NotAllowedError(
@@ -80,7 +82,7 @@ def _add_exec(app: Flask, config: ClusterConfig, sessions: Sessions) -> None:
     @app.post("/v1/exec")
     def open_session() -> dict[str, str]:
         match request.get_json():
-            case {"key": str(key), "argv": [str(), *_] as argv, **rest} if _KEY.fullmatch(key) and all(
+            case {"key": str(key), "argv": [str(), *_] as argv, **rest} if is_attempt_key(key) and all(
                 isinstance(each, str) and "\0" not in each for each in argv
             ):
                 size = _size(rest) if rest.get("tty") else None

@@ -18,11 +18,10 @@ from flask import Flask, request
 
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, InputError
+from grass.model.key_text import is_attempt_key
 from node.api.forwards import Forwards
 from node.runtime.registry import pid
 
-_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
-_KEY = re.compile(rf"{_NAME}/{_NAME}\.[0-9]+/[1-9][0-9]*")
 _SHAPE = 'the body must be {"connection": number, "at": number, "data": base64, "end": bool}'
 
 
@@ -30,7 +29,7 @@ def add_forwards(app: Flask, config: ClusterConfig, forwards: Forwards) -> None:
     @app.post("/v1/forward")
     def open_forward() -> dict[str, str]:
         match request.get_json():
-            case {"key": str(key), "port": int(port)} if _KEY.fullmatch(key) and 0 < port < 65536:
+            case {"key": str(key), "port": int(port)} if is_attempt_key(key) and 0 < port < 65536:
                 hosts = tuple(dict.fromkeys(("127.0.0.1", config.node.address)))
                 return {"id": forwards.open(hosts, port, _first_process(config, key))}
         raise InputError('the body must be {"key": attempt key, "port": number}')

@@ -14,6 +14,7 @@ from grass.config import ClusterConfig, Secrets
 from grass.network_address import network_address
 from grass.serving.front import Limits
 from grass.serving.worker import FrontWorker, apply_settings, die_with_the_arbiter
+from grass.tls import ServerContext
 from node.api.app import MOST_BODY, create_app
 
 THREADS = 160
@@ -27,6 +28,7 @@ class Server(BaseApplication):  # type: ignore[misc]
         self._config = config
         self._token = Secrets.load(config.home).node_token
         self._app = create_app(config, self._token)
+        Worker.tls = ServerContext(config.tls_files) if config.tls else None
         super().__init__()
 
     def load_config(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import select
 import threading
+from collections.abc import Callable
 
 from grass import clock
 from grass.entropy import request_id
@@ -22,10 +23,17 @@ _GLANCE = 0.5
 
 class Session:
     """One command. ``after`` and ``next`` count bytes of output; bytes before ``after`` were received and are
-    dropped."""
+    dropped. ``on_end`` is called, in a thread, when the command has ended."""
 
-    def __init__(self, execution: Execution, abandoned: float = ABANDONED, poll: float = LONGEST_POLL) -> None:
+    def __init__(
+        self,
+        execution: Execution,
+        abandoned: float = ABANDONED,
+        poll: float = LONGEST_POLL,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
         self._execution = execution
+        self._on_end = on_end
         self._patience = abandoned
         self._poll = poll
         self._changed = threading.Condition()
@@ -114,6 +122,7 @@ class Session:
             code = 255  # the container engine does not answer any more
         finally:
             self._execution.end()
+            self._on_end()
             with self._changed:
                 self._code = code
                 self._changed.notify_all()
@@ -141,16 +150,18 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
 
-    def open(self, execution: Execution, name: str = "") -> str:
-        """Return the name of the new session. ``name``: one that no other session has; otherwise it is made up."""
+    def open(self, execution: Execution, name: str = "", on_end: Callable[[], None] = lambda: None) -> str:
+        """Return the name of the new session. ``name``: one that no other session has; otherwise it is made up.
+        ``on_end``: as for ``Session``."""
         with self._lock:
             for name in [name for name, each in self._sessions.items() if each.abandoned and each.over]:
                 del self._sessions[name]
             if len(self._sessions) >= self._most:
                 execution.end()
+                on_end()
                 raise ConflictError(f"this node already runs {self._most} commands beside tasks; try again in a minute")
             name = name or request_id()
-            self._sessions[name] = Session(execution, self._abandoned, self._poll)
+            self._sessions[name] = Session(execution, self._abandoned, self._poll, on_end)
         return name
 
     def has(self, name: str) -> bool:

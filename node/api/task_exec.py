@@ -17,16 +17,19 @@ import base64
 import re
 import signal
 import threading
+from functools import partial
 from typing import Any, NamedTuple
 
 from flask import Flask, request
 
 from grass.api.task_token import bearer, check
 from grass.config import ClusterConfig
+from grass.entropy import request_id
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UndecodableError
 from grass.wire.keys import AttemptKey
 from node.api.sessions import Session, Sessions
 from node.membership.files import read_secret
+from node.runtime import task_commands
 from node.runtime.registry import execute
 
 PREFIX = "/v1/tasks/"
@@ -73,7 +76,10 @@ class TaskExec:
                 if self._owners[wanted.id] != job_id or not self._sessions.has(wanted.id):
                     raise ConflictError(f"command {wanted.id}: it was started before, and has ended")
                 return wanted.id
-            name = self._sessions.open(execute(self._config, str(wanted.key), wanted.argv, None), wanted.id)
+            name = wanted.id or request_id()
+            execution = execute(self._config, str(wanted.key), wanted.argv, None)
+            task_commands.note(self._config, name, str(wanted.key), execution.pid)
+            self._sessions.open(execution, name, partial(task_commands.drop, self._config, name))
             self._owners = {**self._owners, name: job_id}  # replaced: other threads read it
             ended = [each for each in self._owners if not self._sessions.has(each)]
             for each in ended[: max(0, len(self._owners) - MOST_REMEMBERED)]:

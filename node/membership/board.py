@@ -90,11 +90,11 @@ class Board:
         begun = self._world(task)
         if begun.rank is None:
             raise ConflictError(f"task {task.task}: it is not a member of generation {begun.generation}; wait for it")
-        place = f"barrier/{task.component}/{begun.generation}/{name}"
-        expected = [f"{place}/{each.task}/{each.attempt}" for each in begun.members]
+        prefix = f"barrier/{task.component}/{begun.generation}/{name}"
+        expected = [f"{prefix}/{each.task}/{each.attempt}" for each in begun.members]
         until = clock.steady() + wait
         space = self._space(task)
-        self.put(task, f"{place}/{task.task}/{task.attempt}", KeyChange(value="here", ttl=BARRIER_TTL))
+        self.put(task, f"{prefix}/{task.task}/{task.attempt}", KeyChange(value="here", ttl=BARRIER_TTL))
         missing = list(expected)
         with self._watch.waiting(space) as waiter:
             while missing:

@@ -6,21 +6,48 @@ The caller's own token goes along; that node checks it with the job's secret. So
 from __future__ import annotations
 
 import http.client
-import json
-from typing import Any
 
-from grass.api.transport import error_of
+import msgspec
+from msgspec import Raw
+
+from grass import tls
+from grass.api.error_reply import error_of
 from grass.config import ClusterConfig
-from grass.errors import GrassError, InputError, NodeUnreachableError, NotFoundError
+from grass.errors import (
+    CertificateError,
+    GrassError,
+    InputError,
+    NodeUnreachableError,
+    NotFoundError,
+    UndecodableError,
+)
 from grass.frameworks.seat import member_of
+from grass.tls_files import node_identity
+from grass.wire.codec import Form, encode
 from grass.wire.membership import Member
-from grass.wire.membership_api import TaskExec
+from grass.wire.membership_api import ExecSession, TaskExec
 from node.membership.memberships import Memberships
 
 CONNECT_SECONDS = 3.0
 SECONDS = 30.0
 """Longer than a request for output waits at the node."""
 MOST_ARGUMENTS = 1 << 16
+
+
+class _Failure(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+
+
+class _Failed(msgspec.Struct, frozen=True):
+    """A refusal of a node-api-server."""
+
+    error: _Failure
+
+
+_JSON: Form[Raw] = Form(Raw)
+_SESSION: Form[ExecSession] = Form(ExecSession)
+_FAILED: Form[_Failed] = Form(_Failed)
 
 
 class Forwarding:
@@ -30,7 +57,7 @@ class Forwarding:
         self._places: dict[str, tuple[str, int]] = {}
         """Node → address and port of its node-api-server, of commands that were started; a member may be gone."""
 
-    def open(self, job_id: str, token: str, wanted: TaskExec) -> object:
+    def open(self, job_id: str, token: str, wanted: TaskExec) -> ExecSession:
         """Start the command in the task; return its session."""
         if not wanted.argv or sum(map(len, wanted.argv)) > MOST_ARGUMENTS:
             raise InputError(f"argv: must be a command, of at most {MOST_ARGUMENTS} characters")
@@ -41,21 +68,25 @@ class Forwarding:
         member = found[1]
         self._places[member.node] = self._place(member)
         body = {"key": f"{job_id}/{member.task}/{member.attempt}", "argv": wanted.argv, "id": wanted.id}
-        answer = self.call(job_id, member.node, token, "POST", "", json.dumps(body).encode())
-        return {"id": f"{member.node}:{answer.get('id')}"}
+        answer = self.call(job_id, member.node, token, "POST", "", encode(body).encode())
+        return ExecSession(f"{member.node}:{_SESSION.decode(answer).id}")
 
-    def call(self, job_id: str, node: str, token: str, method: str, path: str, body: bytes) -> dict[str, Any]:
-        """Return a node's answer to ``/v1/tasks/exec/<path>``. Raises NodeUnreachableError, or its error."""
+    def call(self, job_id: str, node: str, token: str, method: str, path: str, body: bytes) -> Raw:
+        """Return a node's answer to ``/v1/tasks/exec/<path>``, unread. Raises NodeUnreachableError, or its error."""
         address, port = self._places.get(node) or self._known(job_id, node)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         connection = http.client.HTTPConnection(address, port, timeout=CONNECT_SECONDS)
         try:
             connection.connect()
+            if self._config.tls:
+                there = node_identity(self._config.name, node)
+                connection.sock = tls.wrap(connection.sock, self._config.tls_files, there)
             connection.sock.settimeout(SECONDS)
             connection.request(method, f"/v1/tasks/exec/{path}".rstrip("/"), body or None, headers)
             response = connection.getresponse()
-            status, answer = response.status, _object(response.read())
-        except (OSError, http.client.HTTPException, ValueError) as error:
+            status, content = response.status, response.read()
+            answer = _JSON.decode(content) if status < 300 else Raw()
+        except (OSError, http.client.HTTPException, UndecodableError, CertificateError) as error:
             raise NodeUnreachableError(
                 f"node {node}: not reachable at {address}:{port} ({error}); check that firewalls between nodes let "
                 "this TCP port pass"
@@ -63,7 +94,7 @@ class Forwarding:
         finally:
             connection.close()
         if status >= 300:
-            raise _error(node, status, answer)
+            raise _error(node, status, content)
         return answer
 
     def _known(self, job_id: str, node: str) -> tuple[str, int]:
@@ -79,16 +110,9 @@ class Forwarding:
         return member.address, member.api_port
 
 
-def _object(body: bytes) -> dict[str, Any]:
-    """Return a JSON object. Raises ValueError."""
-    found = json.loads(body)
-    if not isinstance(found, dict):
-        raise ValueError("its answer is no JSON object")
-    return found
-
-
-def _error(node: str, status: int, answer: dict[str, Any]) -> GrassError:
-    match answer:
-        case {"error": {"code": str(), "message": str()} as error}:
-            return error_of({**error, "problems": []})
-    return NodeUnreachableError(f"node {node}: its API answered with status {status} and no reason")
+def _error(node: str, status: int, content: bytes) -> GrassError:
+    try:
+        failure = _FAILED.decode(content).error
+    except UndecodableError:
+        return NodeUnreachableError(f"node {node}: its API answered with status {status} and no reason")
+    return error_of({"code": failure.code, "message": failure.message})

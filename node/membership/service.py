@@ -70,6 +70,10 @@ class Service:
         if self._board is not None and launch_keys:
             self._board.changed(list({LaunchKey.parse(key).job_id for key in launch_keys}))
 
+    def released(self, key: AttemptKey) -> bool:
+        """Return whether an attempt was a member, and is none any more."""
+        return self._memberships.world(key, -1, 0).released
+
     def additions(
         self, key: str, template: LaunchTemplate, entry: DesiredAttempt, base: Mapping[str, str]
     ) -> Additions:

@@ -61,6 +61,8 @@ class Endings:
         self._timers = timers
         self._selector = selector
         self._note = note
+        self.on_other: Callable[[int, int], None] = lambda *_: None
+        """Called with pid and status, as from wait(), of each reaped child that is no attempt's first process."""
         self.memory = SharedMemory()
         self.mains: dict[int, Attempt] = {}
 
@@ -123,10 +125,12 @@ class Endings:
                 by_itself = ended.si_code == os.CLD_EXITED
                 code, number = (ended.si_status, None) if by_itself else (None, ended.si_status)
                 self._write_end(attempt, code, number)
-            used = os.wait4(ended.si_pid, 0)[2]
+            _, status, used = os.wait4(ended.si_pid, 0)
             if attempt:
                 attempt.spent = _spent(used)
                 self._end_group(attempt)
+            else:
+                self.on_other(ended.si_pid, status)
 
     def _write_end(self, attempt: Attempt, code: int | None, number: int | None) -> None:
         attempt.code, attempt.signal, attempt.main_ended = code, number, clock.wall()

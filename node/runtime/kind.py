@@ -21,6 +21,11 @@ class Execution(Protocol):
 
     It ends with its attempt."""
 
+    @property
+    def pid(self) -> int | None:
+        """Its first process. None: it is in a container, as are all that it starts."""
+        ...
+
     def descriptors(self) -> list[int]:
         """Return the descriptors to watch; call ``read`` with those that become readable."""
         ...

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import struct
+from contextlib import suppress
 from typing import NamedTuple
+
+from node.runtime.isolation.privilege import raised
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -53,6 +57,11 @@ def blocks(pid: int, number: int) -> bool:
 
 def read(path: str) -> bytes:
     """Read a file in /proc; empty when the process is gone or belongs to another user."""
+    with raised():
+        return _read(path)
+
+
+def _read(path: str) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -75,11 +84,16 @@ def children(pid: int) -> list[int]:
 
 def environment(pid: int, name: str) -> str | None:
     """Return a variable's value at the start of the process."""
-    prefix = name.encode() + b"="
-    for entry in read(f"/proc/{pid}/environ").split(b"\0"):
+    prefix = name + "="
+    for entry in environ(pid):
         if entry.startswith(prefix):
-            return os.fsdecode(entry[len(prefix) :])
+            return entry[len(prefix) :]
     return None
+
+
+def environ(pid: int) -> list[str]:
+    """Return the variables, ``NAME=VALUE``, at the start of the process."""
+    return [os.fsdecode(entry) for entry in read(f"/proc/{pid}/environ").split(b"\0") if entry]
 
 
 def between_programs(pid: int) -> bool:
@@ -88,7 +102,7 @@ def between_programs(pid: int) -> bool:
 
 
 def processes() -> list[int]:
-    with os.scandir("/proc") as entries:
+    with raised(), os.scandir("/proc") as entries:
         return [int(entry.name) for entry in entries if entry.name.isdigit()]
 
 
@@ -105,10 +119,23 @@ def group_exists(group: int) -> bool:
 
 def signal_group(group: int, number: int) -> None:
     """Signal every process of the group; no error when none is left or may be signalled."""
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return
+    with raised():
+        try:
+            os.killpg(group, number)
+        except (ProcessLookupError, PermissionError):
+            return
+
+
+def kill(pid: int) -> None:
+    """Kill a process; no error when it is gone or may not be killed."""
+    with raised(), suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_session(leader: int) -> None:
+    """Kill all processes of a session, whatever their process group."""
+    for pid in [pid for pid in processes() if (found := stat(pid)) and found.session == leader]:
+        kill(pid)
 
 
 def exit_status(pidfd: int) -> int | None:

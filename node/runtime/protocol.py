@@ -35,6 +35,10 @@ class Launch(NamedTuple):
     cpu: int = 0
     memory: int = 0
     container: Container = PLAIN_CONTAINER
+    user: str = ""
+    """Whose account it runs under, as a process of a node that isolates users; empty: that of the daemons."""
+    awaited: tuple[str, ...] = ()
+    """With ``user``: ids of the jobs whose output its view shows."""
 
 
 class Start(NamedTuple):
@@ -97,6 +101,8 @@ class Observed(NamedTuple):
     """Set at its end, if the runtime reaped its first process itself."""
     prepared: float | None = None
     """Wall seconds at which its image was there, if it had to wait for the image."""
+    image: str | None = None
+    """Digest of its image, as the engine says it. None: no image, or not known yet."""
 
 
 class Waiting(NamedTuple):

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from node.runtime.frames import READ, Lines, Message, Outbox, pack
 
+_DESCRIPTORS = 3
 _MOST_WAITING = 64 << 20
 """Bytes. A client with more unread output is disconnected; it reconnects and asks for the list."""
 
@@ -20,16 +21,23 @@ class Client:
         self.lines = Lines()
         self.outbox = Outbox(connection)
         self.watches = False
+        self.descriptors: list[int] = []
+        """Received and not yet used; of a command beside an isolated attempt."""
 
 
 class Server:
-    """``on_message(client, message)`` is called for each message of each client."""
+    """``on_message(client, message)`` is called for each message of each client, ``on_gone(client)`` at its end."""
 
     def __init__(
-        self, path: str, selector: selectors.BaseSelector, on_message: Callable[[Client, Message], None]
+        self,
+        path: str,
+        selector: selectors.BaseSelector,
+        on_message: Callable[[Client, Message], None],
+        on_gone: Callable[[Client], None],
     ) -> None:
         self._selector = selector
         self._on_message = on_message
+        self._on_gone = on_gone
         self._clients: set[Client] = set()
         self._path = path
         with suppress(FileNotFoundError):
@@ -75,7 +83,8 @@ class Server:
             self._send(client, b"")
         if events & selectors.EVENT_READ:
             try:
-                data = client.connection.recv(READ)
+                data, received, *_ = socket.recv_fds(client.connection, READ, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+                client.descriptors += received
                 messages = client.lines.feed(data)
             except BlockingIOError:
                 return
@@ -109,3 +118,7 @@ class Server:
             self._clients.remove(client)
             self._selector.unregister(client.connection)
             client.connection.close()
+            for descriptor in client.descriptors:
+                os.close(descriptor)
+            client.descriptors.clear()
+            self._on_gone(client)

@@ -26,6 +26,9 @@ from node.runtime.adoption import MARK, adopt
 from node.runtime.attempts import Attempt, Folders
 from node.runtime.endings import Endings
 from node.runtime.frames import Message
+from node.runtime.isolation import privilege
+from node.runtime.isolation.service import IsolationService
+from node.runtime.isolation.tasks import IsolatedTasks
 from node.runtime.journal import Journal, replay
 from node.runtime.parallelism import ParallelismLimits
 from node.runtime.protocol import Launch
@@ -79,7 +82,14 @@ class Shepherd:
             "forget": self._forget,
             "shutdown": self._end,
         }
-        self._server = Server(str(config.socket("shepherd")), self._selector, self._on_message)
+        self._tasks = (
+            IsolatedTasks(config, self._folders, os.getegid(), self._selector) if config.node.isolate else None
+        )
+        self._server = Server(str(config.socket("shepherd")), self._selector, self._on_message, self._on_gone)
+        self._isolation: IsolationService | None = None
+        if self._tasks:
+            self._isolation = IsolationService(self._tasks, self._attempts, self._folders, self._server.reply)
+            self._endings.on_other = self._isolation.reaped
         self._keep_house_soon()
 
     def run(self) -> int:
@@ -90,6 +100,8 @@ class Shepherd:
             self._start_some()
             self._timers.run(clock.steady())
             self._publish()
+            if self._tasks and not self._queue:
+                self._tasks.prepare()
         self._server.close()
         self._journal.sync()
         return 0
@@ -134,8 +146,9 @@ class Shepherd:
 
     def _on_message(self, client: Client, message: Message) -> None:
         match message:
-            case ["launch", str(name), argv, env, cwd, grace, width]:
-                self._launches[name] = Launch(argv, env, cwd, grace, width)
+            case ["launch", str(name), argv, env, cwd, grace, width, *owner]:
+                user, awaited = owner or ("", ())
+                self._launches[name] = Launch(argv, env, cwd, grace, width, user=user, awaited=tuple(awaited))
                 self._queue += self._limits.set_width(name, width)
             case ["drop", names]:
                 for name in names:
@@ -148,8 +161,12 @@ class Shepherd:
                 self._list(client)
             case [str(word), first, *rest] if word in self._commands:
                 self._commands[word](first, *rest)
-            case _:
+            case _ if self._isolation is None or not self._isolation.take(client, message):
                 log.warning("ignored an unknown message: %.200r", message)
+
+    def _on_gone(self, client: Client) -> None:
+        if self._isolation:
+            self._isolation.gone(client)
 
     def _list(self, client: Client) -> None:
         self._journal.flush()
@@ -217,6 +234,8 @@ class Shepherd:
             raise CannotStartError(126, f"cannot make its scratch folder: {error}") from error
         env = {**launch.env, **attempt.env, MARK: scratch}
         attempt.began = clock.steady()
+        if self._tasks:
+            return self._tasks.start(attempt.key, launch, env, scratch)
         stdout, stderr = self._folders.path(attempt.key, "stdout"), self._folders.path(attempt.key, "stderr")
         return spawn(launch.argv, env, launch.cwd or scratch, stdout, stderr)
 
@@ -259,13 +278,16 @@ class Shepherd:
 def main(path: str) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     config = ClusterConfig.load(path)
+    if config.node.isolate:
+        owner = os.stat(config.home)  # noqa: PTH116
+        privilege.lower(owner.st_uid, owner.st_gid)
     config.node_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = str(config.node_dir / "shepherd.lock")
 
     def live(keeper: guard.Keeper) -> int:
         guard.become_subreaper()
         _hold_patiently(lock)
-        process_memory.collect_rarely()
+        process_memory.keep_imported()
         return Shepherd(config, keeper).run()
 
     return guard.run(lock, live)

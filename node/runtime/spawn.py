@@ -11,7 +11,8 @@ from grass.model.reasons import Reason, ReasonCode
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 
-_DEFAULTS = sorted(set(range(1, 32)) - {signal.SIGKILL, signal.SIGSTOP})
+DEFAULTS = sorted(set(range(1, 32)) - {signal.SIGKILL, signal.SIGSTOP})
+"""Signals whose default action a program gets, whatever the shepherd does with them."""
 _OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
@@ -34,11 +35,8 @@ def spawn(argv: list[str], env: dict[str, str], cwd: str, stdout: str, stderr: s
     """
     if not argv:
         raise CannotStartError(NOT_FOUND, "cannot start: the command is empty")
-    try:
-        os.chdir(cwd)
-    except OSError as error:
-        raise CannotStartError(NOT_EXECUTABLE, f"cannot start in {cwd}: {_why(error)}") from error
-    program = _program(argv[0], env)
+    enter_folder(cwd)
+    program = find_program(argv[0], env)
     try:
         return os.posix_spawn(
             program,
@@ -51,18 +49,23 @@ def spawn(argv: list[str], env: dict[str, str], cwd: str, stdout: str, stderr: s
             ),
             setsid=True,
             setsigmask=(),
-            setsigdef=_DEFAULTS,
+            setsigdef=DEFAULTS,
         )
-    except FileNotFoundError as error:
-        if os.path.exists(program):  # noqa: PTH110 (relative to the present directory)
-            message = f"cannot start {argv[0]}: the interpreter that its first line names was not found"
-            raise CannotStartError(NOT_EXECUTABLE, message) from error
-        raise CannotStartError(NOT_FOUND, f"cannot start {argv[0]}: command not found") from error
     except (OSError, ValueError, TypeError) as error:
-        raise CannotStartError(NOT_EXECUTABLE, f"cannot start {argv[0]}: {_why(error)}") from error
+        raise cannot_start(argv[0], program, error) from error
 
 
-def _program(name: str, env: dict[str, str]) -> str:
+def cannot_start(name: str, program: str, error: OSError | ValueError | TypeError) -> CannotStartError:
+    """Return what a failed exec of ``program`` means. ``name``: as the task calls it."""
+    if not isinstance(error, FileNotFoundError):
+        return CannotStartError(NOT_EXECUTABLE, f"cannot start {name}: {_why(error)}")
+    if os.path.exists(program):  # noqa: PTH110 (relative to the present directory)
+        message = f"cannot start {name}: the interpreter that its first line names was not found"
+        return CannotStartError(NOT_EXECUTABLE, message)
+    return CannotStartError(NOT_FOUND, f"cannot start {name}: command not found")
+
+
+def find_program(name: str, env: dict[str, str]) -> str:
     """Search the PATH of the attempt; posix_spawnp would search the shepherd's."""
     if "/" in name:
         return name
@@ -76,6 +79,14 @@ def _program(name: str, env: dict[str, str]) -> str:
     if found is None:
         raise CannotStartError(NOT_FOUND, f"cannot start {name}: command not found in PATH")
     raise CannotStartError(NOT_EXECUTABLE, f"cannot start {name}: {found} is not executable")
+
+
+def enter_folder(cwd: str) -> None:
+    """Change the working directory. Raises CannotStartError."""
+    try:
+        os.chdir(cwd)
+    except OSError as error:
+        raise CannotStartError(NOT_EXECUTABLE, f"cannot start in {cwd}: {_why(error)}") from error
 
 
 def _why(error: Exception) -> str:

@@ -1,9 +1,10 @@
-"""Housekeeping of the shepherd, about once a second while tasks run or have just ended."""
+"""Housekeeping of the shepherd, whose loop calls it about once a second while tasks run or have just ended.
+
+It kills what left the group of an ended attempt. It must not touch processes of attempts that run."""
 
 from __future__ import annotations
 
 import os
-import signal
 
 from grass import clock
 from node.runtime import proc
@@ -59,7 +60,7 @@ class Upkeep:
                 if pid in guards:
                     self._keeper.reap(pid)
             elif self._has_ended(proc.environment(pid, MARK)):
-                os.kill(pid, signal.SIGKILL)
+                proc.kill(pid)
                 more = True
             elif clock.steady() - stat.start < YOUNG and proc.between_programs(pid):
                 more = True

@@ -99,4 +99,5 @@ class Container:
             self.reason,
             self.sizes,
             prepared=self.prepared,
+            image=self.image or None,
         )

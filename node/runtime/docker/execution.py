@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
+from node.runtime.docker.engine_json import Answer
 from node.runtime.docker.exec_end import kill
 from node.runtime.docker.plan import CLUSTER, container_name
 from node.runtime.docker.streams import Demultiplexer, EngineTerminal
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _WRITE_SECONDS = 2.0
 
 
-def running_container(engine: Engine, config: ClusterConfig, key: str) -> dict[str, Any]:
+def running_container(engine: Engine, config: ClusterConfig, key: str) -> Answer:
     """Return what the engine says about the container of a running attempt. Raises NotFoundError and ConflictError."""
     try:
         container = engine.inspect(container_name(config.name, key))
@@ -52,6 +53,10 @@ class ContainerExecution:
         except GrassError:
             self._engine.close()
             raise
+
+    @property
+    def pid(self) -> None:
+        return None
 
     def descriptors(self) -> list[int]:
         return [self._connection.fileno()]

@@ -12,7 +12,6 @@ import hashlib
 import json
 import logging
 import os
-import re
 import tarfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +25,7 @@ from grass import clock
 from grass.atomic_file import replace_file
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError, UnreachableError
 from grass.model.image import full_name
+from grass.model.names import is_digest
 from grass.wire.codec import Form, encode
 from node.runtime.docker.engine import Engine
 
@@ -39,7 +39,6 @@ LOOK_AGAIN = (0.5, 1.5)
 """Seconds between searches for an image that is missing or damaged."""
 USED_EVERY = 60.0
 """Seconds by which the recorded time of the last use may be late."""
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _BLOCK = tarfile.BLOCKSIZE
 
 log = logging.getLogger(__name__)
@@ -228,7 +227,7 @@ class Images:
         try:
             found = json.loads(text).get(full_name(image))
             entry = None if found is None else Entry(str(found["id"]), found["config"], tuple(found["layers"]))
-            if entry is not None and not all(_DIGEST.fullmatch(digest) for digest in (entry.config, *entry.layers)):
+            if entry is not None and not all(map(is_digest, (entry.config, *entry.layers))):
                 raise ValueError("not a digest")
         except (ValueError, TypeError, LookupError, AttributeError) as error:  # any job may write there
             message = f"the share's list of images is damaged at {image} ({error}); push the image again"

@@ -199,7 +199,8 @@ class ProcessRuntime:
 
 def _definition(name: str, launch: Launch) -> Message:
     """Return the message that defines a launch: the fields that the shepherd uses."""
-    return ["launch", name, launch.argv, launch.env, launch.cwd, launch.grace, launch.width]
+    owner = [launch.user, launch.awaited] if launch.user else []  # a shepherd of an earlier version isolates nobody
+    return ["launch", name, launch.argv, launch.env, launch.cwd, launch.grace, launch.width, *owner]
 
 
 def _observed(attempt: Message) -> Observed:
@@ -209,9 +210,11 @@ def _observed(attempt: Message) -> Observed:
     return Observed(key, pid, started, since, stopping, ended, code, number, why, sizes, spent)
 
 
-def ask(path: Path, *message: str, seconds: float = 5.0) -> list[Observed]:
-    """Send one request and wait for the list: ``ask(path, "list")``. For programs without a loop. Raises
-    UnreachableError."""
+def ask(path: Path, *message: object, seconds: float = 5.0) -> list[Observed]:
+    """Send one request and wait for the list that answers it: ``ask(path, "list")``. For programs without a loop.
+
+    Raises UnreachableError.
+    """
     lines = Lines()
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

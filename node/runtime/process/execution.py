@@ -5,99 +5,86 @@ from __future__ import annotations
 import fcntl
 import os
 import select
-import signal
 import struct
-import subprocess
-import sys
 import termios
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 
 from grass.errors import CommandNotExecutableError, CommandNotFoundError, ConflictError
-from node.runtime import proc
 from node.runtime.kind import Output
+from node.runtime.process.beside import Running
 
 READ = 1 << 16
 _WRITE_SECONDS = 2.0
-_TAKE_TERMINAL = """import fcntl, os, signal, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-for key in (signal.SIGINT, signal.SIGQUIT):
-    signal.signal(key, signal.SIG_DFL)
-try:
-    os.execvp(sys.argv[1], sys.argv[1:])
-except OSError as error:
-    print(f"cannot start {sys.argv[1]}: {error.strerror}", file=sys.stderr)
-    os._exit(127 if isinstance(error, FileNotFoundError) else 126)
-"""
-"""Make the terminal the controlling one of the command's session, which only the session's leader can do. It also
-restores SIGINT and SIGQUIT: a shell that starts this server in the background makes it ignore them."""
+_TERMINAL = {"TERM": "xterm-256color"}
+
+StartBeside = Callable[[list[str], Mapping[str, str], Sequence[int], bool], Running]
+"""Starts a command: argv, variables that the process may lack, stdin with stdout and stderr, whether they are a
+terminal."""
 
 
 class ProcessExecution:
     """Starts the command beside the process ``pid``, in a session of its own."""
 
-    def __init__(self, pid: int, argv: list[str], size: tuple[int, int] | None) -> None:
-        environ = proc.read(f"/proc/{pid}/environ").split(b"\0")
-        env = dict(entry.split(b"=", 1) for entry in environ if b"=" in entry)
+    def __init__(self, pid: int, argv: list[str], size: tuple[int, int] | None, start: StartBeside) -> None:
         try:
             self._task = os.pidfd_open(pid)
         except ProcessLookupError as error:
             raise ConflictError(f"cannot start {argv[0]}: the task has just ended") from error
         self._terminal: int | None = None
+        self._outputs: dict[int, str] = {}
+        self._input: int | None = None
+        self._own: list[int] = []
+        """Descriptors to close at the end."""
         try:
-            if size is None:
-                self._pipes(argv, env, f"/proc/{pid}/cwd")
-            else:
-                self._open_terminal(argv, {**env, b"TERM": env.get(b"TERM", b"xterm-256color")}, pid, size)
+            streams = self._pipes() if size is None else self._open_terminal(size)
+            try:
+                self._command = start(argv, {} if size is None else _TERMINAL, streams, size is not None)
+            finally:
+                for descriptor in set(streams):
+                    os.close(descriptor)
         except OSError as error:
-            os.close(self._task)
+            self._release()
             cause = CommandNotFoundError if isinstance(error, FileNotFoundError) else CommandNotExecutableError
             raise cause(f"cannot start {argv[0]}: {error.strerror}") from error
-        self._pidfd = os.pidfd_open(self._process.pid)
+        except Exception:
+            self._release()
+            raise
         self._task_ended = False
 
-    def _pipes(self, argv: list[str], env: dict[bytes, bytes], cwd: str) -> None:
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(
-            argv, env=env, cwd=cwd, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, bufsize=0
-        )
-        assert self._process.stdout and self._process.stderr and self._process.stdin
-        self._outputs = {self._process.stdout.fileno(): "stdout", self._process.stderr.fileno(): "stderr"}
-        self._input: int | None = self._process.stdin.fileno()
-        for descriptor in (*self._outputs, self._input):
+    def _pipes(self) -> list[int]:
+        stdin, self._input = os.pipe2(os.O_CLOEXEC)
+        (out, stdout), (err, stderr) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+        self._outputs = {out: "stdout", err: "stderr"}
+        self._own = [self._input, out, err]
+        for descriptor in self._own:
             os.set_blocking(descriptor, False)
+        return [stdin, stdout, stderr]
 
-    def _open_terminal(self, argv: list[str], env: dict[bytes, bytes], pid: int, size: tuple[int, int]) -> None:
+    def _open_terminal(self, size: tuple[int, int]) -> list[int]:
         self._terminal, end = os.openpty()
-        try:
-            self.resize(*size)
-            self._process = subprocess.Popen(
-                [sys.executable, "-ISc", _TAKE_TERMINAL, *argv],
-                env=env,
-                cwd=f"/proc/{pid}/cwd",
-                stdin=end,
-                stdout=end,
-                stderr=end,
-                start_new_session=True,
-            )
-        except OSError:
-            os.close(self._terminal)
-            raise
-        finally:
-            os.close(end)
+        self._own = [self._terminal]
+        self.resize(*size)
         self._outputs, self._input = {self._terminal: "stdout"}, self._terminal
         os.set_blocking(self._terminal, False)
+        return [end, end, end]
+
+    @property
+    def pid(self) -> int:
+        return self._command.pid
 
     def descriptors(self) -> list[int]:
-        return [*self._outputs, self._pidfd, *([] if self._task_ended else [self._task])]
+        return [*self._outputs, self._command.fileno(), *([] if self._task_ended else [self._task])]
 
     def read(self, descriptor: int) -> Output | None:
         """Return output. The session ends with the command; processes that it left may hold its streams open for
         ever."""
         if descriptor == self._task:
             self._task_ended = True
-            self._kill()
+            self._command.kill()
             return []
-        if descriptor == self._pidfd:
+        if descriptor == self._command.fileno():
+            if not self._command.ended():
+                return []
             output = [piece for each in list(self._outputs) for piece in self._drain(each)]
             self._outputs.clear()
             return output or None
@@ -134,38 +121,28 @@ class ProcessExecution:
     def end_input(self) -> None:
         if self._terminal is not None:
             self.write(b"\x04")
-        elif self._process.stdin is not None:
+        elif self._input is not None:
+            self._own.remove(self._input)
+            os.close(self._input)
             self._input = None
-            self._process.stdin.close()
 
     def resize(self, rows: int, columns: int) -> None:
         if self._terminal is not None:
             fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def signal(self, number: int) -> None:
-        if self._process.poll() is None:
-            proc.signal_group(self._process.pid, number)
+        self._command.signal(number)
 
     def code(self) -> int:
-        code = self._process.wait()
+        code = self._command.code()
         return 128 - code if code < 0 else code
 
     def end(self) -> None:
-        if self._process.poll() is None:
-            self._kill()
-            self._process.wait()
-        for descriptor in (self._pidfd, self._task):
-            os.close(descriptor)
-        if self._terminal is not None:
-            os.close(self._terminal)
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
+        self._command.kill()
+        self._command.close()
+        self._release()
 
-    def _kill(self) -> None:
-        """Kill the command's session: a launcher's daemon gives each of its programs a process group of its own."""
-        leader = self._process.pid
-        session = [pid for pid in proc.processes() if (stat := proc.stat(pid)) and stat.session == leader]
-        for pid in session:
-            with suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+    def _release(self) -> None:
+        for descriptor in (self._task, *self._own):
+            os.close(descriptor)
+        self._own.clear()

@@ -2,17 +2,66 @@
 
 from __future__ import annotations
 
+import os
+import select
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from grass import clock
 from grass.config import ClusterConfig
-from grass.errors import ConflictError, NotFoundError
+from grass.errors import ConflictError, GrassError, NotFoundError
 from node.runtime.kind import Execution, SignedOff, Trial
+from node.runtime.process.beside import Child, OfShepherd
 from node.runtime.process.client import ProcessRuntime, ask
-from node.runtime.process.execution import ProcessExecution
+from node.runtime.process.execution import ProcessExecution, StartBeside
 from node.runtime.protocol import Launch
 
+_PROBE = ".probe"
+"""In place of a user: no user has this name. Where users are isolated, the trial shows that this works."""
+_GLANCE = 0.2
 _NVML = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetCount())"
+
+
+def _beside(config: ClusterConfig, key: str, pid: int) -> StartBeside:
+    """Return what starts commands beside an attempt, whose process is ``pid``."""
+    if config.node.isolate is None:
+        return partial(Child, pid)
+    return partial(OfShepherd, config.socket("shepherd"), key)
+
+
+class IsolatedInside:
+    """The readiness check of an isolated attempt: a command in its view, under its account."""
+
+    def __init__(self, config: ClusterConfig, key: str, argv: list[str]) -> None:
+        self._config = config
+        self._key = key
+        self._argv = argv
+
+    def addresses(self) -> None:
+        return None
+
+    def failure(self, seconds: float, cancelled: Callable[[], bool]) -> str:
+        nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            path = self._config.socket("shepherd")
+            command = OfShepherd(path, self._key, self._argv, {}, [nothing] * 3, False)
+        except GrassError as error:
+            return f"its check cannot run: {error}"
+        finally:
+            os.close(nothing)
+        try:
+            until = clock.steady() + seconds
+            while not command.ended():
+                if cancelled() or clock.steady() >= until:
+                    return f"its check did not end within {seconds:g} s"
+                select.select([command], [], [], min(_GLANCE, max(0.0, until - clock.steady())))
+            code = command.code()
+            ended = f"with exit code {code}" if code > 0 else f"by signal {-code}"
+            return f"its check ended {ended}" if code else ""
+        finally:
+            command.kill()
+            command.close()
 
 
 class ProcessKind:
@@ -24,7 +73,8 @@ class ProcessKind:
         return ProcessRuntime(config.socket("shepherd"))
 
     def execute(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
-        return ProcessExecution(self.pid(config, key), argv, size)
+        pid = self.pid(config, key)
+        return ProcessExecution(pid, argv, size, _beside(config, key, pid))
 
     def pid(self, config: ClusterConfig, key: str) -> int:
         for attempt in ask(config.socket("shepherd"), "list"):
@@ -34,11 +84,11 @@ class ProcessKind:
                 return attempt.pid
         raise NotFoundError(f"no attempt {key} on this node")
 
-    def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> None:
-        return None
+    def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> IsolatedInside | None:
+        return IsolatedInside(config, key, argv) if argv and config.node.isolate else None
 
     def trial(self, config: ClusterConfig, said: str, gpus: Sequence[int]) -> Trial:
         script = f"echo {said}" + (f'; exec "{sys.executable}" -c "{_NVML}"' if gpus else "")
         env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "GRASS_DATA": str(config.data_dir)}
-        launch = Launch(["/bin/sh", "-c", script], env, None, 5.0)
+        launch = Launch(["/bin/sh", "-c", script], env, None, 5.0, user=_PROBE)
         return Trial(ProcessRuntime(config.socket("shepherd")), launch, "look into the shepherd's log")

@@ -1,0 +1,141 @@
+"""Start a program from the shepherd in a child process that changes itself first: rights, namespace, folder.
+
+posix_spawn can do none of this. The shepherd has one thread, so fork is safe. A failure before or at the exec is
+reported, and then no process is left.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import signal
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from node.runtime.isolation.view import Shown
+from node.runtime.spawn import DEFAULTS, NOT_EXECUTABLE, CannotStartError, cannot_start
+
+_CLONE_NEWNS = 0x00020000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
+_MS_RDONLY, _MS_REMOUNT, _MS_BIND = 1, 32, 4096
+_OPEN_TREE, _MOVE_MOUNT = 428, 429
+"""System calls of Linux 5.2, with these numbers on every machine. libc has names for them only since 2.36."""
+_HERE, _CLONE_TREE, _TREE_ITSELF = -100, 1, 4
+_PR_SET_NO_NEW_PRIVS = 38
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Program(NamedTuple):
+    path: str
+    argv: list[str]
+    env: dict[str, str]
+
+
+def fork(prepare: Callable[[], Program]) -> int:
+    """Start the program that ``prepare`` returns; it is called in the child, a session of its own. Return the pid.
+
+    Raises CannotStartError.
+    """
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    signal.pthread_sigmask(signal.SIG_BLOCK, DEFAULTS)  # until the child has no handlers of the shepherd any more
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _child(prepare, writer)
+    except OSError as error:
+        os.close(reader)
+        raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {os.strerror(error.errno or 0).lower()}") from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        failure = pipe.read()
+    if failure:
+        os.waitpid(pid, 0)
+        code, message = json.loads(failure)
+        raise CannotStartError(code, message)
+    return pid
+
+
+def _child(prepare: Callable[[], Program], writer: int) -> None:
+    try:
+        os.setsid()
+        for number in DEFAULTS:
+            if signal.getsignal(number) is not signal.SIG_DFL:  # setting them all takes longer than the rest
+                signal.signal(number, signal.SIG_DFL)
+        program = prepare()
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        try:
+            os.execve(program.path, program.argv, program.env)
+        except (OSError, ValueError, TypeError) as error:
+            raise cannot_start(program.argv[0], program.path, error) from error
+    except CannotStartError as error:
+        _tell(writer, error.code, str(error))
+    except BaseException as error:  # noqa: BLE001 (nothing may go on as a second shepherd)
+        _tell(writer, NOT_EXECUTABLE, f"cannot start: {error}")
+    finally:
+        os._exit(NOT_EXECUTABLE)
+
+
+def _tell(writer: int, code: int, message: str) -> None:
+    os.write(writer, json.dumps([code, message]).encode())
+
+
+def private_mounts() -> None:
+    """Enter a mount namespace of one's own that hears of no later mount of the host, so that none can cover a hidden
+    folder. Its /proc shows each user only their own processes, an option that bubblewrap lacks."""
+    _checked(_libc.unshare(_CLONE_NEWNS), "unshare")
+    _checked(_libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None), "mount /")
+    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    _checked(_libc.mount(b"proc", b"/proc", b"proc", flags, b"hidepid=2"), "mount /proc")
+
+
+def show(namespace: int, folders: Sequence[Shown]) -> None:
+    """Show folders of this process's mount namespace in another one, where no task runs yet. Needs the rights of root.
+
+    A folder that is missing here is left out. Raises OSError.
+    """
+    own = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    trees: list[tuple[int, Shown]] = []
+    try:
+        for each in folders:
+            tree = _libc.syscall(_OPEN_TREE, _HERE, each.source.encode(), ctypes.c_uint(_CLONE_TREE | os.O_CLOEXEC))
+            if tree >= 0:
+                trees.append((tree, each))
+            elif ctypes.get_errno() != errno.ENOENT:
+                _checked(tree, f"open {each.source}")
+        enter(namespace)
+        try:
+            for tree, each in trees:
+                os.makedirs(each.target, 0o755, exist_ok=True)  # noqa: PTH103
+                target = each.target.encode()
+                _checked(_libc.syscall(_MOVE_MOUNT, tree, b"", _HERE, target, _TREE_ITSELF), f"mount {each.target}")
+                flags = _MS_NOSUID | _MS_NODEV | (_MS_RDONLY if each.read_only else 0)
+                _checked(_libc.mount(None, target, None, _MS_REMOUNT | _MS_BIND | flags, None), f"mount {each.target}")
+                _checked(_libc.mount(None, target, None, _MS_PRIVATE, None), f"mount {each.target}")
+        finally:
+            enter(own)
+    finally:
+        for descriptor in (own, *(tree for tree, _ in trees)):
+            os.close(descriptor)
+
+
+def enter(namespace: int) -> None:
+    """Enter a mount namespace by its descriptor."""
+    _checked(_libc.setns(namespace, _CLONE_NEWNS), "setns")
+
+
+def become(uid: int, gid: int) -> None:
+    """Be this user for good, without a way to other rights."""
+    os.setgroups([])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number).lower()}")

@@ -1,0 +1,99 @@
+"""What the shepherd does for others where users are isolated, and they may not: commands beside attempts, and removal.
+
+A client sends three descriptors with ``["beside", key, argv, env, tty]`` and gets ``["beside", pid]`` or ``["failed",
+code, message]``, later ``["ended", status]``. It may send ``["signal", number]``, and ``["kill"]``, which kills the
+session of the command, as its disconnection does. ``["remove", keys]`` removes scratch folders of ended attempts,
+``["remove_jobs", ids]`` what is left of jobs; both are answered with an empty list.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from node.runtime import proc
+from node.runtime.attempts import Attempt, Folders
+from node.runtime.frames import Message
+from node.runtime.isolation.tasks import IsolatedTasks
+from node.runtime.server import Client
+from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
+
+_STREAMS = 3
+
+
+class IsolationService:
+    def __init__(
+        self,
+        tasks: IsolatedTasks,
+        attempts: Mapping[str, Attempt],
+        folders: Folders,
+        reply: Callable[[Client, object], None],
+    ) -> None:
+        self._tasks = tasks
+        self._attempts = attempts
+        self._folders = folders
+        self._reply = reply
+        self._commands: dict[int, Client] = {}
+        """Pid of each running command → its client."""
+
+    def take(self, client: Client, message: Message) -> bool:
+        """Handle a message. Return False if it is none of these."""
+        match message:
+            case ["beside", str(key), argv, env, bool(tty)]:
+                self._start(client, key, argv, env, tty)
+            case ["signal", int(number)]:
+                for pid in self._of(client):
+                    proc.signal_group(pid, number)
+            case ["kill"]:
+                self._kill(client)
+            case ["remove", keys]:
+                self._tasks.remove([path for key in keys if (path := self._ended_scratch(key))])
+                self._reply(client, ["list", []])
+            case ["remove_jobs", job_ids]:
+                self._tasks.remove_jobs(job_ids)
+                self._reply(client, ["list", []])
+            case _:
+                return False
+        return True
+
+    def reaped(self, pid: int, status: int) -> None:
+        """Tell the client of a child that was reaped, if it was a command. ``status``: as from wait()."""
+        client = self._commands.pop(pid, None)
+        if client is not None:
+            self._reply(client, ["ended", status])
+
+    def gone(self, client: Client) -> None:
+        """Kill the command of a client that disconnected."""
+        self._kill(client)
+        self._commands = {pid: its for pid, its in self._commands.items() if its is not client}
+
+    def _start(self, client: Client, key: str, argv: list[str], env: dict[str, str], tty: bool) -> None:
+        streams, client.descriptors = client.descriptors, []
+        attempt = self._attempts.get(key)
+        try:
+            if attempt is None or attempt.pid is None or attempt.main_ended is not None or attempt.ended is not None:
+                raise CannotStartError(NOT_EXECUTABLE, "cannot start the command: its task does not run now")
+            if len(streams) != _STREAMS or not argv or self._of(client):
+                raise CannotStartError(NOT_EXECUTABLE, "cannot start the command: the request is malformed")
+            pid = self._tasks.beside(attempt.pid, argv, env, streams, tty=tty)
+        except CannotStartError as error:
+            self._reply(client, ["failed", error.code, str(error)])
+            return
+        finally:
+            for descriptor in streams:
+                os.close(descriptor)
+        self._commands[pid] = client
+        self._reply(client, ["beside", pid])
+
+    def _of(self, client: Client) -> list[int]:
+        return [pid for pid, its in self._commands.items() if its is client]
+
+    def _kill(self, client: Client) -> None:
+        for pid in self._of(client):
+            proc.kill_session(pid)
+
+    def _ended_scratch(self, key: str) -> str | None:
+        """Return the scratch folder of an attempt that does not run; None for anything else."""
+        attempt = self._attempts.get(key)
+        scratch = self._folders.scratch(key) if key.count("/") == 2 else ""
+        return scratch if self._folders.key_of(scratch) == key and (not attempt or attempt.ended) else None

@@ -1,0 +1,165 @@
+"""Starts processes of isolated attempts, and commands beside them. Called by the shepherd."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import termios
+from collections.abc import Callable, Sequence
+from selectors import BaseSelector
+
+from grass.config import ClusterConfig
+from grass.model.key_text import job_of
+from grass.model.names import is_job_id
+from node.runtime import proc
+from node.runtime.attempts import Folders
+from node.runtime.isolation import processes
+from node.runtime.isolation.accounts import Accounts
+from node.runtime.isolation.privilege import become_root, raised
+from node.runtime.isolation.views import Views
+from node.runtime.protocol import Launch
+from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError, enter_folder, find_program
+
+MOST_PROCESSES = 16_384
+"""Processes and threads of one user on this node: a fork bomb must leave some to others."""
+UMASK = 0o002
+"""Files in the share belong to the group of the daemons, which may need to change or remove them."""
+_OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+_ROOT_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+
+
+class IsolatedTasks:
+    """The tasks of a job on this node share a view, so /tmp and /dev/shm, as they do without isolation."""
+
+    def __init__(self, config: ClusterConfig, folders: Folders, group: int, selector: BaseSelector) -> None:
+        assert config.node.isolate is not None
+        self._folders = folders
+        self._group = group
+        self._accounts = Accounts(config.name, config.node.isolate, group)
+        self._uids = config.node.isolate
+        self._views = Views(config, folders.root, selector)
+
+    def prepare(self) -> None:
+        """Get ready for the next job. To be called when there is time."""
+        self._views.make_spare()
+
+    def start(self, key: str, launch: Launch, env: dict[str, str], scratch: str) -> int:
+        """Start the process of an attempt in its job's view; return its pid. Raises CannotStartError."""
+        if not launch.argv:
+            raise CannotStartError(127, "cannot start: the command is empty")
+        account = self._accounts.of(launch.user)
+        job_id = job_of(key)
+        if not is_job_id(job_id):
+            raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {job_id!r} is no id of a job")
+        namespace = self._views.of(job_id, launch)
+        _give(scratch, account.uid)
+        own = {"HOME": scratch, "USER": account.name, "LOGNAME": account.name, **env}
+        streams = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)]
+        try:
+            streams += [os.open(self._folders.path(key, name), _OUTPUT, 0o600) for name in ("stdout", "stderr")]
+            prepare = self._program(namespace, account.uid, launch.argv, own, launch.cwd or scratch, streams)
+            return processes.fork(prepare)
+        except OSError as error:
+            raise CannotStartError(NOT_EXECUTABLE, f"cannot make its output files: {error}") from error
+        finally:
+            _close(streams)
+
+    def beside(self, pid: int, argv: list[str], env: dict[str, str], streams: Sequence[int], *, tty: bool) -> int:
+        """Start a command in the view and the folder of the process ``pid``, with its environment.
+
+        ``env``: variables that it may lack. Raises CannotStartError.
+        """
+        with raised():
+            try:
+                uid = _uid(pid)
+                cwd = os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115
+                namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            except (OSError, ValueError) as error:
+                message = f"cannot start {argv[0]}: the task has just ended"
+                raise CannotStartError(NOT_EXECUTABLE, message) from error
+        try:
+            if not self._uids.first <= uid <= self._uids.last:
+                raise CannotStartError(
+                    NOT_EXECUTABLE, f"cannot start {argv[0]}: its task runs under no account of Grass"
+                )
+            found = dict(entry.split("=", 1) for entry in proc.environ(pid) if "=" in entry)
+            return processes.fork(self._program(namespace, uid, argv, {**env, **found}, cwd, streams, tty=tty))
+        finally:
+            os.close(namespace)
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Remove folders with files of any account, in a process of its own."""
+        if paths:
+            self._as_root(["/bin/rm", "-rf", "--one-file-system", "--", *paths])
+
+    def remove_jobs(self, job_ids: Sequence[str]) -> None:
+        """Forget the views of jobs, and remove their temporary files."""
+        known = [job_id for job_id in job_ids if is_job_id(job_id)]
+        for job_id in known:
+            self._views.forget(job_id)
+        self.remove([path for path in map(self._views.tmp, known) if os.path.lexists(path)])
+
+    def _program(
+        self,
+        namespace: int,
+        uid: int,
+        argv: list[str],
+        env: dict[str, str],
+        cwd: str,
+        streams: Sequence[int],
+        *,
+        tty: bool = False,
+    ) -> Callable[[], processes.Program]:
+        def prepare() -> processes.Program:
+            for number, descriptor in enumerate(streams):
+                os.dup2(descriptor, number)
+            become_root()
+            if tty:
+                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+                os.fchown(0, uid, -1)
+            processes.enter(namespace)
+            _limit_processes()
+            processes.become(uid, self._group)
+            os.umask(UMASK)
+            enter_folder(cwd)
+            return processes.Program(find_program(argv[0], env), argv, env)
+
+        return prepare
+
+    def _as_root(self, argv: list[str]) -> int:
+        def prepare() -> processes.Program:
+            become_root()
+            return processes.Program(argv[0], argv, _ROOT_ENV)
+
+        return processes.fork(prepare)
+
+
+def _give(folder: str, uid: int) -> None:
+    with raised():
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                os.fchown(descriptor, uid, -1)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise CannotStartError(NOT_EXECUTABLE, f"cannot make its scratch folder: {error}") from error
+
+
+def _uid(pid: int) -> int:
+    for line in proc.read(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"Uid:"):
+            return int(line.split()[2])
+    raise ValueError(f"no process {pid}")
+
+
+def _limit_processes() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NPROC)
+    limit = MOST_PROCESSES if most == resource.RLIM_INFINITY else min(most, MOST_PROCESSES)
+    resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

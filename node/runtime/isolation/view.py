@@ -1,0 +1,103 @@
+"""What the tasks of a job see of the node's files, as arguments of bubblewrap. Pure.
+
+A task sees the machine's programs and devices, and of Grass its own job only. Everything is mounted nosuid by
+bubblewrap, so programs of the machine give a task no rights of another user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+PROGRAM = "bwrap"
+PACKAGE = "bubblewrap"
+HIDDEN = ("/var/lib/grass", "/etc/grass", "/srv/grass")
+"""Folders of all clusters of the host."""
+RUN = (
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager/resolv.conf",
+    "/run/nscd",
+    "/run/nvidia-persistenced",
+    "/run/udev",
+)
+"""What programs need of /run: names of hosts, and devices. Sockets of engines and of other services stay outside."""
+OF_GRASS = ("logs", "images", "jobs")
+"""Folders of the share that hold what belongs to the cluster or to other jobs."""
+
+
+class Node(NamedTuple):
+    """Where a node keeps its files. ``hidden``: folders to cover besides."""
+
+    share: str
+    home: str
+    runtime_dir: str
+    hidden: tuple[str, ...] = HIDDEN
+
+
+class Job(NamedTuple):
+    """Folders of a job. ``own``: of its attempts. ``read``: what the node-agent tells them. ``tmp``, ``var_tmp``: in
+    place of the machine's. ``output``: in the share; None: it has none. ``awaited``: outputs that it may read."""
+
+    own: str
+    read: str
+    tmp: str
+    var_tmp: str
+    output: str | None = None
+    awaited: tuple[str, ...] = ()
+
+
+class Shown(NamedTuple):
+    """A folder of the host, and where a view shows it."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+def arguments(node: Node) -> list[str]:
+    """Return bubblewrap's words, before the command, for a view that shows nothing of any job. Later mounts cover
+    earlier ones."""
+    return [PROGRAM, *(word for mount in _mounts(node) for word in mount)]
+
+
+def of_job(node: Node, job: Job) -> list[Shown]:
+    """Return what to show in addition to the tasks of a job, in this order."""
+    shown = [Shown(job.tmp, "/tmp"), Shown(job.var_tmp, "/var/tmp")]  # noqa: S108 (covers it)
+    api = f"{node.runtime_dir}/tasks"
+    shown += [Shown(job.own, job.own), Shown(job.read, job.read, True), Shown(api, api, True)]
+    if job.output:
+        shown.append(Shown(job.output, job.output))
+    return [*shown, *(Shown(path, path, True) for path in job.awaited)]
+
+
+def _mounts(node: Node) -> Iterator[tuple[str, ...]]:
+    yield "--dev-bind", "/", "/"
+    yield "--perms", "1777", "--tmpfs", "/dev/shm"
+    covers = _covers(node)
+    for path in covers:
+        yield "--perms", "0755", "--tmpfs", path
+    for path in RUN:
+        yield "--ro-bind-try", path, path
+    for folder in _parents(node.share, covers):
+        yield "--perms", "0755", "--dir", folder
+    yield "--bind", node.share, node.share
+    for name in OF_GRASS:
+        yield "--perms", "0755", "--tmpfs", f"{node.share}/{name}"
+
+
+def _covers(node: Node) -> list[str]:
+    """Return the folders to cover with empty ones, without those inside of others."""
+    wanted = ["/run", *node.hidden, node.home, node.runtime_dir]
+    return [path for path in dict.fromkeys(wanted) if not any(_is_below(path, other) for other in wanted)]
+
+
+def _parents(path: str, covers: Sequence[str]) -> list[str]:
+    """Return the folders above ``path`` that must be made in empty folders: bubblewrap would close them to others."""
+    parts = path.split("/")
+    above = ["/".join(parts[:count]) for count in range(2, len(parts))]
+    return [each for each in above if any(_is_below(each, cover) for cover in covers)]
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder}/")
