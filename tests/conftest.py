@@ -69,12 +69,8 @@ def redis_server() -> Iterator[RedisServer]:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
     """One local cluster for the whole run. Tests leave it running, and use job names of their own."""
-    made = LocalCluster()
-    try:
-        made.create()
+    with LocalCluster().running() as made:
         yield made
-    finally:
-        made.end()
 
 
 @pytest.fixture(autouse=True)

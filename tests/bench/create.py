@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 import figures
-from hyperqueue_peer import HyperQueue, interpreter
+from hyperqueue_peer import HyperQueue, python
 from local_cluster import LocalCluster
 
 
@@ -16,7 +16,7 @@ def main() -> None:
     options = figures.arguments(__doc__, rounds=7).parse_args()
     ours: list[float] = []
     theirs: list[float] = []
-    interpreter()
+    python()
     for _ in range(options.rounds):
         cluster = LocalCluster()
         begin = time.perf_counter()

@@ -20,8 +20,8 @@ import figures
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from grass.provision.files.access import FilesAccess
-from grass.provision.files.serve import rsyncd_conf
+from grass.files.access import FilesAccess
+from grass.files.serve import rsyncd_conf
 from tests.support.sshd import SshServer, ssh_server
 
 
@@ -76,7 +76,7 @@ def main() -> None:
         share = folder / "share"
         conf = folder / "rsyncd.conf"
         conf.write_text(rsyncd_conf(str(share), sys.executable))
-        forced = shlex.join([sys.executable, "-m", "grass.provision.files.serve", str(share), str(conf)])
+        forced = shlex.join([sys.executable, "-m", "grass.files.serve", str(share), str(conf)])
         os.environ["GRASS_HOME"] = str(folder / "home")
         client = folder / "home" / "clusters" / "bench" / "client"
         client.mkdir(parents=True)

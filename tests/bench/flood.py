@@ -19,7 +19,7 @@ from typing import Any
 from figures import Figure, arguments, quantile, report
 from local_cluster import GRASS, LocalCluster, one_task, run
 
-from grass import Client
+from grass.api.client import Client
 from grass.errors import GrassError
 
 PAUSE = 0.1

@@ -20,6 +20,7 @@ os.environ["TQDM_DISABLE"] = "1"
 from hyperqueue import Client, Job, LocalCluster
 from hyperqueue.cluster import WorkerConfig
 from hyperqueue.ffi.protocol import ResourceRequest
+from hyperqueue.task.function import PythonEnv
 
 
 def run_array(client: Client, folder: str, count: int) -> dict[str, float]:
@@ -41,6 +42,19 @@ def run_array(client: Client, folder: str, count: int) -> dict[str, float]:
     return {"seconds": seconds, "last": max(started) - wall}
 
 
+def run_functions(client: Client, folder: str, count: int) -> dict[str, float]:
+    """One job of ``count`` tasks that each call a Python function. HyperQueue brings no results back."""
+    workdir = tempfile.mkdtemp(dir=folder)
+    begin = time.perf_counter()
+    job = Job(default_workdir=workdir, max_fails=None)
+    for number in range(count):
+        job.function(abs, args=(number,), resources=ResourceRequest(cpus=1), stdout=None, stderr=None)
+    client.wait_for_jobs([client.submit(job)])
+    seconds = time.perf_counter() - begin
+    shutil.rmtree(workdir)
+    return {"seconds": seconds}
+
+
 def run_stamp(client: Client, folder: str, command: list[str], stamp: str) -> dict[str, float]:
     """One task whose program writes its wall clock to the file ``stamp``."""
     job = Job(default_workdir=folder)
@@ -53,7 +67,7 @@ def run_stamp(client: Client, folder: str, command: list[str], stamp: str) -> di
 
 def answer(client: Client, folder: str, request: dict[str, Any]) -> dict[str, float]:
     kind = request.pop("kind")
-    run = {"array": run_array, "stamp": run_stamp}[kind]
+    run = {"array": run_array, "functions": run_functions, "stamp": run_stamp}[kind]
     return run(client, folder, **request)
 
 
@@ -65,7 +79,7 @@ def main() -> None:
         server_dir.mkdir()
         os.chdir(folder)
         with LocalCluster(str(server_dir), worker_config=WorkerConfig(cores=os.cpu_count())) as cluster:
-            client = cluster.client()
+            client = cluster.client(python_env=PythonEnv(sys.executable))
             print(json.dumps({"ready": True}), file=replies, flush=True)
             for line in sys.stdin:
                 print(json.dumps(answer(client, folder, json.loads(line))), file=replies, flush=True)

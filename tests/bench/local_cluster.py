@@ -10,15 +10,19 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from grass import Client
+from grass.api.client import Client
 
 GRASS = Path(sys.executable).with_name("grass")
 
 
 class LocalCluster:
-    """``client`` talks to it; ``command(...)`` is an argv of the CLI. Use as a context."""
+    """``client`` talks to it; ``command(...)`` is an argv of the CLI. Use as a context.
 
-    def __init__(self) -> None:
+    ``settings``: the text of a settings file.
+    """
+
+    def __init__(self, settings: str = "") -> None:
+        self._settings = settings
         if not GRASS.exists():
             sys.exit(f"{GRASS} does not exist: run this with the Python of the environment that Grass is installed in")
         self._folder = tempfile.TemporaryDirectory(prefix="bench-grass-")
@@ -27,16 +31,30 @@ class LocalCluster:
         os.environ.pop("GRASS_CLUSTER", None)
 
     def __enter__(self) -> LocalCluster:
-        self.create()
-        self.client = Client()
+        try:
+            self.create()
+            self.client = Client()
+        except BaseException:  # `run` ends the bench with SystemExit
+            self.remove_rest()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.delete()
+        try:
+            self.delete()
+        finally:
+            self.remove_rest()
+
+    def remove_rest(self) -> None:
+        """End what a failed `grass create` or `delete` left behind, and remove the folder."""
+        if (self.folder / "home" / "clusters" / "local").exists():
+            subprocess.run([GRASS, "delete", "local", "--yes"], capture_output=True, check=False)
         self._folder.cleanup()
 
     def create(self) -> None:
-        run("create")
+        file = self.folder / "settings.yml"
+        file.write_text(self._settings)
+        run("create", *([str(file)] if self._settings else []))
 
     def delete(self) -> None:
         run("delete", "local", "--yes")

@@ -22,9 +22,11 @@ from grass.config import ClusterConfig, Secrets
 from grass.errors import GrassError
 from grass.manifest import parse_job
 from grass.store.api_store import ApiStore
+from grass.store.backend import Backend
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.store.sessions import Sighting
+from grass.wire.tickets import StopJob
 
 JOBS = 20_000
 _PATIENCE = 120.0
@@ -47,13 +49,34 @@ def fill(cluster: LocalCluster, count: int) -> None:
         store.sessions.add("bench", "bench")
         for number in range(count):
             submit(store, number)
-        until = time.monotonic() + _PATIENCE
-        while backend.newest(keys.tickets) is not None:
-            if time.monotonic() > until:
-                sys.exit(f"the master-agent did not take {count} jobs in {_PATIENCE:g} s")
-            time.sleep(0.05)
+        await_tickets(backend, keys, count)
     finally:
         backend.close()
+
+
+def end_all(cluster: LocalCluster, count: int) -> None:
+    """Stop the jobs of ``fill``, which the cluster then keeps."""
+    config = ClusterConfig.load(cluster.folder / "home" / "clusters" / "local" / "cluster.json")
+    backend, keys = open_backend(config, Secrets.load(config.home), "api"), Keys(config.key_prefix)
+    try:
+        store = ApiStore(backend, keys)
+        for number in range(count):
+            store.ticket(StopJob(job_id(number), "bench"))
+        await_tickets(backend, keys, count)
+    finally:
+        backend.close()
+
+
+def await_tickets(backend: Backend, keys: Keys, count: int) -> None:
+    until = time.monotonic() + _PATIENCE
+    while backend.newest(keys.tickets) is not None:
+        if time.monotonic() > until:
+            sys.exit(f"the master-agent did not take {count} tickets in {_PATIENCE:g} s")
+        time.sleep(0.05)
+
+
+def job_id(number: int) -> str:
+    return f"queued-{number}-{number:08x}"
 
 
 def hold(cluster: LocalCluster) -> None:
@@ -69,7 +92,7 @@ def submit(store: ApiStore, number: int) -> None:
     name = f"queued-{number}"
     job = parse_job(array(name, ["/bin/sh", "-c", f"exec ./train --seed {number}"], 1 + number % 10)).job
     sighting = Sighting("bench", "bench", f"{number:016x}")
-    store.submit(job, job_id=f"{name}-{number:08x}", user="bench", now=time.time(), warnings=(), sighting=sighting)
+    store.submit(job, job_id=job_id(number), user="bench", now=time.time(), warnings=(), sighting=sighting)
 
 
 def restart(cluster: LocalCluster) -> float:

@@ -6,6 +6,7 @@ import http.client
 import json
 import logging
 import os
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,11 +18,13 @@ from joserfc.jwk import RSAKey
 import grass
 from grass import clock
 from grass.api import sealing, signing, user_files
+from grass.api.envelope import encode
 from grass.api.sealing import ReplyKey, Session, SessionCall
 from grass.api.signing import Claims
 from grass.entropy import request_id
 from grass.errors import NotAllowedError, NotFoundError
 from grass.wire.version import PROTOCOL
+from master.api.routes import ROUTES, Access
 from tests.support.api_world import ApiWorld, api_world, public_jwk, raw_key, write_client
 
 WISH = {"protocol": PROTOCOL, "version": grass.__version__}
@@ -323,6 +326,33 @@ def test_a_signed_request_opens_a_session_and_nothing_else(world: ApiWorld) -> N
     assert wire.send("GET", "/v1/status", token) == (401, REFUSED)
     token, _ = wire.seal("POST", "/v1/session", WISH)
     assert wire.send("POST", "/v1/session", token) == (401, REFUSED)
+
+
+def test_a_call_of_a_session_cannot_be_downgraded_to_one_without_a_session(world: ApiWorld) -> None:
+    """On no route that needs a session: neither to a signed request, nor to an unsigned one, nor to plain text."""
+    wire = Wire(world, "root")
+    routes = [route for route in ROUTES if route.access is Access.SESSION]
+    assert len(routes) > 40
+    for route in routes:
+        path = re.sub(r"{\w+}", "x", route.path)
+        signed, _ = wire.sign(route.method, path, {})
+        claims = Claims("", "", route.method, path, request_id(), clock.wall())
+        reply = ReplyKey(claims.request_id, os.urandom(32))
+        unsigned = signing.seal_unsigned_request(claims, "{}", reply, wire.master)
+        for token in (signed, unsigned, "{}"):
+            assert wire.send(route.method, path, token) == (401, REFUSED), route.operation
+    assert world.store.job_index.counts() == {}
+
+
+def test_the_seal_of_a_call_cannot_be_taken_off_in_its_header(world: ApiWorld) -> None:
+    wire = Wire(world)
+    call = {"method": "GET", "path": "/v1/status", "request_id": request_id(), "body": None}
+    for changed in ({"alg": "none"}, {"enc": "none"}, {"alg": "RSA-OAEP-256"}):
+        header = {"alg": "dir", "enc": "A256GCM", "kid": wire.session.id, **changed}
+        plain = [encode(json.dumps(part).encode()) for part in (header, call)]
+        sealed = wire.seal("GET", "/v1/status")[0].split(".")
+        for token in (".".join([plain[0], *sealed[1:]]), f"{plain[0]}.{plain[1]}.", f"{plain[0]}...{plain[1]}."):
+            assert wire.send("GET", "/v1/status", token) == (401, REFUSED)
 
 
 def test_a_signed_request_that_is_played_again_opens_nothing(world: ApiWorld) -> None:

@@ -13,8 +13,8 @@ from grass.errors import GrassError
 from grass.model.lifecycle import JobState
 from grass.store.job_index import moved
 from grass.wire.codec import encode as pack
+from master.agent.node_run import NodeRun
 from master.agent.records import node_record
-from master.agent.state import NodeRun
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.waiting import wait_until
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import logging
+import os
+import pwd
 import re
 import threading
 from collections.abc import Iterator
@@ -14,14 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from msgspec import convert
 from werkzeug.serving import make_server
 
 import grass
+from grass import clock
+from grass.api import certificates, master_certificate
 from grass.api.invitation import Invitation, parse_token, secret_digest
 from grass.api.join_client import JoinClient, open_join_client
 from grass.api.node_token import node_token
-from grass.config import ClusterConfig, MasterConfig, NodeConfig, Secrets
+from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets
 from grass.errors import (
+    CertificateError,
     ConflictError,
     InputError,
     NodeUnreachableError,
@@ -29,10 +38,19 @@ from grass.errors import (
     NotFoundError,
     UnreachableError,
 )
+from grass.manifest.join_file import Offer
+from grass.manifest.on_premises import Runtime
 from grass.model.lifecycle import TaskState
-from grass.provision.on_premises import joining
-from grass.provision.on_premises.join_record import Own
+from grass.provision import host_certificate
+from grass.provision.on_premises import join_steps, joining, node_paths
+from grass.provision.on_premises.join_record import Own, record_path
+from grass.provision.on_premises.node_design import NodeDesign
+from grass.provision.on_premises.own_host import OwnHost
+from grass.provision.on_premises.record import Made
+from grass.provision.on_premises.steps import Call
+from grass.tls_files import TlsFiles
 from grass.wire import views
+from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from grass.wire.task_record import TaskRecord
 from master.api import node_client
@@ -128,7 +146,10 @@ def test_a_machine_with_a_token_becomes_a_node(world: ApiWorld) -> None:
     assert reply["config"]["node"]["labels"] == {"disk": "ssd"}
     assert (reply["config"]["node"]["cpu"], reply["config"]["node"]["memory"]) == (2000, None)
     assert (reply["config"]["node"]["reserve"], reply["config"]["node"]["low_disk"]) == ({"cpu": 500}, 2 << 30)
-    assert reply["secrets"] == {"redis": {"node": "pw"}, "node_token": node_token("master-secret", "n1")}
+    assert reply["secrets"] == {
+        "redis": {"node": "pw"},
+        "node_token": node_token("master-secret", "n1", secret_digest("pw")),
+    }
     [(kind, ticket)] = agent.taken
     assert (kind, ticket["name"], ticket["user"]) == ("node-join", "n1", "root")
     assert ticket["digest"] == secret_digest("pw")
@@ -168,7 +189,10 @@ def test_a_machine_that_was_interrupted_while_it_joined_comes_again_with_another
         assert join_client(tokens[1]).join(again)["secrets"]["redis"] == {"node": "pw"}
         put_node(world, "n1", state="READY", digest=secret_digest("pw"))
         with pytest.raises(ConflictError, match="node n1: exists already"):
-            join_client(tokens[2]).join(wish(tokens[2]))
+            join_client(tokens[2]).join(wish(tokens[2], password="of another machine"))
+        files = join_client(tokens[2]).join(wish(tokens[2]))["secrets"]  # as a node whose files were lost
+        assert files["node_token"] == node_token("master-secret", "n1", secret_digest("pw"))
+    assert sorted(row["uses"] for row in client.join_tokens()) == [0, 0, 1]
     assert [ticket["digest"] for _, ticket in agent.taken] == [secret_digest("pw")] * 2
 
 
@@ -285,6 +309,58 @@ def test_a_name_that_is_none_is_refused(world: ApiWorld, name: str) -> None:
         join_client(token).join(wish(token, name))
 
 
+def test_the_step_that_joins_writes_the_files_of_a_node_that_its_daemons_read(world: ApiWorld, tmp_path: Path) -> None:
+    invitation = parse_token(world.client("root").join_token()["token"])
+    user, group = pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(os.getegid()).gr_name
+    paths = node_paths.of_user("local", user, group, str(tmp_path / "user"), str(tmp_path / "run"))
+    Path(paths.home).mkdir(parents=True)
+    offer = Offer(name="n1", address="10.0.0.9", memory=2 << 30, labels={"disk": "ssd"}, topology=("r1", "s2"))
+    design = NodeDesign("n1", "python3", (Runtime.PROCESS, Runtime.DOCKER), None, (), "")
+    own = Own(name="n1")
+    asked = join_steps.join_request(invitation, offer, own, check=True)
+    client = open_join_client(invitation)
+    assert join_steps.JOINED.convert(client.join(builtins(asked))).cluster == "local"
+    [claim] = join_steps.claim_step(client, invitation, offer, design, paths, own, Made()).actions
+    assert isinstance(claim, Call)
+    with Agent(world) as agent:
+        claim.do(OwnHost("this machine"))
+    node = ClusterConfig.load(paths.config).node
+    assert (node.name, node.address, node.memory, node.cpu) == ("n1", "10.0.0.9", 2 << 30, None)
+    assert (node.labels, node.path, node.runtimes) == ({"disk": "ssd"}, ("r1", "s2"), ("process", "docker"))
+    assert Secrets.load(paths.home).node_token == own.node_token
+    assert Path(paths.secrets).stat().st_mode & 0o777 == 0o600
+    kept = Made.parse(Path(record_path(paths)).read_text())
+    assert kept.details["node_token"] == own.node_token and kept.details["join_id"] == own.join_id
+    assert [kind for kind, _ in agent.taken] == ["node-join"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"join_id": "not hexadecimal"}, "join_id"),
+        ({"secret": ""}, "secret"),
+        ({"facts": {"address": "10.0.0.9", "api_port": 0, "version": "1"}}, r"facts\.api_port"),
+        ({"facts": {"address": "10.0.0.9", "api_port": True, "version": "1"}}, r"facts\.api_port"),
+        ({"facts": {"api_port": 1, "version": "1"}}, "address"),
+        ({"node": {"cpu": -1}}, r"node\.cpu"),
+        ({"node": {"labels": {"a b": "c"}}}, r"node\.labels: 'a b'"),
+        ({"node": {"labels": {"a": 1}}}, r"node\.labels"),
+        ({"node": {"path": ["r1"] * 9}}, r"node\.path"),
+        ({"node": {"runtimes": ["podman"]}}, "unknown runtime 'podman'; use process or docker"),
+        ({"node": {"mounts": "/data"}}, r"node\.mounts"),
+        ({"password": ""}, "password"),
+    ],
+)
+def test_a_join_of_the_wrong_form_is_refused_with_the_field_and_uses_nothing_up(
+    world: ApiWorld, wrong: dict[str, Any], said: str
+) -> None:
+    token = world.client("root").join_token()["token"]
+    with pytest.raises(InputError, match=said):
+        join_client(token).join(wish(token, **wrong))
+    with Agent(world):
+        join_client(token).join(wish(token))
+
+
 def test_asking_first_uses_nothing_up_and_names_what_must_be_reached(world: ApiWorld) -> None:
     token = world.client("root").join_token()["token"]
     answer = join_client(token).join(wish(token, check=True))
@@ -323,6 +399,69 @@ def test_a_node_sees_itself_with_its_own_token_only(world: ApiWorld) -> None:
     for token in (node_token("master-secret", "n2"), "", "x"):
         with pytest.raises(NotAllowedError, match="node n1: wrong node token"):
             asked.wait("n1", token, None, 5)
+
+
+def test_a_machine_that_was_removed_has_no_part_in_the_next_node_of_its_name(world: ApiWorld) -> None:
+    asked = join_client(world.client("root").join_token()["token"])
+    before, now = (node_token("master-secret", "n1", secret_digest(password)) for password in ("old", "new"))
+    put_node(world, "n1", digest=secret_digest("new"))
+    assert asked.wait("n1", now, None, 5)["node"]["state"] == "READY"
+    for call in (lambda: asked.wait("n1", before, None, 5), lambda: asked.leave("n1", before, force=True)):
+        with pytest.raises(NotAllowedError, match="node n1: wrong node token"):
+            call()
+    put_node(world, "n1", state="LEFT", digest=secret_digest("new"))
+    assert asked.wait("n1", before, None, 5)["node"]["state"] == "LEFT"
+
+
+def test_a_node_gets_certificates_for_itself_until_it_leaves(world: ApiWorld, tmp_path: Path) -> None:
+    token = world.client("root").join_token()["token"]
+    asked, own, key = join_client(token), node_token("master-secret", "n1"), certificates.new_key()
+    put_node(world, "n1")
+    request = certificates.request_for(key)
+    assert asked.certificate("n1", own, request) == {"certificate": "", "authority": "", "redis": False}
+    config = replace(world.app.extensions["grass"].config, tls=True)
+    object.__setattr__(world.app.extensions["grass"], "config", config)
+    with pytest.raises(CertificateError, match=r"ca\.key: cannot be read"):  # before the machine has changed anything
+        asked.join({**wish(token, "n2"), "check": True})
+    master_certificate.make(config, clock.wall())
+    answer = asked.certificate("n1", own, request)
+    files = TlsFiles(tmp_path / "n1")
+    certificates.install(files, key, answer["certificate"], answer["authority"])
+    assert b"grass://local/node/n1" in x509.load_pem_x509_certificate(files.host.read_bytes()).public_bytes(
+        Encoding.DER
+    )
+    with pytest.raises(NotAllowedError, match="node n2: wrong node token"):
+        asked.certificate("n2", own, request)
+    put_node(world, "n1", state="LEFT")
+    with pytest.raises(NotFoundError, match="node n1: it left the cluster, so it gets no certificate"):
+        asked.certificate("n1", own, request)
+
+
+def test_a_node_renews_a_certificate_that_is_due_or_lost(world: ApiWorld, tmp_path: Path) -> None:
+    master = replace(world.app.extensions["grass"].config, tls=True)
+    object.__setattr__(world.app.extensions["grass"], "config", master)
+    master_certificate.make(master, clock.wall())
+    invitation, home = parse_token(world.client("root").join_token()["token"]), tmp_path / "n1"
+    home.mkdir()
+    own = ClusterConfig("local", "grass/on-premises", str(home), str(home), RedisConfig(False), node=NodeConfig("n1"))
+    own.save()
+    put_node(world, "n1")
+    token = node_token("master-secret", "n1")
+    Secrets({}, token).save(home)
+    answer = open_join_client(invitation).certificate("n1", token, host_certificate.request(home))
+    answer = convert(answer, views.CertificateView)
+    signed = host_certificate.Signed(answer, host_certificate.Master(invitation.urls, invitation.key))
+    host_certificate.install(home, pack(signed))
+    config = ClusterConfig.load(home / "cluster.json")
+    assert config.tls and not host_certificate.renew(config, clock.wall())
+    before = config.tls_files.host.read_text()
+    assert host_certificate.renew(config, clock.wall() + 6 * 86_400)
+    config.tls_files.authority.unlink()
+    assert host_certificate.renew(config, clock.wall())
+    assert host_certificate.why_incomplete(home, clock.wall()) == "" and config.tls_files.host.read_text() != before
+    put_node(world, "n1", state="LEFT")
+    with pytest.raises(NotFoundError, match="it left the cluster"):
+        host_certificate.renew(config, clock.wall() + 6 * 86_400)
 
 
 def test_whoever_waits_for_a_node_is_woken(world: ApiWorld) -> None:
@@ -436,10 +575,10 @@ def test_a_removed_node_does_not_come_back_with_the_token_that_it_has(world: Api
 
 
 def test_administrators_change_nodes_and_the_client_keeps_to_the_document(
-    world: ApiWorld, monkeypatch: pytest.MonkeyPatch
+    world: ApiWorld,
 ) -> None:
     put_node(world, "n1")
-    checked = Checked(world.client("root"), monkeypatch)
+    checked = Checked(world, "root")
     client = checked.client
     client.cordon("n1"), client.uncordon("n1"), client.drain("n1", 5.0), client.watch_node("n1", None)
     client.remove_node("n1"), client.join_token()
@@ -449,7 +588,7 @@ def test_administrators_change_nodes_and_the_client_keeps_to_the_document(
         "joins.token",
     }
     assert {route.operation for route in ROUTES if route.access is Access.UNSIGNED} == {
-        *(f"joins.{verb}" for verb in ("join", "show", "reach", "leave")),
+        *(f"joins.{verb}" for verb in ("join", "show", "reach", "certificate", "leave")),
         "users.login",
     }
 

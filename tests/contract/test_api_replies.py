@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from grass.api.client import Client
-from grass.errors import ConflictError, GrassError
+from grass.api.transport import Body, Transport, View
+from grass.errors import ConflictError, GrassError, InputError
 from grass.manifest import parse_job
 from grass.model.lifecycle import TaskState
 from grass.model.schedule import Schedule, ScheduleKind
@@ -27,8 +27,8 @@ from grass.wire.task_record import TaskRecord
 from grass.wire.usage import GpuUsage, NodeSample, TaskSample, TaskTotals, UsageSample
 from grass.wire.usage_history import FINE, Chunk
 from grass.wire.usage_history import field as chunk_field
+from master.agent.node_run import NodeRun
 from master.agent.records import node_record
-from master.agent.state import NodeRun
 from master.api.routes import ROUTES, Route
 from master.collector.journal import Journal, Source, folder_of
 from tests.support.api_world import ApiWorld, api_world
@@ -61,26 +61,27 @@ def route_of(method: str, target: str) -> Route:
 class Checked:
     """A client whose requests and replies are held against the schemas; ``seen`` are the routes that it used."""
 
-    def __init__(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.client = client
+    def __init__(self, world: ApiWorld, user: str = "ann") -> None:
         self.seen: set[str] = set()
         self.found: list[str] = []
-        call, stream = client._transport.call, client._transport.stream
+        checked = self
 
-        def checked_call(method: str, target: str, body: Any = None, **options: Any) -> Any:
-            self.asked(method, target, body)
-            answer = call(method, target, body, **options)
-            self.answered(method, target, answer)
-            return answer
+        class CheckedTransport(Transport):
+            def call(self, method: str, target: str, body: Body = None, *, wait: float = 0.0) -> Any:
+                checked.asked(method, target, body)
+                answer = super().call(method, target, body, wait=wait)
+                checked.answered(method, target, answer)
+                return answer
 
-        def checked_stream(method: str, target: str, body: Any = None, **options: Any) -> Iterator[Any]:
-            self.asked(method, target, body)
-            for piece in stream(method, target, body, **options):
-                self.answered(method, target, piece)
-                yield piece
+            def stream(
+                self, method: str, target: str, body: Body = None, **options: Any
+            ) -> Generator[View, None, None]:
+                checked.asked(method, target, body)
+                for piece in super().stream(method, target, body, **options):
+                    checked.answered(method, target, piece)
+                    yield piece
 
-        monkeypatch.setattr(client._transport, "call", checked_call)
-        monkeypatch.setattr(client._transport, "stream", checked_stream)
+        self.client = world.client(user, transport=CheckedTransport)
 
     def asked(self, method: str, target: str, body: Any) -> None:
         route = route_of(method, target)
@@ -118,8 +119,8 @@ def put_usage(world: ApiWorld, job_id: str) -> None:
     )
 
 
-def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    checked = Checked(world.client(), monkeypatch)
+def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld) -> None:
+    checked = Checked(world)
     client = checked.client
     world.backend.apply([("HSET", world.keys.nodes, "n1", pack(node_record(NodeRun("n1"))))])
     job_id = client.start(JOB)["id"]
@@ -197,9 +198,9 @@ def operations_but(*nouns: str) -> set[str]:
 
 
 def test_changes_of_jobs_users_and_images_keep_to_the_document(
-    world: ApiWorld, monkeypatch: pytest.MonkeyPatch
+    world: ApiWorld,
 ) -> None:
-    checked = Checked(world.client("root"), monkeypatch)
+    checked = Checked(world, "root")
     client = checked.client
     job_id = client.start(JOB)["id"]
     with ThreadPoolExecutor(1) as pool:
@@ -240,10 +241,11 @@ def tickets(world: ApiWorld) -> set[str]:
 SPEC = Schedule("s", ScheduleKind.CRON, (parse_job(JOB).job,), "0 3 * * *")
 
 
-def put_schedule(world: ApiWorld, state: str, runs: int = 0) -> None:
+def put_schedule(world: ApiWorld, state: str, runs: int = 0, requests: Sequence[str] = ()) -> None:
     """As ``master.agent.schedules.start`` makes it."""
     record = {"name": "s", "state": state, "kind": "cron", "user": "ann", "cron": "0 3 * * *", "time_zone": "UTC"}
     rest = {"next": 1.0, "last": None, "jobs": [], "reason": None, "spec": SPEC, "pending": False, "runs": runs}
+    rest["requests"] = list(requests)
     event = {"time": 1.0, "kind": "schedule-started", "user": "ann", "message": "m", "schedule": "s"}
     world.backend.apply(
         [
@@ -251,6 +253,18 @@ def put_schedule(world: ApiWorld, state: str, runs: int = 0) -> None:
             ("XADD", world.keys.events, 0, "event", pack(event)),
         ]
     )
+
+
+@pytest.mark.parametrize("verb", ["run", "pause", "resume"])
+def test_a_request_about_a_schedule_that_is_known_is_answered_and_makes_no_ticket(world: ApiWorld, verb: str) -> None:
+    client = world.client("ann")
+    put_schedule(world, "STOPPED", requests=["0000000a"])
+    assert client._post(f"/v1/schedules/s/{verb}", {"id": "0000000a"})["state"] == "STOPPED"
+    assert tickets(world) == set()
+    with pytest.raises(ConflictError):
+        client._post(f"/v1/schedules/s/{verb}", {"id": "0000000b"})
+    with pytest.raises(InputError, match="8 hexadecimal digits"):
+        client._post(f"/v1/schedules/s/{verb}", {"id": "b"})
 
 
 def test_every_kind_of_error_has_the_documented_form(world: ApiWorld) -> None:
@@ -276,7 +290,7 @@ def test_every_kind_of_error_has_the_documented_form(world: ApiWorld) -> None:
 
 
 def test_errors_come_back_as_what_they_were(world: ApiWorld) -> None:
-    from grass.api.transport import error_of
+    from grass.api.error_reply import error_of
     from grass.errors import ManifestError
 
     error = error_of({"code": "bad-manifest", "message": "m", "problems": [{"path": "a.b", "message": "wrong"}]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,10 @@ from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
 from grass.wire.codec import encode as pack
 from grass.wire.usage_record import UsageRecord
+from master.agent.node_run import NodeRun
 from master.agent.records import node_record
-from master.agent.state import NodeRun
 from master.api.shares import decayed
-from tests.support.api_world import ApiWorld, api_world
+from tests.support.api_world import LOCAL, ApiWorld, api_world
 
 
 @pytest.fixture
@@ -57,6 +58,20 @@ def test_who_has_less_is_first_and_the_queue_is_in_the_order_of_service(world: A
     assert "bob" in lines[1] and any("priority 9" in line for line in lines)
     seen = world.client("bob").shares()["queue"]
     assert [each["job"] is None for each in seen] == [True, False, True], "names of others' jobs are not told"
+
+
+def test_what_users_have_is_told_with_their_quotas(tmp_path: Path) -> None:
+    master = replace(LOCAL, quotas={"ann": {"cpu": 2000, "gpu": 1000}}, default_quota={"memory": 1 << 30})
+    with api_world(tmp_path, master=master) as world:
+        running = world.client("ann").start(job("running"))["id"]
+        world.client("bob").start(job("waits"))
+        part = {"w": {"replicas": 1, "counts": {"RUNNING": 1}, "reason": None}}
+        world.change_job(running, state="RUNNING", counts={"RUNNING": 1}, components=part)
+        view = world.client("root").shares()
+    quotas = {user["user"]: user["quota"] for user in view["users"]}
+    assert quotas == {"ann": {"cpu": 2000, "gpu": 1000}, "bob": {"memory": 1 << 30}}
+    lines = share_lines(view, 120)
+    assert "cpu 1 of 2, gpu 0 of 1, memory 64MiB" in lines[1] and "memory 0B of 1GiB" in lines[2]
 
 
 def test_use_decays_and_that_of_an_earlier_boot_counts_as_of_now() -> None:

@@ -19,8 +19,8 @@ from grass.wire.event_record import EventRecord
 from grass.wire.feed_entry import FeedEntry
 from grass.wire.schedule_record import first_record
 from grass.wire.task_record import TaskRecord
+from master.agent.node_run import NodeRun
 from master.agent.records import node_record
-from master.agent.state import NodeRun
 from tests.support.api_world import ApiWorld, api_world
 
 JOB = {"name": "j", "components": {"w": {"command": "true", "replicas": 2}}}

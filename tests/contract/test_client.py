@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from grass import Client
+from grass.api.client import Client
 from grass.clock import steady
 from grass.errors import (
     ConflictError,
@@ -323,7 +323,7 @@ def test_waiting_survives_a_restart_of_the_server(world: ApiWorld) -> None:
 
 
 def test_waiting_bears_a_restart_that_takes_longer_than_the_timeout_of_a_request(world: ApiWorld) -> None:
-    client = world.client(timeout=0.3)
+    client = world.client(timeout=1.0)
     job_id = client.start(JOB)["id"]
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.wait, "j")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from grass.api.transport import Body, StreamCutError, Transport, View
 from grass.clock import wall
 from grass.errors import InputError, NotAllowedError, NotFoundError
 from grass.wire import codec
@@ -257,21 +258,27 @@ def test_the_last_words_of_an_attempt_do_not_wait_for_the_first_of_the_next(worl
     assert seen == ["dying"]
 
 
+def cut_where(
+    before: Callable[[View], bool] = lambda _: False, after: Callable[[View], bool] = lambda _: False
+) -> type[Transport]:
+    """Return a transport whose streams break off before or after a piece."""
+
+    class CutTransport(Transport):
+        def stream(self, method: str, target: str, body: Body = None, **options: Any) -> Generator[View, None, None]:
+            for piece in super().stream(method, target, body, **options):
+                if before(piece):
+                    raise StreamCutError("cut")
+                yield piece
+                if after(piece):
+                    raise StreamCutError("cut")
+
+    return CutTransport
+
+
 def test_last_words_of_a_stream_that_is_cut_after_each_piece_are_neither_lost_nor_repeated(
-    world: ApiWorld, logs: Logs, monkeypatch: pytest.MonkeyPatch
+    world: ApiWorld, logs: Logs
 ) -> None:
-    from grass.api.transport import StreamCutError
-
-    client = world.client()
-    honest = client._transport.stream
-
-    def stream(method: str, target: str, body: Any = None, **options: Any) -> Iterator[dict[str, Any]]:
-        for piece in honest(method, target, body, **options):
-            yield piece
-            if piece["lines"]:
-                raise StreamCutError("cut")
-
-    monkeypatch.setattr(client._transport, "stream", stream)
+    client = world.client(transport=cut_where(after=lambda piece: bool(piece["lines"])))
     seen: list[str] = []
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(lambda: seen.extend(texts(client.logs("j", follow=True))))
@@ -320,24 +327,12 @@ def test_a_followed_tail_of_a_job_that_runs_counts_the_last_words_of_tasks_that_
     assert seen == ["b", "dying", "c"]
 
 
-def test_a_tail_whose_stream_is_cut_before_anything_came_is_still_a_tail(
-    world: ApiWorld, logs: Logs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from grass.api.transport import StreamCutError
-
+def test_a_tail_whose_stream_is_cut_before_anything_came_is_still_a_tail(world: ApiWorld, logs: Logs) -> None:
     logs.print_("w.0", "1\n2\n3\n")
     logs.end_task("w.0")
     world.change_job(logs.job_id, "job-succeeded", state="SUCCEEDED", ended=wall(), exit_code=0)
-    client = world.client()
-    honest, cuts = client._transport.stream, iter([True])
-
-    def stream(method: str, target: str, body: Any = None, **options: Any) -> Iterator[dict[str, Any]]:
-        for piece in honest(method, target, body, **options):
-            yield piece
-            if next(cuts, False):
-                raise StreamCutError("cut")
-
-    monkeypatch.setattr(client._transport, "stream", stream)
+    cuts = iter([True])
+    client = world.client(transport=cut_where(after=lambda _: next(cuts, False)))
     assert texts(client.logs("j", tail=1, follow=True)) == ["3"]
 
 
@@ -379,24 +374,14 @@ def test_restarts_of_the_server_lose_and_repeat_no_line(world: ApiWorld, logs: L
     assert seen[-1] == "half"
 
 
-def test_a_stream_that_is_cut_anywhere_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_is_cut_anywhere_goes_on_where_it_was(tmp_path: Path) -> None:
     with api_world(tmp_path, log_piece=10) as world:
         logs = Logs(world, world.client().start(JOB)["id"])
         for number in range(200):
             logs.print_("w.0", f"line {number}\n")
             logs.print_("w.1", f"line {number}\n", stream="stderr")
-        client = world.client()
-        honest, count = client._transport.stream, iter(range(10_000))
-
-        def stream(method: str, target: str, body: Any = None, **options: Any) -> Iterator[dict[str, Any]]:
-            from grass.api.transport import StreamCutError
-
-            for piece in honest(method, target, body, **options):
-                if next(count) % 7 == 6:
-                    raise StreamCutError("cut")
-                yield piece
-
-        monkeypatch.setattr(client._transport, "stream", stream)
+        count = iter(range(10_000))
+        client = world.client(transport=cut_where(before=lambda _: next(count) % 7 == 6))
         assert sorted(texts(client.logs("j"))) == sorted(f"line {number}" for number in range(200) for _ in range(2))
 
 

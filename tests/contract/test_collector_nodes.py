@@ -15,6 +15,7 @@ from pathlib import Path
 import msgpack
 import pytest
 
+from grass.api.collector_link import TlsAddress
 from grass.api.daemon_log import Shipping
 from grass.model.lifecycle import NodeState
 from grass.wire import handshake
@@ -24,6 +25,7 @@ from grass.wire.daemon_line import tag_of
 from grass.wire.keys import TaskKey
 from master.collector.owners import MOST_FOREIGN
 from node.agent.forward import Link, Signal
+from tests.support.certificates import cluster_files
 from tests.support.collector_run import JOB, KEYS, Collector, block, key_of, send
 from tests.support.waiting import wait_until
 
@@ -45,6 +47,33 @@ def stop() -> Iterator[Signal]:
 def test_a_node_sends_what_its_attempt_prints(collector: Collector, stop: Signal) -> None:
     assert send(collector, stop, "n1", f"grass.{JOB}.worker.0", block(2, "genuine\n"))
     assert "genuine" in collector.text()
+
+
+def test_over_tls_a_node_sends_as_itself_and_neither_as_another_nor_in_plain_text(tmp_path: Path, stop: Signal) -> None:
+    files = cluster_files(tmp_path / "files", "test", "n1", "n2")
+    foreign = cluster_files(tmp_path / "foreign", "test", "n1")
+    expired = files.add(tmp_path / "expired", "n1", days=40)
+    collector = Collector(tmp_path, files)
+    try:
+        tag = f"grass.{JOB}.worker.0"
+        large = "x" * 300_000 + "\n"
+        own, forged = files.nodes["n1"], block(2, "FORGED", len(large) + 5)
+        assert send(collector, stop, "n1", tag, block(2, large), block(2, "last\n", len(large)), files=own)
+        for other in (files.nodes["n2"], foreign.nodes["n1"], expired, None):
+            assert not send(collector, stop, "n1", tag, forged, files=other)
+        shipping = Shipping(tag_of("n1", "node-agent"), TlsAddress(*collector.address, own, "test"), "n1", key_of("n1"))
+        for number in range(3):
+            shipping.emit(logging.LogRecord("test", logging.INFO, "", 1, f"entry {number}", None, None))
+        wait_until(lambda: all(f"entry {number}" in journal_text(collector) for number in range(3)))
+        shipping.close()
+        authority = own.authority.read_bytes()
+        own.authority.unlink()
+        assert not send(collector, stop, "n1", tag, forged, files=own)
+        own.authority.write_bytes(authority)
+        assert send(collector, stop, "n1", tag, block(2, "again\n", len(large) + 5), files=own)
+        assert "last" in collector.text() and "again" in collector.text() and "FORGED" not in collector.text()
+    finally:
+        collector.close()
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from grass import Client
+from grass.api.client import Client
 from grass.errors import ConflictError, UnreachableError
 from grass.provision import daemons, processes
 from tests.support.local_cluster import LocalCluster

@@ -19,7 +19,8 @@ from werkzeug.serving import make_server
 from grass import clock
 from grass.api import keyring, user_files
 from grass.api.client import Client
-from grass.api.transport import TIMEOUT
+from grass.api.patience import TIMEOUT
+from grass.api.transport import Transport
 from grass.config import ClusterConfig, MasterConfig
 from grass.model.lifecycle import JobState
 from grass.store.api_store import ApiStore
@@ -76,9 +77,11 @@ LOCAL = MasterConfig(own_node="local", nodes_on_client=True)
 class ApiWorld:
     """Changes of the store as the agent makes them, clients by user, and a server that can be restarted."""
 
-    def __init__(self, home: Path, backend: MemoryBackend | None = None, **waits: Any) -> None:
+    def __init__(
+        self, home: Path, backend: MemoryBackend | None = None, master: MasterConfig = LOCAL, **waits: Any
+    ) -> None:
         """``waits``: values that differ from ``WaitLimits``."""
-        self.home = home
+        self.home, self.master = home, master
         self.backend = backend or MemoryBackend()
         self.keys = Keys("grass:local:")
         self.store = ApiStore(self.backend, self.keys)
@@ -93,7 +96,7 @@ class ApiWorld:
         (self.home / "clusters" / "local" / "master" / "users").mkdir(exist_ok=True)
         folder = str(self.home / "clusters" / "local")
         self.app = create_app(
-            ClusterConfig("local", "local", folder, folder, master=LOCAL), self.store, waits=self.waits
+            ClusterConfig("local", "local", folder, folder, master=self.master), self.store, waits=self.waits
         )
         self.server = make_server("127.0.0.1", self.port, self.app, threaded=True)
         self.port = self.server.server_port
@@ -106,8 +109,15 @@ class ApiWorld:
         self.thread.join()
         self.server.server_close()
 
-    def client(self, user: str = "ann", *, wall: Callable[[], float] = clock.wall, timeout: float = TIMEOUT) -> Client:
-        client = Client("local", home=self.home / f"home-{user}", wall=wall, timeout=timeout)
+    def client(
+        self,
+        user: str = "ann",
+        *,
+        wall: Callable[[], float] = clock.wall,
+        timeout: float = TIMEOUT,
+        transport: type[Transport] = Transport,
+    ) -> Client:
+        client = Client("local", home=self.home / f"home-{user}", wall=wall, timeout=timeout, transport=transport)
         self.clients.append(client)
         return client
 

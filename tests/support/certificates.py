@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -9,6 +10,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from grass.api import certificates, master_certificate
+from grass.config import ClusterConfig
+from grass.tls_files import TlsFiles
 
 NOW = datetime.now(timezone.utc)
 
@@ -49,3 +54,33 @@ class Authority:
 
     def _write(self, path: Path, builder: x509.CertificateBuilder) -> None:
         path.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+
+
+@dataclass(frozen=True)
+class ClusterFiles:
+    """The files of a cluster's master and nodes, each in its own folder: ``<folder>/<name>/tls``."""
+
+    config: ClusterConfig
+    nodes: dict[str, TlsFiles]
+
+    @property
+    def master(self) -> TlsFiles:
+        return self.config.tls_files
+
+    def add(self, folder: Path, node: str, days: float = 0) -> TlsFiles:
+        """Return a certificate of the node that was made ``days`` ago."""
+        made, key = TlsFiles(folder / node / "tls"), certificates.new_key()
+        at = NOW.timestamp() - days * 86_400
+        signed = master_certificate.sign_for_node(self.config, node, certificates.request_for(key), at)
+        certificates.install(made, key, *signed)
+        return made
+
+
+def cluster_files(folder: Path, cluster: str, *nodes: str) -> ClusterFiles:
+    home = str(folder / "master")
+    config = ClusterConfig(name=cluster, mode="test", home=home, runtime_dir=home, tls=True)
+    master_certificate.make(config, NOW.timestamp())
+    files = ClusterFiles(config, {})
+    for node in nodes:
+        files.nodes[node] = files.add(folder, node)
+    return files

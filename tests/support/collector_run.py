@@ -7,9 +7,12 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from grass.api.collector_link import Address, TlsAddress
 from grass.model.lifecycle import NodeState, TaskState
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
+from grass.tls import ServerContext
+from grass.tls_files import TlsFiles
 from grass.wire.codec import encode
 from grass.wire.log_block import LogBlock
 from grass.wire.node_record import NodeRecord
@@ -20,6 +23,7 @@ from master.collector.owners import Owners
 from master.collector.server import Connection, Dropped, NodeConnection
 from master.collector.storage import Storage
 from node.agent.forward import Link, Signal
+from tests.support.certificates import ClusterFiles
 
 KEYS = Keys("grass:test:")
 JOB = "digits-0123abcd"
@@ -43,13 +47,14 @@ class Connections:
     def close(self) -> None:
         for connection in self._made:
             if connection._transport is not None:
-                connection._transport.close()
+                connection._transport.abort()
 
 
 class Collector:
     """The collector's server in a thread, over a store in memory with the nodes n1 and n2, and a task on n1."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: ClusterFiles | None = None) -> None:
+        """``files``: it speaks TLS with these certificates, of the cluster ``test``."""
         self.logs, self.backend, self.dropped = folder / "logs", MemoryBackend(), Dropped()
         self.logs.mkdir()
         for node in ("n1", "n2"):
@@ -58,8 +63,9 @@ class Collector:
         self.loop = asyncio.new_event_loop()
         storage, owners, self.daemons = Storage(self.logs), Owners(self.backend, KEYS), folder / "daemon-logs"
         journal = Journal(self.daemons)
-        self.connections = Connections(lambda: NodeConnection(storage, self.dropped, owners, key_of, journal))
-        made = self.loop.create_server(self.connections.make, "127.0.0.1", 0)
+        cluster, secure = (None, None) if files is None else ("test", ServerContext(files.master).current())
+        self.connections = Connections(lambda: NodeConnection(storage, self.dropped, owners, key_of, journal, cluster))
+        made = self.loop.create_server(self.connections.make, "127.0.0.1", 0, ssl=secure)
         self.server = self.loop.run_until_complete(made)
         self.address = ("127.0.0.1", int(self.server.sockets[0].getsockname()[1]))
         self.thread = threading.Thread(target=self.loop.run_forever)
@@ -85,13 +91,23 @@ class Collector:
         self.thread.join()
         self.connections.close()
         self.server.close()
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        for _ in range(10):  # TLS takes several rounds of the loop to close
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
 
 
-def send(collector: Collector, stop: Signal, node: str, tag: str, *blocks: LogBlock, key: str | None = None) -> bool:
-    """Send as the node-agent does. Return whether everything was acknowledged."""
-    link = Link(collector.address, stop.descriptor, node, key_of(node) if key is None else key)
+def send(
+    collector: Collector,
+    stop: Signal,
+    node: str,
+    tag: str,
+    *blocks: LogBlock,
+    key: str | None = None,
+    files: TlsFiles | None = None,
+) -> bool:
+    """Send as the node-agent does. Return whether everything was acknowledged. ``files``: over TLS."""
+    address: Address = collector.address if files is None else TlsAddress(*collector.address, files, "test")
+    link = Link(address, stop.descriptor, node, key_of(node) if key is None else key)
     try:
         return link.connected() and link.exchange([(tag, list(blocks))])
     finally:

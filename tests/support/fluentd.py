@@ -12,8 +12,10 @@ import signal
 import socket
 import subprocess
 import tarfile
+import tempfile
 from pathlib import Path
 
+from grass.tls_files import TlsFiles
 from tests.support.example_run import free_port
 from tests.support.needs import require
 from tests.support.waiting import wait_until
@@ -37,18 +39,24 @@ def unpacked(folder: Path) -> Path:
 class Fluentd:
     """One fluentd. ``start`` and ``end`` may be repeated: input that is not written yet stays in ``folder``."""
 
-    def __init__(self, release: Path, folder: Path, logs: Path) -> None:
+    def __init__(self, release: Path, folder: Path, logs: Path, files: TlsFiles) -> None:
         self._release = release
+        self._files = files
         self._folder = folder
         self._logs = logs
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        """Of the process, which leaves a socket there. Its path is short enough for a socket."""
         self.address = f"127.0.0.1:{self._port}"
         self.log = folder / "log"
 
     def start(self) -> None:
         program = ["ruby", "-I", str(self._release / "lib"), str(self._release / "bin" / "fluentd")]
         places = {"GRASS_LOGS": str(self._logs), "GRASS_BUFFERS": str(self._folder / "buffers")}
+        places["GRASS_TLS"] = str(self._files.folder)
+        self._temporary = tempfile.TemporaryDirectory(prefix="fluentd-")
+        places["SERVERENGINE_SOCKETMANAGER_SOCK_DIR"] = self._temporary.name
         env = {**os.environ, **places, "GRASS_COLLECTOR_PORT": str(self._port)}
         command = [*program, "-c", str(CONFIGURATION), "--no-supervisor"]
         with self.log.open("ab") as log:
@@ -65,3 +73,6 @@ class Fluentd:
             self._process.send_signal(number)
             self._process.wait(30)
             self._process = None
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None

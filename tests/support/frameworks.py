@@ -22,7 +22,19 @@ def mars_folder() -> Path:
     return _folder("mars", "mars-worker")
 
 
+def maro_folder() -> Path:
+    """Return a virtual environment with MARO's toolkit, of Python 3.8."""
+    return _folder("maro", "python")
+
+
+def horovod_folder() -> Path:
+    """Return a virtual environment with Horovod, without its C++ part."""
+    return _folder("horovod", "python3")
+
+
 def _folder(name: str, program: str) -> Path:
     folder = cache_folder() / name
-    require((folder / "bin" / program).exists(), name, "scripts/test-frameworks makes it")
+    require(
+        (folder / "bin" / program).exists() and (folder / "complete").exists(), name, "scripts/test-frameworks makes it"
+    )
     return folder

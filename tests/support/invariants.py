@@ -8,8 +8,10 @@ from collections.abc import Collection
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.resources import DEVICE, Resources
 from grass.wire.keys import LaunchKey
+from master.agent.component_run import ComponentRun
+from master.agent.node_run import NodeRun
 from master.agent.planner_view import node_of
-from master.agent.state import Cluster, ComponentRun, NodeRun
+from master.agent.state import Cluster
 from master.agent.step import Step
 
 

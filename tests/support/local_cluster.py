@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grass import Client
+from grass.api.client import Client
 from grass.config import ClusterConfig
 from grass.manifest.settings import Settings
 from grass.provision import local, processes
@@ -25,6 +27,15 @@ class LocalCluster:
     def create(self) -> ClusterConfig:
         self.config = local.create(self.settings, home=self.home, progress=lambda _: None)
         return self.config
+
+    @contextmanager
+    def running(self) -> Iterator[LocalCluster]:
+        """Create the cluster for the block, and end it."""
+        try:
+            self.create()
+            yield self
+        finally:
+            self.end()
 
     def delete(self) -> None:
         local.delete(self.settings.name, home=self.home, progress=lambda _: None)

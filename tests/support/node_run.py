@@ -56,6 +56,8 @@ class NodeRun:
         self.usage = NodeUsage()
         """Usage in the last heartbeat."""
         self.conditions: tuple[Reason, ...] = ()
+        self.defect = ""
+        """What the agent's log must have a traceback of; empty: it must have none."""
         self._changes = 0
         self._last = "0-0"
 
@@ -76,7 +78,7 @@ class NodeRun:
             text = (Path(self.config.home) / "agent.log").read_text()
             self.shepherd.__exit__(*problem)
             self.redis.remove()
-        assert "Traceback" not in text, text
+        assert ("Traceback" in text) == bool(self.defect) and self.defect in text, text
 
     def start_agent(self) -> None:
         command = [sys.executable, "-m", "node.agent", str(self.config.path)]

@@ -33,6 +33,8 @@ class Place:
             return False
         if any(node.labels.get(label) not in values for label, values in shape.where):
             return False
+        if node.programs is not None and any(each not in node.programs for each in shape.programs):
+            return False
         gpu = shape.resources.gpu
         if gpu and (shape.gpu.model or shape.gpu.memory):
             return len([each for each in self.known if self.will_do(each, shape)]) >= max(1, gpu // 1000)

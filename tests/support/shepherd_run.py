@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from grass.config import ClusterConfig, NodeConfig, RedisConfig
+from grass.model.isolation import UidRange
 from node.runtime import proc
 from node.runtime.attempts import Folders
 from node.runtime.process.client import ProcessRuntime
@@ -36,11 +37,18 @@ def cluster_config(folder: Path, **node: object) -> ClusterConfig:
 
 
 class ShepherdRun:
-    """A shepherd. ``start_daemon`` acts as supervisord; leaving ends the shepherd and all its tasks."""
+    """A shepherd. ``start_daemon`` acts as supervisord; leaving ends the shepherd and all its tasks.
 
-    def __init__(self) -> None:
+    ``isolate``: it isolates users, with accounts in this range, as root. Its own files belong to ``nobody`` then."""
+
+    def __init__(self, isolate: UidRange | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="grass-"))
-        self.config = cluster_config(self.folder)
+        self.config = cluster_config(self.folder, isolate=isolate)
+        if isolate is not None:
+            self.folder.chmod(0o711)
+            (self.config.data_dir / "jobs").mkdir(parents=True)
+            for path in (self.folder, *self.folder.rglob("*")):
+                shutil.chown(path, "nobody", "nogroup")
         self.guard: subprocess.Popen[bytes] | None = None
         self.runtime = ProcessRuntime(self.config.socket("shepherd"))
         self.known: dict[str, Observed] = {}
@@ -105,8 +113,10 @@ class ShepherdRun:
         self.guard.kill()
         self.guard.wait()
 
-    def launch(self, name: str, argv: list[str], cwd: str | None = None, grace: float = 5.0, **env: str) -> None:
-        self.runtime.define({name: Launch(argv, {**ENV, **env}, cwd, grace)})
+    def launch(
+        self, name: str, argv: list[str], cwd: str | None = None, grace: float = 5.0, user: str = "", **env: str
+    ) -> None:
+        self.runtime.define({name: Launch(argv, {**ENV, **env}, cwd, grace, user=user)})
 
     def start(self, launch: str, *keys: str, **env: str) -> None:
         self.runtime.start([Start(key, launch, env) for key in keys])

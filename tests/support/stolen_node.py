@@ -27,6 +27,7 @@ from grass.store.accounts import RedisAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.embedded import find_server
 from grass.store.keys import Keys
+from grass.store.shared_bound import SharedBound
 from grass.store.shared_store import SharedStore
 from grass.wire.membership_api import SharedValue
 from master.agent.floods import MOST_WAITING, Floods
@@ -67,6 +68,7 @@ def of_redis() -> Iterator[Row]:
         with closing(thief):
             yield from (("redis", what, outcome(partial(thief.execute_command, *words))) for what, *words in _COMMANDS)
             yield ("redis", "read the values that tasks of a job on another node share", _values(thief, server))
+            yield ("redis", "fill the store with values for tasks", _fill(thief, server))
             yield ("redis", "flood its own reports", _flood(thief, server, accounts))
     finally:
         backend.close()
@@ -104,6 +106,26 @@ def _values(thief: redis.Redis, server: RedisServer) -> str:
         values.put(shared_space(other), "key", SharedValue("r", "theirs"), 60.0, None)
         spaces = ("other-1", shared_space(own), shared_space("other-1"), shared_space(""), "*")
         return "done" if any(thief.get(KEYS.shared(space, "key")) for space in spaces) else "nothing found"
+    finally:
+        backend.close()
+
+
+def _fill(thief: redis.Redis, server: RedisServer) -> str:
+    """Fill under random names and under those of a job of its own. Both are bounded, and another job loses nothing."""
+    own, other = (shared_space(job_secret("master-secret", job_id)) for job_id in ("own-1", "other-1"))
+    backend = server.backend("admin")
+    try:
+        values, bound = SharedStore(backend, KEYS), SharedBound(backend, KEYS.prefix, 1 << 20, 4 << 20)
+        values.put(other, "key", SharedValue("r", "theirs"), 60.0, None)
+        most, begun = 0, backend.used_memory()
+        for number in range(200):
+            thief.set(KEYS.shared(own if number % 2 else f"{number:032x}", str(number)), "x" * (1 << 18))
+            bound.keep(lambda: {own, other})
+            most = max(most, backend.used_memory() - begun)
+        if most >= 16 << 20:
+            return "done"
+        kept = values.get(other, "key").value == "theirs"
+        return "bounded (other jobs keep theirs)" if kept else "bounded (other jobs lose theirs)"
     finally:
         backend.close()
 

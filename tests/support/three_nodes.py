@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from tests.support.waiting import wait_until
 
 NODES = ("n1", "n2", "n3")
 HOSTS = ("master", *NODES)
+_NO_SWITCHES: Mapping[str, str] = {}
 BUSYBOX = "lab-busybox:latest"
 COUNT = (
     'trap "exit 0" TERM; i=0; until [ -e "$GRASS_SCRATCH/enough" ]; do echo "line $i"; i=$((i+1)); sleep 0.5; done; '
@@ -27,15 +28,24 @@ second later: a container that ends at once takes the command that made the file
 
 @contextmanager
 def three_nodes(
-    lab: SessionLab, site: Path, folder: Path, name: str, prepare: Callable[[], object] = lambda: None, **more: Any
+    lab: SessionLab,
+    site: Path,
+    folder: Path,
+    name: str,
+    prepare: Callable[[], object] = lambda: None,
+    switches: Mapping[str, str] = _NO_SWITCHES,
+    **more: Any,
 ) -> Iterator[Cluster]:
     """Yield a cluster on new hosts; nothing of it is left afterwards.
 
-    ``site``: Grass. ``prepare`` is called when the hosts are up.
+    ``site``: Grass. ``prepare`` is called when the hosts are up. ``switches``: node → its topology path.
     """
     _reset(lab, *(host for host in HOSTS if lab.hosts[host].attempt("test", "-e", "/opt/grass").code == 0))
     prepare()
-    nodes = [{"address": lab.hosts[node].address, "name": node} for node in NODES]
+    nodes: list[dict[str, Any]] = [{"address": lab.hosts[node].address, "name": node} for node in NODES]
+    for node in nodes:
+        if node["name"] in switches:
+            node["topology"] = [switches[node["name"]]]
     made = Cluster(lab, site, folder / "home", settings(lab, name=name, nodes=nodes, **more))
     try:
         made.created()

@@ -19,6 +19,8 @@ SHARED = {
         "tests/e2e/test_work.py",
         "tests/e2e/test_fluentd_container.py",
         "tests/e2e/test_lab.py",
+        "tests/e2e/test_elastic_torch.py",
+        "tests/e2e/test_isolation.py",
         "tests/e2e/test_benches.py",
     ),
     "another lab": (

@@ -88,6 +88,7 @@ class SimulatedNode:
             for number in (device["id"] for device in self.devices)
         ]
         body = {"usage": {"gpus": gpus} if gpus else {}, "conditions": self.conditions}
+        body["programs"] = self.about.get("programs")
         self.store.report([report("heartbeat", body)])
 
     def pump(self, wall: float) -> bool:

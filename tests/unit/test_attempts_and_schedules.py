@@ -107,6 +107,23 @@ def test_a_rule_runs_now_also_while_it_is_paused_and_keeps_its_times() -> None:
     assert len(world.jobs()) == 2
 
 
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_request_that_is_repeated_because_its_answer_was_lost_is_carried_out_once(takeover: bool) -> None:
+    world = scheduled()
+    for kind, request in (("schedule-run", "00000001"), ("schedule-pause", "00000002"), ("schedule-run", "00000001")):
+        world.ticket(kind, name="s", request=request)
+        if takeover:
+            world.takeover()
+    world.end(f"{world.jobs()[0]['id']}/t.0/1")
+    assert len(world.jobs()) == 1
+    world.ticket("schedule-resume", name="s", request="00000003")
+    world.ticket("schedule-pause", name="s", request="00000002")  # an old one, late
+    assert world.schedule_views()[0]["state"] == "ACTIVE"
+    world.ticket("schedule-run", name="s", request="00000004")
+    assert len(world.jobs()) == 2
+    assert [event for event in world.events() if event["kind"] == "ticket-refused"] == []
+
+
 def test_a_finished_batch_runs_again_and_an_active_one_can_be_neither_run_nor_deleted() -> None:
     world = scheduled({"name": "s", "jobs": ["a", "b"], "components": {"t": {"command": "x"}}})
     for kind in ("schedule-run", "schedule-delete", "schedule-pause", "schedule-resume"):

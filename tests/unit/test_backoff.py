@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grass.atomic_file import replace_file
-from grass.backoff import Backoff
+from grass.backoff import Backoff, wait_after
 from grass.network_address import host_and_port, network_address
 
 
@@ -19,6 +19,11 @@ def test_waits_double_up_to_the_longest_and_begin_again_after_a_success() -> Non
     assert not backoff.fresh
     backoff.reset()
     assert backoff.fresh and backoff.next() == 0.5
+
+
+def test_the_wait_after_a_failure_needs_only_its_number_and_stays_finite() -> None:
+    assert [wait_after(number, 0.5, 3.0) for number in (1, 2, 3, 4, 10**9)] == [0.5, 1.0, 2.0, 3.0, 3.0]
+    assert wait_after(10**9, 0.0, 3.0) == 0.0
 
 
 def test_a_replaced_file_has_its_mode_whatever_the_umask(tmp_path: Path) -> None:

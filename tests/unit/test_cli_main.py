@@ -51,6 +51,13 @@ def test_the_format_is_known_before_the_line_is_parsed() -> None:
         assert wanted_format(words) is Format.TABLE
 
 
+@pytest.mark.parametrize("arguments", [["dashboard", "--no-browser"], ["top"], ["top", "--once"]])
+def test_a_view_of_a_cluster_that_does_not_exist_is_refused(arguments: list[str], tmp_path: Path) -> None:
+    done = grass(*arguments, home=tmp_path)
+    assert done.returncode == Exit.BAD_INPUT and done.stdout == ""
+    assert done.stderr == "error: no cluster exists; `grass create` makes one on this machine\n"
+
+
 def test_version_and_help_succeed(tmp_path: Path) -> None:
     assert grass("--version", home=tmp_path).stdout.startswith("grass ")
     done = grass("--help", home=tmp_path)

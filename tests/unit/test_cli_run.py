@@ -15,8 +15,10 @@ import pytest
 from grass.cli.main import execute
 from grass.cli.output import Output
 from grass.cli.run import Interrupts, exit_of, warn_of_input
-from grass.cli.run_options import document_of
+from grass.cli.run_options import JobOptions, document_of, parsed
 from grass.manifest import parse_job
+from grass.model.framework import Framework, FrameworkName
+from grass.model.job import Restart, RestartOn
 
 
 def ended(state: str, *, code: int | None = None, killed_by: int | None = None) -> int:
@@ -25,11 +27,26 @@ def ended(state: str, *, code: int | None = None, killed_by: int | None = None) 
 
 
 def test_the_command_becomes_a_job_that_the_manifest_accepts() -> None:
-    resources = {"cpu": "0.5", "memory": "512MiB", "gpu": None}
-    job = parse_job(document_of("try", ["python", "-c", "print(1)"], resources)).job
+    options = JobOptions(cpu="0.5", memory="512MiB")
+    job = parse_job(document_of("try", ["python", "-c", "print(1)"], options)).job
     component = job.components["main"]
     assert component.command == ("python", "-c", "print(1)")
     assert (component.resources.cpu, component.resources.memory, component.resources.gpu) == (500, 512 << 20, 0)
+
+
+def test_options_of_restarts_ranks_and_sizes_reach_the_component() -> None:
+    words = "--restart-limit 5 --grace 30s --gang --framework torchrun --replicas 2 --min 1 --max 4"
+    job = parse_job(document_of("try", ["true"], parsed(words.split(), "here").options)).job
+    part = job.components["main"]
+    assert (part.restart, part.grace) == (Restart(RestartOn.ON_FAILURE, limit=5), 30.0)
+    assert (part.min, part.replicas, part.max) == (1, 2, 4)
+    assert job.gang == ("main",) and part.framework == Framework(FrameworkName.TORCHRUN)
+    always = parsed(["--restart", "always", "--restart-limit", "1"], "here").options
+    assert parse_job(document_of("x", ["true"], always)).job.components["main"].restart == Restart(RestartOn.ALWAYS, 1)
+    ranks = parse_job(document_of("x", ["true"], parsed(["--rendezvous", "--replicas", "2"], "here").options)).job
+    assert ranks.gang == ("main",) and ranks.components["main"].framework == Framework(FrameworkName.TORCH)
+    plain = document_of("x", ["true"], JobOptions())
+    assert plain == {"name": "x", "components": {"main": {"command": ["true"], "resources": {}}}}
 
 
 def test_the_exit_code_is_the_commands() -> None:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import io
 
-import pytest
-
-from grass import clock
 from grass.cli import transfer
 from grass.cli.output import Output
-from grass.provision.files.rsync import Progress
+from grass.files.rsync import Progress
 
 
-def test_a_pipe_gets_a_line_every_five_seconds_from_the_first_byte_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_gets_a_line_every_five_seconds_from_the_first_byte_on() -> None:
     now = 100.0
-    monkeypatch.setattr(clock, "steady", lambda: now)
     out = io.StringIO()
-    show = transfer.shown(Output(out, io.StringIO()))
+    show = transfer.shown(Output(out, io.StringIO()), lambda: now)
     now += 60  # the image is read first
     for percent in range(0, 101, 10):
         show(Progress(percent << 20, percent, 2 << 20, "0:00:01"))

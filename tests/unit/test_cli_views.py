@@ -105,6 +105,24 @@ def test_columns_and_order_are_chosen() -> None:
     assert ordered(jobs, None) == jobs
 
 
+def test_a_list_has_a_column_for_the_memory_of_devices() -> None:
+    jobs = [job(usage={"gpu_memory": 3 << 30}), job(usage={"cpu": 1.0}), job()]
+    assert rows(jobs, ("gpu-memory",), NOW) == [["3GiB"], ["-"], ["-"]]
+    assert ordered(jobs, "-gpu-memory")[0] is jobs[0]
+
+
+def test_the_table_of_tasks_shows_devices_and_bytes_only_if_a_task_has_used_any() -> None:
+    plain, busy = task(0, "RUNNING", usage={"cpu": 1.0, "memory": 1 << 20}), task(1, "RUNNING")
+    assert "GPU" not in "\n".join(job_page(job(), [plain], 1, NOW, None))
+    busy["usage"] = {"cpu": 2.0, "memory": 1 << 20, "gpu": 65.0, "gpu_memory": 3 << 30, "written": 1 << 20}
+    title, first, second = job_page(job(), [plain, busy], 2, NOW, None)[-3:]
+    names = ["CPU", "MEMORY", "GPU", "GPU", "MEMORY", "WRITTEN", "PORTS", "REASON"]
+    assert title.split()[-8:] == names
+    assert first.split()[6:] == ["1.00s", "1MiB", "-", "-", "-", "-"]
+    assert second.split()[-6:-1] == ["2.00s", "1MiB", "1m5s", "3GiB", "1MiB"]
+    assert all(len(line) <= 60 for line in job_page(job(), [plain, busy], 2, NOW, 60))
+
+
 def test_a_list_says_how_many_jobs_it_leaves_out() -> None:
     lines = table_of([job()], DEFAULT, NOW, None, more=19_900)
     assert lines[-1] == "… and 19900 more jobs; --limit all shows them"
@@ -320,11 +338,13 @@ def test_status_counts_jobs_by_state_and_lists_nodes() -> None:
         "nodes": [node()],
         "jobs": {"RUNNING": 2, "FAILED": 1},
         "store": {"code": "store-refuses-writes", "message": "the store refuses writes: REASON"},
+        "isolation": "none",
         "error": None,
     }
     lines = status_page(view, NOW, 100)
-    assert lines[2] == "Jobs     2 running, 1 failed"
-    assert lines[3] == "Store    the store refuses writes: REASON; the agents wait and try again"
+    assert lines[2] == "Jobs       2 running, 1 failed"
+    assert lines[3] == "Isolation  none: tasks of all users run under the account of the nodes' daemons"
+    assert lines[4] == "Store      the store refuses writes: REASON; the agents wait and try again"
     assert lines[-1].startswith("local  READY")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from grass.api.transport import Patience
+from grass.api.patience import Patience
 
 TIMEOUT = 0.5
 

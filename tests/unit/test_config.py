@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from grass.config import ClusterConfig, NodeConfig, SambaConfig, Secrets
+from grass.config import ClusterConfig, MasterConfig, NodeConfig, SambaConfig, Secrets
 from grass.errors import UndecodableError
 
 
@@ -24,8 +23,12 @@ def written(folder: Path) -> ClusterConfig:
 
 def test_settings_are_read_as_they_were_written(tmp_path: Path) -> None:
     config = written(tmp_path)
-    assert ClusterConfig.load(config.path) == config == ClusterConfig.parse(json.loads(config.path.read_text()))
+    assert ClusterConfig.load(config.path) == config == ClusterConfig.parse(config.path.read_text())
     assert Secrets.load(tmp_path) == Secrets({"api": "x"}, "token")
+
+
+def test_the_url_of_an_api_at_an_ipv6_address_has_brackets() -> None:
+    assert MasterConfig(api_host="fd00::1", api_port=8440).url == "http://[fd00::1]:8440"
 
 
 def test_what_is_wrong_in_a_file_of_settings_is_named_with_its_path(tmp_path: Path) -> None:

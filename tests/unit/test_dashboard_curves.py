@@ -32,6 +32,17 @@ def test_curves_of_one_unit_are_on_one_chart_and_unknown_ones_are_left_out() -> 
     assert task_charts(history()) == []
 
 
+def test_links_the_disk_and_the_load_of_a_node_are_drawn() -> None:
+    names = ("rdma.mlx5_0/1.sent", "rdma.mlx5_0/1.received", "gpu0.nvlink_sent", "disk_used", "load")
+    charts = node_charts(history(**{name: [1.0, 2.0] for name in names}))
+    assert [(chart["title"], chart["unit"], [each["name"] for each in chart["series"]]) for chart in charts] == [
+        ("RDMA", "rate", ["mlx5_0/1 sent", "mlx5_0/1 received"]),
+        ("NVLink", "rate", ["gpu 0 sent"]),
+        ("Disk in use", "bytes", ["used"]),
+        ("Load", "number", ["load"]),
+    ]
+
+
 def test_capacity_is_in_percent_of_what_the_cluster_has() -> None:
     shown = capacity(
         history(cpu=[1.0, None], cpu_allocated=[2.0, 4.0], cpu_capacity=[4.0, 4.0], gpu_capacity=[0.0, 0.0])

@@ -8,16 +8,21 @@ import re
 import shutil
 import subprocess
 import tarfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from grass import clock
 from grass.dashboard.actions import ACTIONS
 from grass.dashboard.gate import Gate, RefusedError
 from grass.dashboard.logs import LONGEST, LogWords, shown
+from grass.dashboard.mirror import Mirror
 from grass.dashboard.pile import MOST_JOBS, Pile
-from grass.errors import InputError
+from grass.dashboard.server import DashboardServer
+from grass.errors import InputError, UnreachableError
 from tests.support.needs import require
 
 PAGE = Path(__file__).parents[2] / "grass" / "dashboard" / "page"
@@ -125,6 +130,81 @@ def test_an_action_without_sense_changes_nothing(action: str, body: dict[str, An
         ACTIONS[action](Untouched(), body)  # type: ignore[arg-type]
 
 
+class Defective:
+    """A cluster whose second piece cannot be merged, the first time that the feed is read."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def __enter__(self) -> Defective:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def status(self) -> dict[str, Any]:
+        return {"cluster": "lab", "mode": "local", "user": "ann", "role": "admin"}
+
+    def changes(self, _: str | None = None) -> Iterator[dict[str, Any]]:
+        self.reads += 1
+        yield {"snapshot": True, "time": float(self.reads), "jobs": [job(f"j{self.reads}")]}
+        if self.reads == 1:
+            yield {"jobs": [{"no": "id"}]}
+        while not threading.Event().wait(0.02):  # the mirror reads one more piece when it is closed
+            yield {"time": 9.0}
+
+
+def test_a_mirror_with_a_defect_says_so_and_reads_the_state_again(caplog: pytest.LogCaptureFixture) -> None:
+    mirror = Mirror(Defective())  # type: ignore[arg-type]
+    try:
+        with mirror.open() as tab:
+            links, jobs = [], {}
+            while "j2" not in jobs:
+                piece = tab.take(10.0)
+                assert piece is not None, links
+                links += [piece["link"]["message"]] if "link" in piece else []
+                jobs |= {each["id"]: each for each in piece.get("jobs", ())}
+        assert any("internal error (KeyError)" in each for each in links) and mirror.running
+        assert "KeyError: 'id'" in caplog.text
+    finally:
+        mirror.close()
+        mirror.join()
+
+
+class HourAhead(Defective):
+    """A cluster whose clock is an hour ahead. It goes away after its first piece."""
+
+    def changes(self, _: str | None = None) -> Iterator[dict[str, Any]]:
+        self.reads += 1
+        if self.reads == 1:
+            yield {"snapshot": True, "time": clock.wall() + 3600}
+        raise UnreachableError("the cluster is away")
+
+
+def test_a_lost_connection_is_told_with_the_time_of_the_master() -> None:
+    mirror = Mirror(HourAhead())  # type: ignore[arg-type]
+    try:
+        with mirror.open() as tab:
+            link: dict[str, Any] = {}
+            while link.get("message") != "the cluster is away":
+                piece = tab.take(10.0)
+                assert piece is not None, link
+                link = piece.get("link", link)
+        assert link["since"] == pytest.approx(clock.wall() + 3600, abs=60)
+    finally:
+        mirror.close()
+        mirror.join()
+
+
+def test_a_shared_page_listens_at_the_address_that_its_name_means_and_at_no_other() -> None:
+    for name, said in (
+        ("localhost", "cannot reach"),
+        ("no-such-name.invalid", "does not know"),
+        ("192.0.2.1", "--address"),
+    ):
+        with pytest.raises(InputError, match=said):
+            DashboardServer(lambda: pytest.fail("asked the cluster"), 0, address=name)
+
+
 def vendored() -> dict[str, Any]:
     found: dict[str, Any] = json.loads((PAGE / "vendor" / "versions.json").read_text())
     return found
@@ -155,10 +235,26 @@ def test_vendored_files_are_those_of_the_registry(tmp_path: Path) -> None:
         assert set(package["files"].values()) <= digests
 
 
-def test_the_page_preloads_all_of_its_modules_so_that_they_come_at_once() -> None:
-    modules = {str(path.relative_to(PAGE)) for path in PAGE.rglob("*.js") if path.parent.name != "vendor"}
+def imported(module: str, found: set[str]) -> set[str]:
+    """Return the modules that come with this one, itself included."""
+    if module not in found:
+        found.add(module)
+        for name in re.findall(r'^import .* from "([^"]+)";', (PAGE / module).read_text(), re.MULTILINE):
+            imported(str((PAGE / module).parent.joinpath(name).resolve().relative_to(PAGE)), found)
+    return found
+
+
+def test_the_page_preloads_the_modules_of_its_first_view_and_no_others() -> None:
+    first = imported("app.js", set()) | imported("views/overview.js", set())
     named = re.findall(r'rel="modulepreload" href="/assets/([^"]+)"', (PAGE / "index.html").read_text())
-    assert set(named) == modules - {"app.js", "theme.js"}
+    assert sorted(named) == sorted(first - {"app.js"})
+
+
+def test_every_view_is_loaded_by_a_route_or_by_another_view() -> None:
+    routed = re.findall(r'import\("\./([^"]+)"\)', (PAGE / "app.js").read_text())
+    reached = set[str]().union(*(imported(name, set()) for name in ["app.js", *routed]))
+    modules = {str(path.relative_to(PAGE)) for path in PAGE.rglob("*.js") if path.parent.name != "vendor"}
+    assert reached == modules - {"theme.js"}
 
 
 def test_no_file_of_the_page_names_another_machine_or_builds_markup() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.provision.daemons import MODULES, REDIS
+from grass.provision.daemons import MODULES, REDIS, TASK_REDIS
 from grass.share import shared
 from grass.systemd import SILENCE
 
@@ -29,7 +29,7 @@ def test_there_is_one_unit_for_each_daemon() -> None:
     found = {path.name for path in UNITS.glob("*.service")}
     others = {"samba", "fluentd", "fluentd-container", "share-cifs", "share-fuse"}
     assert found - {f"grass-{name}@.service" for name in others} == {
-        f"grass-{name}@.service" for name in (REDIS, *MODULES)
+        f"grass-{name}@.service" for name in (REDIS, TASK_REDIS, *MODULES)
     }
 
 
@@ -51,7 +51,7 @@ PARENTS = ("shepherd", "node-api-server")
 """Of tasks, and of commands beside tasks: their children inherit what the unit sets."""
 
 
-@pytest.mark.parametrize("name", [REDIS, *(name for name in MODULES if name not in PARENTS)])
+@pytest.mark.parametrize("name", [REDIS, TASK_REDIS, *(name for name in MODULES if name not in PARENTS)])
 def test_all_but_the_parents_of_users_programs_are_confined(name: str) -> None:
     service = sections(UNITS / f"grass-{name}@.service")["Service"]
     for directive, value in {"NoNewPrivileges": "true", "ProtectSystem": "strict", "CapabilityBoundingSet": ""}.items():

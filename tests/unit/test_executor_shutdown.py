@@ -22,6 +22,7 @@ class Cluster:
         self.left = threading.Event()
         self.patience = 20.0 if until_stopped else 0.2
         self.stopped: list[str] = []
+        self.data = self
 
     def start(self, document: dict[str, Any]) -> dict[str, str]:
         return {"id": "j-1"}

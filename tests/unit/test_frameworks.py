@@ -71,6 +71,13 @@ def test_torchrun_is_configured_by_its_environment_alone() -> None:
     assert env["PET_RDZV_BACKEND"] == "grass"
     assert (env["PET_NNODES"], env["PET_NPROC_PER_NODE"], env["GRASS_TORCHRUN_RESTARTS"]) == ("1:4", "4", "9")
     assert env["PYTHONPATH"] == "/jobs/train-1/library/python"
+    assert env["PET_LOG_DIR"] == "/scratch", "a run leaves nothing in the /tmp of the node"
+
+
+def test_an_ipv6_address_is_in_brackets_before_a_port() -> None:
+    found = {"worker": Membership(1, 1, 1, 1, 1, 1, (Member("worker.0", 1, "n", "fd00::1", 1, 0, {"tf": 7000}),))}
+    env = render(seat(FrameworkName.TF, memberships=found)).env
+    assert json.loads(env["TF_CONFIG"])["cluster"] == {"worker": ["[fd00::1]:7000"]}
 
 
 def test_hosts_are_aliases_that_a_later_attempt_does_not_get_again() -> None:

@@ -6,8 +6,9 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from grass.serving.front import Answered, Front, Limits
 from tests.support.waiting import wait_until
@@ -18,13 +19,13 @@ REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 class Held:
     """A front whose requests are answered when ``go`` is set."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, threads: ThreadPoolExecutor | None = None) -> None:
         self.go = threading.Event()
         self.begun = threading.Semaphore(0)
         self.addresses: list[str] = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.loop = asyncio.new_event_loop()
-        self.threads = ThreadPoolExecutor(8)
+        self.threads = threads or ThreadPoolExecutor(8)
         self.front = Front(self.loop, self.threads, self._answer, lambda *_: None, limits)
         self.loop.call_soon(self.front.listen, self.listener)
         self.thread = threading.Thread(target=self.loop.run_forever)
@@ -61,9 +62,17 @@ class Held:
         self.listener.close()
 
 
+class Exhausted(ThreadPoolExecutor):
+    """Queues what it gets, and then fails to start a thread for it, as ``submit`` does when the machine has none."""
+
+    def submit(self, *call: Any, **named: Any) -> Future[Any]:
+        super().submit(*call, **named)
+        raise RuntimeError("can't start new thread")
+
+
 @contextmanager
-def held(limits: Limits) -> Iterator[Held]:
-    front = Held(limits)
+def held(limits: Limits, threads: ThreadPoolExecutor | None = None) -> Iterator[Held]:
+    front = Held(limits, threads)
     try:
         yield front
     finally:
@@ -108,3 +117,13 @@ def test_the_addresses_take_turns_so_that_one_with_many_requests_does_not_keep_t
         front.go.set()
         assert [peer.recv(100) for peer in (*many, other)] == [REPLY] * 6
         assert front.addresses.index("127.0.0.2") <= 2
+
+
+def test_a_request_that_was_queued_before_the_threads_ran_out_is_answered_once() -> None:
+    with held(Limits(), Exhausted(2)) as front:
+        front.go.set()
+        for _ in range(50):
+            with front.connect(post(1)) as peer:
+                said = b"".join(iter(lambda peer=peer: peer.recv(1000), b""))  # type: ignore[misc]
+            assert said.count(b"HTTP/1.1 ") == 1
+        wait_until(lambda: front.requests == 0)

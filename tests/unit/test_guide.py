@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from pathlib import Path
 
 import click
 import pytest
 
-from grass.api.client import Client
+from grass import Client
 from grass.cli.main import grass
 from grass.manifest import parse_job, parse_schedule, read_document
 from grass.manifest.join_file import parse_join
+from grass.manifest.settings import parse_settings
 from grass.manifest.shell import with_shell
 
 ROOT = Path(__file__).parents[2]
@@ -24,15 +26,19 @@ DOCUMENTS = [
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
 
 
-def files_shown() -> list[tuple[str, str]]:
+def blocks_shown(language: str) -> list[tuple[str, str]]:
     return [
         (f"{name}-{number}", text)
         for name, path in zip(NAMES, DOCUMENTS, strict=True)
-        for number, text in enumerate(re.findall(r"```yaml\n(.*?)```", path.read_text(), re.DOTALL), 1)
+        for number, text in enumerate(re.findall(rf"```{language}\n(.*?)```", path.read_text(), re.DOTALL), 1)
     ]
 
 
-@pytest.mark.parametrize(("place", "text"), files_shown(), ids=lambda value: value if "\n" not in value else "")
+def name_of(value: str) -> str:
+    return value if "\n" not in value else ""
+
+
+@pytest.mark.parametrize(("place", "text"), blocks_shown("yaml"), ids=name_of)
 def test_a_file_in_the_documents_is_accepted_without_a_warning(place: str, text: str) -> None:
     document = with_shell(read_document(text, source=place), {"HF_TOKEN": "set in the reader's shell"}, {})
     if "node" in document:
@@ -43,11 +49,33 @@ def test_a_file_in_the_documents_is_accepted_without_a_warning(place: str, text:
         assert parse_job(document).warnings == ()
 
 
+@pytest.mark.parametrize(("place", "text"), blocks_shown("yml"), ids=name_of)
+def test_a_part_of_a_settings_file_in_the_documents_is_accepted_without_a_warning(place: str, text: str) -> None:
+    assert parse_settings(read_document(text, source=place), source=place).warnings == ()
+
+
+@pytest.mark.parametrize(("place", "text"), blocks_shown("json"), ids=name_of)
+def test_json_in_the_documents_is_json(place: str, text: str) -> None:
+    assert json.loads(text), place
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=NAMES)
 def test_every_link_in_the_documents_leads_to_a_file(path: Path) -> None:
-    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text())
+    text = path.read_text()
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) + re.findall(r'\bsrc(?:set)?="([^"]+)"', text)
     missing = [target for target in targets if "://" not in target and not (path.parent / target).exists()]
     assert missing == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "internals").glob("*.md")), ids=lambda path: path.name)
+def test_a_line_of_the_internals_has_at_most_120_characters_unless_it_is_a_row_of_a_table(path: Path) -> None:
+    lines = enumerate(path.read_text().splitlines(), 1)
+    assert [number for number, line in lines if len(line) > 120 and not line.startswith("|")] == []
+
+
+def test_every_image_of_the_guide_is_shown() -> None:
+    shown = {name for path in DOCUMENTS for name in re.findall(r'images/([\w.-]+)"', path.read_text())}
+    assert {path.name for path in (ROOT / "docs/guide/images").iterdir()} == shown
 
 
 def commands_shown(text: str) -> list[list[str]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from grass.cli.job_diff import differences, lines
+from grass.cli.job_diff import comparable, differences, lines
 from grass.cli.job_spec import spec_lines
 from grass.manifest import parse_job
 from grass.model.secrets import REDACTED, is_secret, redacted
@@ -55,6 +55,19 @@ def test_each_task_of_an_array_has_its_values() -> None:
         record = first_record(job, job_id="j-1", user="u", now=1.0)
         tasks = task_views(record, job, {TaskKey("w", 0): TaskRecord()})
         assert [with_values(task, job).values for task in tasks] == expected
+
+
+def test_a_rerun_does_not_differ_by_files_that_only_a_client_knows() -> None:
+    def run(rerun_of: str | None, **files: str) -> dict[str, Any]:
+        return {"rerun_of": rerun_of, "specification": {"name": "j", "files": files}}
+
+    sent = run(None, **{"a.py": "1", "$GRASS_DATA/b": "2", "$GRASS_DATA/c": "3"})
+    again = run("j-1", **{"$GRASS_DATA/b": "9"})
+    for first, second in ((sent, again), (again, sent)):
+        found = {path for path, _, _ in differences(*comparable(first, second))}
+        assert found == {"specification.files.$GRASS_DATA/b", "specification.files.$GRASS_DATA/c"} | {"rerun_of"}
+    changed = run(None, **{"a.py": "4"})
+    assert ("specification.files.a.py", "1", "4") in differences(*comparable(sent, changed))
 
 
 def test_differences_are_paths_with_both_values() -> None:

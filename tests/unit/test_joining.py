@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from grass.api.invitation import Invitation, parse_token
-from grass.cli.offer import offered
+from grass.cli.offer import OfferOptions, offered
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, InputError, ManifestError
 from grass.manifest.join_file import Offer, parse_join
@@ -19,6 +19,7 @@ from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Put, Run
 from grass.provision.provisioner import AddedNode
 from grass.share import shared
+from grass.wire.views import ShareServer
 
 FACTS = Facts(
     hostname="box",
@@ -98,12 +99,12 @@ def test_what_is_no_token_is_refused_without_being_repeated(text: str) -> None:
 
 
 def test_the_command_line_goes_before_the_file() -> None:
-    given: dict[str, Any] = {**dict.fromkeys(NAMES), "labels": ("a=1,b=2",), "cpu": 2000, "runtime": ("process",)}
+    given = OfferOptions(labels=("a=1,b=2",), cpu=2000, runtime=("process",))
     offer = offered(Offer(labels={"a": "0", "c": "3"}, cpu=1000), given)
     assert offer.labels == {"a": "1", "b": "2", "c": "3"}
     assert (offer.cpu, offer.runtimes) == (2000, (Runtime.PROCESS,))
     with pytest.raises(InputError, match="NAME=VALUE"):
-        offered(Offer(), {**given, "labels": ("nonsense",)})
+        offered(Offer(), OfferOptions(labels=("nonsense",)))
 
 
 def test_a_machine_offers_containers_where_an_engine_answers() -> None:
@@ -156,7 +157,7 @@ def test_there_is_nothing_to_mount_where_the_share_is_mounted_already_or_the_mac
 
 
 def test_no_password_is_part_of_a_command_line() -> None:
-    share = {"host": "10.0.0.1", "port": 51445, "share": "grass", "user": "grass", "password": "hidden-word"}
+    share = ShareServer("10.0.0.1", 51445, password="hidden-word")
     for kind in (mount.FUSE, mount.CIFS):
         for step in mount.share_steps(PATHS, mount.ShareMount(kind), share):
             assert "hidden-word" not in "".join([step.name, *step.lines(), repr(step)])
@@ -182,7 +183,7 @@ def test_the_record_names_only_what_was_not_there_before() -> None:
     assert made.users == ()
     assert "/opt/grass" not in made.folders
     assert "/var/lib/grass/clusters/lab" in made.folders
-    assert Made.parse({"folders": made.folders, "files": made.files}).files == made.files
+    assert Made.parse(made.text()).files == made.files
 
 
 def test_what_the_join_script_brought_goes_with_the_node() -> None:

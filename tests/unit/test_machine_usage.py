@@ -124,3 +124,24 @@ def test_details_of_many_attempts_are_read_in_turn() -> None:
         task.kill()
         task.wait()
     assert counts == [2, 4, 5]
+
+
+def test_commands_of_launchers_count_for_their_task_and_what_they_used_stays_counted() -> None:
+    scans = TaskProcesses()
+    burn = "import time\nwhile time.process_time() < 0.3: pass\nprint('up', flush=True); input()"
+    with (
+        subprocess.Popen(["sleep", "100"]) as task,
+        subprocess.Popen(["sleep", "100"]) as other,
+        subprocess.Popen([sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as rank,
+    ):
+        assert rank.stdout and rank.stdout.readline() == b"up\n"
+        mains = {"j/w.0/1": task.pid, "j/w.1/1": other.pid}
+        used = scans.scan(mains, {rank.pid: "j/w.0/1", 1: "j/gone.0/1"})
+        assert used["j/w.0/1"].cpu >= 0.29 and used["j/w.0/1"].memory > used["j/w.1/1"].memory
+        assert scans.owners[rank.pid] == "j/w.0/1" and used["j/w.1/1"].cpu < 0.2
+        rank.communicate(b"\n")
+        for after in (scans.scan(mains)["j/w.0/1"], scans.scan(mains)["j/w.0/1"]):
+            assert after.cpu >= 0.29 and after.memory < used["j/w.0/1"].memory
+        for each in (task, other):
+            each.kill()
+    assert scans.scan({}) == {} and scans.scan(mains)["j/w.0/1"].cpu == 0

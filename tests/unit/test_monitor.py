@@ -25,7 +25,7 @@ from grass.wire.codec import encode
 from grass.wire.job_record import first_record
 from grass.wire.node_record import NodeRecord
 from grass.wire.own_curves import INDEX, MOST_CURVES, MOST_POINTS, OwnCurve, field, unpack
-from grass.wire.usage import GpuUsage, NodeSample, OwnPoint, TaskSample, UsageSample
+from grass.wire.usage import GpuUsage, NodeSample, OwnPoint, RdmaUsage, TaskSample, UsageSample
 from grass.wire.usage_history import FINE, JobHistory, join
 from master.monitor.__main__ import _Ends, _run
 from master.monitor.exposition import page
@@ -70,7 +70,9 @@ def monitor(backend: MemoryBackend) -> Monitor:
     return Monitor(ApiStore(backend, KEYS), HistoryStore(backend, KEYS), lambda: next(times))
 
 
-def sample(cpu: float, *own: OwnPoint, gpus: tuple[GpuUsage, ...] = ()) -> UsageSample:
+def sample(
+    cpu: float, *own: OwnPoint, gpus: tuple[GpuUsage, ...] = (), rdma: tuple[RdmaUsage, ...] = ()
+) -> UsageSample:
     node = NodeSample(
         cpu=cpu,
         cores=(cpu,) * 4,
@@ -81,6 +83,7 @@ def sample(cpu: float, *own: OwnPoint, gpus: tuple[GpuUsage, ...] = ()) -> Usage
         network_sent=0,
         network_received=0,
         gpus=gpus,
+        rdma=rdma,
     )
     return UsageSample(0.0, node, (TaskSample(key=f"{JOB}/w.0/1", cpu=cpu / 100, memory=77),), own)
 
@@ -199,7 +202,9 @@ def snapshot() -> Snapshot:
     waits = Waits()
     record = first_record(Job("j", {"w": Component("w", ("true",))}, ("w",)), job_id="j-1", user="ann", now=10.0)
     waits.add(record)
-    ended = sample(50, gpus=(GpuUsage(id=0, power=300.0), GpuUsage(id=1, error="lost")))
+    ended = sample(
+        50, gpus=(GpuUsage(id=0, power=300.0), GpuUsage(id=1, error="lost")), rdma=(RdmaUsage("mlx5_0/1", 5, 6),)
+    )
     return Snapshot(
         cluster="c",
         jobs={JobState.RUNNING: 3},
@@ -229,6 +234,8 @@ def test_the_page_is_accepted_by_the_parser_of_prometheus() -> None:
     assert figures["grass_jobs", "RUNNING"] == 3 and figures["grass_tasks", "RUNNING"] == 7
     assert figures["grass_queue_length", 'a"\\n\n<b>'] == 4
     assert figures["grass_gpu_power", "0", "a"] == 300 and figures["grass_gpu_lost", "1", "a"] == 1
+    assert figures["grass_node_rdma_sent", "a", "mlx5_0/1"] == 5
+    assert figures["grass_node_rdma_received", "a", "mlx5_0/1"] == 6
     assert figures["grass_task_memory", JOB, "a", "w.0"] == 77
     assert figures["grass_api_request_seconds_bucket", "+Inf", "jobs.list"] == len(LATENCIES) + 1
     assert figures["grass_api_errors_total", "jobs.list"] == 2 and figures["grass_collector_up",] == 1

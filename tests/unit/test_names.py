@@ -7,7 +7,10 @@ import pytest
 from grass.errors import InputError
 from grass.manifest import placement, values
 from grass.manifest.values import Wrong
+from grass.model.key_text import attempt_parts, is_attempt_key, job_of, task_parts
 from grass.model.names import is_name, is_topology_path
+from grass.wire.calls import OfferedNode
+from grass.wire.keys import AttemptKey
 from master.api import enrolment
 from master.api.joins import check_name
 from tests.support.world import World
@@ -51,6 +54,25 @@ def test_every_reader_takes_the_same_topology_paths(path: tuple[str, ...]) -> No
 
 
 def _joins_at(path: list[str]) -> None:
-    facts = {"api_port": 1, "address": "10.0.0.1", "version": "1"}
-    body = {"facts": facts, "node": {"path": path}, "join_id": "0" * 16, "secret": "s", "password": "p", "name": "n1"}
-    enrolment.parse(body)
+    enrolment.check_offer(OfferedNode(path=tuple(path)))
+
+
+def test_keys_are_taken_apart_alike_with_types_and_without() -> None:
+    text = "train.v2-0123abcd/worker.3/12"
+    key = AttemptKey.parse(text)
+    assert is_attempt_key(text)
+    assert job_of(text) == key.job_id
+    assert attempt_parts(text) == (key.job_id, str(key.task), str(key.attempt))
+    assert task_parts(str(key.task)) == (key.component, key.index) == ("worker", 3)
+
+
+@pytest.mark.parametrize(
+    "text", ["../w.0/1", "j/../1", "j/w.0/0", "j/w.0", "j/w/1", "j/w.0/1\n", "/w.0/1", "j/a.b.0/1"]
+)
+def test_a_key_that_could_lead_elsewhere_is_refused(text: str) -> None:
+    assert not is_attempt_key(text)
+
+
+@pytest.mark.parametrize("text", ["", "worker", "worker.", ".3", "a.b.3", "a/b.3", "worker.x", "worker.٣", "worker.-1"])
+def test_what_names_no_task_is_refused(text: str) -> None:
+    assert task_parts(text) is None

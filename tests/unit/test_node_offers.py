@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +16,7 @@ from grass.provision.on_premises.facts import Facts, Python
 from grass.provision.on_premises.join_record import Own
 from grass.provision.on_premises.node_hosts import check_distinct
 from grass.provision.on_premises.record import Made
+from grass.wire.codec import encode
 
 FACTS = Facts(
     hostname="box",
@@ -71,8 +71,8 @@ def test_gpus_are_counted_by_whatever_shows_most_of_them() -> None:
 
 def recorded(offer: Offer) -> Offer:
     """As a later run finds it."""
-    text = json.dumps({"details": Own(offer=offer).details()})
-    found = Own.of(Facts(records={"lab+node": Made.parse(json.loads(text))}), PATHS).offer
+    text = encode({"details": Own(offer=offer)})
+    found = Own.of(Facts(records={"lab+node": Made.parse(text)}), PATHS).offer
     assert found is not None
     return found
 

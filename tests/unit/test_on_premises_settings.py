@@ -60,6 +60,16 @@ def test_maros_optional_keys_count() -> None:
     assert (found.samba_password, found.install_node_runtime) == ("abcdefgh123", False)
 
 
+def test_a_redis_for_tasks_is_off_unless_it_is_wanted_or_the_file_is_maros() -> None:
+    assert machines(native()).task_redis is None
+    assert machines(native(task_redis="true")).task_redis == 6379
+    found = machines(native(task_redis="{port: 19999, server_port: 7000}"))
+    assert (found.task_redis, found.task_redis_port, found.redis_port) == (19999, 7000, 6379)
+    assert machines(MARO).task_redis == 6379
+    assert machines(MARO + "  redis: {port: 6380}\n").task_redis == 6380
+    assert machines(MARO + "task_redis: false\n").task_redis is None
+
+
 def test_ssh_and_become_at_the_top_count_for_every_machine_unless_it_has_its_own() -> None:
     text = native(
         ssh="{user: ops, key: /k, port: 23}", become="sudo", nodes="[n1, root@n2:24, {address: n3, become: none}]"
@@ -102,7 +112,8 @@ def test_the_ways_and_places_of_services_can_be_chosen() -> None:
         (native(api="ssh"), "api: must be one of direct, tunnel"),
         (native(become="su"), "become: must be one of none, sudo"),
         (native(redis="{embedded: true}"), "redis: unknown key"),
-        (native(task_redis="true"), "task_redis: is for a cluster on one machine; on several hosts, run a redis as a"),
+        (native(task_redis="{port: 0}"), "task_redis.port: must be"),
+        (native(task_redis="{server_port: 6379}"), "task_redis.server_port: 6379 is already used by `redis`"),
         (native(ssh="{user: 'a b'}"), "ssh.user: must be a user name"),
         (
             native().replace("{address: m1}", "{address: m1, redis: {port: 51812}}"),

@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 
 from grass.errors import ManifestError
-from grass.frameworks.registry import FRAMEWORKS, LAUNCHERS
+from grass.frameworks.programs import LAUNCHERS
+from grass.frameworks.registry import FRAMEWORKS
 from grass.model.framework import Framework, FrameworkName
-from grass.model.job import Component, Job
+from grass.model.job import Component, Container, Job, Mount
 from grass.model.program import first_program
 from grass.model.resources import Resources
+from grass.store.signed_images import SignedImage
 from master.api.preflight import check_programs
+from node.agent.programs import Programs
+from tests.support.waiting import wait_until
 from tests.support.world import World
 
 
@@ -40,9 +44,13 @@ def job(command: str, path: Path, **more: Any) -> Job:
     return Job("j", {"w": Component("w", command, resources=Resources(1000), **settings)}, ("w",))
 
 
+def check_here(*jobs: Job) -> None:
+    check_programs(jobs, {}.get, nodes_on_client=True)
+
+
 def test_a_program_that_the_task_would_not_find_is_named(tmp_path: Path) -> None:
     with pytest.raises(ManifestError) as refused:
-        check_programs([job("torchrun train.py", tmp_path)] * 2)
+        check_here(job("torchrun train.py", tmp_path), job("torchrun train.py", tmp_path))
     [problem] = refused.value.problems
     assert problem.path == "components.w.command"
     assert problem.message == (
@@ -55,21 +63,98 @@ def test_the_path_of_the_component_counts_before_that_of_the_shell(tmp_path: Pat
     program = tmp_path / "bin" / "torchrun"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    check_programs([job("torchrun train.py", tmp_path, env={"PATH": str(program.parent)})])
+    check_here(job("torchrun train.py", tmp_path, env={"PATH": str(program.parent)}))
     with pytest.raises(ManifestError):
-        check_programs([job("torchrun train.py", program.parent, env={"PATH": str(tmp_path)})])
+        check_here(job("torchrun train.py", program.parent, env={"PATH": str(tmp_path)}))
 
 
 def test_what_cannot_be_known_is_not_refused(tmp_path: Path) -> None:
-    check_programs(
-        [
-            job("torchrun train.py", tmp_path, image="torch:2"),
-            job("torchrun train.py", tmp_path, shell=()),
-            job("torchrun train.py", tmp_path, framework=None),
-            job("./own-launcher torchrun", tmp_path),
-            job("cd x && torchrun train.py", tmp_path),
-        ]
+    check_here(
+        job("torchrun train.py", tmp_path, image="torch:2"),
+        job("torchrun train.py", tmp_path, shell=()),
+        job("torchrun train.py", tmp_path, framework=None),
+        job("./own-launcher torchrun", tmp_path),
+        job("cd x && torchrun train.py", tmp_path),
     )
+
+
+OPENMPI = Framework(FrameworkName.OPENMPI)
+WITHOUT = SignedImage("0" * 64, "ann", ("python3", "torchrun"))
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "lacks"),
+    [
+        ("mpirun -np 2 ./solve", {"framework": OPENMPI}, "mpirun (framework openmpi)"),
+        ("torchrun train.py", {}, ""),
+        ("sleep infinity", {"framework": OPENMPI}, ""),
+        ("mpirun ./solve", {"framework": OPENMPI, "env": {"PATH": "/opt/mpi/bin"}}, ""),
+        ("mpirun ./solve", {"framework": OPENMPI, "container": Container(entrypoint=("/init",))}, ""),
+        ("mpirun ./solve", {"framework": OPENMPI, "container": Container(mounts=(Mount("/opt", "/opt"),))}, ""),
+        ("mpirun ./solve", {"framework": OPENMPI, "image": "never-pushed"}, ""),
+        ("mpirun ./solve", {"framework": OPENMPI, "image": "old"}, ""),
+    ],
+)
+def test_a_program_that_a_pushed_image_lacks_is_named_on_every_cluster(
+    tmp_path: Path, command: str, more: dict[str, Any], lacks: str
+) -> None:
+    images = {"net:latest": WITHOUT, "old:latest": SignedImage("0" * 64, "ann")}
+    wanted = job(command, tmp_path, **{"image": "net", "shell": (), **more})
+    if not lacks:
+        return check_programs([wanted], images.get, nodes_on_client=False)
+    with pytest.raises(ManifestError) as refused:
+        check_programs([wanted], images.get, nodes_on_client=False)
+    advice = "install it in the image and push it again"
+    assert [str(each) for each in refused.value.problems] == [
+        f"components.w.command: image net has no {lacks} on its PATH; {advice}"
+    ]
+
+
+def test_a_launcher_over_ssh_needs_python_in_its_image(tmp_path: Path) -> None:
+    images = {"net:latest": SignedImage("0" * 64, "ann", ("mpirun",))}
+    with pytest.raises(ManifestError, match=r"no python3 \(framework openmpi\)"):
+        check_programs(
+            [job("mpirun ./solve", tmp_path, image="net", framework=OPENMPI)], images.get, nodes_on_client=False
+        )
+
+
+def test_a_job_waits_for_a_node_that_has_the_program_and_starts_once_it_is_installed(tmp_path: Path) -> None:
+    world = World()
+    bare = world.add_node("n1", cpu=1, programs=["python3"])
+    world.submit(job("torchrun train.py", tmp_path, shell=()))
+    reason = world.job("j")["reason"]
+    assert reason["code"] == "constraints" and "no torchrun (framework torchrun)" in reason["message"]
+    bare.about["programs"] = ["python3", "torchrun"]
+    bare.beat()
+    world.run()
+    assert world.tasks("j-1")["w.0"]["state"] == "RUNNING"
+
+
+def test_a_node_of_an_older_version_is_not_known_to_lack_anything(tmp_path: Path) -> None:
+    world = World()
+    world.add_node("n1", cpu=1)
+    world.submit(job("torchrun train.py", tmp_path, shell=()))
+    assert world.tasks("j-1")["w.0"]["state"] == "RUNNING"
+
+
+def test_the_programs_of_a_node_are_known_again_after_a_restart_of_the_master(tmp_path: Path) -> None:
+    world = World()
+    world.add_node("n1", cpu=1, programs=[])
+    world.takeover()
+    world.submit(job("torchrun train.py", tmp_path, shell=()))
+    assert "no torchrun" in world.job("j")["reason"]["message"]
+
+
+def test_a_node_names_a_program_soon_after_it_was_installed(tmp_path: Path) -> None:
+    programs = Programs(str(tmp_path), every=0.01)
+    programs.start()
+    try:
+        assert programs.now() == ()
+        (tmp_path / "mpirun").write_text("#!/bin/sh\n")
+        (tmp_path / "mpirun").chmod(0o755)
+        wait_until(lambda: programs.now() == ("mpirun",))
+    finally:
+        programs.stop()
 
 
 def test_every_launcher_belongs_to_a_framework() -> None:

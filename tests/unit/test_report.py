@@ -81,6 +81,22 @@ def test_a_report_of_5000_tasks_is_small_and_has_every_task() -> None:
     checked(text)
 
 
+def test_a_report_of_5000_retried_tasks_with_events_curves_and_a_long_specification_is_small() -> None:
+    reason = {"code": "exit-code", "message": "ended with exit code 137; " + "x" * 300, "details": {}}
+    tasks = [task(index, attempt=2, state="FAILED", exit_code=137, reason=reason) for index in range(5000)]
+    attempts = [{**each, "attempt": attempt} for each in tasks for attempt in (1, 2)]
+    events = [{"time": 1e9, "kind": "task-retried", "message": "y" * 300, "user": "ann"}] * 1000
+    values = [index / 7 for index in range(1000)]
+    curves = [{"task": "t.0", "name": f"m{one}", "steps": list(range(1000)), "values": values} for one in range(40)]
+    long = job(specification={"components": {"t": {"command": "z" * 1_000_000}}})
+    given = content(0, job=long, tasks=tasks, attempts=attempts, events=events, metrics={"curves": curves})
+    text = page(given, 1e9 + 500)
+    assert len(text.encode()) <= 2 << 20
+    assert "… and 9000 more attempts" in text and "more characters" in text
+    assert all(f"<td>t.{index}</td>" in text for index in range(0, 5000, 499))
+    checked(text)
+
+
 def test_a_report_runs_nothing_and_refers_to_nothing_outside() -> None:
     hostile = content(
         0,

@@ -97,6 +97,9 @@ class Clock:
     def __init__(self) -> None:
         self.now = 1000.0
 
+    def steady(self) -> float:
+        return self.now
+
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
@@ -118,16 +121,13 @@ class Redis(MemoryBackend):
 
 
 @pytest.mark.parametrize("deaf", ["redis is away", "the master-agent is stopped"])
-def test_what_the_master_agent_could_not_hear_is_no_silence_of_the_nodes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaf: str
-) -> None:
+def test_what_the_master_agent_could_not_hear_is_no_silence_of_the_nodes(tmp_path: Path, deaf: str) -> None:
     clock = Clock()
-    monkeypatch.setattr(loop, "steady", lambda: clock.now)
-    monkeypatch.setattr(loop, "sleep", clock.sleep)
     backend, keys = Redis(clock), Keys("grass:test:")
     config = ClusterConfig("test", "local", str(tmp_path), str(tmp_path))
     config = replace(config, master=replace(config.master, own_node="n1"))
-    agent = loop.MasterAgent(config, AgentStore(backend, keys), MemoryAccounts(), lambda: None)
+    store = AgentStore(backend, keys)
+    agent = loop.MasterAgent(config, store, MemoryAccounts(), lambda: None, steady=clock.steady, sleep=clock.sleep)
     node, api = NodeStore(backend, keys, "n1"), ApiStore(backend, keys)
     hello = {"boot_id": "b", "version": loop.__version__, "address": "a", "api_port": 1}
     hello |= {"resources": {"cpu": 1000}}
@@ -153,15 +153,14 @@ def test_what_the_master_agent_could_not_hear_is_no_silence_of_the_nodes(
 
 
 def test_a_node_that_floods_the_store_is_cut_off_and_gets_no_tasks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(loop, "steady", lambda: clock.now)
-    monkeypatch.setattr(loop, "sleep", clock.sleep)
     backend, keys, accounts = Redis(clock), Keys("grass:test:"), MemoryAccounts()
     accounts.add("n1", "0" * 64)
     config = ClusterConfig("test", "local", str(tmp_path), str(tmp_path))
-    agent = loop.MasterAgent(config, AgentStore(backend, keys), accounts, lambda: None)
+    store = AgentStore(backend, keys)
+    agent = loop.MasterAgent(config, store, accounts, lambda: None, steady=clock.steady, sleep=clock.sleep)
     api = ApiStore(backend, keys)
     api.ticket(JoinNode("n1", "0" * 64, "ann"))
     agent.start("test")

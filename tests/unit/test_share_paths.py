@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from grass.errors import InputError
+from grass.files import paths
 from grass.model.image import full_name
-from grass.provision.files import paths
 
 
 @pytest.mark.parametrize(

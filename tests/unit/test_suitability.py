@@ -98,6 +98,17 @@ def test_nothing_is_said_about_what_some_node_is(component: str) -> None:
     assert said(component) == []
 
 
+def test_a_program_of_a_framework_that_no_node_has_is_named() -> None:
+    def of(programs: list[str] | None) -> list[str]:
+        job = parse_job({"name": "a", "components": {"x": {"command": "mpirun ./a", "framework": "openmpi"}}}).job
+        assert asks_about_nodes(job)
+        return [str(each) for each in unsuited(job, [node_of({**node, "programs": programs}) for node in NODES])]
+
+    assert of(["python3", "mpirun"]) == of(None) == []
+    what = "its tasks wait until a node has one"
+    assert of(["python3"]) == [f"components.x.command: nodes have no mpirun (framework openmpi) on their PATH; {what}"]
+
+
 def test_a_level_that_no_node_has_is_named_for_the_job_too() -> None:
     assert said("replicas: 2", "together: 3")[0].startswith("together: no node has a topology path with level 3")
 

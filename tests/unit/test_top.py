@@ -59,7 +59,21 @@ def test_nodes_that_need_attention_come_first() -> None:
     state = state_of(1, 40)
     state.apply({"nodes": [node("n39", "LOST")]})
     text = [line.text for line in overview(state, 80, 24, None)]
-    assert "n39" in text[3] and any("more" in line for line in text)
+    assert text[2] == "lost: n39" and "n39" in text[4] and any("more" in line for line in text)
+
+
+def test_alerts_are_one_line_that_goes_when_all_is_well() -> None:
+    state = state_of(1, 4)
+    assert state.alerts() == [] and not any(line.style == "bad" for line in overview(state, 80, 24, None)[:3])
+    full = node("n3")
+    full["usage"] = {**full["usage"], "disk_free": 1, "disk_total": 100}
+    away = [node("n1", "SILENT"), node("n0", "SILENT"), node("n2", "QUARANTINED"), full]
+    state.apply({"nodes": away, "store": {"code": "full", "message": "out of memory"}})
+    said = "the store refuses writes: out of memory; quarantined: n2; silent: n0, n1; disk almost full: n3"
+    assert (said, "bad") in overview(state, 120, 24, None)
+    assert said in everything(state, None, "state")
+    state.apply({"nodes": [node(f"n{at}") for at in range(4)], "store": None})
+    assert state.alerts() == []
 
 
 def test_control_characters_and_markup_are_shown_and_not_sent() -> None:

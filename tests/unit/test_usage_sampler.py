@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from grass.wire.usage import UsageSample
 from node.agent.own_figures import OwnFigures
+from node.agent.task_processes import disk_bytes
 from node.agent.usage_sampler import UsageSampler
 
 
@@ -27,3 +30,13 @@ def test_a_sample_that_fails_is_said_once_and_the_next_one_is_taken(
         sampler._turn()
     assert problems == [] and len(sent) == 1
     assert caplog.text.count("the usage of this node cannot be measured") == 1
+
+
+def test_what_a_process_wrote_is_still_known_when_it_has_ended_but_nobody_has_waited_for_it(tmp_path: Path) -> None:
+    system = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True)
+    if system.stdout.strip() in ("tmpfs", "ramfs"):
+        pytest.skip("files here are in memory, so nothing is written to a disk")
+    command = f"dd if=/dev/zero of={tmp_path}/file bs=1M count=4 2>/dev/null; exit 0"
+    with subprocess.Popen(["sh", "-c", command]) as process:  # dd is a child that the shell has waited for
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert disk_bytes([process.pid])[1] == pytest.approx(4 << 20, rel=0.01)  # and some bytes of the folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -203,3 +204,11 @@ def test_a_peer_of_another_protocol_is_told_what_both_speak() -> None:
 def test_the_page_of_messages_is_what_the_types_say() -> None:
     assert tables.main(["--check"]) == 0
     assert "| `deadline` | `float \\| None` | `None` | Seconds from now" in tables.page()
+
+
+def test_every_module_of_messages_is_on_the_page_or_is_described_elsewhere() -> None:
+    openapi = {"calls", "views", "usage_views"}
+    without_messages = {"__init__", "codec", "tables", "version"}
+    of_fluentd = {"handshake"}  # lists of its forward protocol, which docs/internals/logs.md names
+    modules = {path.stem for path in Path(tables.__file__).parent.glob("*.py")}
+    assert modules - openapi - without_messages - of_fluentd == set(tables.MODULES)

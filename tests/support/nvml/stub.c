@@ -41,6 +41,11 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void **device) {
     return OK;
 }
 
+int nvmlSystemGetDriverVersion(char *version, unsigned int length) {
+    snprintf(version, length, "550.54.%lld", value("driver", 14));
+    return OK;
+}
+
 int nvmlDeviceGetName(void *device, char *name, unsigned int length) {
     DEVICE_OR_ERROR(device);
     snprintf(name, length, "NVIDIA Stub 80GB");

@@ -1,0 +1,79 @@
+"""Which files the commands of a job name, and their digests."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from grass.files import digests as files
+from grass.files.digests import digests
+from grass.manifest.code_files import local_names, shared_names
+from grass.model.job import Component, Job
+
+
+def job(command: str | tuple[str, ...], cwd: str | None = None) -> Job:
+    return Job("j", {"w": Component("w", command, cwd=cwd)}, ("w",))
+
+
+@pytest.mark.parametrize(
+    ("command", "local", "shared"),
+    [
+        (("python", "train.py", "--lr", "0.1"), ("python", "train.py", "0.1"), ()),
+        ("sh 'run me.sh' && ./go", ("sh", "run", "me.sh", "./go"), ()),
+        ("python $GRASS_DATA/code/train.py ${GRASS_DATA}/set/", ("python",), ("code/train.py", "set")),
+        ("cat ../secret /etc/passwd ~/key $GRASS_DATA/../up", ("cat",), ()),
+        (("cp", "$GRASS_DATA/a*", "x=y"), ("cp", "x", "y"), ("a",)),
+    ],
+)
+def test_the_names_in_commands(command: str | tuple[str, ...], local: tuple[str, ...], shared: tuple[str, ...]) -> None:
+    found = local_names(job(command))
+    assert set(local) <= set(found) and not any(each.startswith(("/", "..", "~")) for each in found)
+    assert shared_names(job(command)) == shared
+
+
+def test_names_are_below_the_folder_of_their_component() -> None:
+    assert local_names(job(("python", "a.py"), cwd="sub")) == ("sub/python", "sub/a.py")
+    assert local_names(job(("python", "a.py"), cwd="../up")) == ()
+
+
+def test_a_folder_of_the_share_is_where_words_are_looked_up_on_other_machines_and_in_containers() -> None:
+    away = job("python train.py $GRASS_DATA/set /etc/x ../up", cwd="code")
+    assert shared_names(away) == ("set", "code/python", "code/train.py")
+    assert shared_names(job(("python", "a.py"), cwd="/srv/code")) == ()
+    assert shared_names(job(("python", "a.py"), cwd="../up")) == ()
+    part = Component("w", ("python", "a.py"), cwd="code", base="/home/ann")
+    assert shared_names(Job("j", {"w": part}, ("w",))) == ()
+    assert "code/a.py" in shared_names(Job("j", {"w": replace(part, image="python:3.12")}, ("w",)))
+
+
+def test_a_detour_does_not_hide_whose_folder_a_name_is_in() -> None:
+    assert shared_names(job("cat $GRASS_DATA/./jobs/x $GRASS_DATA//./a/ $GRASS_DATA/.")) == ("jobs/x", "a")
+    assert shared_names(job("cat jobs/x .", cwd=".")) == ("cat", "jobs/x")
+
+
+def test_digests_are_of_files_below_the_folder_only(tmp_path: Path) -> None:
+    share, outside = tmp_path / "share", tmp_path / "outside"
+    (share / "code" / ".git").mkdir(parents=True)
+    (share / "code" / "a.py").write_text("a")
+    (share / "code" / ".git" / "config").write_text("hidden")
+    outside.write_text("secret")
+    (share / "link").symlink_to(outside)
+    os.mkfifo(share / "code" / "pipe")
+    found = digests(share, ["code", "link", "absent", "bad\0name"])
+    assert found == {"code/a.py": f"sha256:{hashlib.sha256(b'a').hexdigest()}"}
+    assert digests(share, ["code"], folders=False) == {}
+
+
+def test_the_work_for_one_job_is_bounded(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(files.MOST_BYTES + 1)
+    (tmp_path / "many").mkdir()
+    for number in range(files.MOST_FILES + 10):
+        (tmp_path / "many" / f"{number:04}").touch()
+    found = digests(tmp_path, ["large", "many"])
+    assert found["large"].startswith(f"{files.MOST_BYTES + 1} bytes, modified ")
+    assert len(found) == files.MOST_FILES

@@ -1,0 +1,219 @@
+"""Isolation of users, as far as it is decided purely: the range of ids, the view, what speaks against a machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from grass.config import ClusterConfig, NodeConfig
+from grass.errors import InputError, ManifestError
+from grass.manifest import parse_settings, read_document
+from grass.manifest.join_file import Offer
+from grass.manifest.on_premises import Runtime
+from grass.model.isolation import UIDS, Isolation, UidRange, uid_range_problem
+from grass.model.reasons import ReasonCode
+from grass.provision.on_premises import node_design, node_paths, node_steps
+from grass.provision.on_premises.facts import Facts, Python, parse
+from grass.provision.on_premises.steps import Put
+from grass.wire.launch import LaunchTemplate
+from node.agent.conditions import without_isolation
+from node.agent.environment import launch
+from node.runtime.isolation.accounts import Accounts, comment
+from node.runtime.isolation.view import HIDDEN, Job, Node, arguments, of_job
+from node.runtime.spawn import CannotStartError
+
+FACTS = Facts(
+    hostname="box",
+    pythons=(Python((3, 11, 2), "/usr/bin/python3"),),
+    systemd=True,
+    packagers=("apt-get",),
+    programs={"bwrap": "/usr/bin/bwrap"},
+    accounts=(("root", 0, "root"), ("ops", 1000, "Ops,,,"), ("grass-u58000", 58_000, "Grass lab alice")),
+)
+PATHS = node_paths.of_root("lab", None)
+NODE = Node("/srv/grass/lab", "/var/lib/grass/clusters/lab", "/run/grass/lab")
+JOB = Job(
+    own="/var/lib/grass/clusters/lab/node/attempts/j-1",
+    read="/var/lib/grass/clusters/lab/node/jobs/j-1",
+    tmp="/t/tmp",
+    var_tmp="/t/var_tmp",
+    output="/srv/grass/lab/jobs/j-1",
+    awaited=("/srv/grass/lab/jobs/j-0",),
+)
+
+
+def designed(
+    facts: Facts = FACTS, offer: Offer | None = None, isolate: UidRange | None = UIDS
+) -> node_design.NodeDesign:
+    return node_design.design(facts, offer or Offer(), PATHS, served=False, joined=False, isolate=isolate)
+
+
+def settings(*lines: str) -> str:
+    return "\n".join(["mode: grass/on-premises", "name: lab", "master: {address: m1}", *lines])
+
+
+@pytest.mark.parametrize(
+    ("uids", "words"),
+    [
+        (UIDS, ""),
+        (UidRange(300_000, 300_000), ""),
+        (UidRange(58_001, 58_000), "is empty"),
+        (UidRange(0, 2_000), "lower ids belong to the system"),
+        (UidRange(999, 2_000), "lower ids belong to the system"),
+        (UidRange(4_000_000_000, 4_000_000_001), "not within"),
+        (UidRange(100_000, 300_000), "more than 100000 ids"),
+        (UidRange(60_500, 60_600), "systemd uses"),
+        (UidRange(65_534, 65_534), "systemd uses"),
+    ],
+)
+def test_a_range_of_ids_holds_nothing_of_the_system(uids: UidRange, words: str) -> None:
+    problem = uid_range_problem(uids)
+    assert (words in problem) if words else not problem
+
+
+def test_settings_name_the_isolation_and_its_ids() -> None:
+    found = parse_settings(read_document(settings())).on_premises
+    assert found is not None and (found.isolation, found.uids) == (Isolation.NONE, UIDS)
+    found = parse_settings(read_document(settings("isolation: user", "uids: 30000-30999"))).on_premises
+    assert found is not None and (found.isolation, found.uids) == (Isolation.USER, UidRange(30_000, 30_999))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("isolation: users", 'isolation: must be one of none, user; got "users"'),
+        ("uids: 58000", "uids: must be FIRST-LAST such as 58000-59999"),
+        ("uids: 0-100", "uids: 0-100 is not within"),
+        ("uids: [1, 2]", "uids: must be FIRST-LAST"),
+    ],
+)
+def test_faulty_settings_are_named(line: str, words: str) -> None:
+    with pytest.raises(ManifestError) as told:
+        parse_settings(read_document(settings(line)))
+    assert words in str(told.value)
+
+
+@pytest.mark.parametrize("line", ["isolation: user", "uids: 30000-30999"])
+def test_a_cluster_on_one_machine_says_that_tasks_run_as_its_user(line: str) -> None:
+    with pytest.raises(ManifestError, match="on one machine, tasks run as you"):
+        parse_settings(read_document(line))
+
+
+def test_a_view_covers_what_belongs_to_grass_and_shows_the_share_without_its_folders() -> None:
+    words = arguments(NODE)
+    options = list(pairwise(words))
+    for folder in (*HIDDEN, "/run"):
+        covered = options.index(("--tmpfs", folder))
+        later = [index for index, (option, path) in enumerate(options) if "bind" in option and path.startswith(folder)]
+        assert all(index > covered for index in later)
+    share = options.index(("--bind", NODE.share))
+    for name in ("logs", "images", "jobs"):
+        assert options.index(("--tmpfs", f"{NODE.share}/{name}")) > share
+    assert not [word for word in words if word.startswith(NODE.home) or word.startswith(NODE.runtime_dir)]
+
+
+def test_folders_above_a_share_inside_of_a_covered_folder_can_be_entered() -> None:
+    words = arguments(NODE._replace(share="/var/lib/grass/clusters/lab/data"))
+    made = [words[index + 1] for index, word in enumerate(words) if word == "--dir"]
+    assert made == ["/var/lib/grass/clusters", "/var/lib/grass/clusters/lab"]
+
+
+def test_a_job_sees_its_own_folders_and_reads_what_it_waited_for() -> None:
+    shown = {each.target: each for each in of_job(NODE, JOB)}
+    assert set(shown) == {"/tmp", "/var/tmp", JOB.own, JOB.read, "/run/grass/lab/tasks", JOB.output, *JOB.awaited}
+    assert {each.target for each in shown.values() if each.read_only} == {
+        JOB.read,
+        "/run/grass/lab/tasks",
+        *JOB.awaited,
+    }
+    assert shown["/tmp"].source == "/t/tmp"
+    assert "/srv/grass/lab/jobs/j-1" not in {each.target for each in of_job(NODE, JOB._replace(output=None))}
+
+
+def test_a_machine_with_bubblewrap_and_a_free_range_is_fit() -> None:
+    design = designed()
+    assert (design.packages, design.isolate) == ((), UIDS)
+    steps = node_steps.unit_step(PATHS, isolated=True).actions
+    [put] = [action for action in steps if isinstance(action, Put) and action.target.endswith("isolated.conf")]
+    assert put.target == "/etc/systemd/system/grass-shepherd@lab.service.d/isolated.conf"
+    assert "/etc/systemd/system/grass-shepherd@lab.service.d" in node_steps.made(FACTS, design, PATHS).folders
+
+
+def test_containers_are_offered_beside_isolated_processes_only_on_request() -> None:
+    engine = replace(FACTS, docker="20.10", programs={**FACTS.programs, "docker": "/usr/bin/docker"})
+    assert designed(engine).runtimes == (Runtime.PROCESS,)
+    assert designed(engine, isolate=None).runtimes == (Runtime.PROCESS, Runtime.DOCKER)
+    both = Offer(runtimes=(Runtime.PROCESS, Runtime.DOCKER))
+    assert designed(engine, both).runtimes == both.runtimes
+
+
+def test_bubblewrap_is_installed_or_named() -> None:
+    bare = replace(FACTS, programs={})
+    assert designed(bare).packages == ("bubblewrap",)
+    assert designed(bare, isolate=None).packages == ()
+    with pytest.raises(InputError, match="missing: bubblewrap; and installing is forbidden") as refused:
+        designed(bare, Offer(install=False))
+    assert refused.value.exit_code == 2
+    reason = without_isolation("/nonexistent")
+    assert reason is not None and reason.code is ReasonCode.RUNTIME
+    assert "install the package bubblewrap" in reason.message
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"accounts": (("eve", 58_123, "Eve"),)}, r"accounts .* in the range 58000-59999 of `uids`: eve \(58123\)"),
+        ({"subuids": (("ops", 50_000, 65_536),)}, "overlaps the subordinate ids of ops in /etc/subuid"),
+    ],
+)
+def test_ids_that_others_use_are_refused_by_name(more: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words) as refused:
+        designed(replace(FACTS, **more))  # type: ignore[arg-type]
+    assert "nothing was changed" in str(refused.value) and "uids: FIRST-LAST" in str(refused.value)
+
+
+def test_a_node_without_root_cannot_isolate() -> None:
+    rootless = node_paths.of_user("lab", "ops", "ops", "/home/ops", "/run/user/1000")
+    facts = replace(FACTS, user="ops")
+    with pytest.raises(InputError, match="needs root on its nodes"):
+        node_design.design(facts, Offer(), rootless, served=False, joined=False, isolate=UIDS)
+
+
+@pytest.mark.parametrize(("kernel", "fit"), [("5.2.0-1-amd64", True), ("6.1.0", True), ("4.18.0-553.el8", False)])
+def test_a_kernel_that_cannot_move_mounts_is_refused(kernel: str, fit: bool) -> None:
+    facts = replace(FACTS, kernel=kernel)
+    if fit:
+        assert designed(facts).isolate == UIDS
+        return
+    with pytest.raises(InputError, match=r"needs Linux 5\.2 or newer, it has 4\.18"):
+        designed(facts)
+
+
+def test_facts_list_accounts_and_subordinate_ids() -> None:
+    found = parse("@accounts\nroot:x:0:0:root:/root:/bin/sh\nbroken\n@subuids\nops:100000:65536\n@end\n")
+    assert (found.accounts, found.subuids) == ((("root", 0, "root"),), (("ops", 100_000, 65_536),))
+
+
+@pytest.mark.parametrize("user", ["", "a b", "a:b", "a,b", "a\nb"])
+def test_a_user_whose_name_cannot_be_told_apart_gets_no_account(user: str) -> None:
+    with pytest.raises(CannotStartError, match="cannot have an account"):
+        Accounts("lab", UidRange(2_000_000, 2_000_001), 0).of(user)
+
+
+def test_no_account_is_made_outside_of_a_sound_range() -> None:
+    assert comment("lab", "Mallory.2nd") == "Grass lab Mallory.2nd"
+    with pytest.raises(ValueError, match="belong to the system"):
+        Accounts("lab", UidRange(0, 10), 0)
+
+
+def test_an_isolated_process_gets_its_user_and_nothing_of_the_daemons_account() -> None:
+    template = LaunchTemplate(job_id="j-1", job="j", component="w", command="true", user="ann", awaited={"a": "j-0"})
+    base = {"PATH": "/bin", "HOME": "/var/lib/grass", "USER": "grass"}
+    config = ClusterConfig("lab", "grass/on-premises", "/h", "/r")
+    plain = launch(config, template, base)
+    assert (plain.user, plain.awaited, plain.env["HOME"]) == ("", (), "/var/lib/grass")
+    isolated = launch(replace(config, node=NodeConfig(isolate=UIDS)), template, base)
+    assert (isolated.user, isolated.awaited) == ("ann", ("j-0",))
+    assert isolated.env["PATH"] == "/bin" and not {"HOME", "USER"} & set(isolated.env)
